@@ -1,0 +1,48 @@
+PYTHON ?= python3
+BIN := .venv/bin
+CODE := $(wildcard src tests bench examples tools)
+
+# A finished .venv answers for itself in milliseconds. An interpreter named by hand is always heard.
+ifeq ($(origin PYTHON),file)
+READY := $(BIN)/python -I -S tools/bootstrap.py --check 2>/dev/null ||
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint types imports check fault bench docs clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+
+setup: ## Make .venv with the locked versions (PYTHON=... names the interpreter)
+	@$(READY) $(PYTHON) tools/bootstrap.py
+
+run: setup ## Run the first example
+	$(BIN)/python examples/mailbox_story.py
+
+test: setup ## Run all tests
+	$(BIN)/pytest -n auto
+
+lint: setup ## Check style and formatting
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+
+types: setup ## Check types
+	$(BIN)/mypy $(CODE)
+
+imports: setup ## Check who may import whom
+	$(BIN)/lint-imports
+
+check: lint types imports test ## lint, types, imports and test: what CI runs
+
+fault: setup ## Run the fault tests at full length
+	PARLEY_FAULT=full $(BIN)/pytest -n auto -m fault tests/fault
+
+bench: setup ## Measure, side by side with the peers
+	$(BIN)/python -m bench
+
+docs: setup ## Regenerate the generated reference
+	$(BIN)/python tools/gen_docs.py
+
+clean: ## Remove .venv, caches and build results
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,130 @@
+"""Make .venv hold exactly requirements/dev.txt and this project, editable.
+
+    bootstrap.py            build or repair .venv; returns at once when it is up to date
+    bootstrap.py --check    exit 0 when .venv is up to date, 1 when not; change nothing
+
+The stamp is written last: a .venv without one was never finished and is built again.
+"""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - the line below must reach people with an older Python
+    sys.exit("setup: Parley needs Python 3.11 or newer; name one with: make setup PYTHON=python3.11")
+
+import hashlib
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "requirements" / "dev.txt"
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMP = VENV / "parley-setup"
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--check"]:
+        return 0 if stamp_on_disk() == wanted_stamp() else 1
+    if stamp_on_disk() == wanted_stamp():
+        return 0
+    import fcntl
+
+    with LOCK.open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return bring_up_to_date()
+
+
+def wanted_stamp() -> list[str]:
+    """Two lines: what the installed packages depend on, what the project's own metadata depends on."""
+    interpreter = f"{sys.version} {os.path.realpath(sys.base_prefix)} {VENV}"
+    return [
+        hashlib.sha256(LOCK.read_bytes() + interpreter.encode()).hexdigest(),
+        hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest(),
+    ]
+
+
+def stamp_on_disk() -> list[str]:
+    # PYTHON.exists() follows the link: an interpreter that was removed leaves it dangling.
+    try:
+        return STAMP.read_text().split() if PYTHON.exists() else []
+    except OSError:
+        return []
+
+
+def bring_up_to_date() -> int:
+    wanted, found = wanted_stamp(), stamp_on_disk()  # again: another setup may have finished meanwhile
+    if found == wanted:
+        return 0
+    STAMP.unlink(missing_ok=True)
+    if found[:1] == wanted[:1]:
+        pip: list[str] | None = working_pip()
+    else:
+        print(f"setup: building .venv with Python {sys.version.split()[0]}", flush=True)
+        pip = make_venv()
+    if pip is None:
+        package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+        print(f"setup: Python cannot make a virtual environment; install {package} or pip", file=sys.stderr)
+        return 1
+    steps = [
+        ["--require-hashes", "--requirement", str(LOCK)],
+        ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)],
+    ]
+    for step in steps:
+        if not succeeds([*pip, "install", "-qq", *step]):
+            print("setup: pip failed, see above; run make setup again", file=sys.stderr)
+            return 1
+    unfinished = STAMP.with_suffix(".tmp")
+    unfinished.write_text("\n".join(wanted) + "\n")
+    unfinished.replace(STAMP)
+    return 0
+
+
+def make_venv() -> list[str] | None:
+    """Build an empty .venv; return the pip command that installs into it, or None."""
+    create = [sys.executable, "-m", "venv", "--clear"]
+    if succeeds([*create, str(VENV)], quiet=True):
+        return working_pip()
+    # Debian without python3-venv has no ensurepip; any pip nearby can install into the bare environment.
+    pip = working_pip() if succeeds([*create, "--without-pip", str(VENV)], quiet=True) else None
+    if pip is None and install_venv_package() and succeeds([*create, str(VENV)]):
+        pip = working_pip()
+    return pip
+
+
+def working_pip() -> list[str] | None:
+    target = ["--python", str(PYTHON)]
+    for pip in ([str(PYTHON), "-m", "pip"], [sys.executable, "-m", "pip", *target], ["pip3", *target]):
+        if succeeds([*pip, "--version"], quiet=True):
+            return pip
+    return None
+
+
+def install_venv_package() -> bool:
+    import shutil
+
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return False
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    print(f"setup: installing {package}", flush=True)
+    succeeds(["apt-get", "-qq", "update"], quiet=True)
+    return succeeds(["apt-get", "-qq", "-y", "install", package])
+
+
+def succeeds(command: list[str], *, quiet: bool = False) -> bool:
+    import subprocess
+
+    # A caller's Python or pip preferences must not reach into .venv.
+    unwanted = {"PYTHONHOME", "PYTHONPATH", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV"}
+    environment = {name: value for name, value in os.environ.items() if name not in unwanted}
+    environment |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_USER": "0"}
+    environment["DEBIAN_FRONTEND"] = "noninteractive"
+    output = subprocess.DEVNULL if quiet else None
+    try:
+        done = subprocess.run(command, env=environment, stdout=output, stderr=output, check=False)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
