@@ -1,0 +1,106 @@
+"""All that one commit writes, and the chain that makes the ledger tamper-evident."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from parley.domain.delivery import Delivery, Key, Status
+    from parley.domain.message import Message
+
+NO_FACTS: Mapping[str, str] = {}
+GENESIS = b"\x00" * 32
+
+
+class Kept(NamedTuple):
+    """A message with the exact bytes that carried it."""
+
+    message: Message
+    content: bytes
+    digest: str
+    # Minted by this side, so its id must be unique here; a foreign id may be anything.
+    minted: bool = False
+
+
+class Entry(NamedTuple):
+    """One fact for the ledger: what happened to which message. Never a body."""
+
+    action: str
+    at: str
+    agent: str
+    message_id: str
+    digest: str
+    facts: Mapping[str, str] = NO_FACTS
+
+
+class Written(NamedTuple):
+    """An entry at its place in the ledger."""
+
+    position: int
+    entry: Entry
+    link: bytes
+
+
+class Expect(NamedTuple):
+    """What a decision depended on: the commit is refused as stale when it no longer holds.
+
+    `status` and `token` are those of the delivery that was loaded; None means that there was none.
+    """
+
+    key: Key
+    status: Status | None
+    token: str | None = None
+
+
+def expect(known: Delivery) -> Expect:
+    """That a delivery is still as it was loaded."""
+    return Expect(known.key, known.status, known.lease.token if known.lease else None)
+
+
+class Seen(NamedTuple):
+    """A watcher has shown this file."""
+
+    watcher: str
+    file: str
+
+
+class Changes(NamedTuple):
+    """One commit. All of it is written, or nothing.
+
+    `new_conversation` and `new_file` must be unknown to the ledger. `durable=False` may be lost in a power cut (never
+    torn): only for what recovery finds out again by itself.
+    """
+
+    kept: tuple[Kept, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    expects: tuple[Expect, ...] = ()
+    new_conversation: str = ""
+    new_file: str = ""
+    seen: tuple[Seen, ...] = ()
+    unseen: tuple[Seen, ...] = ()
+    durable: bool = True
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 of the bytes as they are."""
+    import hashlib  # here and below: who only looks into an inbox needs neither
+
+    return hashlib.sha256(content).hexdigest()
+
+
+def canonical(position: int, entry: Entry) -> bytes:
+    """The one spelling of an entry that is hashed."""
+    import json
+
+    document = {**entry._asdict(), "facts": dict(entry.facts), "position": position}
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def chain(previous: bytes, position: int, entry: Entry) -> bytes:
+    """The link of an entry: H(0x00 || previous link || entry)."""
+    import hashlib
+
+    return hashlib.sha256(b"\x00" + previous + canonical(position, entry)).digest()

@@ -1,0 +1,83 @@
+"""Names, ids and file names: what they look like and which are refused."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from parley.domain.errors import BadAgentName, BadName, BadProjectName
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+# Device names that another file system would open instead of a folder.
+_DEVICES = frozenset(
+    {"con", "prn", "aux", "nul"} | {f"{stem}{digit}" for stem in ("com", "lpt") for digit in "123456789"}
+)
+
+NAME_RULE = "1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit"
+
+
+@lru_cache(1024)  # a listing asks for the same few names thousands of times
+def is_name(text: str) -> bool:
+    """Whether `text` may name an agent or a project."""
+    return (
+        _CHARACTERS.issuperset(text)
+        and 1 <= len(text) <= 64
+        and text[0].isalnum()
+        and ".." not in text
+        and text.split(".", 1)[0].lower() not in _DEVICES
+    )
+
+
+def agent_name(text: str) -> str:
+    """`text` if it may name an agent, else `BadAgentName`."""
+    return _checked(text, BadAgentName, "agent name")
+
+
+def project_name(text: str) -> str:
+    """`text` if it may name a project, else `BadProjectName`."""
+    return _checked(text, BadProjectName, "project name")
+
+
+def _checked(text: str, error: type[BadName], what: str) -> str:
+    if not is_name(text):
+        shown = text if len(text) <= 70 else text[:67] + "..."
+        raise error(f"{shown!r} is not a valid {what}", hint=f"use {NAME_RULE}")
+    return text
+
+
+def compact(at: datetime) -> str:
+    """The minute of `at` as OACP writes it in ids and file names: 20260313T1430Z."""
+    return f"{at.year:04d}{at.month:02d}{at.day:02d}T{at.hour:02d}{at.minute:02d}Z"
+
+
+def message_id(at: datetime, sender: str, suffix: str) -> str:
+    """msg-20260313T1430Z-claude-a8f3"""
+    return f"msg-{compact(at)}-{sender}-{suffix}"
+
+
+def id_suffix(message_id: str) -> str:
+    """The random part of an id minted by `message_id`."""
+    return message_id.rsplit("-", 1)[-1]
+
+
+def conversation_id(at: datetime, agent: str, sequence: int) -> str:
+    """conv-20260313-claude-001"""
+    return f"{conversation_prefix(at, agent)}{sequence:03d}"
+
+
+def conversation_prefix(at: datetime, agent: str) -> str:
+    """What all conversations that `agent` starts on that day have in common."""
+    return f"conv-{at.year:04d}{at.month:02d}{at.day:02d}-{agent}-"
+
+
+def file_name(at: datetime, sender: str, kind: str, suffix: str = "") -> str:
+    """20260313T1430Z_codex_task_request.yaml, or with _suffix where that name is taken."""
+    return f"{compact(at)}_{sender}_{kind}{'_' + suffix if suffix else ''}.yaml"
+
+
+def is_message_file(name: str) -> bool:
+    """Any *.yaml counts, dot files included: facts never come from the name."""
+    return name.endswith(".yaml")

@@ -1,0 +1,110 @@
+"""Moments and durations as text: RFC 3339 in, `YYYY-MM-DDTHH:MM:SSZ` out."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from parley.domain.errors import Invalid
+
+# Patterns that a command seldom needs stay text: `re` compiles and remembers them when they are first used.
+_RFC3339 = (
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?"
+    r"(Z|z|[+-][0-9]{2}:?[0-9]{2})\Z"
+)
+_DURATION = r"([0-9]{1,9})([smhdw])\Z"
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+class Instant(NamedTuple):
+    """Now, by the wall and by a clock that nobody can set back.
+
+    `uptime` counts seconds since `boot`; two instants of the same boot compare by it, so that a lease
+    neither lives for ever nor dies at once when somebody sets the wall clock.
+    """
+
+    at: datetime
+    boot: str
+    uptime: float
+
+
+def parse_time(text: str) -> datetime:
+    """An aware UTC moment; the offset is required because local time means nothing to another machine."""
+    moment = _canonical(text)
+    if moment is not None:
+        return moment
+    match = re.match(_RFC3339, text)
+    if match is None:
+        raise Invalid(f"{text!r} is not a time like 2026-03-13T14:30:00Z")
+    year, month, day, hour, minute, second, fraction, offset = match.groups()
+    try:
+        moment = datetime(
+            int(year),
+            int(month),
+            int(day),
+            int(hour),
+            int(minute),
+            int(second or 0),
+            int((fraction or "0")[:6].ljust(6, "0")),
+            tzinfo=UTC,
+        )
+        return moment if offset in "Zz" else moment - _offset(offset)
+    except (ValueError, OverflowError):
+        raise Invalid(f"{text!r} is not a moment that exists") from None
+
+
+def is_canonical(text: str) -> bool:
+    """Whether a time is in the one spelling that Parley writes, which sorts as text."""
+    return _canonical(text) is not None
+
+
+def _canonical(text: str) -> datetime | None:
+    # Every third character from the fifth on is a mark; newer Pythons know midnight as 24.
+    if len(text) != 20 or text[4::3] != "--T::Z" or not text.isascii() or text[11:13] == "24":
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _offset(text: str) -> timedelta:
+    hours, minutes = int(text[1:3]), int(text[-2:])
+    if hours > 23 or minutes > 59:
+        raise ValueError(text)
+    return timedelta(hours=hours, minutes=minutes) * (-1 if text[0] == "-" else 1)
+
+
+def format_time(moment: datetime) -> str:
+    """`moment` in UTC to the second, with a Z."""
+    return moment.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat() + "Z"
+
+
+def parse_duration(text: str) -> timedelta:
+    """30s, 5m, 2h, 7d, 1w."""
+    match = re.match(_DURATION, text.strip())
+    if match is None or int(match[1]) == 0:
+        raise Invalid(f"{text!r} is not a duration", hint="write 30s, 5m, 2h, 7d or 1w")
+    try:
+        return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+    except OverflowError:
+        raise Invalid(f"{text!r} is longer than time goes") from None
+
+
+def parse_moment(text: str, now: datetime) -> datetime:
+    """A duration from now, or a time."""
+    try:
+        if re.match(_DURATION, text.strip()):
+            return now + parse_duration(text)
+    except OverflowError:
+        raise Invalid(f"{text!r} is further away than time goes") from None
+    return parse_time(text)
+
+
+def age(since: datetime, now: datetime) -> str:
+    """How long ago: minutes below an hour, hours below two days, then days."""
+    minutes = max(0, int((now - since).total_seconds() // 60))
+    if minutes < 60:
+        return f"{minutes}m"
+    return f"{minutes // 60}h" if minutes < 60 * 48 else f"{minutes // (60 * 24)}d"

@@ -1,0 +1,132 @@
+"""Moments in, one spelling out."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parley.domain.errors import Invalid
+from parley.domain.times import age, format_time, parse_duration, parse_moment, parse_time
+from tests.samples import NOW, PROPERTY
+
+any_moment = st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001
+
+
+@PROPERTY
+@given(any_moment)
+def test_what_is_written_is_read_back_to_the_second(moment: datetime) -> None:
+    assert parse_time(format_time(moment)) == moment.replace(microsecond=0)
+    assert format_time(parse_time(format_time(moment))) == format_time(moment)
+
+
+@PROPERTY
+@given(any_moment, any_moment)
+def test_written_times_sort_like_moments(one: datetime, other: datetime) -> None:
+    one, other = one.replace(microsecond=0), other.replace(microsecond=0)
+
+    assert (format_time(one) < format_time(other)) == (one < other)
+
+
+@PROPERTY
+@given(any_moment, st.integers(-23 * 60, 23 * 60))
+def test_an_offset_is_taken_into_account(moment: datetime, minutes: int) -> None:
+    away = moment.astimezone(timezone(timedelta(minutes=minutes)))
+
+    assert parse_time(away.isoformat()) == moment
+
+
+@PROPERTY
+@given(st.text(st.sampled_from("0123456789-:TtZz+., \u0660\n")))
+def test_any_text_is_a_time_or_refused(text: str) -> None:
+    with contextlib.suppress(Invalid):
+        assert parse_time(text).tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-03-13T14:30:00Z", NOW),
+        ("2026-03-13t14:30:00z", NOW),
+        ("2026-03-13 14:30:00Z", NOW),
+        ("2026-03-13T14:30Z", NOW),
+        ("2026-03-13T16:30:00+02:00", NOW),
+        ("2026-03-13T16:30:00+0200", NOW),
+        ("2026-03-13T09:00:00-05:30", NOW),
+        ("2026-03-13T14:30:00.5Z", NOW + timedelta(milliseconds=500)),
+        ("2026-03-13T14:30:00,25Z", NOW + timedelta(milliseconds=250)),
+        ("2026-03-13T14:30:00.123456789Z", NOW + timedelta(microseconds=123_456)),
+        ("2024-02-29T00:00:00Z", datetime(2024, 2, 29, tzinfo=UTC)),
+    ],
+)
+def test_every_rfc_3339_spelling_is_read(text: str, moment: datetime) -> None:
+    assert parse_time(text) == moment
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "now", "2026-03-13", "2026-03-13T14:30:00", "2026-03-13T14:30:00 Z", " 2026-03-13T14:30:00Z",
+        "2026-03-13T14:30:00Z\n", "2026-02-30T00:00:00Z", "2026-13-01T00:00:00Z", "2026-03-13T24:00:00Z",
+        "2026-03-13T14:60:00Z", "2026-03-13T14:30:60Z", "0000-01-01T00:00:00Z", "0001-01-01T00:00:00+01:00",
+        "9999-12-31T23:59:59-01:00", "2026-03-13T14:30:00+24:00", "2026-03-13T14:30:00+01:60",
+        "2026-03-13T14:30:00+1:00", "2026-W11-5T14:30:00Z", "20260313T143000Z", "2026-03-13T14:30:00.Z",
+        "2026-03-13T14:30:00.1234567890Z", "\u0662026-03-13T14:30:00Z", "2026-03-13T14:30:00UTC", "1e400",
+    ],
+)  # fmt: skip
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        parse_time(text)
+
+
+def test_a_time_is_written_in_utc_without_its_fraction() -> None:
+    away = datetime(2026, 3, 13, 16, 30, 59, 999_999, tzinfo=timezone(timedelta(hours=2)))
+
+    assert format_time(away) == "2026-03-13T14:30:59Z"
+    assert format_time(datetime(33, 1, 2, tzinfo=UTC)) == "0033-01-02T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("5m", 300), ("2h", 7_200), ("7d", 604_800), ("1w", 604_800), (" 1s ", 1)]
+)
+def test_durations_are_read(text: str, seconds: int) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0s", "s", "5", "5 m", "-5m", "1.5h", "5M", "5y", "1h30m", "\u0665m", "1234567890s", "999999999w"]
+)
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        parse_duration(text)
+
+
+def test_a_moment_is_a_duration_from_now_or_a_time() -> None:
+    assert parse_moment("2h", NOW) == NOW + timedelta(hours=2)
+    assert parse_moment("2026-03-14T00:00:00Z", NOW) == datetime(2026, 3, 14, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["tomorrow", "0s", "999999999d", "999999999w", ""])
+def test_a_moment_beyond_all_time_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        parse_moment(text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("ago", "shown"),
+    [
+        (timedelta(seconds=-5), "0m"),
+        (timedelta(seconds=59), "0m"),
+        (timedelta(minutes=1), "1m"),
+        (timedelta(minutes=59, seconds=59), "59m"),
+        (timedelta(hours=1), "1h"),
+        (timedelta(hours=47, minutes=59), "47h"),
+        (timedelta(hours=48), "2d"),
+        (timedelta(days=400), "400d"),
+    ],
+)
+def test_an_age_is_short(ago: timedelta, shown: str) -> None:
+    assert age(NOW - ago, NOW) == shown
