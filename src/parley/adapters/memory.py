@@ -1,0 +1,92 @@
+"""The store in memory: the whole contract without a file, for tests and for what may be forgotten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.domain.changes import GENESIS, Changes, Kept, Written, chain
+from parley.domain.errors import Duplicate, Stale
+from parley.domain.message import search_text
+
+if TYPE_CHECKING:
+    from parley.domain.delivery import Delivery, Key, Status
+
+
+class MemoryStore:
+    """A ledger that lives as long as its process."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], Kept] = {}
+        self._deliveries: dict[Key, Delivery] = {}
+        self._written: list[Written] = []
+        self._seen: set[tuple[str, str]] = set()
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def commit(self, changes: Changes) -> int:
+        self._check(changes)
+        for kept in changes.kept:
+            self._kept.setdefault((kept.message.id, kept.digest), kept._replace(minted=False))
+        for delivery in changes.deliveries:
+            self._deliveries[delivery.key] = delivery
+        self._seen |= set(changes.seen)
+        self._seen -= set(changes.unseen)
+        for entry in changes.entries:
+            position = len(self._written) + 1
+            link = chain(self._written[-1].link if self._written else GENESIS, position, entry)
+            self._written.append(Written(position, entry, link))
+        return len(self._written)
+
+    def _check(self, changes: Changes) -> None:
+        for expect in changes.expects:
+            known = self._deliveries.get(expect.key)
+            token = known.lease.token if known and known.lease else None
+            if (known.status if known else None, token) != (expect.status, expect.token):
+                raise Stale(f"{expect.key.message_id} has changed meanwhile")
+        if changes.new_conversation and any(
+            kept.message.conversation_id == changes.new_conversation for kept in self._kept.values()
+        ):
+            raise Stale(f"the conversation {changes.new_conversation} exists already")
+        if changes.new_file and any(one.file == changes.new_file for one in self._deliveries.values()):
+            raise Stale(f"the file name {changes.new_file} is used already")
+        for kept in changes.kept:
+            for other in (*self._kept.values(), *changes.kept):
+                same_id = (other.message.id, other.message.sender) == (kept.message.id, kept.message.sender)
+                if kept.minted and same_id and other.digest != kept.digest:
+                    raise Duplicate(f"the id {kept.message.id} is taken by another message")
+
+    async def delivery(self, key: Key) -> Delivery | None:
+        return self._deliveries.get(key)
+
+    async def deliveries(self, *statuses: Status) -> tuple[Delivery, ...]:
+        return tuple(one for one in self._deliveries.values() if one.status in statuses)
+
+    async def named(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
+        return tuple(
+            one
+            for one in self._deliveries.values()
+            if one.key.recipient == recipient and (one.key.message_id in names or one.file in names)
+        )
+
+    async def find(self, message_id: str) -> tuple[Kept, ...]:
+        return tuple(kept for kept in self._kept.values() if kept.message.id == message_id)
+
+    async def conversation(self, conversation_id: str) -> tuple[Kept, ...]:
+        found = [k for k in self._kept.values() if k.message.conversation_id == conversation_id]
+        return tuple(found) if conversation_id else ()
+
+    async def count_conversations(self, prefix: str) -> int:
+        ids = {kept.message.conversation_id for kept in self._kept.values()} - {""}
+        return sum(1 for one in ids if one.startswith(prefix))
+
+    async def search(self, text: str, limit: int) -> tuple[Kept, ...]:
+        wanted = text.casefold()
+        found = [kept for kept in reversed(self._kept.values()) if wanted in search_text(kept.message)]
+        return tuple(found[:limit])
+
+    async def entries(self, after: int, limit: int) -> tuple[Written, ...]:
+        return tuple(self._written[after : after + limit])
+
+    async def seen(self, watcher: str) -> frozenset[str]:
+        return frozenset(file for who, file in self._seen if who == watcher)

@@ -1,0 +1,276 @@
+"""The store in one SQLite file: WAL, synchronous=FULL, one transaction a commit."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from parley.adapters.sqlite import rows
+from parley.domain.changes import GENESIS, Changes, Entry, Expect, Kept, Written, chain
+from parley.domain.delivery import Delivery, Key, Status
+from parley.domain.errors import DiskFull, Duplicate, Forbidden, NewerSchema, Stale, Unavailable
+from parley.domain.message import search_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA_VERSION = 1
+_BUSY_SECONDS = 30.0
+_SETUP_TURNS = 50
+# A small log: whoever opens the ledger after a command that did not tidy up reads all of it.
+_SETUP = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA wal_autocheckpoint=200"
+
+
+class SqliteStore:
+    """A ledger in a file. Any number of processes may open it; SQLite lets one write at a time."""
+
+    def __init__(self, path: str, *, create: bool = True) -> None:
+        self._path = path
+        with _reported(path):
+            if create and not os.path.exists(path):
+                # Made by us and empty, so that the file never exists with a looser mode.
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            self._db = sqlite3.connect(
+                f"file:{_quoted(path)}?mode=rw", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
+            )
+            try:
+                self._set_up()
+                self._migrate()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _set_up(self) -> None:
+        """Choose the journal. Where several processes switch a new file to WAL at once SQLite gives up at once instead
+        of waiting, so whoever loses waits in the line for a transaction and tries again.
+        """
+        for turns_left in reversed(range(_SETUP_TURNS)):
+            try:
+                self._db.executescript(_SETUP)
+            except sqlite3.OperationalError as error:
+                if not turns_left or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+            else:
+                return
+            with self._transaction():
+                pass
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _migrate(self) -> None:
+        if self._version() == SCHEMA_VERSION:
+            return
+        with self._transaction():
+            version = self._version()  # another process may have been faster
+            if version > SCHEMA_VERSION:
+                raise NewerSchema(
+                    f"{self._path} has schema {version}, this Parley knows {SCHEMA_VERSION}",
+                    hint="upgrade Parley",
+                )
+            if version == 0:
+                for statement in _statements(_read_schema()):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    async def commit(self, changes: Changes) -> int:
+        with _reported(self._path):
+            if not changes.durable:
+                self._db.execute("PRAGMA synchronous=NORMAL")
+            try:
+                with self._transaction():
+                    return self._write(changes)
+            finally:
+                if not changes.durable:
+                    self._db.execute("PRAGMA synchronous=FULL")
+
+    def _write(self, changes: Changes) -> int:
+        for expect in changes.expects:
+            self._check(expect)
+        if changes.new_conversation:
+            query = "SELECT 1 FROM message WHERE conversation_id = ? LIMIT 1"
+            if self._db.execute(query, (changes.new_conversation,)).fetchone():
+                raise Stale(f"the conversation {changes.new_conversation} exists already")
+        if changes.new_file:
+            query = "SELECT 1 FROM delivery WHERE file = ? LIMIT 1"
+            if self._db.execute(query, (changes.new_file,)).fetchone():
+                raise Stale(f"the file name {changes.new_file} is used already")
+        for kept in changes.kept:
+            self._keep(kept)
+        for delivery in changes.deliveries:
+            self._put(delivery)
+        self._db.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", changes.seen)
+        self._db.executemany("DELETE FROM seen WHERE watcher = ? AND file = ?", changes.unseen)
+        return self._append(changes.entries)
+
+    def _check(self, expect: Expect) -> None:
+        known = self._delivery(expect.key)
+        token = known.lease.token if known and known.lease else None
+        if (known.status if known else None, token) != (expect.status, expect.token):
+            raise Stale(f"{expect.key.message_id} has changed meanwhile")
+
+    def _keep(self, kept: Kept) -> None:
+        message = kept.message
+        if kept.minted:
+            query = "SELECT 1 FROM message WHERE id = ? AND sender = ? AND digest <> ?"
+            if self._db.execute(query, (message.id, message.sender, kept.digest)).fetchone():
+                raise Duplicate(f"the id {message.id} is taken by another message")
+        self._db.execute(
+            "INSERT OR IGNORE INTO message (id, digest, sender, conversation_id, document, search, content)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                message.id,
+                kept.digest,
+                message.sender,
+                message.conversation_id,
+                rows.message_to_row(message),
+                search_text(message),
+                kept.content,
+            ),
+        )
+
+    def _put(self, delivery: Delivery) -> None:
+        self._db.execute(
+            "INSERT INTO delivery (message_id, digest, recipient, file, status, tries, lease, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id, digest, recipient) DO UPDATE SET"
+            " file = excluded.file, status = excluded.status, tries = excluded.tries,"
+            " lease = excluded.lease, reason = excluded.reason",
+            (
+                *delivery.key,
+                delivery.file,
+                delivery.status.value,
+                delivery.tries,
+                rows.lease_to_row(delivery.lease),
+                delivery.reason,
+            ),
+        )
+
+    def _append(self, entries: tuple[Entry, ...]) -> int:
+        last = self._db.execute("SELECT position, link FROM entry ORDER BY position DESC LIMIT 1").fetchone()
+        position, link = last if last else (0, GENESIS)
+        for entry in entries:
+            position += 1
+            link = chain(link, position, entry)
+            self._db.execute("INSERT INTO entry VALUES (?, ?, ?)", (position, rows.entry_to_row(entry), link))
+        return int(position)
+
+    async def delivery(self, key: Key) -> Delivery | None:
+        with _reported(self._path):
+            return self._delivery(key)
+
+    def _delivery(self, key: Key) -> Delivery | None:
+        query = f"SELECT {_DELIVERY} FROM delivery WHERE message_id = ? AND digest = ? AND recipient = ?"
+        row = self._db.execute(query, key).fetchone()
+        return _to_delivery(row) if row else None
+
+    async def deliveries(self, *statuses: Status) -> tuple[Delivery, ...]:
+        marks = ", ".join("?" * len(statuses))
+        query = f"SELECT {_DELIVERY} FROM delivery WHERE status IN ({marks}) ORDER BY number"
+        with _reported(self._path):
+            return tuple(_to_delivery(row) for row in self._db.execute(query, [s.value for s in statuses]))
+
+    async def named(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
+        marks = ", ".join("?" * len(names))
+        query = (
+            f"SELECT {_DELIVERY} FROM delivery WHERE recipient = ?"
+            f" AND (message_id IN ({marks}) OR file IN ({marks})) ORDER BY number"
+        )
+        with _reported(self._path):
+            return tuple(_to_delivery(row) for row in self._db.execute(query, (recipient, *names, *names)))
+
+    async def find(self, message_id: str) -> tuple[Kept, ...]:
+        return self._kept("id = ? ORDER BY number", (message_id,))
+
+    async def conversation(self, conversation_id: str) -> tuple[Kept, ...]:
+        return self._kept("conversation_id = ? AND conversation_id <> '' ORDER BY number", (conversation_id,))
+
+    async def count_conversations(self, prefix: str) -> int:
+        query = (
+            "SELECT COUNT(DISTINCT conversation_id) FROM message"
+            " WHERE conversation_id >= ? AND conversation_id < ? AND conversation_id <> ''"
+        )
+        with _reported(self._path):
+            return int(self._db.execute(query, (prefix, prefix + "\U0010ffff")).fetchone()[0])
+
+    async def search(self, text: str, limit: int) -> tuple[Kept, ...]:
+        return self._kept("instr(search, ?) ORDER BY number DESC LIMIT ?", (text.casefold(), limit))
+
+    def _kept(self, condition: str, values: tuple[str | int, ...]) -> tuple[Kept, ...]:
+        query = f"SELECT document, content, digest FROM message WHERE {condition}"
+        with _reported(self._path):
+            found = self._db.execute(query, values).fetchall()
+        return tuple(Kept(rows.message_from_row(document), content, digest) for document, content, digest in found)
+
+    async def entries(self, after: int, limit: int) -> tuple[Written, ...]:
+        query = "SELECT position, document, link FROM entry WHERE position > ? ORDER BY position LIMIT ?"
+        with _reported(self._path):
+            found = self._db.execute(query, (after, limit)).fetchall()
+        return tuple(Written(at, rows.entry_from_row(document), link) for at, document, link in found)
+
+    async def seen(self, watcher: str) -> frozenset[str]:
+        with _reported(self._path):
+            found = self._db.execute("SELECT file FROM seen WHERE watcher = ?", (watcher,)).fetchall()
+        return frozenset(file for (file,) in found)
+
+
+_DELIVERY = "message_id, digest, recipient, file, status, tries, lease, reason"
+
+
+def _to_delivery(row: tuple[str, str, str, str, str, int, str | None, str]) -> Delivery:
+    message_id, digest, recipient, file, status, tries, lease, reason = row
+    key = Key(message_id, digest, recipient)
+    return Delivery(key, file, Status(status), tries, rows.lease_from_row(lease), reason)
+
+
+def _read_schema() -> str:
+    # By path: importlib.resources would cost each first command several milliseconds.
+    with open(os.path.join(os.path.dirname(__file__), "schema.sql"), encoding="utf-8") as file:
+        return file.read()
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script, triggers whole: `executescript` would commit our transaction."""
+    statement = ""
+    for line in script.splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _quoted(path: str) -> str:
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+@contextmanager
+def _reported(path: str) -> Iterator[None]:
+    """Say SQLite's errors in Parley's words."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "") or ""
+        if name == "SQLITE_FULL":
+            raise DiskFull(f"{path}: the disk is full", hint="free some space and try again") from error
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+            raise Forbidden(f"{path}: cannot be opened for writing") from error
+        raise Unavailable(f"{path}: {error}") from error
+    except PermissionError as error:
+        raise Forbidden(f"{path}: {error.strerror}") from error
+    except OSError as error:
+        raise Unavailable(f"{path}: {error.strerror}") from error

@@ -1,0 +1,30 @@
+"""The memory store beyond the contract: it belongs to its process and forgets with it."""
+
+from parley.adapters.memory import MemoryStore
+from parley.app.kernel import drive
+from parley.domain.changes import Changes, Entry, Kept, Seen, digest
+from parley.domain.delivery import Delivery, Key, Status
+from tests.samples import a_message
+
+
+def test_two_stores_share_nothing() -> None:
+    one, other = MemoryStore(), MemoryStore()
+    kept = Kept(a_message(), b"x", digest(b"x"), minted=True)
+    delivery = Delivery(Key("m1", "d", "codex"), "a.yaml", Status.PENDING)
+    changes = Changes((kept,), (delivery,), (Entry("sent", "", "", "", ""),), seen=(Seen("w", "a.yaml"),))
+
+    drive(one.commit(changes))
+
+    assert drive(other.entries(0, 10)) == ()
+    assert drive(other.search("", 10)) == ()
+    assert drive(other.deliveries(*Status)) == ()
+    assert drive(other.seen("w")) == frozenset()
+
+
+def test_what_was_minted_is_read_like_what_a_file_store_reads() -> None:
+    store = MemoryStore()
+    kept = Kept(a_message(), b"x", digest(b"x"), minted=True)
+
+    drive(store.commit(Changes((kept,))))
+
+    assert drive(store.find(kept.message.id)) == (kept._replace(minted=False),)
