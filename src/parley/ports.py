@@ -100,6 +100,10 @@ class Format(Protocol):
         """The file's bytes, read back by our own reader and compared before they are returned."""
         ...
 
+    def settle(self, message: Message) -> Message:
+        """The message as every reader sees it: what `decode` gives back after `encode`."""
+        ...
+
     def decode(self, content: bytes) -> Message:
         """The message, or `Unreadable`/`Invalid` with every problem."""
         ...

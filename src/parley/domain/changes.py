@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from parley.domain.delivery import Delivery, Key, Status
     from parley.domain.message import Message
@@ -93,10 +94,16 @@ def digest(content: bytes) -> str:
 
 def canonical(position: int, entry: Entry) -> bytes:
     """The one spelling of an entry that is hashed."""
+    document = {**entry._asdict(), "facts": dict(entry.facts), "position": position}
+    return _spelling()(document).encode()
+
+
+@cache
+def _spelling() -> Callable[[object], str]:
     import json
 
-    document = {**entry._asdict(), "facts": dict(entry.facts), "position": position}
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    # Made once: `json.dumps` makes an encoder a call for anything but its defaults.
+    return json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
 def chain(previous: bytes, position: int, entry: Entry) -> bytes:

@@ -108,7 +108,10 @@ def claim(known: Delivery | None, key: Key, file: str, lease: Lease, now: Instan
 def check_token(known: Delivery, token: str | None) -> None:
     """Refuse whoever names a token that is no longer the claim's."""
     if token is not None and (known.lease is None or known.lease.token != token):
-        raise LeaseLost(f"the lease on {known.key.message_id} ran out and the message was taken by another reader")
+        raise LeaseLost(
+            f"this token does not hold {known.key.message_id}: the lease ran out or was given back",
+            hint="claim it again with: parley next",
+        )
 
 
 def order_key(priority: str, kind: str, created_at: str, message_id: str) -> tuple[str, bool, str, str]:

@@ -78,6 +78,11 @@ def file_name(at: datetime, sender: str, kind: str, suffix: str = "") -> str:
     return f"{compact(at)}_{sender}_{kind}{'_' + suffix if suffix else ''}.yaml"
 
 
+def printable(name: str) -> str:
+    """A file name that may be written down: bytes that are not UTF-8 are spelled by their number."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
 def is_message_file(name: str) -> bool:
     """Any *.yaml counts, dot files included: facts never come from the name."""
     return name.endswith(".yaml")

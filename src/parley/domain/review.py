@@ -222,7 +222,7 @@ _STEPS = {
 _NEXT: dict[ReviewState, tuple[str, tuple[Kind, ...]]] = {
     ReviewState.REQUESTED: ("reviewer", (Kind.REVIEW_FEEDBACK, Kind.REVIEW_LGTM)),
     ReviewState.FEEDBACK: ("author", (Kind.REVIEW_ADDRESSED,)),
-    ReviewState.ADDRESSED: ("reviewer", (Kind.REVIEW_FEEDBACK, Kind.REVIEW_LGTM, Kind.REVIEW_REQUEST)),
+    ReviewState.ADDRESSED: ("reviewer", (Kind.REVIEW_FEEDBACK, Kind.REVIEW_LGTM)),
     ReviewState.APPROVED: ("", ()),
     ReviewState.ESCALATED: ("a human", ()),
 }

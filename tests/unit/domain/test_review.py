@@ -53,7 +53,7 @@ def test_the_loop_goes_from_request_to_approval_in_one_round() -> None:
 
     assert standing(follow(*told[:1])) == ("requested", 1, "codex", ["review_feedback", "review_lgtm"])
     assert standing(follow(*told[:2])) == ("feedback", 1, "claude", ["review_addressed"])
-    after = ["review_feedback", "review_lgtm", "review_request"]
+    after = ["review_feedback", "review_lgtm"]
     assert standing(follow(*told[:3])) == ("addressed", 1, "codex", after)
     assert standing(follow(*told)) == ("approved", 1, "", [])
     assert follow(*told).remarks == ()
@@ -118,6 +118,15 @@ def test_addressed_findings_are_resolved_and_the_others_stay_open() -> None:
     assert [one.id for one in review.findings] == ["finding-001", "finding-002"]
     assert not review.gate_passed
     assert follow(request(), feedback(), addressed(1, "finding-001", "finding-002")).gate_passed
+
+
+def test_a_finding_that_the_packet_calls_fixed_stays_so() -> None:
+    packet: dict[str, object] = {"findings": [{"id": "f1", "severity": "P1", "status": "fixed"}]}
+
+    review = follow(request(), feedback(blocking=0), addressed(1), **{PACKET: packet})
+
+    assert review.open_findings == ()
+    assert review.gate_passed
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,14 @@ def test_a_mapping_shows_its_types_to_readers_that_look_for_them() -> None:
     assert yaml.safe_load(mapping_text(fields)) == fields
 
 
+@pytest.mark.parametrize(
+    "key", ["null", "Null", "true", "NO", "on", "y", "~", "", "<<", "1", "a b", "a:", "2026-03-13"]
+)
+def test_a_key_that_readers_would_take_for_something_else_is_quoted(key: str) -> None:
+    assert mapping_text({key: "x"}).startswith(quoted(key))
+    assert yaml.safe_load(mapping_text({key: {key: "x"}})) == {key: {key: "x"}}
+
+
 values = st.recursive(
     st.one_of(texts, st.booleans(), st.integers(-(10**9), 10**9)),
     lambda inner: st.one_of(

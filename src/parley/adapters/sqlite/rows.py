@@ -10,13 +10,16 @@ from parley.domain.delivery import Lease
 from parley.domain.message import Kind, Message, Priority
 from parley.domain.times import parse_time
 
+# Made once: `json.dumps` makes one a call for anything but its defaults.
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 def message_to_row(message: Message) -> str:
     fields = message._asdict()
     fields["created_at"] = message.created_at.isoformat()
     fields["expires_at"] = message.expires_at.isoformat() if message.expires_at else None
     fields["extras"] = dict(message.extras)
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    return _compact(fields)
 
 
 def message_from_row(document: str) -> Message:
@@ -38,7 +41,7 @@ def lease_from_row(document: str | None) -> Lease | None:
 
 
 def entry_to_row(entry: Entry) -> str:
-    return json.dumps({**entry._asdict(), "facts": dict(entry.facts)}, ensure_ascii=False, separators=(",", ":"))
+    return _compact({**entry._asdict(), "facts": dict(entry.facts)})
 
 
 def entry_from_row(document: str) -> Entry:
