@@ -1,0 +1,150 @@
+"""Delivery into other agents' inboxes and the copy in one's own outbox."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from parley.adapters.files.folders import Folder, reported
+from parley.adapters.files.place import place
+from parley.adapters.files.workspace import LEDGER_FOLDER, Workspace
+from parley.domain.errors import InboxFull, NameExists, NotFound, UnknownAgent
+from parley.domain.limits import DEFAULT_LIMITS, Limits
+from parley.domain.names import is_message_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# No file system spends less on one directory entry, so a small folder cannot hold many files.
+_LEAST_ENTRY_BYTES = 16
+# Folders that a courier keeps open, its own two among them.
+_MOST_OPEN = 32
+
+
+class FileCourier:
+    """Carries the files of one agent."""
+
+    def __init__(
+        self, workspace: Workspace, agent: str, limits: Limits = DEFAULT_LIMITS, *, use_tmpfile: bool = True
+    ) -> None:
+        self._workspace = workspace
+        self._agent = agent
+        self._limits = limits
+        self._use_tmpfile = use_tmpfile
+        # By agent and name; a folder closes when it is dropped.
+        self._open: dict[tuple[str, str], Folder] = {}
+
+    async def taken(self, agents: tuple[str, ...], name: str) -> bool:
+        found = [self._inbox_of(agent).stat(name) for agent in agents]
+        return any(found) or self._own("outbox").stat(name) is not None
+
+    async def deliver(self, agent: str, name: str, content: bytes) -> None:
+        inbox = self._inbox_of(agent)
+        self._check_quota(inbox, agent)
+        self._place(inbox, name, content)
+
+    async def keep_copy(self, name: str, content: bytes) -> None:
+        self._place(self._own("outbox"), name, content)
+
+    def _place(self, folder: Folder, name: str, content: bytes) -> None:
+        try:
+            place(folder, name, content, use_tmpfile=self._use_tmpfile)
+        except NameExists:
+            if not _same(folder, name, content):
+                raise
+            folder.sync()
+
+    async def has_copy(self, name: str, content: bytes) -> bool:
+        return _same(self._own("outbox"), name, content)
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        with self._lock_file() as fd:
+            self._lock(fd, fcntl.LOCK_SH)
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        with self._lock_file() as fd:
+            yield self._lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _lock(self, fd: int, how: int) -> bool:
+        """Whether we have the lock now; False when others have it."""
+        with reported(f"{self._workspace.agent(self._agent).path}/{LEDGER_FOLDER}/sending.lock"):
+            try:
+                fcntl.flock(fd, how)
+            except BlockingIOError:
+                return False
+        return True
+
+    @contextmanager
+    def _lock_file(self) -> Iterator[int]:
+        """The lock dies with its process, so it tells a crashed sender from a slow one."""
+        private = self._own(LEDGER_FOLDER)
+        with reported(private.path):
+            fd = os.open("sending.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=private.fd)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _inbox_of(self, agent: str) -> Folder:
+        try:
+            return self._at(agent, "inbox") or self._keep(agent, self._workspace.agent(agent).folder("inbox"))
+        except NotFound:
+            raise UnknownAgent(
+                f"no agent {agent!r} in project {self._workspace.project!r}",
+                hint=f"add it with: parley agent add {agent}",
+            ) from None
+
+    def _own(self, name: str) -> Folder:
+        return self._at(self._agent, name) or self._keep(self._agent, self._workspace.agent(self._agent).made(name))
+
+    def _at(self, agent: str, name: str) -> Folder | None:
+        """A folder that is open from before, if its path still leads to it: a tenth of the time of walking there."""
+        folder = self._open.get((agent, name))
+        if folder is None or folder.is_still_there():
+            return folder
+        del self._open[agent, name]
+        return None
+
+    def _keep(self, agent: str, folder: Folder) -> Folder:
+        if len(self._open) >= _MOST_OPEN:
+            self._open.clear()
+        self._open[agent, folder.path.rsplit("/", 1)[-1]] = folder
+        return folder
+
+    def _check_quota(self, inbox: Folder, agent: str) -> None:
+        """At most `inbox_messages` files of one user in an inbox, counted only where there can be so many."""
+        most = self._limits.inbox_messages
+        if not inbox.listable or os.fstat(inbox.fd).st_size // _LEAST_ENTRY_BYTES < most:
+            return
+        mine = os.geteuid()
+        with reported(inbox.path):
+            names = [name for name in os.listdir(inbox.fd) if is_message_file(name)]
+        if len(names) < most:
+            return
+        owned = sum(1 for name in names if (found := inbox.stat(name)) and found.st_uid == mine)
+        if owned >= most:
+            raise InboxFull(
+                f"the inbox of {agent} holds {owned} messages from this user, at most {most} are allowed",
+                hint="wait until they are processed",
+            )
+
+
+def _same(folder: Folder, name: str, content: bytes) -> bool:
+    """Whether the file `name` is a regular one with exactly this content."""
+    found = folder.stat(name)
+    if found is None or not stat.S_ISREG(found.st_mode) or found.st_size != len(content):
+        return False
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder.fd)
+    except OSError:
+        return False  # vanished or not ours to read: then it is not surely the same
+    try:
+        return os.read(fd, len(content) + 1) == content
+    finally:
+        os.close(fd)

@@ -1,0 +1,187 @@
+"""Folders by descriptor: every step from the home to an inbox is opened by name in its parent, never through a link.
+
+A path is checked once and used later; a descriptor is what was checked.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from parley.domain.errors import DiskFull, Forbidden, NotFound, NotRegular, ParleyError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+# O_PATH lets others drop files into a folder that they may enter but not list; elsewhere reading is needed.
+_O_PATH: int = getattr(os, "O_PATH", os.O_RDONLY)
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class Folder:
+    """An open directory. `listable` is False when it may only be entered."""
+
+    def __init__(self, fd: int, path: str, *, listable: bool) -> None:
+        self.fd = fd
+        self.path = path
+        self.listable = listable
+
+    @classmethod
+    def root(cls, path: str) -> Folder:
+        """The one folder that is opened by path: the home, which its user may have linked elsewhere."""
+        with reported(path):
+            try:
+                return cls(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), path, listable=True)
+            except PermissionError:  # a shared home may be passed through, not listed
+                return cls(os.open(path, _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), path, listable=False)
+
+    def sub(self, name: str) -> Folder:
+        """The folder `name` in this one, not through a link."""
+        path = f"{self.path}/{name}"
+        try:
+            return Folder(os.open(name, os.O_RDONLY | _FOLDER, dir_fd=self.fd), path, listable=True)
+        except PermissionError:
+            with reported(path):
+                return Folder(os.open(name, _O_PATH | _FOLDER, dir_fd=self.fd), path, listable=False)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR) and self.is_link(name):
+                raise NotRegular(f"{path} is a symbolic link; Parley follows none below its home") from None
+            raise as_parley(error, path) from None
+
+    def walk(self, *names: str) -> Folder:
+        """Several steps down; the folders between are closed again."""
+        here = self
+        for name in names:
+            try:
+                below = here.sub(name)
+            finally:
+                if here is not self:
+                    here.close()
+            here = below
+        return here
+
+    def make(self, name: str, mode: int) -> Folder:
+        """The folder `name`, created with exactly `mode` when it is not there."""
+        try:
+            return self.sub(name)
+        except NotFound:
+            pass
+        with reported(f"{self.path}/{name}"):
+            try:
+                os.mkdir(name, mode & 0o777, dir_fd=self.fd)
+            except FileExistsError:
+                return self.sub(name)
+            made = self.sub(name)
+            os.fchmod(made.fd, mode)
+        self.sync()
+        return made
+
+    def names(self) -> list[str]:
+        """What lies in the folder; `Forbidden` when it may only be entered."""
+        if not self.listable:
+            raise Forbidden(f"{self.path} may not be listed by this user")
+        with reported(self.path):
+            return os.listdir(self.fd)
+
+    def is_link(self, name: str) -> bool:
+        found = self.stat(name)
+        return found is not None and stat.S_ISLNK(found.st_mode)
+
+    def stat(self, name: str) -> os.stat_result | None:
+        """What `name` is, links not followed; None when it is not there."""
+        try:
+            return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise as_parley(error, f"{self.path}/{name}") from None
+
+    def is_still_there(self) -> bool:
+        """Whether this folder's path leads to it now. An open folder keeps its number, so no other can have it."""
+        try:
+            there = os.stat(self.path, follow_symlinks=False)
+        except OSError:
+            return False
+        here = os.fstat(self.fd)
+        return (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev)
+
+    def sync(self) -> None:
+        """Make the folder's entries durable, where the file system lets us."""
+        if self.listable:
+            with reported(self.path):
+                flush(self.fd)
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def flush(fd: int) -> None:
+    """Make a file or folder durable. macOS keeps data in the drive unless it is asked with its own command."""
+    if _FULL_SYNC is None:
+        os.fsync(fd)
+    else:
+        fcntl.fcntl(fd, _FULL_SYNC)
+
+
+class reported:  # noqa: N801  # reads like the function it would be, and takes a third of its time
+    """Say an operating system's error in Parley's words."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            raise as_parley(error, self._path) from error
+
+
+@contextmanager
+def locked(folder: Folder) -> Iterator[None]:
+    """One process at a time; the lock dies with its process."""
+    with reported(folder.path):
+        fcntl.flock(folder.fd, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(folder.fd, fcntl.LOCK_UN)
+
+
+def as_parley(error: OSError, path: str) -> ParleyError:
+    """The error of our tree that an operating system's error means."""
+    said = f"{path}: {os.strerror(error.errno or 0)}"
+    if error.errno in _FULL:
+        return DiskFull(said, hint="free some space and try again; nothing was lost")
+    if error.errno in _REFUSED:
+        return Forbidden(said)
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return NotFound(said)
+    if error.errno == errno.ELOOP:
+        return NotRegular(f"{path} is a symbolic link; Parley follows none below its home")
+    if error.errno == errno.ENXIO:
+        return NotRegular(f"{path} is not a regular file")  # a socket, or a device that is not there
+    return Unavailable(said)

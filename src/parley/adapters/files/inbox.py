@@ -1,0 +1,354 @@
+"""One agent's own files: looking at them, claiming one, and moving it where it belongs afterwards."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from typing import TYPE_CHECKING
+
+from parley.adapters.files.folders import Folder, as_parley, reported
+from parley.adapters.files.place import is_temporary, place
+from parley.adapters.files.workspace import PRIVATE, AgentFolder, Workspace
+from parley.domain.errors import (
+    AlreadyClaimed,
+    Forbidden,
+    NameExists,
+    NotFound,
+    NotRegular,
+    NotText,
+    ParleyError,
+    TooLarge,
+)
+from parley.domain.limits import DEFAULT_LIMITS, HARD_FILE_BYTES, Limits
+from parley.domain.names import is_message_file, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_PLACES = {"inbox": ("inbox",), "archive": ("inbox", "archive"), "outbox": ("outbox",)}
+# Linking may be refused: by the file system, or by the kernel for a file that belongs to another user.
+_NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS})
+# Rivals hold a lock for as long as it takes to see that the message is not theirs: milliseconds, two seconds at most.
+_PATIENCE = (0.001, 0.002, 0.005, *(0.01 for _ in range(200)))
+
+
+class HeldFile:
+    """A message file under its lock."""
+
+    def __init__(self, fd: int, name: str, content: bytes, owner: int) -> None:
+        self._fd = fd
+        self.name = name
+        self.content = content
+        self.owner = owner
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class FileInbox:
+    """The inbox, archive, outbox and dead letters of one agent."""
+
+    def __init__(self, workspace: Workspace, agent: AgentFolder, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._workspace = workspace
+        self._agent = agent
+        self._most = min(limits.file_bytes, HARD_FILE_BYTES)
+
+    async def names(self, place: str = "inbox") -> list[tuple[str, int]]:
+        try:
+            folder = self._open(place)
+        except NotFound:
+            if place == "inbox":
+                raise
+            return []  # a foreign tool made no archive or outbox; looking makes none either
+        with folder, reported(folder.path), os.scandir(folder.fd) as entries:
+            return [(entry.name, entry.inode()) for entry in entries if is_message_file(entry.name)]
+
+    def peek(self, names: Iterable[str], place: str = "inbox") -> Iterator[tuple[str, bytes | ParleyError]]:
+        most = self._most
+        with self._open(place) as folder:
+            for name in names:
+                if not _is_text(name):
+                    yield name, _not_text(name)
+                    continue
+                try:
+                    fd = os.open(name, _READ, dir_fd=folder.fd)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    yield name, as_parley(error, f"{folder.path}/{name}")
+                    continue
+                try:
+                    found = os.fstat(fd)
+                    if not stat.S_ISREG(found.st_mode):
+                        yield name, NotRegular(f"{name} is not a regular file")
+                        continue
+                    if found.st_nlink > 1 and place == "inbox" and self._is_hard_link(folder, fd):
+                        yield name, _hard_link(name)
+                        continue
+                    content = os.read(fd, min(found.st_size, most) + 1)
+                finally:
+                    os.close(fd)
+                yield name, content if len(content) <= most else _too_large(name, most)
+
+    def _open(self, place: str) -> Folder:
+        return self._agent.folder(*_PLACES[place])
+
+    async def take(self, name: str, *, wait: bool = False) -> HeldFile | None:
+        with self._agent.folder("inbox") as inbox:
+            return self._take(inbox, name, _PATIENCE if wait else ())
+
+    def _take(self, inbox: Folder, name: str, pauses: Iterable[float] = ()) -> HeldFile | None:
+        before = inbox.stat(name)
+        if before is None:
+            return None
+        if not _is_text(name):
+            raise _not_text(name)
+        if not stat.S_ISREG(before.st_mode):
+            raise NotRegular(f"{name} is not a regular file")
+        try:
+            fd = os.open(name, _READ, dir_fd=inbox.fd)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise as_parley(error, f"{inbox.path}/{name}") from None
+        try:
+            _lock(fd, name, pauses)
+            held = self._read_locked(inbox, name, fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        if held is None:
+            os.close(fd)
+        return held
+
+    def _read_locked(self, inbox: Folder, name: str, fd: int) -> HeldFile | None:
+        found = os.fstat(fd)
+        now = inbox.stat(name)
+        if found.st_nlink == 0 or now is None or (now.st_dev, now.st_ino) != (found.st_dev, found.st_ino):
+            return None  # moved away before we had the lock
+        if not stat.S_ISREG(found.st_mode):
+            raise NotRegular(f"{name} is not a regular file")
+        if found.st_nlink > 1 and not self._finish_for_the_dead(inbox, found):
+            raise _hard_link(name)
+        if found.st_size > self._most:
+            raise _too_large(name, self._most)
+        content = self._read(fd, inbox, name)
+        return HeldFile(fd, name, content, found.st_uid)
+
+    def _read(self, fd: int, inbox: Folder, name: str) -> bytes:
+        parts, left = [], self._most + 1
+        with reported(f"{inbox.path}/{name}"):
+            while left and (part := os.read(fd, left)):
+                parts.append(part)
+                left -= len(part)
+        if not left:
+            raise _too_large(name, self._most)
+        return b"".join(parts)
+
+    def _is_hard_link(self, inbox: Folder, fd: int) -> bool:
+        """Whether a file's second name is a stranger's, and not one that delivering or archiving gives for a moment."""
+        found = os.fstat(fd)
+        if _temporary_names(inbox, found) or _in_archive(inbox, found):
+            return False
+        return os.fstat(fd).st_nlink > 1  # the moment may have passed while we looked
+
+    def _finish_for_the_dead(self, inbox: Folder, found: os.stat_result) -> bool:
+        """Whether the second name is ours. A sender may have died before it dropped the temporary one, a reader
+        between giving the file its name in the archive and dropping this one; it is archived again then.
+        """
+        for name in _temporary_names(inbox, found):
+            os.unlink(name, dir_fd=inbox.fd)
+            return found.st_nlink == 2
+        return found.st_nlink == 2 and _in_archive(inbox, found)
+
+    async def archive(self, name: str, content: bytes) -> None:
+        """`name` is locked by the caller."""
+        with self._agent.folder("inbox") as inbox, inbox.make("archive", PRIVATE) as archive:
+            for target in _numbered(name):
+                if self._move_into(inbox, name, archive, target, content):
+                    break
+            archive.sync()
+            _unlink(inbox, name)
+            inbox.sync()
+
+    def _move_into(self, inbox: Folder, name: str, archive: Folder, target: str, content: bytes) -> bool:
+        """Whether the file is now in the archive under `target`; False when that name is another's."""
+        try:
+            os.link(name, target, src_dir_fd=inbox.fd, dst_dir_fd=archive.fd, follow_symlinks=False)
+        except FileExistsError:
+            return _holds(archive, target, content)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            if error.errno not in _NO_LINK:
+                raise as_parley(error, f"{archive.path}/{target}") from None
+            try:
+                place(archive, target, content)
+            except NameExists:
+                return _holds(archive, target, content)
+        return True
+
+    async def preserve(self, name: str, content: bytes) -> None:
+        """Write `content` into the archive: for a message whose file is no longer what was processed."""
+        with self._agent.folder("inbox") as inbox, inbox.make("archive", PRIVATE) as archive:
+            for target in _numbered(name):
+                try:
+                    place(archive, target, content)
+                except NameExists:
+                    if not _holds(archive, target, content):
+                        continue
+                return
+
+    async def archived(self, name: str, content: bytes) -> bool:
+        try:
+            with self._agent.folder("inbox", "archive") as archive:
+                return _holds(archive, name, content)
+        except NotFound:
+            return False
+
+    async def delete(self, name: str) -> None:
+        with self._agent.folder("inbox") as inbox:
+            _unlink(inbox, name)
+            inbox.sync()
+
+    async def bury(self, name: str, code: str, detail: str, at: str) -> None:
+        with self._agent.folder("inbox") as inbox, self._agent.made("dead_letter") as dead:
+            import json
+
+            reason = {"file": name, "code": code, "detail": detail, "at": at}
+            document = (json.dumps(reason, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+            for target in _numbered(name):
+                if dead.stat(target) is not None:
+                    continue
+                try:
+                    # The exclusive reason file reserves the name, because rename would replace another's.
+                    place(dead, f"{target}.reason.json", document, 0o600)
+                except NameExists:
+                    continue
+                break
+            try:
+                os.rename(name, target, src_dir_fd=inbox.fd, dst_dir_fd=dead.fd)
+            except OSError as error:
+                _unlink(dead, f"{target}.reason.json")
+                if error.errno != errno.ENOENT:
+                    raise as_parley(error, f"{dead.path}/{target}") from None
+                return
+            dead.sync()
+            inbox.sync()
+
+    def owner_of(self, agent: str) -> int | None:
+        try:
+            with self._workspace.agent(agent).open() as folder:
+                return os.fstat(folder.fd).st_uid
+        except (NotFound, Forbidden, NotRegular):
+            return None
+
+    def packet(self, path: str) -> bytes | None:
+        from parley.domain.bodies import is_inside
+
+        *folders, name = path.split("/")
+        if not is_inside(path):
+            raise NotRegular(f"{path!r} does not stay inside the project")
+        try:
+            with self._workspace.open() as project, project.walk(*folders) as folder:
+                fd = os.open(name, _READ, dir_fd=folder.fd)
+                try:
+                    if not stat.S_ISREG(os.fstat(fd).st_mode):
+                        raise NotRegular(f"{path!r} is not a regular file")
+                    return self._read(fd, folder, name)
+                finally:
+                    os.close(fd)
+        except (NotFound, FileNotFoundError):
+            return None
+        except OSError as error:
+            raise as_parley(error, path) from None
+
+    def pulse(self) -> tuple[int, int]:
+        with reported(self._agent.path):
+            found = os.stat(f"{self._agent.path}/inbox")
+        return found.st_mtime_ns, found.st_ino
+
+
+def _temporary_names(inbox: Folder, found: os.stat_result) -> list[str]:
+    """The temporary names in an inbox of the file that was found."""
+    names = [name for name in os.listdir(inbox.fd) if is_temporary(name)]
+    return [name for name in names if (other := inbox.stat(name)) and other.st_ino == found.st_ino]
+
+
+def _in_archive(inbox: Folder, found: os.stat_result) -> bool:
+    try:
+        with inbox.sub("archive") as archive, os.scandir(archive.fd) as entries:
+            return any(entry.inode() == found.st_ino for entry in entries)
+    except NotFound:
+        return False
+
+
+def _is_text(name: str) -> bool:
+    """Whether the bytes of a file name are UTF-8: what cannot be written down cannot be claimed."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _not_text(name: str) -> NotText:
+    return NotText(f"the file name {printable(name)} is not UTF-8")
+
+
+def _hard_link(name: str) -> NotRegular:
+    return NotRegular(f"{name} is a hard link to another file")
+
+
+def _lock(fd: int, name: str, pauses: Iterable[float]) -> None:
+    """Lock a file, after each pause once more; `AlreadyClaimed` when somebody else has the lock all the while."""
+    for pause in (*pauses, None):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if pause is None:
+                raise AlreadyClaimed(f"another reader holds {name}") from None
+            time.sleep(pause)
+        except OSError as error:
+            raise as_parley(error, name) from None
+        else:
+            return
+
+
+def _too_large(name: str, most: int) -> TooLarge:
+    return TooLarge(f"{name} is larger than the {most} bytes a message may have")
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """The name, then the name with _2, _3 and so on before its ending."""
+    yield name
+    stem, dot, ending = name.rpartition(".")
+    number = 2
+    while True:
+        yield f"{stem}_{number}{dot}{ending}" if dot else f"{name}_{number}"
+        number += 1
+
+
+def _holds(folder: Folder, name: str, content: bytes) -> bool:
+    try:
+        fd = os.open(name, _READ, dir_fd=folder.fd)
+    except OSError:
+        return False
+    try:
+        return stat.S_ISREG(os.fstat(fd).st_mode) and os.read(fd, len(content) + 1) == content
+    finally:
+        os.close(fd)
+
+
+def _unlink(folder: Folder, name: str) -> None:
+    with reported(f"{folder.path}/{name}"):
+        try:
+            os.unlink(name, dir_fd=folder.fd)
+        except FileNotFoundError:
+            return

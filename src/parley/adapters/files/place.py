@@ -1,0 +1,114 @@
+"""Putting a complete file under a name, so that a power cut leaves all of it or nothing.
+
+    O_TMPFILE ─ write ─ fchmod ─ fsync(file) ─ linkat ─ fsync(folder)
+                                     │            └ an existing name is an error, never an overwrite
+                                     └ after an error the file is given up: fsync is not tried twice
+
+Without O_TMPFILE (macOS, some file systems) the file has a temporary name that no reader looks at, under a lock that
+tells readers to wait while the file has two names.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import os
+import stat
+from functools import cache
+
+from parley.adapters.files.folders import Folder, flush, reported
+from parley.domain.errors import NameExists
+
+FILE_MODE = 0o640
+_TMPFILE: int = getattr(os, "O_TMPFILE", 0)
+_NO_TMPFILE = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
+_serial = itertools.count()
+
+
+def place(folder: Folder, name: str, content: bytes, mode: int = FILE_MODE, *, use_tmpfile: bool = True) -> None:
+    """Write `content` durably under a new name; `NameExists` when the name is taken."""
+    with reported(f"{folder.path}/{name}"):
+        unnamed = _open_unnamed(folder) if use_tmpfile and _TMPFILE else None
+        if unnamed is None:
+            _place_by_temporary_name(folder, name, content, mode)
+            return
+        try:
+            _fill(unnamed, content, mode)
+            try:
+                os.link(f"/proc/self/fd/{unnamed}", name, dst_dir_fd=folder.fd, follow_symlinks=True)
+            except FileExistsError:
+                raise NameExists(f"{folder.path}/{name} exists") from None
+            _settle(folder, unnamed)
+        finally:
+            os.close(unnamed)
+
+
+def replace(folder: Folder, name: str, content: bytes, mode: int = 0o600) -> None:
+    """Another content under a name, in one step; a file that is there keeps its mode. Not for messages."""
+    before = folder.stat(name)
+    aside = temporary_name(name)
+    place(folder, aside, content, stat.S_IMODE(before.st_mode) if before else mode)
+    with reported(f"{folder.path}/{name}"):
+        os.rename(aside, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+    folder.sync()
+
+
+def temporary_name(name: str) -> str:
+    """A name beside `name` that does not end in .yaml, so that no reader takes it for a message."""
+    return f".{name}.{os.getpid()}-{next(_serial)}.tmp"
+
+
+def is_temporary(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".tmp")
+
+
+@cache
+def _has_descriptor_names() -> bool:
+    """An unnamed file gets its name through /proc, which a container may lack."""
+    return os.path.isdir("/proc/self/fd")
+
+
+def _open_unnamed(folder: Folder) -> int | None:
+    if not _has_descriptor_names():
+        return None
+    try:
+        return os.open(".", _TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=folder.fd)
+    except OSError as error:
+        if error.errno in _NO_TMPFILE:
+            return None
+        raise
+
+
+def _place_by_temporary_name(folder: Folder, name: str, content: bytes, mode: int) -> None:
+    temporary = temporary_name(name)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder.fd)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        try:
+            _fill(fd, content, mode)
+            try:
+                os.link(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False)
+            except FileExistsError:
+                raise NameExists(f"{folder.path}/{name} exists") from None
+        finally:
+            os.unlink(temporary, dir_fd=folder.fd)
+        _settle(folder, fd)
+    finally:
+        os.close(fd)
+
+
+def _fill(fd: int, content: bytes, mode: int) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.fchmod(fd, mode)
+    flush(fd)
+
+
+def _settle(folder: Folder, fd: int) -> None:
+    """Make the new name durable: through the folder, or through the file where the folder cannot be read."""
+    if folder.listable:
+        flush(folder.fd)
+    else:
+        flush(fd)

@@ -1,0 +1,131 @@
+"""Where things are: home / projects / <project> / agents / <agent> / inbox, outbox, dead_letter, .parley."""
+
+from __future__ import annotations
+
+import os
+
+from parley.adapters.files.folders import Folder
+from parley.domain.errors import NotFound, UnknownAgent, UnknownProject
+from parley.domain.names import agent_name, is_name, project_name
+
+PRIVATE = 0o700
+# Others of the group may drop a message, but not list, delete or replace any: setgid, sticky, rwx-wx---.
+INBOX_MODE = 0o3730
+# A folder on the way to a shared inbox: others of the group may pass through it.
+PASSAGE = 0o2710
+LEDGER_FOLDER = ".parley"
+LEDGER_FILE = "ledger.db"
+MARKERS = (".oacp", "workspace.json")
+
+
+class AgentFolder:
+    """One agent's folder."""
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        self._workspace = workspace
+        self.name = name
+        self.path = f"{workspace.path}/agents/{name}"
+
+    def open(self) -> Folder:
+        try:
+            with self._workspace.open() as project:
+                return project.walk("agents", self.name)
+        except UnknownProject:
+            raise
+        except NotFound:
+            raise UnknownAgent(
+                f"no agent {self.name!r} in project {self._workspace.project!r}",
+                hint=f"add it with: parley agent add {self.name}",
+            ) from None
+
+    def folder(self, *names: str) -> Folder:
+        """A folder of the agent that must be there."""
+        with self.open() as agent:
+            return agent.walk(*names)
+
+    def made(self, *names: str, mode: int = PRIVATE) -> Folder:
+        """A folder of the agent, made when it is missing."""
+        here = self.open()
+        for name in names:
+            try:
+                below = here.make(name, mode)
+            finally:
+                here.close()
+            here = below
+        return here
+
+    def ledger_path(self, *, make: bool) -> str:
+        """The file of the private ledger; `make` sees to it that its folder is there and durable."""
+        if make:
+            self.made(LEDGER_FOLDER).close()
+        return f"{self.path}/{LEDGER_FOLDER}/{LEDGER_FILE}"
+
+    @property
+    def has_ledger(self) -> bool:
+        return os.path.exists(self.ledger_path(make=False))
+
+
+class Workspace:
+    """One project in one home."""
+
+    def __init__(self, home: str, project: str) -> None:
+        self.home = home
+        self.project = project_name(project)
+        self.path = f"{home}/projects/{project}"
+
+    def open(self) -> Folder:
+        try:
+            with Folder.root(self.home) as home:
+                return home.walk("projects", self.project)
+        except NotFound:
+            raise UnknownProject(
+                f"no project {self.project!r} in {self.home}",
+                hint=f"create it with: parley init {self.project}",
+            ) from None
+
+    def agent(self, name: str) -> AgentFolder:
+        return AgentFolder(self, agent_name(name))
+
+    def agents(self) -> list[str]:
+        """The names of all agents that have an inbox, sorted."""
+        return [name for name in self.folders() if os.path.isdir(f"{self.path}/agents/{name}/inbox")]
+
+    def folders(self) -> list[str]:
+        """The names of all agents' folders, with or without an inbox, sorted."""
+        try:
+            with self.open() as project, project.sub("agents") as agents:
+                names = [name for name in agents.names() if is_name(name)]
+        except UnknownProject:
+            raise
+        except NotFound:
+            return []
+        return sorted(name for name in names if os.path.isdir(f"{self.path}/agents/{name}"))
+
+
+def projects(home: str) -> list[str]:
+    """The names of all projects in a home, sorted."""
+    try:
+        names = os.listdir(f"{home}/projects")
+    except OSError:
+        return []
+    return sorted(n for n in names if is_name(n) and os.path.isdir(f"{home}/projects/{n}"))
+
+
+def find_marked(start: str) -> tuple[str, str] | None:
+    """The home and project that a marker in `start` or above points to.
+
+    A marker is `.oacp` or `workspace.json` that, links followed, is home/projects/<project>/workspace.json.
+    """
+    folder = os.path.abspath(start)
+    while True:
+        for marker in MARKERS:
+            if os.path.lexists(os.path.join(folder, marker)):
+                target = os.path.realpath(os.path.join(folder, marker))
+                project, name = os.path.split(target)
+                home, projects_folder = os.path.split(os.path.dirname(project))
+                if name == "workspace.json" and projects_folder == "projects":
+                    return home, os.path.basename(project)
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above

@@ -1,0 +1,190 @@
+"""The use cases bound to their ports: what a surface is given.
+
+Each verb imports its module when it is first used, so that a command pays only for what it does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from parley.domain.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from datetime import timedelta
+
+    from parley.domain.delivery import Key, Lease
+    from parley.domain.mailbox import Claimed, Finished, Found, Item, Sent
+    from parley.domain.message import Draft, Heading
+    from parley.domain.review import Review
+    from parley.ports import Clock, Courier, Format, Held, Ids, Inbox, Store
+
+T = TypeVar("T")
+
+
+class Kernel:
+    """Everything a use case needs to act for one agent.
+
+    The ledger and the courier are opened when they are first needed: looking into an inbox needs neither.
+    """
+
+    def __init__(  # noqa: PLR0913  # one parameter a port
+        self,
+        agent: str,
+        *,
+        open_store: Callable[[], Store],
+        has_store: Callable[[], bool],
+        open_courier: Callable[[], Courier],
+        inbox: Inbox,
+        format: Format,  # noqa: A002  # the glossary's word
+        clock: Clock,
+        ids: Ids,
+        limits: Limits = DEFAULT_LIMITS,
+        enforce_owner: bool = False,
+    ) -> None:
+        self.agent = agent
+        self.inbox = inbox
+        self.format = format
+        self.clock = clock
+        self.ids = ids
+        self.limits = limits
+        self.enforce_owner = enforce_owner
+        # Claims that last as long as this process: the lock dies with it.
+        self.held: dict[Key, Held] = {}
+        # What listings have read, by place and file.
+        self.headings: dict[str, dict[tuple[str, int], Heading]] = {}
+        self._open_store = open_store
+        self._has_store = has_store
+        self._open_courier = open_courier
+        self._store: Store | None = None
+        self._courier: Courier | None = None
+
+    @property
+    def courier(self) -> Courier:
+        """Who carries this agent's files."""
+        if self._courier is None:
+            self._courier = self._open_courier()
+        return self._courier
+
+    @property
+    def store(self) -> Store:
+        """The agent's private ledger."""
+        if self._store is None:
+            self._store = self._open_store()
+        return self._store
+
+    @property
+    def store_if_any(self) -> Store | None:
+        """The ledger when there is one already: for those who only look."""
+        return self.store if self._store is not None or self._has_store() else None
+
+    def close(self) -> None:
+        """Let go of locks and ledger."""
+        for held in self.held.values():
+            held.release()
+        self.held.clear()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        self._courier = None  # with it go the folders that it kept open
+
+    async def send(self, draft: Draft, *, suffix: str = "") -> Sent:
+        """See `app.post.send`."""
+        from parley.app import post
+
+        return await post.send(self, draft, suffix=suffix)
+
+    async def reply(self, ref: str, draft: Draft, *, kind_given: bool) -> Sent:
+        """See `app.post.reply`."""
+        from parley.app import post
+
+        return await post.reply(self, ref, draft, kind_given=kind_given)
+
+    async def inbox_items(self) -> list[Item]:
+        """See `app.read.inbox`."""
+        from parley.app import read
+
+        return await read.inbox(self)
+
+    async def outbox_items(self) -> list[Item]:
+        """See `app.read.outbox`."""
+        from parley.app import read
+
+        return await read.outbox(self)
+
+    async def find(self, ref: str) -> Found:
+        """See `app.find.find`."""
+        from parley.app import find
+
+        return await find.find(self, ref)
+
+    async def thread(self, ref: str) -> list[Found]:
+        """See `app.find.thread`."""
+        from parley.app import find
+
+        return await find.thread(self, ref)
+
+    async def search(self, text: str) -> list[Found]:
+        """See `app.find.search`."""
+        from parley.app import find
+
+        return await find.search(self, text)
+
+    async def review(self, ref: str) -> Review:
+        """See `app.find.review`."""
+        from parley.app import find
+
+        return await find.review(self, ref)
+
+    async def claim_next(self, length: timedelta | None) -> Claimed | None:
+        """See `app.receipts.claim_next`."""
+        from parley.app import receipts
+
+        return await receipts.claim_next(self, length)
+
+    async def extend(self, ref: str, length: timedelta, token: str | None = None) -> tuple[str, Lease]:
+        """See `app.receipts.extend`."""
+        from parley.app import receipts
+
+        return await receipts.extend(self, ref, length, token)
+
+    async def release(self, ref: str, token: str | None = None) -> str:
+        """See `app.receipts.release`."""
+        from parley.app import receipts
+
+        return await receipts.release(self, ref, token)
+
+    async def done(self, ref: str, *, delete: bool = False, token: str | None = None) -> Finished:
+        """See `app.receipts.done`."""
+        from parley.app import receipts
+
+        return await receipts.done(self, ref, delete=delete, token=token)
+
+    async def unseen(self, watcher: str) -> list[Item]:
+        """See `app.follow.unseen`."""
+        from parley.app import follow
+
+        return await follow.unseen(self, watcher)
+
+    async def shown(self, watcher: str, items: list[Item]) -> None:
+        """See `app.follow.shown`."""
+        from parley.app import follow
+
+        await follow.shown(self, watcher, items)
+
+    async def sweep(self) -> None:
+        """See `app.sweep.sweep`."""
+        from parley.app import sweep
+
+        await sweep.sweep(self)
+
+
+def drive(use_case: Coroutine[object, None, T]) -> T:
+    """Run a use case whose ports never suspend, without an event loop."""
+    try:
+        use_case.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    use_case.close()
+    raise RuntimeError("a mailbox use case must not wait")

@@ -1,0 +1,287 @@
+"""What a reader does with a message: claim it, keep or give back the claim, finish it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app import find, read
+from parley.app.post import recover
+from parley.app.sweep import sweep
+from parley.domain.changes import Changes, Entry, Expect, Kept, digest, expect
+from parley.domain.delivery import Delivery, Key, Lease, Status, check_token, claim, lease_over, take_lease
+from parley.domain.errors import (
+    AlreadyClaimed,
+    Ambiguous,
+    Conflict,
+    ContentChanged,
+    Invalid,
+    ParleyError,
+    Problem,
+    SenderMismatch,
+    Stale,
+    TooManyTries,
+    UnknownMessage,
+    Unreadable,
+)
+from parley.domain.mailbox import Claimed, Finished
+from parley.domain.names import printable
+from parley.domain.times import format_time
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from parley.app.kernel import Kernel
+    from parley.domain.message import Message
+    from parley.ports import Held
+
+
+async def claim_next(kernel: Kernel, length: timedelta | None) -> Claimed | None:
+    """Hand over the first message in processing order that nobody holds; None when there is none.
+
+    Without a length the claim lasts as long as this process. What is no message goes to the dead letters on the
+    way, with its reason; what expired is left lying.
+    """
+    await sweep(kernel)
+    leased = await _leased_files(kernel)
+    items = await read.listing(kernel, "inbox")
+    # What cannot be read is put aside first: nobody should meet it again.
+    for item in sorted(items, key=lambda item: not item.problem):
+        if item.file in leased or item.expired:
+            continue
+        claimed = await _try_claim(kernel, item.file, length)
+        if claimed is not None:
+            return claimed
+    return None
+
+
+async def _leased_files(kernel: Kernel) -> frozenset[str]:
+    """Files that another claim surely holds. Whether a claim bound to a lock lives, only the lock can say."""
+    now = kernel.clock.now()
+    return frozenset(
+        one.file
+        for one in await kernel.store.deliveries(Status.CLAIMED)
+        if one.lease is not None and not one.lease.held_by_lock and not lease_over(one.lease, now)
+    )
+
+
+async def _try_claim(kernel: Kernel, file: str, length: timedelta | None) -> Claimed | None:
+    """One file: claimed, or None because it is gone, held, already done, or dead now."""
+    try:
+        held = await kernel.inbox.take(file)
+    except AlreadyClaimed:
+        return None
+    except Unreadable as error:
+        await _bury(kernel, file, error)
+        return None
+    except ParleyError:
+        return None  # not ours to read at this moment; it stays where it is, and doctor names it
+    if held is None:
+        return None
+    keep = False
+    try:
+        claimed = await _claim_held(kernel, held, length)
+        keep = claimed is not None and claimed.lease.held_by_lock
+        return claimed
+    finally:
+        if not keep:
+            held.release()
+
+
+async def _claim_held(kernel: Kernel, held: Held, length: timedelta | None) -> Claimed | None:
+    try:
+        message, doubts = _admit(kernel, held)
+    except Invalid as error:
+        await _bury(kernel, held.name, error)
+        return None
+    kept = Kept(message, held.content, digest(held.content))
+    key = Key(message.id, kept.digest, kernel.agent)
+    loaded = known = await kernel.store.delivery(key)
+    if known is not None and known.status is Status.DONE:
+        if await _finished_before(kernel, known, held):
+            return None
+        known = known._replace(status=Status.DELIVERED, tries=0)
+    now = kernel.clock.now()
+    if known is not None and known.tries >= kernel.limits.tries and known.status is Status.CLAIMED:
+        if known.lease is None or known.lease.held_by_lock or lease_over(known.lease, now):
+            await _give_up(kernel, known, held)
+        return None
+    lease = take_lease(kernel.ids.token(), now, length)
+    try:
+        delivery = claim(known, key, held.name, lease, now)
+        await _commit(kernel, "claimed", kept, loaded, delivery)
+    except (AlreadyClaimed, Stale):
+        return None
+    if lease.held_by_lock:
+        kernel.held[key] = held
+    return Claimed(message, held.name, lease, delivery.tries, doubts)
+
+
+def _admit(kernel: Kernel, held: Held) -> tuple[Message, tuple[Problem, ...]]:
+    """The message in a held file, or the reason why it is none."""
+    reading = kernel.format.inspect(held.content)
+    if reading.message is None:
+        raise Invalid.because(reading.problems)
+    owner = kernel.inbox.owner_of(reading.message.sender)
+    if owner == held.owner:
+        return reading.message, tuple(reading.doubts)
+    sender = reading.message.sender
+    detail = f"the file belongs to user {held.owner}, {sender} to user {owner}"
+    if owner is None:
+        detail = f"{sender} is no agent of this project"
+    if kernel.enforce_owner:
+        raise SenderMismatch(detail)
+    return reading.message, (*reading.doubts, Problem("unverified", "from", detail))
+
+
+async def _finished_before(kernel: Kernel, known: Delivery, held: Held) -> bool:
+    """Whether a file in the inbox is a repeat of what was done already; then it is put away.
+
+    A file that was archived and is no longer in the archive has been moved back by its owner: it is asked for again.
+    """
+    if known.reason == "archived" and not await kernel.inbox.archived(known.file, held.content):
+        return False
+    await kernel.inbox.archive(held.name, held.content)
+    entry = _entry(kernel, "repeated", known.key, {"file": held.name})
+    await kernel.store.commit(Changes(entries=(entry,)))
+    return True
+
+
+async def _give_up(kernel: Kernel, known: Delivery, held: Held) -> None:
+    error = TooManyTries(f"claimed {known.tries} times and never finished")
+    await _bury(kernel, held.name, error, known)
+
+
+async def _bury(kernel: Kernel, file: str, error: ParleyError, known: Delivery | None = None) -> None:
+    """Move a file to the dead letters, with the reason beside it and in the ledger."""
+    at = format_time(kernel.clock.now().at)
+    await kernel.inbox.bury(file, error.code, error.message, at)
+    facts = {"file": printable(file), "reason": error.code}
+    if known is None:
+        entry = Entry("dead", at, kernel.agent, "", "", facts)
+        await kernel.store.commit(Changes(entries=(entry,)))
+        return
+    dead = known._replace(status=Status.DEAD, lease=None, tries=0, reason=error.code)
+    await kernel.store.commit(Changes(deliveries=(dead,), entries=(_entry(kernel, "dead", known.key, facts),)))
+
+
+async def extend(kernel: Kernel, ref: str, length: timedelta, token: str | None = None) -> tuple[str, Lease]:
+    """Hold a claim for longer, counted from now; the message's id and its new lease."""
+    known = await _claim_of(kernel, ref)
+    check_token(known, token)
+    old = known.lease.token if known.lease else kernel.ids.token()
+    lease = take_lease(old, kernel.clock.now(), length)
+    await _commit(kernel, "extended", None, known, known._replace(lease=lease))
+    held = kernel.held.pop(known.key, None)
+    if held is not None:
+        held.release()
+    return known.key.message_id, lease
+
+
+async def release(kernel: Kernel, ref: str, token: str | None = None) -> str:
+    """Give a claimed message back; it did not fail, so the try does not count."""
+    known = await _claim_of(kernel, ref)
+    check_token(known, token)
+    back = known._replace(status=Status.DELIVERED, lease=None, tries=max(0, known.tries - 1))
+    await _commit(kernel, "released", None, known, back)
+    held = kernel.held.pop(known.key, None)
+    if held is not None:
+        held.release()
+    return known.key.message_id
+
+
+async def done(kernel: Kernel, ref: str, *, delete: bool = False, token: str | None = None) -> Finished:
+    """Finish a message: archive its file (or delete it), then let go of it. Doing it twice is no error."""
+    await recover(kernel)
+    known = await _known(kernel, ref)
+    if known is None:
+        known = await _unclaimed(kernel, ref)
+    if known.status is Status.DONE:
+        return Finished(known.key.message_id, known.file, known.reason or "done")
+    check_token(known, token)
+    held = kernel.held.pop(known.key, None) or await _retake(kernel, known.file)
+    try:
+        changed = held is not None and digest(held.content) != known.key.digest
+        if held is not None and changed:
+            await _keep_what_was_processed(kernel, known, delete=delete)
+        elif held is not None and delete:
+            await kernel.inbox.delete(known.file)
+        elif held is not None:
+            await kernel.inbox.archive(known.file, held.content)
+        how = "deleted" if delete or held is None else "archived"
+        finished = known._replace(status=Status.DONE, lease=None, reason=how)
+        entry = _entry(kernel, "done", known.key, {"file": known.file, "how": how})
+        await kernel.store.commit(Changes(deliveries=(finished,), entries=(entry,)))
+    finally:
+        if held is not None:
+            held.release()
+    return Finished(known.key.message_id, known.file, how, changed)
+
+
+async def _retake(kernel: Kernel, file: str) -> Held | None:
+    """The file again, for its last move; None when somebody removed it or it is no message any more.
+
+    Rivals that look whether they may claim it hold its lock for a moment, which is waited out.
+    """
+    try:
+        return await kernel.inbox.take(file, wait=True)
+    except Unreadable as error:
+        await _bury(kernel, file, error)
+        return None
+
+
+async def _keep_what_was_processed(kernel: Kernel, known: Delivery, *, delete: bool) -> None:
+    """The sender rewrote the file under us: put its new content aside, archive what was handed over."""
+    original = next(k for k in await kernel.store.find(known.key.message_id) if k.digest == known.key.digest)
+    await _bury(kernel, known.file, ContentChanged())
+    if not delete:
+        await kernel.inbox.preserve(known.file, original.content)
+
+
+async def _known(kernel: Kernel, ref: str) -> Delivery | None:
+    """This agent's delivery that `ref` names by id, file name or the end of an id; open ones before done ones."""
+    name = ref.rsplit("/", 1)[-1]
+    fitting = list(await kernel.store.named(kernel.agent, ref, name, f"{name}.yaml"))
+    if not fitting:
+        ending = "-" + ref.lstrip("-")
+        claims = await kernel.store.deliveries(Status.CLAIMED)
+        fitting = [one for one in claims if one.key.message_id.endswith(ending)]
+    still_open = [one for one in fitting if one.status in (Status.CLAIMED, Status.DELIVERED)]
+    if len(still_open) > 1:
+        files = ", ".join(one.file for one in still_open)
+        raise Ambiguous(f"{ref!r} fits {len(still_open)} messages", hint=f"name the file: {files}")
+    if still_open:
+        return still_open[0]
+    # Done before, unless such a message lies in the inbox (again).
+    finished = [one for one in fitting if one.status is Status.DONE]
+    waiting = {name for name, _ in await kernel.inbox.names()}
+    return finished[-1] if finished and finished[-1].file not in waiting else None
+
+
+async def _claim_of(kernel: Kernel, ref: str) -> Delivery:
+    known = await _known(kernel, ref)
+    if known is None:
+        await find.find(kernel, ref)
+    if known is None or known.status is not Status.CLAIMED:
+        raise Conflict(f"{ref} is not claimed", hint="claim a message with: parley next")
+    return known
+
+
+async def _unclaimed(kernel: Kernel, ref: str) -> Delivery:
+    """A message in the inbox that nobody claimed: it may be finished all the same."""
+    found = await find.find(kernel, ref)
+    if found.place != "inbox":
+        raise UnknownMessage(f"{found.message.id} is not in the inbox of {kernel.agent}")
+    key = Key(found.message.id, found.digest, kernel.agent)
+    await kernel.store.commit(Changes(kept=(Kept(found.message, found.content, found.digest),)))
+    return Delivery(key, found.file, Status.DELIVERED)
+
+
+async def _commit(kernel: Kernel, action: str, kept: Kept | None, known: Delivery | None, after: Delivery) -> None:
+    expects = (expect(known) if known is not None else Expect(after.key, None),)
+    facts = {"file": after.file, "until": after.lease.until if after.lease else ""}
+    entry = _entry(kernel, action, after.key, facts)
+    await kernel.store.commit(Changes((kept,) if kept else (), (after,), (entry,), expects))
+
+
+def _entry(kernel: Kernel, action: str, key: Key, facts: dict[str, str]) -> Entry:
+    return Entry(action, format_time(kernel.clock.now().at), kernel.agent, key.message_id, key.digest, facts)

@@ -1,0 +1,145 @@
+"""Settings: flag > PARLEY_* > ./parley.toml > user file > default. The only reader of the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.domain.errors import BadConfig
+from parley.domain.limits import HARD_FILE_BYTES, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# The environment variables of the real OACP tool, honoured after our own.
+_ELSEWHERE = {"home": ("OACP_HOME",), "agent": ("OACP_AGENT", "AGENT_NAME"), "project": ("OACP_PROJECT",)}
+_RUNTIME_MARKS = (
+    ("CODEX_CI", "codex"),
+    ("CODEX_SHELL", "codex"),
+    ("CODEX_THREAD_ID", "codex"),
+    ("CLAUDECODE", "claude"),
+    ("CLAUDE_CODE", "claude"),
+    ("GEMINI_CLI", "gemini"),
+    ("GEMINI_AGENT", "gemini"),
+)
+_RUNTIMES = frozenset({"claude", "codex", "cursor", "gemini", "human"})
+_TEXTS = {"home": "", "project": "", "agent": "", "lease": "30m", "sender_check": "warn"}
+_LIMITS = {name: int(default) for name, default in Limits._field_defaults.items()}
+NAMES = (*_TEXTS, *_LIMITS)
+
+
+class Value(NamedTuple):
+    """A setting and where it came from."""
+
+    name: str
+    value: str
+    source: str
+
+
+class Settings(NamedTuple):
+    """All settings, frozen. Empty home, project or agent: to be found from the working directory."""
+
+    home: str
+    project: str
+    agent: str
+    lease: str
+    sender_check: str
+    limits: Limits
+    runtime: str
+    editor: str
+    colour: bool
+    user_home: str
+    cwd: str
+    sources: tuple[Value, ...]
+
+
+def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """Read every source once. `BadConfig` names the file and the key."""
+    env = os.environ if environ is None else environ
+    cwd = _working_directory()
+    user_home = os.path.expanduser("~") if environ is None else env.get("HOME", "/")
+    config = env.get("XDG_CONFIG_HOME") or os.path.join(user_home, ".config")
+    files = [os.path.join(cwd, "parley.toml"), os.path.join(config, "parley", "parley.toml")]
+    tables = [(path, _read(path)) for path in files]
+    values = {name: _value(name, flags or {}, env, tables) for name in NAMES}
+    _check_choice(values["sender_check"], ("warn", "enforce"))
+    limits = Limits(**{name: _whole(values[name]) for name in _LIMITS})
+    if limits.file_bytes > HARD_FILE_BYTES:
+        raise BadConfig(f"{values['file_bytes'].source}: file_bytes may be at most {HARD_FILE_BYTES}")
+    return Settings(
+        **{name: values[name].value for name in _TEXTS},
+        limits=limits,
+        runtime=_runtime(env),
+        editor=env.get("VISUAL") or env.get("EDITOR") or "",
+        colour="NO_COLOR" not in env and env.get("TERM") != "dumb",
+        user_home=user_home,
+        cwd=cwd,
+        sources=tuple(values[name] for name in NAMES),
+    )
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"  # removed under our feet: then nothing is found from it
+
+
+def _read(path: str) -> dict[str, object]:
+    if not os.path.exists(path):
+        return {}
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            table = tomllib.load(file)
+    except OSError as error:
+        raise BadConfig(f"{path}: {error.strerror}", hint="make it readable or remove it") from None
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number or a nesting without end
+        raise BadConfig(f"{path}: {error}") from None
+    for name in table:
+        if name not in NAMES:
+            raise BadConfig(f"{path}: unknown setting {name!r}", hint=f"known are {', '.join(NAMES)}")
+    return table
+
+
+def _value(
+    name: str, flags: Mapping[str, str], env: Mapping[str, str], tables: list[tuple[str, dict[str, object]]]
+) -> Value:
+    if flags.get(name):
+        return Value(name, flags[name], "flag")
+    for variable in (f"PARLEY_{name.upper()}", *_ELSEWHERE.get(name, ())):
+        if env.get(variable, "").strip():
+            return Value(name, env[variable].strip(), f"${variable}")
+    for path, table in tables:
+        if name in table:
+            value = table[name]
+            if not isinstance(value, str | int) or isinstance(value, bool):
+                raise BadConfig(f"{path}: {name} must be text or a number")
+            return Value(name, str(value), path)
+    return Value(name, _TEXTS.get(name) or str(_LIMITS.get(name, "")), "default")
+
+
+def _whole(value: Value) -> int:
+    text = value.value
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or not 0 < int(text) < 2**31:
+        raise BadConfig(f"{value.source}: {value.name} must be a whole number above 0, not {text[:70]!r}")
+    return int(text)
+
+
+def _check_choice(value: Value, choices: tuple[str, ...]) -> None:
+    if value.value not in choices:
+        raise BadConfig(f"{value.source}: {value.name} must be {' or '.join(choices)}, not {value.value!r}")
+
+
+def _runtime(env: Mapping[str, str]) -> str:
+    """Which coding agent runs us, by its own word or by the marks it leaves in the environment."""
+    named = env.get("OACP_RUNTIME", "").strip().lower()
+    if named in _RUNTIMES:
+        return named
+    return next((runtime for mark, runtime in _RUNTIME_MARKS if env.get(mark, "").strip()), "")
+
+
+def child_environment(**additions: str) -> dict[str, str]:
+    """This process's environment with additions, for a command that we start."""
+    return {**os.environ, **additions}

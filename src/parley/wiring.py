@@ -1,0 +1,153 @@
+"""Where the parts come together: the only place that names adapters."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.adapters.files.inbox import FileInbox
+from parley.adapters.files.workspace import AgentFolder, Workspace, find_marked, projects
+from parley.adapters.process import SystemClock, SystemIds
+from parley.app.kernel import Kernel, drive
+from parley.domain.errors import Ambiguous, UnknownProject, UnknownSender
+from parley.domain.names import agent_name
+from parley.settings import Settings, Value, load
+from parley.wire.oacp import OacpFormat
+
+if TYPE_CHECKING:
+    from parley.adapters.files.layout import Added, Created
+    from parley.ports import Courier, Store
+
+__all__ = [
+    "Kernel",
+    "Place",
+    "add_agent",
+    "create_project",
+    "drive",
+    "find_agent",
+    "find_home",
+    "find_place",
+    "find_project",
+    "open_kernel",
+    "open_mailbox",
+    "read_card",
+]
+
+
+class Place(NamedTuple):
+    """Where a command acts, and how that was found."""
+
+    home: Value
+    project: Value
+    agent: Value
+
+
+def find_home(settings: Settings) -> Value:
+    """The home: as given, else by a marker in the working directory or above, else ~/oacp."""
+    if settings.home:
+        return Value("home", os.path.expanduser(settings.home), _source(settings, "home"))
+    marked = find_marked(settings.cwd)
+    if marked is not None:
+        return Value("home", marked[0], "working directory")
+    return Value("home", os.path.join(settings.user_home, "oacp"), "default")
+
+
+def find_project(settings: Settings, home: str) -> Value:
+    """The project: as given, else by the working directory, else the only one there is."""
+    if settings.project:
+        return Value("project", settings.project, _source(settings, "project"))
+    marked = find_marked(settings.cwd)
+    if marked is not None and os.path.realpath(home) == os.path.realpath(marked[0]):
+        return Value("project", marked[1], "working directory")
+    existing = projects(home)
+    if len(existing) == 1:
+        return Value("project", existing[0], "the only project")
+    if not existing:
+        raise UnknownProject(f"there is no project in {home}", hint="create one with: parley init PROJECT")
+    raise Ambiguous(f"{len(existing)} projects in {home}", hint=f"add --project with one of {', '.join(existing)}")
+
+
+def find_agent(settings: Settings, workspace: Workspace) -> Value:
+    """The agent who speaks: as given, else the one whose card, else whose name, fits the runtime we run in."""
+    if settings.agent:
+        return Value("agent", settings.agent, _source(settings, "agent"))
+    if settings.runtime:
+        names = workspace.agents()
+        fitting = [n for n in names if read_card(workspace.agent(n)).get("runtime", "").lower() == settings.runtime]
+        fitting = fitting or [name for name in names if name == settings.runtime]
+        if len(fitting) == 1:
+            return Value("agent", fitting[0], f"runtime {settings.runtime}")
+    raise UnknownSender(
+        "cannot tell which agent is speaking", hint="add --agent NAME, or set OACP_AGENT in the environment"
+    )
+
+
+def find_place(settings: Settings) -> Place:
+    """Home, project and agent."""
+    home = find_home(settings)
+    project = find_project(settings, home.value)
+    return Place(home, project, find_agent(settings, Workspace(home.value, project.value)))
+
+
+def open_kernel(home: str, project: str, agent: str, settings: Settings, *, use_tmpfile: bool = True) -> Kernel:
+    """The kernel of one agent's mailbox; `UnknownProject` or `UnknownAgent` when it is not there."""
+    workspace = Workspace(os.path.expanduser(home), project)
+    folder = workspace.agent(agent_name(agent))
+    folder.open().close()
+
+    def open_store() -> Store:
+        from parley.adapters.sqlite.store import SqliteStore  # listing an inbox may do without SQLite
+
+        return SqliteStore(folder.ledger_path(make=True))
+
+    def open_courier() -> Courier:
+        from parley.adapters.files.courier import FileCourier
+
+        return FileCourier(workspace, agent, settings.limits, use_tmpfile=use_tmpfile)
+
+    return Kernel(
+        agent,
+        open_store=open_store,
+        has_store=lambda: folder.has_ledger,
+        open_courier=open_courier,
+        inbox=FileInbox(workspace, folder, settings.limits),
+        format=OacpFormat(settings.limits),
+        clock=SystemClock(),
+        ids=SystemIds(),
+        limits=settings.limits,
+        enforce_owner=settings.sender_check == "enforce",
+    )
+
+
+def open_mailbox(home: str = "", project: str = "", agent: str = "") -> tuple[Kernel, Settings]:
+    """The kernel of the mailbox that these name, what is left out found as on the command line."""
+    settings = load({"home": home, "project": project, "agent": agent})
+    place = find_place(settings)
+    return open_kernel(place.home.value, place.project.value, place.agent.value, settings), settings
+
+
+def create_project(
+    home: str, project: str, agents: tuple[str, ...], *, repo: str = "", shared: bool = False
+) -> Created:
+    """A new project in a home; see `adapters.files.layout`."""
+    from parley.adapters.files import layout
+
+    return layout.create_project(home, project, agents, at=SystemClock().now().at, repo=repo, shared=shared)
+
+
+def add_agent(home: str, project: str, agent: str, *, runtime: str = "", shared: bool = False) -> Added:
+    """One more agent in a project; no error when it is there already."""
+    from parley.adapters.files import layout
+
+    return layout.add_agent(home, project, agent, at=SystemClock().now().at, runtime=runtime, shared=shared)
+
+
+def read_card(folder: AgentFolder) -> dict[str, str]:
+    """What an agent's card says about it; nothing when there is none."""
+    from parley.adapters.files import layout
+
+    return layout.read_card(folder)
+
+
+def _source(settings: Settings, name: str) -> str:
+    return next(value.source for value in settings.sources if value.name == name)

@@ -1,0 +1,128 @@
+"""Kernels over real files and memory ledgers, with a clock that only tests move."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from parley.adapters.files import layout
+from parley.adapters.files.courier import FileCourier
+from parley.adapters.files.inbox import FileInbox
+from parley.adapters.files.workspace import Workspace
+from parley.adapters.memory import MemoryStore
+from parley.app.kernel import Kernel, drive
+from parley.domain.limits import DEFAULT_LIMITS, Limits
+from parley.domain.mailbox import Claimed, Sent
+from parley.domain.message import Kind
+from parley.domain.times import Instant
+from parley.wire.oacp import OacpFormat
+from tests.samples import NOW, a_draft
+
+PROJECT = "demo"
+HALF_AN_HOUR = timedelta(minutes=30)
+
+
+class FakeClock:
+    """Time passes when a test says so; the wall can be set apart from it."""
+
+    def __init__(self, at: datetime = NOW) -> None:
+        self.at = at
+        self.boot = "boot-1"
+        self.uptime = 1_000.0
+
+    def now(self) -> Instant:
+        return Instant(self.at, self.boot, self.uptime)
+
+    def pass_by(self, **span: float) -> None:
+        """Let time go by, on the wall and since boot."""
+        length = timedelta(**span)
+        self.at += length
+        self.uptime += length.total_seconds()
+
+
+class Ids:
+    """Chosen suffixes first, then counted ones; tokens are counted."""
+
+    def __init__(self, *suffixes: str) -> None:
+        self._suffixes = iter(suffixes)
+        self._count = itertools.count(1)
+
+    def suffix(self, length: int) -> str:
+        chosen = next(self._suffixes, "")
+        return chosen[:length].ljust(length, "0") if chosen else f"{next(self._count):0{length}d}"
+
+    def token(self) -> str:
+        return f"{next(self._count):08x}".ljust(32, "0")
+
+
+@dataclass
+class Rig:
+    """One project on a temporary folder; each agent's ledger lives as long as the rig."""
+
+    folder: Path
+    clock: FakeClock = field(default_factory=FakeClock)
+    ids: Ids = field(default_factory=Ids)
+    stores: dict[str, MemoryStore] = field(default_factory=dict)
+    opened: list[Kernel] = field(default_factory=list)
+
+    def kernel(
+        self, agent: str, *, ids: Ids | None = None, limits: Limits = DEFAULT_LIMITS, enforce_owner: bool = False
+    ) -> Kernel:
+        """What a new process of `agent` would work with."""
+        workspace = Workspace(str(self.folder), PROJECT)
+        store = self.stores.setdefault(agent, MemoryStore())
+        kernel = Kernel(
+            agent,
+            open_store=lambda: store,
+            has_store=lambda: True,
+            open_courier=lambda: FileCourier(workspace, agent, limits),
+            inbox=FileInbox(workspace, workspace.agent(agent), limits),
+            format=OacpFormat(limits),
+            clock=self.clock,
+            ids=ids or self.ids,
+            limits=limits,
+            enforce_owner=enforce_owner,
+        )
+        self.opened.append(kernel)
+        return kernel
+
+    def path(self, agent: str, place: str = "inbox") -> Path:
+        return self.folder / "projects" / PROJECT / "agents" / agent / place
+
+    def files(self, agent: str, place: str = "inbox") -> list[str]:
+        return sorted(path.name for path in self.path(agent, place).glob("*.yaml"))
+
+    def send(self, kind: Kind = Kind.TASK_REQUEST, *, ids: Ids | None = None, **changes: object) -> Sent:
+        """claude sends codex a message, unless the changes say otherwise."""
+        draft = a_draft(kind, **changes)
+        return drive(self.kernel(draft.sender, ids=ids).send(draft))
+
+    def actions(self, agent: str) -> list[str]:
+        """What the agent's ledger says has happened, in order."""
+        return [written.entry.action for written in drive(self.stores[agent].entries(0, 1_000))]
+
+    def close(self) -> None:
+        for kernel in self.opened:
+            kernel.close()
+
+
+def a_rig(folder: Path, agents: Iterable[str] = ("claude", "codex", "gemini")) -> Rig:
+    layout.create_project(str(folder), PROJECT, agents, at=NOW)
+    return Rig(folder)
+
+
+def claimed(kernel: Kernel, length: timedelta | None = HALF_AN_HOUR) -> Claimed:
+    """The next message, which must be there."""
+    found = drive(kernel.claim_next(length))
+    assert found is not None
+    return found
+
+
+def drained(kernel: Kernel) -> Iterator[Claimed]:
+    """Every message that `next` hands out, each finished before the next one."""
+    while (found := drive(kernel.claim_next(HALF_AN_HOUR))) is not None:
+        drive(kernel.done(found.message.id))
+        yield found

@@ -1,0 +1,205 @@
+"""Flag, environment, file, default: in this order, and nothing unreadable passes in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parley import settings
+from parley.domain.errors import BadConfig
+from parley.domain.limits import DEFAULT_LIMITS, HARD_FILE_BYTES
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory and a user's home, both empty."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path
+
+
+def load(place: Path, flags: dict[str, str] | None = None, /, **environ: str) -> settings.Settings:
+    return settings.load(flags, {"HOME": str(place / "home"), **environ})
+
+
+def local_file(place: Path, text: str) -> Path:
+    path = place / "work" / "parley.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def user_file(place: Path, text: str) -> Path:
+    path = place / "home" / ".config" / "parley" / "parley.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def source(loaded: settings.Settings, name: str) -> tuple[str, str]:
+    return next((one.value, one.source) for one in loaded.sources if one.name == name)
+
+
+def test_without_a_word_everything_has_its_default(place: Path) -> None:
+    loaded = load(place)
+
+    assert (loaded.home, loaded.project, loaded.agent) == ("", "", "")
+    assert (loaded.lease, loaded.sender_check) == ("30m", "warn")
+    assert loaded.limits == DEFAULT_LIMITS
+    assert {one.source for one in loaded.sources} == {"default"}
+    assert [one.name for one in loaded.sources] == list(settings.NAMES)
+
+
+def test_each_source_gives_way_to_the_one_before_it(place: Path) -> None:
+    user = user_file(place, 'agent = "user"\n')
+    assert source(load(place), "agent") == ("user", str(user))
+
+    local = local_file(place, 'agent = "local"\n')
+    assert source(load(place), "agent") == ("local", str(local))
+
+    assert source(load(place, AGENT_NAME="name"), "agent") == ("name", "$AGENT_NAME")
+    assert source(load(place, AGENT_NAME="name", OACP_AGENT="oacp"), "agent") == ("oacp", "$OACP_AGENT")
+    everything = {"AGENT_NAME": "name", "OACP_AGENT": "oacp", "PARLEY_AGENT": "ours"}
+    assert source(load(place, **everything), "agent") == ("ours", "$PARLEY_AGENT")
+    assert source(load(place, {"agent": "flag"}, **everything), "agent") == ("flag", "flag")
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [("OACP_HOME", "home"), ("PARLEY_HOME", "home"), ("OACP_PROJECT", "project"), ("PARLEY_PROJECT", "project")],
+)
+def test_the_variables_of_the_other_tool_are_heard(place: Path, variable: str, name: str) -> None:
+    assert getattr(load(place, **{variable: " x "}), name) == "x"
+
+
+def test_an_empty_word_is_no_word(place: Path) -> None:
+    assert source(load(place, {"agent": ""}, PARLEY_AGENT=" ", OACP_AGENT="oacp"), "agent") == ("oacp", "$OACP_AGENT")
+
+
+def test_the_user_file_may_lie_elsewhere(place: Path) -> None:
+    folder = place / "elsewhere" / "parley"
+    folder.mkdir(parents=True)
+    (folder / "parley.toml").write_text('project = "there"\n', encoding="utf-8")
+
+    assert load(place, XDG_CONFIG_HOME=str(place / "elsewhere")).project == "there"
+
+
+def test_limits_are_whole_numbers_from_any_source(place: Path) -> None:
+    local_file(place, 'subject_chars = 100\ntries = "7"\n')
+
+    limits = load(place, PARLEY_RECIPIENTS="3").limits
+
+    assert (limits.subject_chars, limits.tries, limits.recipients) == (100, 7, 3)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "many", "\u0661", "2147483648", "9" * 5_000, "1_000", "+1"])
+def test_a_limit_that_is_no_number_above_zero_is_refused(place: Path, value: str) -> None:
+    with pytest.raises(BadConfig, match=r"\$PARLEY_TRIES: tries"):
+        load(place, PARLEY_TRIES=value)
+
+
+def test_a_file_may_have_one_mebibyte_and_not_a_byte_more(place: Path) -> None:
+    assert load(place, PARLEY_FILE_BYTES=str(HARD_FILE_BYTES)).limits.file_bytes == HARD_FILE_BYTES
+    with pytest.raises(BadConfig, match="at most 1048576"):
+        load(place, PARLEY_FILE_BYTES=str(HARD_FILE_BYTES + 1))
+
+
+def test_the_sender_check_is_warn_or_enforce(place: Path) -> None:
+    assert load(place, PARLEY_SENDER_CHECK="enforce").sender_check == "enforce"
+    with pytest.raises(BadConfig, match="warn or enforce"):
+        load(place, PARLEY_SENDER_CHECK="maybe")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('colour = "red"\n', "unknown setting 'colour'"),
+        ("agent = \n", "parley.toml"),
+        ("tries = 1.5\n", "tries must be text or a number"),
+        ("tries = true\n", "tries must be text or a number"),
+        ("agent = ['a']\n", "agent must be text or a number"),
+        ("[agent]\n", "agent must be text or a number"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_its_fault(place: Path, text: str, said: str) -> None:
+    path = local_file(place, text)
+
+    with pytest.raises(BadConfig, match=said) as refusal:
+        load(place)
+
+    assert str(path) in refusal.value.message
+    assert refusal.value.code == "bad_config"
+
+
+def test_a_file_that_is_not_utf_8_is_refused(place: Path) -> None:
+    local_file(place, "").write_bytes(b'agent = "\xff"\n')
+
+    with pytest.raises(BadConfig):
+        load(place)
+
+
+def test_a_file_that_cannot_be_opened_is_refused(place: Path) -> None:
+    (place / "work" / "parley.toml").mkdir()
+
+    with pytest.raises(BadConfig, match=r"parley\.toml"):
+        load(place)
+
+
+@pytest.mark.parametrize(
+    ("environ", "runtime"),
+    [
+        ({}, ""),
+        ({"CLAUDECODE": "1"}, "claude"),
+        ({"CLAUDE_CODE": "1"}, "claude"),
+        ({"CODEX_CI": "1"}, "codex"),
+        ({"CODEX_THREAD_ID": "x"}, "codex"),
+        ({"GEMINI_CLI": "1"}, "gemini"),
+        ({"CLAUDECODE": " "}, ""),
+        ({"OACP_RUNTIME": "Gemini", "CLAUDECODE": "1"}, "gemini"),
+        ({"OACP_RUNTIME": "unheard-of", "CLAUDECODE": "1"}, "claude"),
+    ],
+)
+def test_the_runtime_is_known_by_its_word_or_its_marks(place: Path, environ: dict[str, str], runtime: str) -> None:
+    assert load(place, **environ).runtime == runtime
+
+
+@pytest.mark.parametrize(
+    ("environ", "colour"), [({}, True), ({"NO_COLOR": ""}, False), ({"TERM": "dumb"}, False), ({"TERM": "xterm"}, True)]
+)
+def test_colour_is_left_out_where_it_is_not_wanted(place: Path, environ: dict[str, str], colour: bool) -> None:
+    assert load(place, **environ).colour is colour
+
+
+@pytest.mark.parametrize(
+    ("environ", "editor"), [({}, ""), ({"EDITOR": "vi"}, "vi"), ({"EDITOR": "vi", "VISUAL": "code -w"}, "code -w")]
+)
+def test_the_editor_is_the_users_own(place: Path, environ: dict[str, str], editor: str) -> None:
+    assert load(place, **environ).editor == editor
+
+
+def test_a_nesting_without_end_is_refused(place: Path) -> None:
+    local_file(place, "agent = " + "[" * 5_000 + "]" * 5_000 + "\n")
+
+    with pytest.raises(BadConfig):
+        load(place)
+
+
+def test_a_working_directory_that_is_gone_is_no_obstacle(place: Path) -> None:
+    (place / "work").rmdir()
+
+    assert load(place).cwd == "/"
+
+
+def test_settings_cannot_be_changed(place: Path) -> None:
+    with pytest.raises(AttributeError):
+        load(place).agent = "other"  # type: ignore[misc]
+
+
+def test_the_environment_is_read_when_none_is_given(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(place / "home"))
+    monkeypatch.setenv("PARLEY_AGENT", "from-the-environment")
+
+    assert settings.load().agent == "from-the-environment"
+    assert settings.load().user_home == str(place / "home")
+    assert settings.load().cwd == str(place / "work")
