@@ -1,0 +1,260 @@
+"""`parley.Mailbox`: an agent's mailbox in Python, with the same verbs as on the command line."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from parley import wiring
+from parley.domain.errors import Invalid, Problem
+from parley.domain.message import KINDS, PRIORITIES, Body, Draft, Kind, Message, Priority, Value
+from parley.domain.times import parse_duration, parse_moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from os import PathLike
+    from types import TracebackType
+
+    from parley.domain.mailbox import Found, Item
+    from parley.domain.review import Review
+
+_POLL_SECONDS = 0.02
+
+
+class Mailbox:
+    """The mailbox of one agent in one project.
+
+    What is not given is found as the command line finds it: `home` from PARLEY_HOME, OACP_HOME, the working
+    directory or `~/oacp`; project and agent from the environment and the working directory. One thread uses a
+    mailbox at a time; any number of processes may open the same one.
+
+        with parley.Mailbox("demo", agent="codex") as mailbox:
+            while message := mailbox.next(lease="10m"):
+                mailbox.reply(message.id, body="done")
+                mailbox.done(message.id)
+    """
+
+    def __init__(self, project: str = "", *, agent: str = "", home: str | PathLike[str] = "") -> None:
+        self.kernel, self._settings = wiring.open_mailbox(str(home), project, agent)
+        self.agent = self.kernel.agent
+        self._tokens: dict[str, str] = {}
+
+    def send(  # noqa: PLR0913  # one parameter a field
+        self,
+        to: str | Iterable[str],
+        kind: Kind | str,
+        subject: str,
+        body: str | Mapping[str, Value],
+        *,
+        priority: Priority | str | None = None,
+        reply_to: str = "",
+        expires: str | timedelta | datetime | None = None,
+        conversation: str = "",
+        tag: str = "",
+        related_pr: str | int = "",
+        related_packet: str = "",
+        context_keys: str | Iterable[str] = "",
+        extras: Mapping[str, Value] | None = None,
+    ) -> Message:
+        """Send a message and return it as its readers will see it; on return everyone has it, durably.
+
+        `expires` is a duration ("2h"), a time, a timedelta or a datetime. `reply_to` is the id of the message this one
+        answers. Raises `Invalid` naming everything that is wrong, `UnknownAgent` before anything is written,
+        `Undelivered` when some recipients refused it while the others have it.
+        """
+        draft = self.draft(
+            to=to,
+            kind=kind,
+            subject=subject,
+            body=body,
+            priority=priority,
+            reply_to=reply_to,
+            expires=expires,
+            conversation=conversation,
+            tag=tag,
+            related_pr=related_pr,
+            related_packet=related_packet,
+            context_keys=context_keys,
+            extras=extras,
+        )
+        return wiring.drive(self.kernel.send(draft)).message
+
+    def reply(
+        self,
+        ref: str,
+        body: str | Mapping[str, Value],
+        *,
+        kind: Kind | str | None = None,
+        subject: str = "",
+        to: str | Iterable[str] = (),
+        priority: Priority | str | None = None,
+        expires: str | timedelta | datetime | None = None,
+        context_keys: str | Iterable[str] = "",
+    ) -> Message:
+        """Answer a message by id or file name: recipient, kind, subject, conversation and parent come from it."""
+        draft = self.draft(
+            to=to,
+            kind=kind or Kind.NOTIFICATION,
+            subject=subject,
+            body=body,
+            priority=priority,
+            expires=expires,
+            context_keys=context_keys,
+        )
+        return wiring.drive(self.kernel.reply(ref, draft, kind_given=kind is not None)).message
+
+    def draft(  # noqa: PLR0913  # one parameter a field
+        self,
+        *,
+        to: str | Iterable[str],
+        kind: Kind | str,
+        subject: str,
+        body: str | Mapping[str, Value],
+        priority: Priority | str | None = None,
+        reply_to: str = "",
+        expires: str | timedelta | datetime | None = None,
+        conversation: str = "",
+        tag: str = "",
+        related_pr: str | int = "",
+        related_packet: str = "",
+        context_keys: str | Iterable[str] = "",
+        extras: Mapping[str, Value] | None = None,
+    ) -> Draft:
+        """What `send` would send, before it has an id and a time."""
+        if str(kind) not in KINDS:
+            raise _invalid("bad_type", "type", f"{str(kind)!r} is not one of {', '.join(KINDS)}")
+        if priority is not None and str(priority) not in PRIORITIES:
+            raise _invalid("bad_priority", "priority", f"must be P0, P1, P2 or P3, not {str(priority)!r}")
+        return Draft(
+            sender=self.agent,
+            to=(to,) if isinstance(to, str) else tuple(to),
+            kind=KINDS[str(kind)],
+            subject=subject,
+            body=_body(body),
+            priority=PRIORITIES[str(priority)] if priority is not None else None,
+            expires_at=self._moment(expires),
+            tag=tag,
+            related_packet=related_packet,
+            related_pr=str(related_pr),
+            conversation_id=conversation,
+            in_reply_to=reply_to,
+            context_keys=context_keys if isinstance(context_keys, str) else "".join(f"- {k}\n" for k in context_keys),
+            extras=extras or {},
+        )
+
+    def inbox(self) -> list[Item]:
+        """What waits, in processing order. Looking consumes nothing."""
+        return wiring.drive(self.kernel.inbox_items())
+
+    def outbox(self) -> list[Item]:
+        """Copies of what this agent sent, newest first."""
+        return wiring.drive(self.kernel.outbox_items())
+
+    def read(self, ref: str) -> Message:
+        """A message by id, file name or the end of its id, wherever it lies; without consuming it."""
+        return self.find(ref).message
+
+    def find(self, ref: str) -> Found:
+        """Like `read`, with the exact bytes, where it lies and what is odd about it."""
+        return wiring.drive(self.kernel.find(ref))
+
+    def next(self, lease: str | timedelta | None = "30m") -> Message | None:
+        """Claim the first message in processing order that nobody holds; None when there is none.
+
+        The claim ends when the lease does; then the message goes to the next reader. With `lease=None` it
+        lasts as long as this process lives.
+        """
+        claimed = wiring.drive(self.kernel.claim_next(_length(lease)))
+        if claimed is None:
+            return None
+        self._tokens[claimed.message.id] = claimed.lease.token
+        return claimed.message
+
+    def extend(self, ref: str, lease: str | timedelta = "30m") -> None:
+        """Hold a claimed message for longer, counted from now."""
+        length = _length(lease)
+        if length is not None:
+            wiring.drive(self.kernel.extend(ref, length, self._tokens.get(ref)))
+
+    def release(self, ref: str) -> None:
+        """Give a claimed message back to whoever asks next."""
+        wiring.drive(self.kernel.release(ref, self._tokens.get(ref)))
+        self._tokens.pop(ref, None)
+
+    def done(self, ref: str, *, delete: bool = False) -> None:
+        """Finish a message: its file moves to the archive, or is deleted. Doing it twice is no error.
+
+        Raises `LeaseLost` when the lease had run out and another reader has the message now.
+        """
+        wiring.drive(self.kernel.done(ref, delete=delete, token=self._tokens.get(ref)))
+        self._tokens.pop(ref, None)
+
+    def thread(self, ref: str) -> list[Message]:
+        """A whole conversation, oldest first, by its id or by any message in it."""
+        return [found.message for found in wiring.drive(self.kernel.thread(ref))]
+
+    def search(self, text: str) -> list[Message]:
+        """Messages sent or received that contain `text`, newest first."""
+        return [found.message for found in wiring.drive(self.kernel.search(text))]
+
+    def review(self, ref: str) -> Review:
+        """Where the review in a conversation stands."""
+        return wiring.drive(self.kernel.review(ref))
+
+    def watch(
+        self, watcher: str = "default", *, timeout: float | None = None, pause: Callable[[float], None] = time.sleep
+    ) -> Iterator[Item]:
+        """Yield what arrives, starting with what this watcher has not seen; waits until `timeout` seconds of silence.
+
+        An item counts as seen when the loop asks for the next one, so what a crash interrupts comes again.
+        """
+        quiet = 0.0
+        pulse: tuple[int, int] | None = None
+        while timeout is None or quiet <= timeout:
+            now = self.kernel.inbox.pulse()
+            # A change within the clock's grain leaves the time as it was: look again for a second after one.
+            if now != pulse or quiet < 1.0:
+                pulse = now
+                for item in wiring.drive(self.kernel.unseen(watcher)):
+                    yield item
+                    wiring.drive(self.kernel.shown(watcher, [item]))
+                    quiet = 0.0
+            pause(_POLL_SECONDS)
+            quiet += _POLL_SECONDS
+
+    def close(self) -> None:
+        """Let go of everything this mailbox holds; claims bound to the process return at once."""
+        self.kernel.close()
+
+    def __enter__(self) -> Mailbox:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _moment(self, expires: str | timedelta | datetime | None) -> datetime | None:
+        if expires is None or expires == "":
+            return None
+        now = self.kernel.clock.now().at
+        if isinstance(expires, str):
+            return parse_moment(expires, now)
+        if isinstance(expires, timedelta):
+            return now + expires
+        if expires.tzinfo is None:
+            raise _invalid("bad_time", "expires_at", "needs a time zone")
+        return expires
+
+
+def _invalid(code: str, field: str, detail: str) -> Invalid:
+    return Invalid.because([Problem(code, field, detail)])
+
+
+def _body(body: str | Mapping[str, Value]) -> Body:
+    return body if isinstance(body, str) else dict(body)
+
+
+def _length(lease: str | timedelta | None) -> timedelta | None:
+    return parse_duration(lease) if isinstance(lease, str) else lease
