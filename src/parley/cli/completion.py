@@ -1,0 +1,84 @@
+"""`parley completion`: a completion script for bash, zsh or fish, made from the commands themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, make_parser, screen_of
+from parley.cli.exits import OK
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+
+
+def _completion(args: argparse.Namespace) -> int:
+    words = _words()
+    script = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](words)
+    screen_of(args).line(script)
+    return OK
+
+
+def _words() -> dict[str, list[str]]:
+    """Each command with its options."""
+    from parley.cli.dispatch import COMMANDS as ALL
+    from parley.cli.dispatch import load_command
+
+    options = {}
+    for name in ALL:
+        parser = make_parser(f"parley {name}", load_command(name))
+        options[name] = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
+    return options
+
+
+def _bash(words: dict[str, list[str]]) -> str:
+    cases = "\n".join(
+        f'    "{name}"*) words="{" ".join(options)}" ;;' for name, options in sorted(words.items(), reverse=True)
+    )
+    firsts = " ".join(sorted({name.split()[0] for name in words} | {"oacp"}))
+    seconds = "\n".join(
+        f'    {group}) words="{" ".join(n.split()[1] for n in words if n.startswith(group + " "))}" ;;'
+        for group in sorted({name.split()[0] for name in words if " " in name})
+    )
+    return f"""_parley() {{
+  local current="${{COMP_WORDS[COMP_CWORD]}}" words="" line="${{COMP_WORDS[*]:1:COMP_CWORD-1}}"
+  if [ "$COMP_CWORD" -eq 1 ]; then words="{firsts}"
+  elif [ "${{current:0:1}}" = "-" ]; then case "$line" in
+{cases}
+    esac
+  elif [ "$COMP_CWORD" -eq 2 ]; then case "$line" in
+{seconds}
+    esac
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+}}
+complete -o default -F _parley parley"""
+
+
+def _zsh(words: dict[str, list[str]]) -> str:
+    return "autoload -U +X bashcompinit && bashcompinit\n" + _bash(words)
+
+
+def _fish(words: dict[str, list[str]]) -> str:
+    lines = ["complete -c parley -f"]
+    for first in sorted({name.split()[0] for name in words} | {"oacp"}):
+        lines.append(f"complete -c parley -n __fish_use_subcommand -a {first}")
+    for name, options in words.items():
+        first, *second = name.split()
+        if second:
+            lines.append(f"complete -c parley -n '__fish_seen_subcommand_from {first}' -a {second[0]}")
+        lines += [f"complete -c parley -n '__fish_seen_subcommand_from {first}' -l {o[2:]}" for o in options]
+    return "\n".join(lines)
+
+
+COMMANDS = {
+    "completion": Command(
+        "Print a completion script for bash, zsh or fish",
+        _add_arguments,
+        _completion,
+        ('eval "$(parley completion bash)"', "parley completion fish > ~/.config/fish/completions/parley.fish"),
+    ),
+}

@@ -1,0 +1,55 @@
+"""`parley config`: each setting and where its value comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, add_place, screen_of, settings_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.domain.errors import ParleyError
+from parley.settings import Settings, Value
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_place(parser)
+
+
+def _config(args: argparse.Namespace) -> int:
+    settings = settings_of(args)
+    values = [*_places(settings), *(v for v in settings.sources if v.name not in ("home", "project", "agent"))]
+    screen = screen_of(args)
+    if args.json:
+        screen.json({value.name: {"value": value.value, "source": value.source} for value in values})
+    else:
+        screen.table(("SETTING", "VALUE", "FROM"), [(v.name, safe(v.value), safe(v.source)) for v in values])
+    return OK
+
+
+def _places(settings: Settings) -> list[Value]:
+    """Home, project and agent as a command would find them, or why it would not."""
+    from parley import wiring
+    from parley.adapters.files.workspace import Workspace
+
+    home = wiring.find_home(settings)
+    values = [home]
+    try:
+        values.append(wiring.find_project(settings, home.value))
+        values.append(wiring.find_agent(settings, Workspace(home.value, values[-1].value)))
+    except ParleyError as error:
+        missing = ("home", "project", "agent")[len(values) :]
+        values += [Value(name, "-", f"not found: {error.message}") for name in missing]
+    return values
+
+
+COMMANDS = {
+    "config": Command(
+        "Print each setting and where its value comes from",
+        _add_arguments,
+        _config,
+        ("parley config", "parley config --json"),
+    ),
+}

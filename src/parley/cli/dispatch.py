@@ -1,0 +1,107 @@
+"""Which command a command line names, and the overview of all of them."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from parley.cli.command import make_parser
+from parley.cli.exits import OK
+from parley.domain.errors import Invalid
+
+if TYPE_CHECKING:
+    from parley.cli.command import Command
+
+# Command, the module that holds it, and the name there; a group has sub-commands. Nothing is imported before it is run.
+COMMANDS: dict[str, str] = {
+    "init": "init",
+    "agent add": "agent",
+    "agent list": "agent",
+    "agent show": "agent",
+    "send": "send",
+    "reply": "send",
+    "inbox": "listing",
+    "outbox": "listing",
+    "read": "reading",
+    "thread": "reading",
+    "search": "reading",
+    "review status": "review",
+    "next": "claims",
+    "extend": "claims",
+    "release": "claims",
+    "done": "claims",
+    "watch": "watch",
+    "validate": "validate",
+    "doctor": "doctor",
+    "config": "config",
+    "completion": "completion",
+}
+_GROUPS = (
+    ("set up", ("init", "agent add", "agent list", "agent show", "doctor", "config", "completion")),
+    ("write", ("send", "reply")),
+    ("look", ("inbox", "read", "thread", "search", "outbox", "review status", "watch", "validate")),
+    ("work", ("next", "extend", "release", "done")),
+)
+
+
+def load_command(name: str) -> Command:
+    """The command of that name."""
+    module = import_module(f"parley.cli.{COMMANDS[name]}")
+    command: Command = module.COMMANDS[name]
+    return command
+
+
+def dispatch(arguments: list[str]) -> int:
+    """Run the command that the arguments name; its exit code."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        return _help(arguments[1:])
+    if arguments[0] in ("-V", "--version"):
+        from parley import __version__
+
+        sys.stdout.write(f"parley {__version__}\n")
+        return OK
+    if arguments[0] == "oacp":
+        from parley.cli.oacp.main import main as oacp_main
+
+        return oacp_main(arguments[1:])
+    name, rest = _split(arguments)
+    command = load_command(name)
+    return command.run(make_parser(f"parley {name}", command).parse_args(rest))
+
+
+def _split(arguments: list[str]) -> tuple[str, list[str]]:
+    """The command's name of one or two words, and the rest."""
+    first = arguments[0]
+    if first in COMMANDS:
+        return first, arguments[1:]
+    members = [name for name in COMMANDS if name.startswith(first + " ")]
+    if not members:
+        raise Invalid(f"there is no command {first!r}", hint="see: parley --help")
+    if len(arguments) > 1 and f"{first} {arguments[1]}" in COMMANDS:
+        return f"{first} {arguments[1]}", arguments[2:]
+    if len(arguments) > 1 and arguments[1] in ("-h", "--help"):
+        for name in members:
+            sys.stdout.write(f"parley {name:<14} {load_command(name).summary}\n")
+        raise SystemExit(OK)
+    raise Invalid(f"{first!r} needs one of: {', '.join(name.split()[1] for name in members)}")
+
+
+def _help(words: list[str]) -> int:
+    if words:
+        name, _ = _split(words)
+        make_parser(f"parley {name}", load_command(name)).print_help()
+        return OK
+    lines = ["usage: parley COMMAND [options]", "", "Agents talk to each other, as plain files: nothing is ever lost."]
+    for title, names in _GROUPS:
+        lines += ["", f"{title}:"]
+        lines += [f"  {name:<14} {load_command(name).summary}" for name in names]
+    lines += [
+        "",
+        "other tools:",
+        f"  {'oacp ...':<14} Drop-in for oacp-cli: init, agent add, send, inbox, watch, validate",
+        "",
+        "Commands on a mailbox take --home, --project, --agent and --json; see: parley COMMAND --help",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return OK

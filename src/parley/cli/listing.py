@@ -1,0 +1,57 @@
+"""`parley inbox` and `parley outbox`: looking without touching."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, add_place, kernel_of, screen_of
+from parley.cli.exits import OK
+from parley.cli.output import item_fields, show_items
+from parley.domain.times import format_time
+from parley.wiring import drive
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_place(parser)
+
+
+def _inbox(args: argparse.Namespace) -> int:
+    return _show(args, "inbox")
+
+
+def _outbox(args: argparse.Namespace) -> int:
+    return _show(args, "outbox")
+
+
+def _show(args: argparse.Namespace, place: str) -> int:
+    kernel = kernel_of(args)
+    items = drive(kernel.inbox_items() if place == "inbox" else kernel.outbox_items())
+    screen = screen_of(args)
+    if args.json:
+        screen.json([item_fields(item) for item in items])
+    elif not items:
+        screen.line(f"The {place} of {kernel.agent} is empty.")
+    else:
+        noun = "message" if len(items) == 1 else "messages"
+        screen.line(f"{len(items)} {noun} in the {place} of {kernel.agent}")
+        show_items(screen, items, format_time(kernel.clock.now().at), sent=place == "outbox")
+    return OK
+
+
+COMMANDS = {
+    "inbox": Command(
+        "List what waits, in processing order; peeking consumes nothing",
+        _add_arguments,
+        _inbox,
+        ("parley inbox", "parley inbox --agent codex --json"),
+    ),
+    "outbox": Command(
+        "List what was sent, newest first",
+        _add_arguments,
+        _outbox,
+        ("parley outbox --agent claude",),
+    ),
+}

@@ -1,0 +1,92 @@
+"""`parley`: finds the command, runs it, and says what went wrong in one line."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from contextlib import suppress
+
+# Everything else is imported when `entry` has turned the collector off: it would go over the same objects again and
+# again while modules are imported. `typing` alone is a tenth of a command's time.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from parley.domain.errors import ParleyError
+
+
+def entry() -> NoReturn:
+    """The `parley` command: run, and leave without tearing the interpreter down, which takes a fifth of the time.
+
+    Nothing is lost by it: what is acknowledged is on disk, and a ledger is as safe left open as after a crash.
+    """
+    gc.disable()  # a command lives for milliseconds and leaves no cycles behind; `watch` turns it on again
+    code = main(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # a stream that was closed is None
+            stream.flush()
+    os._exit(code)
+
+
+def main(arguments: list[str]) -> int:
+    """Run a command line and return its exit code."""
+    from parley.cli.dispatch import dispatch
+    from parley.cli.exits import INTERRUPTED, OK
+    from parley.domain.errors import ParleyError, Unavailable
+
+    if sys.stdout is None:
+        closed = Unavailable("standard output is closed", hint="send it to /dev/null to throw it away")
+        return _report(closed, as_json=False)
+    try:
+        code = dispatch(arguments)
+        sys.stdout.flush()
+    except ParleyError as error:
+        return _report(error, as_json="--json" in arguments)
+    except SystemExit as end:  # argparse ends --help this way
+        return end.code if isinstance(end.code, int) else OK
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python must not complain about it again on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        # Files are the adapters' business and come back as our errors: this one is the output's.
+        return _report(Unavailable(f"cannot write the output: {error.strerror or error}"), as_json=False)
+    except Exception as error:  # noqa: BLE001  # the outermost frame: a bug is said in one line, too
+        return _report_bug(error)
+    return code
+
+
+def _report(error: ParleyError, *, as_json: bool) -> int:
+    from parley.cli.exits import exit_code
+    from parley.cli.output import json_text, safe
+
+    if as_json:
+        problems = [problem._asdict() for problem in error.problems]
+        said = {"code": error.code, "message": error.message, "hint": error.hint, "problems": problems}
+        line = json_text({"error": said})
+    else:
+        line = f"parley: {error.code}: {safe(error.message)}" + (f" ({safe(error.hint)})" if error.hint else "")
+    if sys.stdout is not None:
+        with suppress(OSError):
+            sys.stdout.flush()
+    if sys.stderr is not None:
+        sys.stderr.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
+    return exit_code(error)
+
+
+def _report_bug(error: Exception) -> int:
+    from parley.cli.exits import INTERNAL
+
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else "?"
+    sys.stderr.write(f"parley: internal: a bug in Parley at {where}: {type(error).__name__} (please report it)\n")
+    return INTERNAL
+
+
+if __name__ == "__main__":
+    entry()

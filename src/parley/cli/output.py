@@ -1,0 +1,167 @@
+"""What people see: tables, colours on a terminal, and nothing that a message could do to a terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from parley.domain.times import age, parse_time
+from parley.wire.oacp import OacpFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from parley.domain.mailbox import Found, Item
+    from parley.domain.message import Value
+
+# Controls, other line breaks, and characters that reorder or hide text.
+_UNSAFE = (
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e01ef]"
+)
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36", "dim": "2"}
+_PRIORITY_COLOURS = {"P0": "red", "P1": "yellow", "P3": "dim"}
+
+
+def safe(text: str) -> str:
+    """`text` on one line, with everything a terminal would act on made visible."""
+    return text if text.isprintable() else re.sub(_UNSAFE, _visible, text)
+
+
+def safe_text(text: str) -> str:
+    """Like `safe`, keeping line breaks and tabs."""
+    return re.sub(f"(?![\n\t]){_UNSAFE}", _visible, text)
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    short = {9: "\\t", 10: "\\n", 13: "\\r"}.get(code)
+    return short or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}")
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """`value` as JSON, in which what a terminal would act on is spelled by its number."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    # Half a character of a file name cannot be written either; its escape means the same.
+    return re.sub(f"(?!\n){_UNSAFE}|[\ud800-\udfff]", lambda match: json.dumps(match[0])[1:-1], text)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; without one nothing is cut."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 10_000
+
+
+class Screen:
+    """Standard output, with colours only where a person looks."""
+
+    def __init__(self, *, colour: bool) -> None:
+        self._colour = colour and sys.stdout.isatty()
+        # A terminal that cannot show a character must not end the command.
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")
+
+    def line(self, text: str = "") -> None:
+        sys.stdout.write(text + "\n")
+
+    def json(self, value: object, *, compact: bool = False) -> None:
+        sys.stdout.write(json_text(value, indent=None if compact else 2) + "\n")
+
+    def paint(self, text: str, colour: str) -> str:
+        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self._colour and colour else text
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] = ()) -> None:
+        """Aligned columns; the last one takes what is left of a terminal's width."""
+        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)][:-1]
+        room = max(20, terminal_width() - sum(widths) - 2 * len(widths))
+        form = "".join(f"%-{width}s  " for width in widths) + "%s"  # twice as fast as str.format
+        lines = [self.paint(form % tuple(heads), "dim")]
+        for row in rows:
+            text = row[-1]
+            lines.append(form % (*row[:-1], text if len(text) <= room else _fitted(text, room)))
+        if self._colour and colours:
+            lines[1:] = [self.paint(line, colour) for line, colour in zip(lines[1:], colours, strict=True)]
+        sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _fitted(text: str, room: int) -> str:
+    """`text` in `room` columns; of a `[msg-...-a8f3]` at its end stays what commands need to find the message."""
+    subject, bracket, name = text.rpartition("  [")
+    ending = f"  […{name.rpartition('-')[2]}" if bracket and name.endswith("]") else ""
+    if not ending or len(ending) >= room:
+        return text[: room - 1] + "…"
+    left = room - len(ending)
+    return (subject if len(subject) <= left else subject[: left - 1] + "…") + ending
+
+
+def show_items(screen: Screen, items: Sequence[Item], now: str, *, sent: bool = False) -> None:
+    """A listing as a table, one line a message; of what was sent, to whom instead of from whom."""
+    moment = parse_time(now)
+    rows, colours = [], []
+    for number, item in enumerate(items, 1):
+        if item.problem:
+            row = (str(number), "-", "-", "-", "-", item.status, f"{safe(item.file)}  {safe(item.problem)}")
+            rows.append(row)
+            colours.append("red")
+            continue
+        old = age(parse_time(item.created_at), moment)
+        status = "expired" if item.expired else item.status
+        subject = f"{safe(item.subject)}  [{safe(item.id)}]"
+        who = ",".join(item.to) if sent else item.sender
+        rows.append((str(number), item.priority, item.kind, who, old, status, subject))
+        colours.append("dim" if item.expired else _PRIORITY_COLOURS.get(item.priority, ""))
+    screen.table(("#", "PRI", "TYPE", "TO" if sent else "FROM", "AGE", "STATUS", "SUBJECT [ID]"), rows, colours)
+
+
+def item_fields(item: Item) -> dict[str, Value]:
+    """A listing's line under OACP's field names."""
+    if item.problem:
+        return {"file": item.file, "status": item.status, "problem": item.problem}
+    shown: dict[str, Value] = {
+        "id": item.id,
+        "from": item.sender,
+        "to": item.to[0] if len(item.to) == 1 else list(item.to),
+        "type": item.kind,
+        "priority": item.priority,
+        "created_at_utc": item.created_at,
+        "subject": item.subject,
+        "conversation_id": item.conversation_id or None,
+        "parent_message_id": item.in_reply_to or None,
+        "expires_at": item.expires_at or None,
+        "expired": item.expired,
+        "status": item.status,
+        "file": item.file,
+    }
+    return {key: value for key, value in shown.items() if value is not None}
+
+
+def found_fields(found: Found) -> dict[str, Value]:
+    """A whole message under OACP's field names, and where it lies."""
+    doubts: list[Value] = [str(doubt) for doubt in found.doubts]
+    fields = OacpFormat().fields(found.message)
+    return {**fields, "place": found.place, "file": found.file, "doubts": doubts}
+
+
+def show_message(screen: Screen, fields: Mapping[str, Value], notes: Iterable[str] = ()) -> None:
+    """One message as people read it: its fields, a blank line, its body."""
+    body = fields.get("body", "")
+    for key, value in fields.items():
+        if key != "body" and value not in (None, "", []):
+            text = ", ".join(str(part) for part in value) if isinstance(value, list) else str(value)
+            screen.line(f"{screen.paint(safe(key) + ':', 'cyan')} {safe(text)}")
+    for note in notes:
+        screen.line(screen.paint(f"note: {safe(note)}", "yellow"))
+    screen.line()
+    if isinstance(body, dict):
+        from parley.wire.yaml_write import mapping_text
+
+        body = mapping_text(body)
+    screen.line(safe_text(str(body)).rstrip("\n"))

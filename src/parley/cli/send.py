@@ -1,0 +1,181 @@
+"""`parley send` and `parley reply`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from parley.cli.body import add_body, discard_edited, read_body, read_text_file
+from parley.cli.command import Command, add_place, kernel_of, screen_of, settings_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.domain.bodies import default_reply
+from parley.domain.errors import ParleyError, Undelivered, UnknownMessage
+from parley.domain.mailbox import Sent
+from parley.domain.message import KINDS, PRIORITIES, Draft, Kind, Value
+from parley.domain.times import parse_moment
+from parley.wire.oacp import OacpFormat
+from parley.wiring import Kernel, drive
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _add_send(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--to", required=True, action="append", help="recipient; repeat it or separate with commas")
+    parser.add_argument(
+        "--type", "--kind", dest="kind", required=True, choices=list(KINDS), metavar="TYPE", help=_kinds()
+    )
+    parser.add_argument("--subject", required=True, help="one line that says what it is about")
+    parser.add_argument("--reply-to", default="", metavar="ID", help="id of the message this one answers")
+    parser.add_argument("--conversation", "--conversation-id", default="", metavar="ID", help="thread to continue")
+    _add_optional(parser)
+    add_body(parser)
+    add_place(parser)
+
+
+def _add_reply(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("message", help="what is answered: id, file name, or the end of an id")
+    parser.add_argument("--to", action="append", default=[], help="recipient (default: who sent it)")
+    parser.add_argument(
+        "--type",
+        "--kind",
+        dest="kind",
+        default="",
+        choices=["", *KINDS],
+        metavar="TYPE",
+        help="default: the answer that the message's type expects",
+    )
+    parser.add_argument("--subject", default="", help="default: Re: and the subject that is answered")
+    _add_optional(parser)
+    add_body(parser)
+    add_place(parser)
+
+
+def _add_optional(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--priority", default="", choices=["", *PRIORITIES], metavar="P0..P3", help="default: by type")
+    parser.add_argument(
+        "--expires", default="", metavar="TIME", help="30m, 2h, 7d, or a time like 2026-03-14T12:00:00Z"
+    )
+    parser.add_argument("--channel", "--tag", dest="tag", default="", help="free category, such as review or deploy")
+    parser.add_argument("--related-pr", default="", metavar="PR", help="42, #42 or a URL")
+    parser.add_argument("--related-packet", default="", metavar="ID")
+    parser.add_argument("--context-keys", default="", metavar="TEXT", help="what the reader needs to know")
+    parser.add_argument("--context-keys-file", default="", metavar="FILE")
+    parser.add_argument("--dry-run", action="store_true", help="print the file that would be sent, and send nothing")
+
+
+def _kinds() -> str:
+    return "one of " + ", ".join(KINDS)
+
+
+def _send(args: argparse.Namespace) -> int:
+    kernel = kernel_of(args)
+    draft = _draft(args, kernel, KINDS[args.kind])
+    draft = draft._replace(in_reply_to=args.reply_to, conversation_id=args.conversation)
+    return _finish(args, kernel, draft)
+
+
+def _reply(args: argparse.Namespace) -> int:
+    from parley.app.post import answer
+
+    kernel = kernel_of(args)
+    answered = drive(kernel.find(args.message)).message
+    kind = KINDS[args.kind] if args.kind else default_reply(answered.kind)
+    draft = answer(_draft(args, kernel, kind), answered, kernel.limits, kind_given=True)
+    return _finish(args, kernel, draft)
+
+
+def _draft(args: argparse.Namespace, kernel: Kernel, kind: Kind) -> Draft:
+    context = read_text_file(args.context_keys_file) if args.context_keys_file else args.context_keys
+    expires = parse_moment(args.expires, kernel.clock.now().at) if args.expires else None
+    return Draft(
+        sender=kernel.agent,
+        to=tuple(name.strip(" ") for group in args.to for name in group.split(",")),
+        kind=kind,
+        subject=args.subject,
+        body=read_body(args, kind, settings_of(args).editor),
+        priority=PRIORITIES[args.priority] if args.priority else None,
+        expires_at=expires,
+        tag=args.tag,
+        related_packet=args.related_packet,
+        related_pr=args.related_pr,
+        context_keys=context,
+    )
+
+
+def _finish(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> int:
+    try:
+        if args.dry_run:
+            _preview(args, kernel, draft)
+        else:
+            _show(args, drive(kernel.send(draft)))
+    except Undelivered as error:
+        if args.json and isinstance(error.sent, Sent):
+            _show(args, error.sent)
+        discard_edited(args)
+        raise
+    except ParleyError as error:
+        if getattr(args, "edited", ""):
+            error.hint = "; ".join(filter(None, (error.hint, f"your text is in {args.edited}")))
+        raise
+    discard_edited(args)
+    return OK
+
+
+def _preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> None:
+    """The file as it would be, but for its id and a conversation that it would start."""
+    from parley.domain.compose import compose
+    from parley.domain.names import message_id
+
+    now = kernel.clock.now().at
+    parent = None
+    if draft.in_reply_to:
+        with suppress(UnknownMessage):
+            parent = drive(kernel.find(draft.in_reply_to)).message
+    message = compose(draft, message_id(now, draft.sender, "0000"), now, parent, kernel.limits)
+    content = kernel.format.encode(message)
+    screen = screen_of(args)
+    if args.json:
+        screen.json(OacpFormat().fields(kernel.format.decode(content)))
+    else:
+        sys.stdout.write(content.decode())
+
+
+def _show(args: argparse.Namespace, sent: Sent) -> None:
+    screen = screen_of(args)
+    if args.json:
+        deliveries: list[Value] = [
+            {"to": one.key.recipient, "status": one.status.value, "reason": one.reason} for one in sent.deliveries
+        ]
+        warnings: list[Value] = [str(warning) for warning in sent.warnings]
+        fields = OacpFormat().fields(sent.message)
+        screen.json({**fields, "file": sent.file, "deliveries": deliveries, "warnings": warnings})
+        return
+    screen.line(f"Sent {safe(sent.message.id)} to {', '.join(sent.message.to)} ({sent.message.kind}, {sent.file})")
+    for warning in sent.warnings:
+        sys.stderr.write(f"parley: warning: {warning}\n")
+
+
+COMMANDS = {
+    "send": Command(
+        "Send a message; when it returns, everyone has it",
+        _add_send,
+        _send,
+        (
+            "parley send --from claude --to codex --type question --subject 'mTLS or JWT?' --body 'Internal calls.'",
+            "git diff --stat | parley send --to codex,gemini --type notification --subject 'Pushed'",
+            "parley send --to codex --type review_request --subject 'Review #55' --set pr=#55 --set branch=x ...",
+        ),
+    ),
+    "reply": Command(
+        "Answer a message; type, conversation and parent are filled in",
+        _add_reply,
+        _reply,
+        (
+            "parley reply a8f3 --body 'Signed JWTs.'",
+            "parley reply a8f3 --type review_lgtm --set quality_gate_result=pass --set merge_ready=true",
+        ),
+    ),
+}

@@ -1,0 +1,194 @@
+"""The command as a whole: help, version, exit codes, completion, one line for every error."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+import parley
+from parley.cli.dispatch import COMMANDS
+from parley.cli.exits import EXIT_CODES, INTERNAL, exit_code
+from parley.domain import errors
+from tests.surface.stage import Stage, parley_script
+
+ERRORS = [
+    one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.ParleyError)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_the_overview_names_every_command(stage: Stage, words: list[str]) -> None:
+    ran = stage.run(*words)
+
+    assert (ran.code, ran.err) == (0, "")
+    assert all(f"  {name} " in ran.out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(stage: Stage, name: str) -> None:
+    ran = stage.run(*name.split(), "--help")
+    helped = stage.run("help", *name.split())
+
+    assert (ran.code, ran.err, helped.out) == (0, "", ran.out)
+    assert ran.out.startswith(f"usage: parley {name} ")
+    assert "\nexamples:\n" in ran.out
+    assert max(map(len, ran.out.split("\nexamples:\n")[0].splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("init", "completion")])
+def test_every_command_on_a_mailbox_takes_the_same_options(stage: Stage, name: str) -> None:
+    shown = stage.run(*name.split(), "--help").out
+
+    assert all(option in shown for option in ("--home", "--project", "--json"))
+
+
+def test_a_group_lists_its_commands(stage: Stage) -> None:
+    ran = stage.run("agent", "--help")
+
+    assert [line.split()[2] for line in ran.out.splitlines()] == ["add", "list", "show"]
+    bare = stage.run("agent")
+    assert (bare.code, bare.error) == (2, "invalid")
+    assert "add, list, show" in bare.err
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_is_the_packages(stage: Stage, option: str) -> None:
+    assert stage.run(option).out == f"parley {parley.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["shout"],
+        ["agent", "shout"],
+        ["inbox", "--loud"],
+        ["inbox", "extra"],
+        ["send"],
+        ["send", "--to", "codex", "--type", "shout", "--subject", "x"],
+        ["read"],
+        ["completion", "tcsh"],
+        ["inbox", "--agent"],
+        ["send", "--t", "codex"],
+    ],
+)
+def test_wrong_usage_is_one_line_that_says_where_to_look(stage: Stage, words: list[str]) -> None:
+    ran = stage.run(*words)
+
+    assert (ran.code, ran.error, ran.out) == (2, "invalid", "")
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_every_error_has_an_exit_code_of_its_own_kind(error: type[errors.ParleyError]) -> None:
+    code = exit_code(error())
+
+    assert code in {number for _, number, _ in EXIT_CODES} or error is errors.ParleyError
+    assert code not in (0, 1, INTERNAL) or error is errors.ParleyError
+
+
+def test_exit_codes_are_these() -> None:
+    assert {kind.__name__: code for kind, code, _ in EXIT_CODES} == {
+        "BadConfig": 78,
+        "Invalid": 2,
+        "NotFound": 3,
+        "Conflict": 4,
+        "Undelivered": 5,
+        "Forbidden": 6,
+        "Unavailable": 7,
+    }
+
+
+def test_the_real_script_exits_with_them(stage: Stage) -> None:
+    (stage.here / "parley.toml").write_text("x = 1\n")
+
+    ran = stage.script("inbox", "-a", "codex")
+
+    assert (ran.code, ran.error, ran.out) == (78, "bad_config", "")
+
+
+def test_a_bug_is_one_line_without_a_traceback(stage: Stage) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a secret")
+
+    stage.patch.setattr("parley.cli.dispatch.load_command", broken)
+
+    ran = stage.run("inbox", "-a", "codex")
+
+    assert (ran.code, ran.error) == (70, "internal")
+    assert "a secret" not in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_reader_that_leaves_early_is_no_error_worth_a_word(stage: Stage) -> None:
+    command = f"'{parley_script()}' --help | true; exit ${{PIPESTATUS[0]}}"
+
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+
+    assert ended.returncode in (0, 1)
+    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize(("redirection", "said"), [(">&-", "standard output is closed"), (">/dev/full", "No space")])
+def test_output_that_cannot_be_written_is_an_error(stage: Stage, redirection: str, said: str) -> None:
+    command = f"'{parley_script()}' config {redirection}"
+
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+
+    assert ended.returncode == 7
+    assert ended.stderr.startswith("parley: unavailable: ")
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_message_is_not_sent_when_nobody_could_learn_its_id(stage: Stage) -> None:
+    words = "send -a claude --to codex --type question --subject x --body y"
+
+    ended = subprocess.run(["bash", "-c", f"'{parley_script()}' {words} >&-"], check=False, stderr=subprocess.DEVNULL)
+
+    assert ended.returncode == 7
+    assert stage.files("codex") == []
+
+
+def test_the_bash_completion_is_bash(stage: Stage) -> None:
+    script = stage.run("completion", "bash").out
+
+    checked = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["in"], {"inbox", "init"}),
+        (["oa"], {"oacp"}),
+        (["agent", ""], {"add", "list", "show"}),
+        (["agent", "l"], {"list"}),
+        (["review", ""], {"status"}),
+        (["send", "--su"], {"--subject"}),
+        (["agent", "add", "--ru"], {"--runtime"}),
+        (["next", "--le"], {"--lease"}),
+        (["review", "status", "--js"], {"--json"}),
+        (["zzz"], set()),
+    ],
+)
+def test_bash_completes_commands_and_options(stage: Stage, typed: list[str], offered: set[str]) -> None:
+    words = " ".join(f"'{word}'" for word in ["parley", *typed])
+    script = stage.run("completion", "bash").out + (
+        f'\nCOMP_WORDS=({words}); COMP_CWORD={len(typed)}; _parley; printf "%s\\n" "${{COMPREPLY[@]}}"\n'
+    )
+
+    ended = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
+
+    assert (set(ended.stdout.split()), ended.stderr) == (offered, "")
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_completions_are_accepted_by_their_shell(stage: Stage, shell: str) -> None:
+    script = stage.run("completion", shell).out
+
+    assert all(f"{name.split()[0]}" in script for name in COMMANDS)
+    if shutil.which(shell):
+        checked = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, check=False)
+        assert (checked.returncode, checked.stderr) == (0, "")

@@ -1,0 +1,209 @@
+"""next, extend, release and done."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.surface.stage import Stage
+
+
+def claim(stage: Stage, *options: str) -> dict[str, Any]:
+    ran = stage.run("next", "-a", "codex", "--json", *options)
+    assert ran.code == 0, ran.err
+    claimed: dict[str, Any] = ran.json
+    return claimed
+
+
+def test_next_on_an_empty_inbox_is_no_error(stage: Stage) -> None:
+    ran = stage.run("next", "-a", "codex")
+
+    assert (ran.code, ran.out, ran.err) == (0, "Nothing waits for codex.\n", "")
+    assert stage.run("next", "-a", "codex", "--json").out == "null\n"
+
+
+def test_next_shows_the_message_and_how_to_finish_it(stage: Stage) -> None:
+    sent = stage.send("--body", "Please.")
+
+    shown = stage.run("next", "-a", "codex").out
+
+    assert f"id: {sent['id']}\n" in shown
+    assert f"; then: parley done {sent['id']}\n" in shown
+    assert shown.endswith("\n\nPlease.\n")
+
+
+def test_next_hands_out_in_processing_order_and_nothing_twice(stage: Stage) -> None:
+    question = stage.send(subject="A question")
+    work = stage.send("--type", "task_request", subject="Work")
+    urgent = stage.send("--priority", "P0", subject="Urgent")
+
+    handed = [claim(stage)["id"] for _ in range(3)]
+
+    assert handed == [urgent["id"], work["id"], question["id"]]
+    assert stage.run("next", "-a", "codex", "--json").json is None
+
+
+def test_next_as_json_has_the_whole_message_and_the_lease(stage: Stage) -> None:
+    sent = stage.send("--body", "Please.")
+
+    claimed = claim(stage, "--lease", "10m")
+
+    assert (claimed["id"], claimed["body"], claimed["file"]) == (sent["id"], "Please.", sent["file"])
+    assert (claimed["tries"], claimed["doubts"]) == (1, [])
+    until = datetime.fromisoformat(claimed["lease"]["until"])
+    created = datetime.fromisoformat(sent["created_at_utc"])
+    assert timedelta(minutes=10) <= until - created < timedelta(minutes=12)
+
+
+@pytest.mark.parametrize("lease", ["0m", "ten minutes", "10", "-5m"])
+def test_a_lease_that_is_no_duration_is_refused_before_anything_is_claimed(stage: Stage, lease: str) -> None:
+    stage.send()
+
+    ran = stage.run("next", "-a", "codex", f"--lease={lease}")
+
+    assert (ran.code, ran.error) == (2, "invalid")
+    assert claim(stage)["tries"] == 1
+
+
+def test_done_archives_and_says_so(stage: Stage) -> None:
+    sent = stage.send()
+    claim(stage)
+
+    ran = stage.run("done", sent["id"], "-a", "codex")
+
+    assert (ran.code, ran.out) == (0, f"{sent['id']} is done (archived).\n")
+    assert (stage.files("codex"), stage.files("codex", "inbox/archive")) == ([], [sent["file"]])
+
+
+def test_done_with_delete_leaves_no_file(stage: Stage) -> None:
+    sent = stage.send()
+    claim(stage)
+
+    done = stage.run("done", sent["id"], "-a", "codex", "--delete", "--json").json
+
+    assert done == {"id": sent["id"], "file": sent["file"], "how": "deleted", "content_changed": False}
+    assert (stage.files("codex"), stage.files("codex", "inbox/archive")) == ([], [])
+
+
+def test_done_is_idempotent(stage: Stage) -> None:
+    sent = stage.send()
+    claim(stage)
+
+    answers = [stage.run("done", sent["id"], "-a", "codex") for _ in range(3)]
+
+    assert {(ran.code, ran.out) for ran in answers} == {(0, f"{sent['id']} is done (archived).\n")}
+
+
+def test_done_by_the_end_of_an_id_or_by_file_name(stage: Stage) -> None:
+    first, second = stage.send(subject="one"), stage.send(subject="two")
+    claim(stage)
+
+    assert stage.run("done", first["id"].rpartition("-")[2], "-a", "codex").code == 0
+    assert stage.run("done", second["file"], "-a", "codex").code == 0
+    assert stage.files("codex") == []
+
+
+def test_done_says_when_the_file_was_changed_after_it_was_claimed(stage: Stage) -> None:
+    sent = stage.send()
+    claim(stage)
+    path = stage.inbox("codex") / sent["file"]
+    path.write_bytes(path.read_bytes().replace(b"Hello", b"Other"))
+
+    ran = stage.run("done", sent["id"], "-a", "codex")
+
+    assert "the file was changed after it was claimed; the new content is in dead_letter/" in ran.out
+    assert b"Hello" in (stage.inbox("codex") / "archive" / sent["file"]).read_bytes()
+    assert b"Other" in (stage.agent("codex") / "dead_letter" / sent["file"]).read_bytes()
+
+
+def test_release_gives_the_message_back(stage: Stage) -> None:
+    sent = stage.send()
+    claim(stage)
+
+    ran = stage.run("release", sent["id"], "-a", "codex")
+
+    assert (ran.code, ran.out) == (0, f"{sent['id']} is back in the inbox.\n")
+    assert claim(stage)["tries"] == 1
+    released = stage.run("release", sent["id"], "-a", "codex", "--json").json
+    assert released == {"id": sent["id"], "status": "new"}
+
+
+def test_extend_holds_the_message_for_longer(stage: Stage) -> None:
+    sent = stage.send()
+    claimed = claim(stage, "--lease", "1m")
+    ending = sent["id"].rpartition("-")[2]
+
+    shown = stage.run("extend", ending, "-a", "codex", "--lease", "2h")
+    extended = stage.run("extend", ending, "-a", "codex", "--lease", "2h", "--json").json
+
+    assert shown.out.startswith(f"{sent['id']} is yours until ")
+    assert extended["id"] == sent["id"]
+    assert extended["lease"]["token"] == claimed["lease"]["token"]
+    assert extended["lease"]["until"] > claimed["lease"]["until"]
+
+
+@pytest.mark.parametrize("verb", ["extend", "release", "done"])
+def test_a_token_that_is_not_the_claims_is_refused(stage: Stage, verb: str) -> None:
+    sent = stage.send()
+    claimed = claim(stage)
+
+    ran = stage.run(verb, sent["id"], "-a", "codex", "--token", "another")
+
+    assert (ran.code, ran.error) == (4, "lease_lost")
+    assert stage.files("codex") == [sent["file"]]
+    assert stage.run(verb, sent["id"], "-a", "codex", "--token", claimed["lease"]["token"]).code == 0
+
+
+@pytest.mark.parametrize("verb", ["extend", "release"])
+def test_what_nobody_claimed_cannot_be_extended_or_released(stage: Stage, verb: str) -> None:
+    sent = stage.send()
+
+    ran = stage.run(verb, sent["id"], "-a", "codex")
+
+    assert (ran.code, ran.error) == (4, "conflict")
+    assert "parley next" in ran.err
+
+
+@pytest.mark.parametrize("verb", ["extend", "release", "done"])
+def test_what_nobody_has_cannot_be_worked_on(stage: Stage, verb: str) -> None:
+    ran = stage.run(verb, "zzzz", "-a", "codex")
+
+    assert (ran.code, ran.error) == (3, "unknown_message")
+
+
+def test_an_expired_message_is_skipped_and_never_deleted(stage: Stage) -> None:
+    path = stage.plant("codex", expires_at='"2020-01-01T00:00:00Z"')
+
+    assert stage.run("next", "-a", "codex").out == "Nothing waits for codex.\n"
+    assert path.exists()
+
+
+def test_a_message_from_a_stranger_is_handed_out_with_a_note(stage: Stage) -> None:
+    stage.plant("codex", from_="stranger")
+
+    shown = stage.run("next", "-a", "codex").out
+
+    assert "note: from: stranger is no agent of this project" in shown
+
+
+def test_where_it_is_enforced_a_message_from_another_user_goes_to_the_dead_letters(stage: Stage) -> None:
+    path = stage.plant("codex", from_="stranger")
+    stage.patch.setenv("PARLEY_SENDER_CHECK", "enforce")
+
+    assert stage.run("next", "-a", "codex", "--json").json is None
+
+    reason = json.loads((stage.agent("codex") / "dead_letter" / f"{path.name}.reason.json").read_text())
+    assert reason["code"] == "from_uid_mismatch"
+
+
+def test_the_real_script_hands_out_and_finishes(stage: Stage) -> None:
+    sent = stage.send()
+
+    claimed = stage.script("next", "-a", "codex", "--json")
+    done = stage.script("done", claimed.json["id"], "-a", "codex", "--token", claimed.json["lease"]["token"])
+
+    assert (claimed.json["id"], done.code, done.err) == (sent["id"], 0, "")
+    assert stage.files("codex", "inbox/archive") == [sent["file"]]
