@@ -1,0 +1,165 @@
+"""Runs what the pages show, so that no page can lie.
+
+In README.md and docs/ every console and python block is run, page by page from the top, in a fresh home folder:
+
+    ```console                      each line after `$ ` in a shell, `> ` continues it; it must exit with 0
+    $ parley read nosuch            # exits 3
+    parley: unknown_message: ...    the lines below are its output; a line of `...` stands for any lines
+
+Ids, times and folders differ from run to run. Where a page shows an id, the one that came instead takes its place in
+the commands further down. `<!-- run: COMMAND -->` runs without being shown; `<!-- not run: why -->` spares the next
+block. Commands of which the page shows no output may print what they like.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+SHOWN_HOME = "/home/me"
+
+_BLOCK = re.compile(
+    r"^<!-- run: (?P<hidden>.+?) -->$"
+    r"|^(?P<spared><!-- not run: .+? -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+_EXITS = re.compile(r"\s+# exits (\d+)$", re.MULTILINE)
+_MESSAGE_ID = re.compile(r"msg-\d{8}T?\d{4,6}Z?-([A-Za-z0-9.]+)-([a-z0-9]{4,10})\b")
+_TOKEN = re.compile(r"\b[0-9a-f]{32}\b")
+_VARYING = (
+    (_MESSAGE_ID, r"msg-\1-ID"),
+    (_TOKEN, "TOKEN"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
+    (re.compile(r"\d{8}T\d{4}Z_([A-Za-z0-9]+)_([a-z_]+?)(_[a-z0-9]{4,10})?\.yaml"), r"\1_\2.yaml"),
+    (re.compile(r"conv-\d{8}-"), "conv-DAY-"),
+    (re.compile(r"[-─ ]+"), " "),
+)
+
+
+class Block(NamedTuple):
+    """A piece of a page that is run."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """What is run of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    for match in _BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        if match["hidden"]:
+            yield Block(page.name, line, "console", f"$ {match['hidden']}\n")
+        elif match["language"] in {"console", "python"} and not match["spared"]:
+            yield Block(page.name, line, match["language"], match["text"])
+
+
+class Stage:
+    """One page's home folder, environment and memory of ids."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._prelude = ""
+        self._now: dict[str, str] = {}
+        self._names: dict[str, object] = {"__name__": "page"}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name in {"LANG", "LC_ALL", "TMPDIR"}}
+        return {**kept, "HOME": str(self.home), "PATH": f"{BIN}:/usr/bin:/bin", "PYTHON": sys.executable}
+
+    def run(self, block: Block) -> None:
+        if block.language == "python":
+            code = compile("\n" * block.line + self._current(block.text), block.page, "exec")
+            exec(code, self._names)
+            return
+        for command, expected in _commands(block.text):
+            self._run_command(block, command, expected)
+
+    def _run_command(self, block: Block, command: str, expected: list[str]) -> None:
+        wanted = _EXITS.search(command)
+        script = self._current(_EXITS.sub("", command))
+        if re.match(r"(export|cd) ", script):
+            self._prelude += script + "\n"
+        done = subprocess.run(
+            ["bash", "-c", self._prelude + script],
+            cwd=self.home,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        output = (done.stdout + done.stderr).splitlines()
+        where = f"{block.page}:{block.line}: $ {script}\n" + "\n".join(output)
+        assert done.returncode == (int(wanted[1]) if wanted else 0), f"exit code {done.returncode}\n{where}"
+        if expected:
+            self._compare(expected, output, where)
+
+    def _current(self, text: str) -> str:
+        """A page's text with the ids of this run instead of those the page was written with."""
+        text = text.replace(SHOWN_HOME, str(self.home))
+        for shown, actual in self._now.items():
+            text = re.sub(rf"(?<![A-Za-z0-9]){shown}(?![A-Za-z0-9])", actual, text)
+        days = {now for now in self._now.values() if now.startswith("conv-")}
+        return re.sub(r"conv-\d{8}-", days.pop(), text) if days else text
+
+    def _compare(self, expected: list[str], output: list[str], where: str) -> None:
+        left = iter(output)
+        skipping = False
+        for line in expected:
+            if line.strip() == "...":
+                skipping = True
+                continue
+            for actual in left:
+                if self._plain(actual) == self._plain(line):
+                    self._learn(line, actual)
+                    break
+                assert skipping, f"the page says\n  {line}\nbut there came\n  {actual}\n{where}"
+            else:
+                raise AssertionError(f"the page says\n  {line}\nbut the output ended\n{where}")
+            skipping = False
+        rest = [line for line in left if line.strip()]
+        assert skipping or not rest, f"the page does not show\n  {rest[0]}\n{where}"
+
+    def _plain(self, line: str) -> str:
+        line = line.replace(str(self.home), SHOWN_HOME)
+        for pattern, plain in _VARYING:
+            line = pattern.sub(plain, line)
+        return line.strip()
+
+    def _learn(self, shown: str, actual: str) -> None:
+        for old, new in zip(_MESSAGE_ID.finditer(shown), _MESSAGE_ID.finditer(actual), strict=True):
+            self._now[old[0]] = new[0]
+            self._now[old[2]] = new[2]
+        self._now.update(zip(_TOKEN.findall(shown), _TOKEN.findall(actual), strict=True))
+        for day in re.findall(r"conv-\d{8}-", actual):
+            self._now[day] = day
+
+
+def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Each command of a console block with the output that the page shows."""
+    command, expected = "", list[str]()
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            if command:
+                yield command, expected
+            command, expected = line[2:], []
+        elif line.startswith(">") and not expected and command:
+            command += "\n" + line[2:]
+        else:
+            expected.append(line)
+    if command:
+        yield command, expected

@@ -1,0 +1,48 @@
+"""The glossary is law: its words are in the code, and the planned ones are not."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW = re.compile(r"^\| \*\*(?P<words>[^*]+)\*\* \| (?P<place>[^|]+) \| (?P<meaning>[^|]+) \|", re.MULTILINE)
+ROWS = [match.groupdict() for match in ROW.finditer((ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"))]
+USED = {row["words"]: row["place"].strip().strip("`") for row in ROWS if row["place"].strip() != "planned"}
+PLANNED = [word for row in ROWS if row["place"].strip() == "planned" for word in row["words"].split(", ")]
+
+
+@pytest.mark.parametrize("word", USED)
+def test_a_word_in_use_is_in_the_code(word: str) -> None:
+    thing = find(USED[word])
+
+    assert thing is not None
+
+
+def find(path: str) -> object:
+    """What a dotted name under parley leads to: modules first, then their members."""
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            thing: object = import_module(".".join(["parley", *parts[:length]]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            thing = getattr(thing, part)
+        return thing
+    raise LookupError(path)
+
+
+@pytest.mark.parametrize("word", [word for word in PLANNED if word[0].isupper()])
+def test_a_planned_word_names_nothing_yet(word: str) -> None:
+    taken = re.compile(rf"^\s*class {word}\b", re.MULTILINE)
+    found = [path for path in (ROOT / "src").rglob("*.py") if taken.search(path.read_text(encoding="utf-8"))]
+
+    assert found == [], f"{word} is in the code now: say so in docs/glossary.md"
+
+
+def test_every_word_of_the_mailbox_is_explained() -> None:
+    explained = {word.lower() for row in ROWS for word in row["words"].split(", ")}
+
+    assert {"message", "ledger", "claim", "lease", "dead letter", "workspace", "doubt", "problem"} <= explained
