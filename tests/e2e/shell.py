@@ -1,0 +1,52 @@
+"""The `parley` command as an agent's shell runs it: a process of its own each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Shell(NamedTuple):
+    """The terminal of one agent."""
+
+    home: Path
+    agent: str = ""
+
+    def run(self, *arguments: str, body: str = "") -> subprocess.CompletedProcess[str]:
+        """Run one command to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "parley.cli.main", *arguments],
+            input=body,
+            capture_output=True,
+            text=True,
+            cwd=self.home,
+            env=self.environment(),
+            check=False,
+        )
+
+    def say(self, *arguments: str, body: str = "") -> Any:  # noqa: ANN401  # whatever the command says
+        """Run a command that must succeed; what it said in JSON."""
+        ran = self.run(*arguments, "--json", body=body)
+        assert (ran.returncode, ran.stderr) == (0, ""), ran
+        return json.loads(ran.stdout)
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
+        return {**kept, "HOME": str(self.home), "PARLEY_HOME": str(self.home / "oacp"), "PARLEY_AGENT": self.agent}
+
+    def folder(self, *names: str) -> Path:
+        return self.home.joinpath("oacp", "projects", "demo", "agents", self.agent, *names)
+
+    def files(self, *names: str) -> list[str]:
+        return sorted(path.name for path in self.folder(*names).glob("*.yaml"))
+
+
+def agents(home: Path, *names: str) -> list[Shell]:
+    """A new project, and the terminals of its agents."""
+    ran = Shell(home).run("init", "demo", "--agents", ",".join(names))
+    assert ran.returncode == 0, ran
+    return [Shell(home, name) for name in names]

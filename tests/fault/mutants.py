@@ -1,0 +1,125 @@
+"""Deliberately broken builds, each in one way, to show that the tests can fail."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from parley.adapters.files import courier, inbox, place
+from parley.adapters.files.folders import Folder
+from parley.app import post, receipts
+from parley.app.kernel import Kernel
+from parley.domain.changes import Changes, Kept
+from parley.domain.delivery import Delivery, Status
+from parley.domain.errors import ParleyError
+
+
+def _put(owner: object, name: str, part: object) -> None:
+    """Replace a part that must be there: a mutant of what no longer exists would prove nothing."""
+    assert hasattr(owner, name)
+    setattr(owner, name, part)
+
+
+def claim_after_read() -> None:
+    """No lock on the file, and a claim that does not ask the ledger whether somebody was faster."""
+
+    async def commit(kernel: Kernel, action: str, kept: Kept | None, known: Delivery | None, after: Delivery) -> None:
+        entry = receipts._entry(kernel, action, after.key, {})
+        await kernel.store.commit(Changes((kept,) if kept else (), (after,), (entry,)))
+
+    _put(inbox, "_lock", lambda *_: None)
+    _put(receipts, "_commit", commit)
+
+
+def rename_instead_of_link() -> None:
+    """A temporary name that is renamed: whoever had the name before is gone."""
+
+    def by_rename(
+        folder: Folder, name: str, content: bytes, mode: int = place.FILE_MODE, *, use_tmpfile: bool = True
+    ) -> None:
+        temporary = place.temporary_name(name)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder.fd)
+        place._fill(fd, content, mode)
+        os.close(fd)
+        os.rename(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+        folder.sync()
+
+    _put(courier, "place", by_rename)
+
+
+def no_folder_sync() -> None:
+    """The name is given and never made durable."""
+    _put(place, "_settle", lambda *_: None)
+    _put(Folder, "sync", lambda _self: None)
+
+
+def no_file_sync() -> None:
+    """The name is durable, what it names is not."""
+
+    def fill(fd: int, content: bytes, mode: int) -> None:
+        os.write(fd, content)
+        os.fchmod(fd, mode)
+
+    _put(place, "_fill", fill)
+
+
+def mark_before_delivery() -> None:
+    """The ledger says delivered before anything is."""
+
+    carry = post._carry
+
+    async def marked_first(
+        kernel: Kernel, kept: Kept, deliveries: tuple[Delivery, ...]
+    ) -> tuple[tuple[Delivery, ...], list[ParleyError]]:
+        await post._mark(kernel, kept, [one._replace(status=Status.DELIVERED) for one in deliveries])
+        return await carry(kernel, kept, deliveries)
+
+    _put(post, "_carry", marked_first)
+
+
+def acknowledge_before_commit() -> None:
+    """The sender is told yes before the ledger has it: `send` answers, then does the work."""
+    from tests.fault import acts
+
+    send = acts.send
+
+    def early(play: acts.Play) -> None:
+        def answer_then_wait() -> None:
+            play.gate()
+            for tag in play.options["tags"]:
+                play.say(f"ok {tag}")
+
+        send(play._replace(gate=answer_then_wait, say=lambda _text: None))
+
+    acts.ACTS["send"] = early
+
+
+def commit_without_sync() -> None:
+    """A ledger that leaves it to the operating system when its commits reach the disk."""
+    from parley.adapters.sqlite import store
+
+    _put(store, "_SETUP", store._SETUP.replace("synchronous=FULL", "synchronous=OFF"))
+    commit = store.SqliteStore.commit
+
+    async def lazily(self: store.SqliteStore, changes: Changes) -> int:
+        return await commit(self, changes._replace(durable=True))
+
+    _put(store.SqliteStore, "commit", lazily)
+
+
+MUTANTS: dict[str, Callable[[], None]] = {
+    mutant.__name__: mutant
+    for mutant in (
+        claim_after_read,
+        rename_instead_of_link,
+        no_folder_sync,
+        no_file_sync,
+        mark_before_delivery,
+        acknowledge_before_commit,
+        commit_without_sync,
+    )
+}
+
+
+def break_like(name: str) -> None:
+    MUTANTS[name]()
