@@ -73,10 +73,16 @@ def bring_up_to_date() -> int:
         if not succeeds([*pip, "install", "-qq", *step]):
             print("setup: pip failed, see above; run make setup again", file=sys.stderr)
             return 1
+    compile_sources()
     unfinished = STAMP.with_suffix(".tmp")
     unfinished.write_text("\n".join(wanted) + "\n")
     unfinished.replace(STAMP)
     return 0
+
+
+def compile_sources() -> None:
+    """As pip does for what it copies; otherwise the first command pays, or each one with PYTHONDONTWRITEBYTECODE."""
+    succeeds([str(PYTHON), "-m", "compileall", "-q", str(ROOT / "src" / "parley")])
 
 
 def make_venv() -> list[str] | None:

@@ -1,0 +1,80 @@
+"""`python -m bench`: Parley beside oacp-cli and beside bare system calls, in one run.
+
+Exit code 1 when a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import parley
+from bench import cold_inbox, cold_send, durable_send, listing, next_done, reading, senders, start
+from bench.figures import Figure, table
+from bench.measure import Runner
+from bench.workspace import Bench, check_shape
+
+# Those that make and remove many files come last: file systems remember it for a while.
+BENCHES: dict[str, Callable[[Bench], list[Figure]]] = {
+    "start": start.run,
+    "cold_inbox": cold_inbox.run,
+    "cold_send": cold_send.run,
+    "durable_send": durable_send.run,
+    "list_1000": listing.run_1000,
+    "list_10000": listing.run_10000,
+    "next_done": next_done.run,
+    "senders": senders.run,
+    "reading": reading.run,
+}
+# Ignored by git, and on the file system of the repository: a /tmp in memory would make every sync free.
+_SCRATCH = Path(__file__).parent / "results" / "local"
+
+
+def main(arguments: list[str]) -> int:
+    args = _parser().parse_args(arguments)
+    # pip compiles what it installs. An editable install is compiled when it first runs, or never with
+    # PYTHONDONTWRITEBYTECODE: without this line one side would be measured with its compiler.
+    compileall.compile_dir(os.path.dirname(parley.__file__), quiet=1)
+    print("Compiled src/parley beforehand, as pip compiles an installed package.", flush=True)
+    _SCRATCH.mkdir(parents=True, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="bench-", dir=_SCRATCH)
+    figures: list[Figure] = []
+    try:
+        for figure in _run(Bench(folder, Runner(folder), args.quick), args.benches or list(BENCHES)):
+            figures.append(figure)
+    finally:
+        shutil.rmtree(folder)
+        print(f"\n{table(figures)}\n")
+    print(f"Medians of runs in turns; judged by the medians. Load now: {os.getloadavg()[0]:.1f}")
+    if args.json:
+        Path(args.json).write_text(json.dumps([figure.as_json() for figure in figures], indent=1) + "\n")
+    missed = [figure for figure in figures if figure.met is False]
+    print(f"{len(missed)} goals missed" if missed else "all goals met")
+    return 1 if missed and not args.no_fail else 0
+
+
+def _run(bench: Bench, names: list[str]) -> Iterator[Figure]:
+    check_shape(bench)
+    for name in names:
+        print(f"  {name} ...", flush=True)
+        yield from BENCHES[name](bench)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("benches", nargs="*", choices=[*BENCHES, []], metavar="BENCH", help=", ".join(BENCHES))
+    parser.add_argument("--quick", action="store_true", help="a fifth of the repetitions")
+    parser.add_argument("--json", metavar="FILE", help="also write every single measurement")
+    parser.add_argument("--no-fail", action="store_true", help="exit 0 even when a goal is missed")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,103 @@
+"""What a bench found: figures, the goals they are held against, and the table that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bench.measure import Sample
+
+# Unit -> factor from the measured value, and digits to show.
+_UNITS = {"s": (1.0, 2), "ms": (1e3, 1), "us": (1e6, 1), "MB": (1.0, 0), "/s": (1.0, 0)}
+
+
+class Goal(NamedTuple):
+    """A bound on a figure: at least (`>=`), at most (`<=`) or below (`<`) a number."""
+
+    sign: str
+    bound: float
+    unit: str
+
+    def met_by(self, figure: float) -> bool:
+        if self.sign == ">=":
+            return figure >= self.bound
+        return figure <= self.bound if self.sign == "<=" else figure < self.bound
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.bound:g}{'x' if self.unit == 'x' else ' ' + self.unit}"
+
+
+class Figure(NamedTuple):
+    """One line of the report. A goal in `x` is about the ratio of the medians, any other about our own median."""
+
+    bench: str
+    what: str
+    unit: str
+    ours: Sample
+    theirs: Sample | None = None
+    goal: Goal | None = None
+    # How a ratio is told: how many times faster we are, or how many times the other's time we take.
+    faster: bool = True
+
+    @property
+    def ratio(self) -> float | None:
+        return self._ratio(self.ours.middle, self.theirs.middle) if self.theirs else None
+
+    @property
+    def least_ratio(self) -> float | None:
+        return self._ratio(self.ours.least, self.theirs.least) if self.theirs else None
+
+    def _ratio(self, ours: float, theirs: float) -> float:
+        return theirs / ours if self.faster else ours / theirs
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal is met; None without a goal."""
+        if self.goal is None:
+            return None
+        judged = self.ratio if self.goal.unit == "x" else self.ours.middle
+        return judged is not None and self.goal.met_by(judged)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "bench": self.bench,
+            "what": self.what,
+            "unit": "s" if self.unit in ("s", "ms", "us") else self.unit,
+            "ours": self.ours.values,
+            "theirs": self.theirs.values if self.theirs else None,
+            "ratio": self.ratio,
+            "goal": str(self.goal) if self.goal else None,
+            "met": self.met,
+        }
+
+
+_HEADS = ("figure", "ours", "(best)", "theirs", "(best)", "ratio", "(best)", "goal", "verdict")
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """All figures, aligned: medians, and beside them the best of all repetitions."""
+    rows = [_HEADS, *(_row(figure) for figure in figures)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
+    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    verdict = {None: "", True: "met", False: "MISSED"}[figure.met]
+    theirs = figure.theirs
+    return (
+        figure.what,
+        _shown(figure.ours.middle, figure.unit),
+        _shown(figure.ours.most if figure.unit == "/s" else figure.ours.least, figure.unit),
+        _shown(theirs.middle, figure.unit) if theirs else "",
+        _shown(theirs.least, figure.unit) if theirs else "",
+        f"{figure.ratio:.2f}x" if figure.ratio else "",
+        f"{figure.least_ratio:.2f}x" if figure.least_ratio else "",
+        str(figure.goal) if figure.goal else "",
+        verdict,
+    )
+
+
+def _shown(value: float, unit: str) -> str:
+    factor, digits = _UNITS[unit]
+    return f"{value * factor:,.{digits}f} {unit}"
