@@ -31,7 +31,7 @@ class Ids(Protocol):
     """The only source of randomness."""
 
     def suffix(self, length: int) -> str:
-        """`length` random characters of [a-z0-9]."""
+        """`length` characters of [a-z0-9], 4 or more, random; a later one of the same minute sorts behind."""
         ...
 
     def token(self) -> str:
@@ -171,9 +171,9 @@ class Courier(Protocol):
 class Inbox(Protocol):
     """The files of one agent, seen by their owner."""
 
-    async def names(self, place: str = "inbox") -> list[tuple[str, int]]:
-        """Message files now in inbox, archive or outbox, unordered, each with a number that tells two files apart
-        which had the same name one after the other.
+    async def names(self, place: str = "inbox", *, exact: bool = False) -> list[tuple[str, int]]:
+        """Message files now in inbox, archive or outbox, unordered, each with a number. Exact numbers cost more, and
+        tell apart two files that had one name one after the other.
         """
         ...
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.domain.errors import BadConfig
+from parley.domain.errors import BadConfig, Invalid
 from parley.domain.limits import HARD_FILE_BYTES, Limits
+from parley.domain.times import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,6 +64,7 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     tables = [(path, _read(path)) for path in files]
     values = {name: _value(name, flags or {}, env, tables) for name in NAMES}
     _check_choice(values["sender_check"], ("warn", "enforce"))
+    _check_duration(values["lease"])
     limits = Limits(**{name: _whole(values[name]) for name in _LIMITS})
     if limits.file_bytes > HARD_FILE_BYTES:
         raise BadConfig(f"{values['file_bytes'].source}: file_bytes may be at most {HARD_FILE_BYTES}")
@@ -130,6 +132,13 @@ def _whole(value: Value) -> int:
 def _check_choice(value: Value, choices: tuple[str, ...]) -> None:
     if value.value not in choices:
         raise BadConfig(f"{value.source}: {value.name} must be {' or '.join(choices)}, not {value.value!r}")
+
+
+def _check_duration(value: Value) -> None:
+    try:
+        parse_duration(value.value)
+    except Invalid as error:
+        raise BadConfig(f"{value.source}: {value.name}: {error.message}", hint=error.hint) from None
 
 
 def _runtime(env: Mapping[str, str]) -> str:

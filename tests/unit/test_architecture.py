@@ -26,10 +26,13 @@ EMPTY_WORDS = {"utils", "helpers", "common", "manager", "base"}
 
 PURE = {
     "__future__",
+    "_sha2",
+    "_sha256",
     "collections",
     "collections.abc",
     "dataclasses",
     "datetime",
+    "difflib",
     "enum",
     "functools",
     "hashlib",

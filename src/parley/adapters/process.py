@@ -6,9 +6,9 @@ import os
 import time
 from datetime import UTC, datetime
 
+from parley.domain.names import time_ordered
 from parley.domain.times import Instant
 
-_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # Counts through suspend, like a person's sense of half an hour; plain monotonic where it is missing.
 _UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -28,11 +28,7 @@ class SystemIds:
     """Randomness from the operating system."""
 
     def suffix(self, length: int) -> str:
-        # 252 is the largest multiple of 36 in a byte: what lies above is thrown away to stay uniform.
-        text = ""
-        while len(text) < length:
-            text += "".join(_ALPHABET[byte % 36] for byte in os.urandom(length * 2) if byte < 252)
-        return text[:length]
+        return time_ordered(datetime.now(UTC), os.urandom(length).hex())[:length]
 
     def token(self) -> str:
         return os.urandom(16).hex()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.read import listing
 from parley.domain.changes import Kept, digest
-from parley.domain.delivery import Status
+from parley.domain.delivery import Key, Status
 from parley.domain.errors import Ambiguous, Invalid, ParleyError, UnknownMessage
 from parley.domain.mailbox import Found, Item
 from parley.domain.message import search_text
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _PLACES = ("inbox", "archive", "outbox")
 _SEARCH_LIMIT = 1_000
+# What is shorter was not meant as a whole id.
+_SHORTEST_ID = 9
 
 
 async def find(kernel: Kernel, ref: str) -> Found:
@@ -36,9 +38,28 @@ async def find(kernel: Kernel, ref: str) -> Found:
         )
     distinct = {(one.message.id, one.digest) for one in found}
     if len(distinct) > 1:
+        claimed = [one for one in found if await _is_claimed(kernel, one)]
+        if len(claimed) == 1:
+            return claimed[0]
         files = ", ".join(sorted({one.file or one.message.id for one in found}))
         raise Ambiguous(f"{ref!r} fits {len(distinct)} messages", hint=f"name the file: {files}")
     return found[0]
+
+
+async def full_id(kernel: Kernel, ref: str) -> str:
+    """The id that `ref` stands for. An id that nobody here knows is kept as it is, an abbreviation is an error."""
+    try:
+        return (await find(kernel, ref)).message.id
+    except UnknownMessage:
+        if len(ref) < _SHORTEST_ID:
+            raise
+        return ref
+
+
+async def _is_claimed(kernel: Kernel, found: Found) -> bool:
+    store = kernel.store_if_any
+    known = await store.delivery(Key(found.message.id, found.digest, kernel.agent)) if store is not None else None
+    return known is not None and known.status is Status.CLAIMED
 
 
 async def by_id(kernel: Kernel, message_id: str) -> list[Found]:
@@ -79,7 +100,12 @@ async def _by_file(kernel: Kernel, ref: str) -> list[Found]:
 
 async def _by_ending(kernel: Kernel, ref: str) -> list[Found]:
     ending = "-" + ref.lstrip("-")
-    return await _load(kernel, [one for one in await _all_files(kernel) if one[1].id.endswith(ending)])
+    found = await _load(kernel, [one for one in await _all_files(kernel) if one[1].id.endswith(ending)])
+    store = kernel.store_if_any
+    if found or store is None:
+        return found
+    kept = await store.search(ending, _SEARCH_LIMIT)
+    return [_from_ledger(one) for one in kept if one.message.id.endswith(ending)]
 
 
 async def _all_files(kernel: Kernel) -> list[tuple[str, Item]]:
@@ -109,6 +135,8 @@ async def thread(kernel: Kernel, ref: str) -> list[Found]:
 
     Messages belong together by conversation id, and by parent where a tool left the conversation out.
     """
+    if not ref:
+        raise UnknownMessage("a conversation or message has a name")
     files = [one for one in await _all_files(kernel) if not one[1].problem]
     links = {_Link(item.id, item.conversation_id, item.in_reply_to) for _, item in files}
     kept: dict[tuple[str, str], Kept] = {}
@@ -165,10 +193,10 @@ def _spread(reach: _Reach, links: set[_Link]) -> _Reach:
     while True:
         members = {m for m in links if m.id in ids or m.conversation in conversations or m.parent in ids}
         grown = ids | {m.id for m in members} | {m.parent for m in members if m.parent}
-        conversations = conversations | {m.conversation for m in members if m.conversation}
-        if grown == ids:
+        wider = conversations | {m.conversation for m in members if m.conversation}
+        if (grown, wider) == (ids, conversations):
             return _Reach(ids, conversations)
-        ids = grown
+        ids, conversations = grown, wider
 
 
 async def _remembered(kernel: Kernel, reach: _Reach) -> dict[tuple[str, str], Kept]:

@@ -31,4 +31,4 @@ async def shown(kernel: Kernel, watcher: str, items: list[Item]) -> None:
 
 async def _marks(kernel: Kernel) -> dict[str, str]:
     """Name and number: a second file under an old name is news."""
-    return {name: f"{printable(name)}:{number}" for name, number in await kernel.inbox.names()}
+    return {name: f"{printable(name)}:{number}" for name, number in await kernel.inbox.names(exact=True)}

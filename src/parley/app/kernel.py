@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from parley.domain.errors import Unavailable
 from parley.domain.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Kernel:
         self._open_store = open_store
         self._has_store = has_store
         self._open_courier = open_courier
+        self._closed = False
         self._store: Store | None = None
         self._courier: Courier | None = None
 
@@ -69,6 +71,8 @@ class Kernel:
     @property
     def store(self) -> Store:
         """The agent's private ledger."""
+        if self._closed:
+            raise Unavailable("this mailbox is closed")
         if self._store is None:
             self._store = self._open_store()
         return self._store
@@ -79,7 +83,8 @@ class Kernel:
         return self.store if self._store is not None or self._has_store() else None
 
     def close(self) -> None:
-        """Let go of locks and ledger."""
+        """Let go of locks and ledger, for good."""
+        self._closed = True
         for held in self.held.values():
             held.release()
         self.held.clear()
@@ -117,6 +122,12 @@ class Kernel:
         from parley.app import find
 
         return await find.find(self, ref)
+
+    async def full_id(self, ref: str) -> str:
+        """See `app.find.full_id`."""
+        from parley.app import find
+
+        return await find.full_id(self, ref)
 
     async def thread(self, ref: str) -> list[Found]:
         """See `app.find.thread`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from parley.app import find
 from parley.domain import names
 from parley.domain.bodies import default_reply
 from parley.domain.changes import Changes, Entry, Expect, Kept, digest
@@ -62,6 +61,8 @@ async def send(kernel: Kernel, draft: Draft, *, suffix: str = "", free_form: boo
 
 async def reply(kernel: Kernel, ref: str, draft: Draft, *, kind_given: bool) -> Sent:
     """Answer a message: recipient, kind, conversation and parent come from what is answered."""
+    from parley.app import find
+
     answered = (await find.find(kernel, ref)).message
     return await send(kernel, answer(draft, answered, kernel.limits, kind_given=kind_given))
 
@@ -112,6 +113,8 @@ async def recover(kernel: Kernel) -> int:
 async def _parent(kernel: Kernel, draft: Draft) -> Message | None:
     if not draft.in_reply_to:
         return None
+    from parley.app import find  # a message that answers none is sent without
+
     found = await find.by_id(kernel, draft.in_reply_to)
     return found[0].message if found else None
 
@@ -182,7 +185,11 @@ async def _carry(
             settled.append(delivery._replace(status=Status.DELIVERED))
     # The copy says that everyone still pending has the message, so who has not must be on record before it.
     await _mark(kernel, kept, [one for one in settled if one.status is Status.FAILED], durable=True)
-    await kernel.courier.keep_copy(deliveries[0].file, kept.content)
+    try:
+        await kernel.courier.keep_copy(deliveries[0].file, kept.content)
+    except ParleyError as error:
+        error.hint = "the message is delivered, only your own copy is missing: do not send it again"
+        raise
     await _mark(kernel, kept, [one for one in settled if one.status is Status.DELIVERED])
     return tuple(settled), refusals
 

@@ -38,7 +38,7 @@ async def outbox(kernel: Kernel) -> list[Item]:
 async def listing(kernel: Kernel, place: str) -> list[Item]:
     """The message files of a place in processing order, each read once in the life of this process."""
     now = format_time(kernel.clock.now().at)
-    names = await kernel.inbox.names(place)
+    names = await kernel.inbox.names(place, exact=place in kernel.headings)
     # A message file never changes, so its heading is read once; what is gone is forgotten.
     before = kernel.headings.get(place, {})
     known = kernel.headings[place] = {entry: before[entry] for entry in names if entry in before}
@@ -65,7 +65,7 @@ def _order(item: Item) -> tuple[str, bool, str, str]:
 
 
 def _item(heading: Heading, file: str, now: str) -> Item:
-    return Item(*heading, file, "new", bool(heading[7]) and heading[7] <= now)
+    return Item(*heading, file, "new", "" < heading[7] <= now)
 
 
 def _bad(file: str, error: ParleyError) -> Item:

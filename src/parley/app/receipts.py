@@ -14,6 +14,7 @@ from parley.domain.errors import (
     Ambiguous,
     Conflict,
     ContentChanged,
+    Forbidden,
     Invalid,
     ParleyError,
     Problem,
@@ -46,7 +47,7 @@ async def claim_next(kernel: Kernel, length: timedelta | None) -> Claimed | None
     items = await read.listing(kernel, "inbox")
     # What cannot be read is put aside first: nobody should meet it again.
     for item in sorted(items, key=lambda item: not item.problem):
-        if item.file in leased or item.expired:
+        if leased.get(item.file) == item.id or item.expired:
             continue
         claimed = await _try_claim(kernel, item.file, length)
         if claimed is not None:
@@ -54,14 +55,17 @@ async def claim_next(kernel: Kernel, length: timedelta | None) -> Claimed | None
     return None
 
 
-async def _leased_files(kernel: Kernel) -> frozenset[str]:
-    """Files that another claim surely holds. Whether a claim bound to a lock lives, only the lock can say."""
+async def _leased_files(kernel: Kernel) -> dict[str, str]:
+    """Files that another claim surely holds, and the message in each: a new message may have taken an old name.
+
+    Whether a claim bound to a lock lives, only the lock can say.
+    """
     now = kernel.clock.now()
-    return frozenset(
-        one.file
+    return {
+        one.file: one.key.message_id
         for one in await kernel.store.deliveries(Status.CLAIMED)
         if one.lease is not None and not one.lease.held_by_lock and not lease_over(one.lease, now)
-    )
+    }
 
 
 async def _try_claim(kernel: Kernel, file: str, length: timedelta | None) -> Claimed | None:
@@ -100,6 +104,8 @@ async def _claim_held(kernel: Kernel, held: Held, length: timedelta | None) -> C
         if await _finished_before(kernel, known, held):
             return None
         known = known._replace(status=Status.DELIVERED, tries=0)
+    if known is not None and await _held_elsewhere(kernel, known, held.name):
+        return None
     now = kernel.clock.now()
     if known is not None and known.tries >= kernel.limits.tries and known.status is Status.CLAIMED:
         if known.lease is None or known.lease.held_by_lock or lease_over(known.lease, now):
@@ -114,6 +120,22 @@ async def _claim_held(kernel: Kernel, held: Held, length: timedelta | None) -> C
     if lease.held_by_lock:
         kernel.held[key] = held
     return Claimed(message, held.name, lease, delivery.tries, doubts)
+
+
+async def _held_elsewhere(kernel: Kernel, known: Delivery, file: str) -> bool:
+    """Whether the same message is held through the lock of another file that has the same content."""
+    bound = known.status is Status.CLAIMED and known.lease is not None and known.lease.held_by_lock
+    if not bound or known.file == file:
+        return False
+    try:
+        other = await kernel.inbox.take(known.file)
+    except AlreadyClaimed:
+        return True
+    except ParleyError:
+        return False
+    if other is not None:
+        other.release()
+    return False
 
 
 def _admit(kernel: Kernel, held: Held) -> tuple[Message, tuple[Problem, ...]]:
@@ -137,7 +159,10 @@ async def _finished_before(kernel: Kernel, known: Delivery, held: Held) -> bool:
     """Whether a file in the inbox is a repeat of what was done already; then it is put away.
 
     A file that was archived and is no longer in the archive has been moved back by its owner: it is asked for again.
+    So is one that had vanished before its reader finished it.
     """
+    if known.reason == "gone":
+        return False
     if known.reason == "archived" and not await kernel.inbox.archived(known.file, held.content):
         return False
     await kernel.inbox.archive(held.name, held.content)
@@ -152,9 +177,15 @@ async def _give_up(kernel: Kernel, known: Delivery, held: Held) -> None:
 
 
 async def _bury(kernel: Kernel, file: str, error: ParleyError, known: Delivery | None = None) -> None:
-    """Move a file to the dead letters, with the reason beside it and in the ledger."""
+    """Move a file to the dead letters, with the reason beside it and in the ledger.
+
+    What cannot be moved (a folder of another user) stays where it is: it must not stop the queue.
+    """
     at = format_time(kernel.clock.now().at)
-    await kernel.inbox.bury(file, error.code, error.message, at)
+    try:
+        await kernel.inbox.bury(file, error.code, error.message, at)
+    except Forbidden:
+        return
     facts = {"file": printable(file), "reason": error.code}
     if known is None:
         entry = Entry("dead", at, kernel.agent, "", "", facts)
@@ -198,43 +229,61 @@ async def done(kernel: Kernel, ref: str, *, delete: bool = False, token: str | N
     if known.status is Status.DONE:
         return Finished(known.key.message_id, known.file, known.reason or "done")
     check_token(known, token)
-    held = kernel.held.pop(known.key, None) or await _retake(kernel, known.file)
-    try:
-        changed = held is not None and digest(held.content) != known.key.digest
-        if held is not None and changed:
-            await _keep_what_was_processed(kernel, known, delete=delete)
-        elif held is not None and delete:
-            await kernel.inbox.delete(known.file)
-        elif held is not None:
-            await kernel.inbox.archive(known.file, held.content)
-        how = "deleted" if delete or held is None else "archived"
-        finished = known._replace(status=Status.DONE, lease=None, reason=how)
-        entry = _entry(kernel, "done", known.key, {"file": known.file, "how": how})
-        await kernel.store.commit(Changes(deliveries=(finished,), entries=(entry,)))
-    finally:
-        if held is not None:
-            held.release()
+    how, changed = await _put_away(kernel, known, delete=delete)
+    finished = known._replace(status=Status.DONE, lease=None, reason=how)
+    entry = _entry(kernel, "done", known.key, {"file": known.file, "how": how})
+    await kernel.store.commit(Changes(deliveries=(finished,), entries=(entry,)))
+    held = kernel.held.pop(known.key, None)
+    if held is not None:
+        held.release()
     return Finished(known.key.message_id, known.file, how, changed)
 
 
-async def _retake(kernel: Kernel, file: str) -> Held | None:
-    """The file again, for its last move; None when somebody removed it or it is no message any more.
+async def _put_away(kernel: Kernel, known: Delivery, *, delete: bool) -> tuple[str, bool]:
+    """Archive or delete the file of a finished message: what became of it, and whether it had been changed.
 
-    Rivals that look whether they may claim it hold its lock for a moment, which is waited out.
+    Rivals that look whether they may claim the file hold its lock for a moment, which is waited out.
     """
+    how = "deleted" if delete else "archived"
+    mine = kernel.held.get(known.key)
     try:
-        return await kernel.inbox.take(file, wait=True)
-    except Unreadable as error:
-        await _bury(kernel, file, error)
-        return None
+        held = mine or await kernel.inbox.take(known.file, wait=True)
+    except Unreadable as error:  # grown, linked or replaced by something else since it was claimed
+        await _bury(kernel, known.file, error)
+        await _keep_what_was_processed(kernel, known, delete=delete)
+        return how, True
+    if held is None:
+        return "deleted", False
+    try:
+        if digest(held.content) != known.key.digest:
+            if _is_same_message(kernel, held, known):
+                await _bury(kernel, known.file, ContentChanged())
+            await _keep_what_was_processed(kernel, known, delete=delete)
+            return how, True
+        if delete:
+            await kernel.inbox.delete(known.file)
+        else:
+            await kernel.inbox.archive(known.file, held.content)
+        return how, False
+    finally:
+        if held is not mine:
+            held.release()
+
+
+def _is_same_message(kernel: Kernel, held: Held, known: Delivery) -> bool:
+    """Whether a changed file still is the message that was claimed, and not a new one under its old name."""
+    try:
+        return kernel.format.heading(held.content).id == known.key.message_id
+    except ParleyError:
+        return True
 
 
 async def _keep_what_was_processed(kernel: Kernel, known: Delivery, *, delete: bool) -> None:
-    """The sender rewrote the file under us: put its new content aside, archive what was handed over."""
-    original = next(k for k in await kernel.store.find(known.key.message_id) if k.digest == known.key.digest)
-    await _bury(kernel, known.file, ContentChanged())
+    """The file is no longer what was handed over: archive what was."""
     if not delete:
-        await kernel.inbox.preserve(known.file, original.content)
+        for kept in await kernel.store.find(known.key.message_id):
+            if kept.digest == known.key.digest:
+                await kernel.inbox.preserve(known.file, kept.content)
 
 
 async def _known(kernel: Kernel, ref: str) -> Delivery | None:

@@ -106,7 +106,9 @@ def _structured(text: str) -> Body:
 
     try:
         return read_strict(text, DEFAULT_LIMITS)
-    except Invalid:
+    except Invalid as error:
+        if ":" in text.split("\n", 1)[0]:  # meant as fields, so say why it is none
+            raise Invalid(f"the body is not YAML: {error.message}", hint="or give it with --set FIELD=VALUE") from None
         return text  # the schema will say what is missing
 
 
@@ -127,7 +129,8 @@ def _edit(args: argparse.Namespace, kind: Kind, editor: str) -> str:
     try:
         subprocess.run([*shlex.split(editor), file.name], check=True)  # noqa: S603  # the user's own editor
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        raise Invalid(f"the editor {editor!r} failed: {error}") from None
+        said = error.strerror if isinstance(error, OSError) else "it ended with an error"
+        raise Invalid(f"the editor {editor!r} failed: {said}", hint=f"your text is in {file.name}") from None
     text = read_text_file(file.name)
     if text.strip() == template.strip():
         discard_edited(args)

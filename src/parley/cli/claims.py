@@ -59,7 +59,8 @@ def _next(args: argparse.Namespace) -> int:
     if args.json:
         screen.json({**fields, "file": claimed.file, "lease": lease, "tries": claimed.tries, "doubts": doubts})
     else:
-        notes = [f"yours until {claimed.lease.until}; then: parley done {claimed.message.id}", *map(str, doubts)]
+        then = f"parley done {claimed.message.id} --agent {kernel.agent}"
+        notes = [f"yours until {claimed.lease.until}; then: {then}", *map(str, doubts)]
         show_message(screen, {**fields, "file": claimed.file}, notes)
     return OK
 

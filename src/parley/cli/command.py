@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.cli.output import Screen, terminal_width
 from parley.domain.errors import Invalid
+from parley.domain.names import meant
 from parley.settings import Settings, load
 from parley.wiring import Kernel, find_place, open_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 # argparse has each of its words translated, for which gettext imports `locale` and looks for files. Parley speaks one
@@ -37,6 +38,17 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are Parley's: one line with a code."""
+
+    def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
+        """Name a mistyped option before argparse complains about the one that is missing because of it."""
+        for word in args:
+            option = word.partition("=")[0]
+            if word == "--":
+                break
+            if option.startswith("--") and option not in self._option_string_actions:
+                hint = meant(option, self._option_string_actions) or f"see: {self.prog} --help"
+                raise Invalid(f"there is no option {option}", hint=hint)
+        return super().parse_args(args)
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise Invalid(message, hint=f"see: {self.prog} --help")

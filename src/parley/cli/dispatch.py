@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from parley.cli.command import make_parser
 from parley.cli.exits import OK
 from parley.domain.errors import Invalid
+from parley.domain.names import meant
 
 if TYPE_CHECKING:
     from parley.cli.command import Command
@@ -77,7 +78,10 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
         return first, arguments[1:]
     members = [name for name in COMMANDS if name.startswith(first + " ")]
     if not members:
-        raise Invalid(f"there is no command {first!r}", hint="see: parley --help")
+        if first.startswith("-"):
+            raise Invalid(f"there is no command {first!r}", hint="options go behind the command, see: parley --help")
+        groups = {name.split()[0] for name in COMMANDS}
+        raise Invalid(f"there is no command {first!r}", hint=meant(first, groups) or "see: parley --help")
     if len(arguments) > 1 and f"{first} {arguments[1]}" in COMMANDS:
         return f"{first} {arguments[1]}", arguments[2:]
     if len(arguments) > 1 and arguments[1] in ("-h", "--help"):
@@ -89,7 +93,7 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
 
 def _help(words: list[str]) -> int:
     if words:
-        name, _ = _split(words)
+        name, _ = _split([*words, "--help"])  # a group lists its commands
         make_parser(f"parley {name}", load_command(name)).print_help()
         return OK
     lines = ["usage: parley COMMAND [options]", "", "Agents talk to each other, as plain files: nothing is ever lost."]

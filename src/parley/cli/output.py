@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from parley.domain.message import Value
 
 # Controls, other line breaks, and characters that reorder or hide text.
+_EMOJI = "\u2600-\u27bf\ufe0f\U0001f000-\U0001faff"
 _UNSAFE = (
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e01ef]"
+    "(?:[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u2028\u2029\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e01ef]"
+    f"|(?<![{_EMOJI}])\u200d|\u200d(?![{_EMOJI}]))"  # a joiner is harmless where it makes one emoji of two
 )
-_COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36", "dim": "2"}
 _PRIORITY_COLOURS = {"P0": "red", "P1": "yellow", "P3": "dim"}
+UNLIMITED = 10_000
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36", "dim": "2"}
 
 
 def safe(text: str) -> str:
@@ -57,7 +60,7 @@ def terminal_width() -> int:
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):
-        return 10_000
+        return UNLIMITED
 
 
 class Screen:
@@ -81,12 +84,12 @@ class Screen:
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] = ()) -> None:
         """Aligned columns; the last one takes what is left of a terminal's width."""
         widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)][:-1]
-        room = max(20, terminal_width() - sum(widths) - 2 * len(widths))
+        columns = terminal_width()
+        room = max(20, columns - sum(widths) - 2 * len(widths))
+        if columns != UNLIMITED:
+            rows = [(*row[:-1], row[-1] if _cells(row[-1]) <= room else _fitted(row[-1], room)) for row in rows]
         form = "".join(f"%-{width}s  " for width in widths) + "%s"  # twice as fast as str.format
-        lines = [self.paint(form % tuple(heads), "dim")]
-        for row in rows:
-            text = row[-1]
-            lines.append(form % (*row[:-1], text if len(text) <= room else _fitted(text, room)))
+        lines = [self.paint(form % tuple(heads), "dim"), *[form % tuple(row) for row in rows]]
         if self._colour and colours:
             lines[1:] = [self.paint(line, colour) for line, colour in zip(lines[1:], colours, strict=True)]
         sys.stdout.write("\n".join(lines) + "\n")
@@ -97,9 +100,28 @@ def _fitted(text: str, room: int) -> str:
     subject, bracket, name = text.rpartition("  [")
     ending = f"  […{name.rpartition('-')[2]}" if bracket and name.endswith("]") else ""
     if not ending or len(ending) >= room:
-        return text[: room - 1] + "…"
-    left = room - len(ending)
-    return (subject if len(subject) <= left else subject[: left - 1] + "…") + ending
+        return _cut(text, room)
+    return _cut(subject, room - len(ending)) + ending
+
+
+def _cells(text: str) -> int:
+    """How many columns a terminal needs for `text`: two for wide characters, none for those that combine."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width
+
+    return sum(
+        2 if east_asian_width(character) in "WF" else category(character) not in ("Mn", "Me", "Cf")
+        for character in text
+    )
+
+
+def _cut(text: str, room: int) -> str:
+    if _cells(text) <= room:
+        return text
+    while text and _cells(text) > room - 1:
+        text = text[:-1]
+    return text + "…"
 
 
 def show_items(screen: Screen, items: Sequence[Item], now: str, *, sent: bool = False) -> None:
@@ -107,17 +129,17 @@ def show_items(screen: Screen, items: Sequence[Item], now: str, *, sent: bool = 
     moment = parse_time(now)
     rows, colours = [], []
     for number, item in enumerate(items, 1):
-        if item.problem:
-            row = (str(number), "-", "-", "-", "-", item.status, f"{safe(item.file)}  {safe(item.problem)}")
-            rows.append(row)
+        # Taken apart at once: looking up one field after the other takes as long as all the rest.
+        id_, sender, to, kind, priority, created, subject, _, _, _, file, status, expired, problem = item
+        if problem:
+            rows.append((str(number), "-", "-", "-", "-", status, safe(f"{file}  {problem}")))
             colours.append("red")
             continue
-        old = age(parse_time(item.created_at), moment)
-        status = "expired" if item.expired else item.status
-        subject = f"{safe(item.subject)}  [{safe(item.id)}]"
-        who = ",".join(item.to) if sent else item.sender
-        rows.append((str(number), item.priority, item.kind, who, old, status, subject))
-        colours.append("dim" if item.expired else _PRIORITY_COLOURS.get(item.priority, ""))
+        old = age(parse_time(created), moment)
+        who = ",".join(to) if sent else sender
+        shown = "expired" if expired else status
+        rows.append((str(number), priority, kind, who, old, shown, safe(f"{subject}  [{id_}]")))
+        colours.append("dim" if expired else _PRIORITY_COLOURS.get(priority, ""))
     screen.table(("#", "PRI", "TYPE", "TO" if sent else "FROM", "AGE", "STATUS", "SUBJECT [ID]"), rows, colours)
 
 

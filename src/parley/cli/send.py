@@ -28,7 +28,9 @@ def _add_send(parser: argparse.ArgumentParser) -> None:
         "--type", "--kind", dest="kind", required=True, choices=list(KINDS), metavar="TYPE", help=_kinds()
     )
     parser.add_argument("--subject", required=True, help="one line that says what it is about")
-    parser.add_argument("--reply-to", default="", metavar="ID", help="id of the message this one answers")
+    parser.add_argument(
+        "--reply-to", default="", metavar="MESSAGE", help="what this one answers: id, file name, or the end of an id"
+    )
     parser.add_argument("--conversation", "--conversation-id", default="", metavar="ID", help="thread to continue")
     _add_optional(parser)
     add_body(parser)
@@ -54,7 +56,9 @@ def _add_reply(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_optional(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--priority", default="", choices=["", *PRIORITIES], metavar="P0..P3", help="default: by type")
+    parser.add_argument(
+        "--priority", type=str.upper, default="", choices=list(PRIORITIES), metavar="P0..P3", help="default: by type"
+    )
     parser.add_argument(
         "--expires", default="", metavar="TIME", help="30m, 2h, 7d, or a time like 2026-03-14T12:00:00Z"
     )
@@ -73,7 +77,8 @@ def _kinds() -> str:
 def _send(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
     draft = _draft(args, kernel, KINDS[args.kind])
-    draft = draft._replace(in_reply_to=args.reply_to, conversation_id=args.conversation)
+    answered = drive(kernel.full_id(args.reply_to)) if args.reply_to else ""
+    draft = draft._replace(in_reply_to=answered, conversation_id=args.conversation)
     return _finish(args, kernel, draft)
 
 

@@ -6,15 +6,16 @@ import gc
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from parley.cli.command import Command, add_place, kernel_of, screen_of
+from parley.cli.command import Command, add_place, kernel_of, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import Screen, item_fields, safe
-from parley.domain.errors import Invalid
+from parley.domain.errors import Invalid, ParleyError
 from parley.domain.times import parse_duration
 from parley.wire.oacp import OacpFormat
-from parley.wiring import Kernel, drive
+from parley.wiring import Kernel, drive, find_place
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +42,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{parser.description}.\n\n"
         "Watching consumes nothing. A message counts as shown when its line was written, or when CMD\n"
         "ended with 0; otherwise it comes again. CMD gets the message as JSON on standard input and its\n"
-        "id, file, sender, type and agent as PARLEY_MESSAGE_ID, _FILE, _FROM, _TYPE and PARLEY_AGENT."
+        "id, file, sender and type as PARLEY_MESSAGE_ID, _FILE, _FROM and _TYPE. PARLEY_HOME, _PROJECT and\n"
+        "_AGENT are set, so that parley inside CMD acts on the same mailbox."
     )
 
 
@@ -82,7 +84,7 @@ def _show_news(args: argparse.Namespace, kernel: Kernel, screen: Screen) -> tupl
     shown, failed = 0, False
     for item in drive(kernel.unseen(args.watcher)):
         if args.run and not item.problem:
-            if not _execute(args.run, kernel, item):
+            if not _execute(args, kernel, item):
                 failed = True
                 continue
         else:
@@ -104,22 +106,25 @@ def _print(args: argparse.Namespace, screen: Screen, item: Item) -> None:
         )
 
 
-def _execute(command: str, kernel: Kernel, item: Item) -> bool:
+def _execute(args: argparse.Namespace, kernel: Kernel, item: Item) -> bool:
     import json
 
     from parley.settings import child_environment
 
+    place = find_place(settings_of(args))
     environment = child_environment(
         PARLEY_MESSAGE_ID=item.id.replace("\0", "\ufffd"),  # which no environment can carry
         PARLEY_MESSAGE_FILE=item.file,
         PARLEY_MESSAGE_FROM=item.sender,
         PARLEY_MESSAGE_TYPE=item.kind,
         PARLEY_AGENT=kernel.agent,
+        PARLEY_HOME=place.home.value,
+        PARLEY_PROJECT=place.project.value,
     )
-    content = json.dumps({**item_fields(item), **_whole(kernel, item)}).encode()
+    content = json.dumps({**_whole(kernel, item), **item_fields(item)}).encode()
     # Values travel in the environment and on standard input, never in the command's text.
     ended = subprocess.run(  # noqa: S602  # the user's own command
-        command, shell=True, input=content, env=environment, check=False
+        args.run, shell=True, input=content, env=environment, check=False
     )
     if ended.returncode:
         sys.stderr.write(
@@ -132,7 +137,8 @@ def _whole(kernel: Kernel, item: Item) -> dict[str, Value]:
     """All fields of a listed message, its body included; none when the file has vanished meanwhile."""
     for _, content in kernel.inbox.peek([item.file]):
         if isinstance(content, bytes):
-            return OacpFormat().fields(kernel.format.decode(content))
+            with suppress(ParleyError):  # it turned bad since it was listed; `next` will put it aside
+                return OacpFormat().fields(kernel.format.decode(content))
     return {}
 
 

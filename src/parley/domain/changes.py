@@ -1,15 +1,13 @@
 """All that one commit writes, and the chain that makes the ledger tamper-evident."""
 
-from __future__ import annotations
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from parley.domain.delivery import Delivery, Key, Status
-    from parley.domain.message import Message
+from parley.domain.delivery import Delivery, Key, Status
+from parley.domain.message import Message
 
 NO_FACTS: Mapping[str, str] = {}
 GENESIS = b"\x00" * 32
@@ -87,9 +85,8 @@ class Changes(NamedTuple):
 
 def digest(content: bytes) -> str:
     """SHA-256 of the bytes as they are."""
-    import hashlib  # here and below: who only looks into an inbox needs neither
-
-    return hashlib.sha256(content).hexdigest()
+    text: str = _sha256()(content).hexdigest()
+    return text
 
 
 def canonical(position: int, entry: Entry) -> bytes:
@@ -108,6 +105,24 @@ def _spelling() -> Callable[[object], str]:
 
 def chain(previous: bytes, position: int, entry: Entry) -> bytes:
     """The link of an entry: H(0x00 || previous link || entry)."""
-    import hashlib
+    return chained(previous, canonical(position, entry))
 
-    return hashlib.sha256(b"\x00" + previous + canonical(position, entry)).digest()
+
+def chained(previous: bytes, document: bytes) -> bytes:
+    """The link of an entry that is spelled out already."""
+    link: bytes = _sha256()(b"\x00" + previous + document).digest()
+    return link
+
+
+@cache
+def _sha256() -> Callable[[bytes], Any]:
+    """Python's own SHA-256 where it has one: with `hashlib` comes OpenSSL, which takes as long to load as to send."""
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found]  # since 3.12
+    except ImportError:
+        try:
+            from _sha256 import sha256  # type: ignore[import-not-found]
+        except ImportError:
+            from hashlib import sha256
+    own: Callable[[bytes], Any] = sha256
+    return own

@@ -105,8 +105,6 @@ def _check_texts(draft: Draft, limits: Limits, *, free_form: bool) -> list[Probl
     problems = []
     if not draft.subject.strip():
         problems.append(Problem("missing_field", "subject", "is empty"))
-    if not free_form and ("\n" in draft.subject or "\r" in draft.subject):
-        problems.append(Problem("bad_field", "subject", "must be one line"))
     for field, text, most in (
         ("subject", draft.subject, limits.subject_chars),
         ("channel", draft.tag, limits.tag_chars),

@@ -6,17 +6,15 @@ pending ──> delivered ──> claimed ──> done          (the recipient's
  failed
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
+from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from parley.domain.errors import AlreadyClaimed, LeaseLost
+from parley.domain.errors import AlreadyClaimed, Invalid, LeaseLost
 from parley.domain.message import GOES_FIRST
 from parley.domain.times import Instant, format_time
-
-if TYPE_CHECKING:
-    from datetime import timedelta
 
 
 class Status(StrEnum):
@@ -79,7 +77,11 @@ def take_lease(token: str, now: Instant, length: timedelta | None) -> Lease:
     """A lease from now; without a length the claim is bound to the owner's lock."""
     if length is None:
         return Lease(token, "", now.boot, None)
-    return Lease(token, format_time(now.at + length), now.boot, now.uptime + length.total_seconds())
+    try:
+        until = format_time(now.at + length)
+    except OverflowError:
+        raise Invalid("the lease is longer than time goes", hint="write 30s, 5m, 2h or 7d") from None
+    return Lease(token, until, now.boot, now.uptime + length.total_seconds())
 
 
 def lease_over(lease: Lease, now: Instant) -> bool:
@@ -116,4 +118,5 @@ def check_token(known: Delivery, token: str | None) -> None:
 
 def order_key(priority: str, kind: str, created_at: str, message_id: str) -> tuple[str, bool, str, str]:
     """Processing order: priority, then requests for work and review, then age, last the id."""
-    return (priority, kind not in GOES_FIRST, created_at, message_id)
+    # Without its Z a time with a fraction sorts behind the whole second.
+    return (priority, kind not in GOES_FIRST, created_at[:-1], message_id)

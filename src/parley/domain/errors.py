@@ -45,7 +45,7 @@
 A class's docstring is its default message. A code never changes its meaning.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
 from typing import ClassVar, NamedTuple
 
@@ -72,6 +72,9 @@ class ParleyError(Exception):
         self.problems = problems
         super().__init__(self.message)
 
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
 
 class Invalid(ParleyError):
     """What was given cannot be accepted."""
@@ -79,7 +82,7 @@ class Invalid(ParleyError):
     code = "invalid"
 
     @classmethod
-    def because(cls, problems: list[Problem]) -> Invalid:
+    def because(cls, problems: list[Problem]) -> "Invalid":
         """One error that names everything that is wrong at once."""
         return cls("; ".join(str(problem) for problem in problems), problems=tuple(problems))
 

@@ -1,6 +1,6 @@
 """How much of anything one message may hold."""
 
-from __future__ import annotations
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
 from typing import NamedTuple
 

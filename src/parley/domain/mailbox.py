@@ -1,13 +1,12 @@
 """What a mailbox's verbs give back: records without behaviour."""
 
-from __future__ import annotations
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from parley.domain.delivery import Delivery, Lease
-    from parley.domain.errors import Problem
-    from parley.domain.message import Message
+from parley.domain.delivery import Delivery, Lease
+from parley.domain.errors import Problem
+from parley.domain.message import Message
 
 
 class Item(NamedTuple):

@@ -1,15 +1,13 @@
 """What is said: a Draft is proposed, a Message is a fact and never changes."""
 
-from __future__ import annotations
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
+from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from parley.domain.errors import Problem
+from parley.domain.errors import Problem
 
 # What a body or a kept foreign field may hold. Recursion is bounded by the reader, not by the type.
 Value = str | int | bool | None | list["Value"] | dict[str, "Value"]

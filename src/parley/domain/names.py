@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from parley.domain.errors import BadAgentName, BadName, BadProjectName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
 _CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -15,6 +16,9 @@ _CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{stem}{digit}" for stem in ("com", "lpt") for digit in "123456789"}
 )
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_NOISE = 27
 
 NAME_RULE = "1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit"
 
@@ -48,6 +52,14 @@ def _checked(text: str, error: type[BadName], what: str) -> str:
     return text
 
 
+def meant(given: str, known: Iterable[str]) -> str:
+    """A hint that names what was probably meant, "" when nothing known comes close."""
+    from difflib import get_close_matches  # only for those who mistyped
+
+    close = get_close_matches(given, known, n=1, cutoff=0.7)
+    return f"did you mean {close[0]}?" if close else ""
+
+
 def compact(at: datetime) -> str:
     """The minute of `at` as OACP writes it in ids and file names: 20260313T1430Z."""
     return f"{at.year:04d}{at.month:02d}{at.day:02d}T{at.hour:02d}{at.minute:02d}Z"
@@ -61,6 +73,19 @@ def message_id(at: datetime, sender: str, suffix: str) -> str:
 def id_suffix(message_id: str) -> str:
     """The random part of an id minted by `message_id`."""
     return message_id.rsplit("-", 1)[-1]
+
+
+def time_ordered(at: datetime, noise: str) -> str:
+    """An id's random part that sorts by the time within its minute, so that a burst stays in its order.
+
+    Four characters hold 60,000 milliseconds times 27; what the last bits are, and whatever follows, is noise.
+    """
+    tick = (at.second * 1000 + at.microsecond // 1000) * _NOISE + sum(map(ord, noise[:2])) % _NOISE
+    digits = ""
+    for _ in range(4):
+        tick, digit = divmod(tick, 36)
+        digits = _DIGITS[digit] + digits
+    return digits + noise[2:]
 
 
 def conversation_id(at: datetime, agent: str, sequence: int) -> str:

@@ -60,6 +60,8 @@ class Review(NamedTuple):
     expected: tuple[Kind, ...]
     nits: tuple[str, ...]
     remarks: tuple[str, ...]
+    # Whether a reviewer has spoken at all; before that the gate is neither passed nor failed.
+    reviewed: bool = True
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:
@@ -117,6 +119,7 @@ class _Loop:
         self.round = 0
         self.allowed = DEFAULT_ROUNDS
         self.findings: tuple[Finding, ...] | None = ()
+        self.reviewed = False
         self.nits: tuple[str, ...] = ()
         self.remarks: list[str] = []
 
@@ -132,6 +135,7 @@ class _Loop:
 
     def feedback(self, message: Message) -> None:
         self._started(message)
+        self.reviewed = True
         if self.state is ReviewState.FEEDBACK:
             self.remarks.append(f"{message.id}: feedback was given twice in one round")
         if self.state is ReviewState.ADDRESSED:
@@ -164,6 +168,7 @@ class _Loop:
 
     def approved(self, message: Message) -> None:
         self._started(message)
+        self.reviewed = True
         nits = _field(message, "nits")
         self.nits = tuple(str(one) for one in nits) if isinstance(nits, list) else ()
         if _field(message, "quality_gate_result") == "pass" and not gate(self.findings):
@@ -190,8 +195,9 @@ class _Loop:
         if self.request is None or self.state is None:
             raise Invalid("there is no review in this conversation")
         asked = self.request.kind is Kind.REVIEW_REQUEST
-        author = self.request.sender if asked else self.request.to[0]
-        reviewer = self.request.to[0] if asked else self.request.sender
+        others = ", ".join(self.request.to)
+        author = self.request.sender if asked else others
+        reviewer = others if asked else self.request.sender
         waiting, expected = _NEXT[self.state]
         return Review(
             conversation_id=self.request.conversation_id,
@@ -201,11 +207,12 @@ class _Loop:
             author=author,
             reviewer=reviewer,
             findings=self.findings or (),
-            gate_passed=gate(self.findings),
+            gate_passed=self.reviewed and gate(self.findings),
             waiting_for={"author": author, "reviewer": reviewer}.get(waiting, waiting),
             expected=expected,
             nits=(*self.nits, *(nit for nit in self._small_findings() if nit not in self.nits)),
             remarks=tuple(self.remarks),
+            reviewed=self.reviewed,
         )
 
     def _small_findings(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Moments and durations as text: RFC 3339 in, `YYYY-MM-DDTHH:MM:SSZ` out."""
 
-from __future__ import annotations
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ from parley.domain.errors import Invalid
 
 # Patterns that a command seldom needs stay text: `re` compiles and remembers them when they are first used.
 _RFC3339 = (
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?"
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?"
     r"(Z|z|[+-][0-9]{2}:?[0-9]{2})\Z"
 )
 _DURATION = r"([0-9]{1,9})([smhdw])\Z"
@@ -36,7 +36,7 @@ def parse_time(text: str) -> datetime:
         return moment
     match = re.match(_RFC3339, text)
     if match is None:
-        raise Invalid(f"{text!r} is not a time like 2026-03-13T14:30:00Z")
+        raise Invalid(f"{text!r} is not a time like 2026-03-13T14:30:00Z", hint="or write 30m, 2h, 7d from now")
     year, month, day, hour, minute, second, fraction, offset = match.groups()
     try:
         moment = datetime(
@@ -45,7 +45,7 @@ def parse_time(text: str) -> datetime:
             int(day),
             int(hour),
             int(minute),
-            int(second or 0),
+            min(int(second or 0), 59),  # a leap second is the end of its minute
             int((fraction or "0")[:6].ljust(6, "0")),
             tzinfo=UTC,
         )
@@ -76,9 +76,10 @@ def _offset(text: str) -> timedelta:
     return timedelta(hours=hours, minutes=minutes) * (-1 if text[0] == "-" else 1)
 
 
-def format_time(moment: datetime) -> str:
-    """`moment` in UTC to the second, with a Z."""
-    return moment.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat() + "Z"
+def format_time(moment: datetime, *, fraction: bool = False) -> str:
+    """`moment` in UTC with a Z, to the second or with the fraction it has."""
+    utc = moment.astimezone(UTC).replace(tzinfo=None)
+    return (utc if fraction else utc.replace(microsecond=0)).isoformat() + "Z"
 
 
 def parse_duration(text: str) -> timedelta:
@@ -104,7 +105,8 @@ def parse_moment(text: str, now: datetime) -> datetime:
 
 def age(since: datetime, now: datetime) -> str:
     """How long ago: minutes below an hour, hours below two days, then days."""
-    minutes = max(0, int((now - since).total_seconds() // 60))
+    passed = now - since
+    minutes = max(0, passed.days * 1440 + passed.seconds // 60)
     if minutes < 60:
         return f"{minutes}m"
     return f"{minutes // 60}h" if minutes < 60 * 48 else f"{minutes // (60 * 24)}d"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from parley.domain.message import KINDS, PRIORITIES, Body, Draft, Kind, Message,
 from parley.domain.times import parse_duration, parse_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from os import PathLike
     from types import TracebackType
 
@@ -38,7 +39,7 @@ class Mailbox:
     def __init__(self, project: str = "", *, agent: str = "", home: str | PathLike[str] = "") -> None:
         self.kernel, self._settings = wiring.open_mailbox(str(home), project, agent)
         self.agent = self.kernel.agent
-        self._tokens: dict[str, str] = {}
+        self._tokens: dict[str, tuple[str, str]] = {}
 
     def send(  # noqa: PLR0913  # one parameter a field
         self,
@@ -82,7 +83,7 @@ class Mailbox:
 
     def reply(
         self,
-        ref: str,
+        ref: str | Message,
         body: str | Mapping[str, Value],
         *,
         kind: Kind | str | None = None,
@@ -102,7 +103,7 @@ class Mailbox:
             expires=expires,
             context_keys=context_keys,
         )
-        return wiring.drive(self.kernel.reply(ref, draft, kind_given=kind is not None)).message
+        return wiring.drive(self.kernel.reply(_ref(ref), draft, kind_given=kind is not None)).message
 
     def draft(  # noqa: PLR0913  # one parameter a field
         self,
@@ -122,6 +123,11 @@ class Mailbox:
         extras: Mapping[str, Value] | None = None,
     ) -> Draft:
         """What `send` would send, before it has an id and a time."""
+        for name, value in (("subject", subject), ("channel", tag), ("conversation_id", conversation)):
+            if not isinstance(value, str):
+                raise _invalid("bad_field", name, f"must be text, not {type(value).__name__}")
+        if not isinstance(to, Iterable):
+            raise _invalid("bad_field", "to", "must be a name or several")
         if str(kind) not in KINDS:
             raise _invalid("bad_type", "type", f"{str(kind)!r} is not one of {', '.join(KINDS)}")
         if priority is not None and str(priority) not in PRIORITIES:
@@ -138,7 +144,7 @@ class Mailbox:
             related_packet=related_packet,
             related_pr=str(related_pr),
             conversation_id=conversation,
-            in_reply_to=reply_to,
+            in_reply_to=wiring.drive(self.kernel.full_id(reply_to)) if reply_to else "",
             context_keys=context_keys if isinstance(context_keys, str) else "".join(f"- {k}\n" for k in context_keys),
             extras=extras or {},
         )
@@ -151,13 +157,13 @@ class Mailbox:
         """Copies of what this agent sent, newest first."""
         return wiring.drive(self.kernel.outbox_items())
 
-    def read(self, ref: str) -> Message:
+    def read(self, ref: str | Message) -> Message:
         """A message by id, file name or the end of its id, wherever it lies; without consuming it."""
         return self.find(ref).message
 
-    def find(self, ref: str) -> Found:
+    def find(self, ref: str | Message) -> Found:
         """Like `read`, with the exact bytes, where it lies and what is odd about it."""
-        return wiring.drive(self.kernel.find(ref))
+        return wiring.drive(self.kernel.find(_ref(ref)))
 
     def next(self, lease: str | timedelta | None = "30m") -> Message | None:
         """Claim the first message in processing order that nobody holds; None when there is none.
@@ -168,39 +174,37 @@ class Mailbox:
         claimed = wiring.drive(self.kernel.claim_next(_length(lease)))
         if claimed is None:
             return None
-        self._tokens[claimed.message.id] = claimed.lease.token
+        self._tokens[claimed.message.id] = claimed.file, claimed.lease.token
         return claimed.message
 
-    def extend(self, ref: str, lease: str | timedelta = "30m") -> None:
+    def extend(self, ref: str | Message, lease: str | timedelta = "30m") -> None:
         """Hold a claimed message for longer, counted from now."""
         length = _length(lease)
         if length is not None:
-            wiring.drive(self.kernel.extend(ref, length, self._tokens.get(ref)))
+            wiring.drive(self.kernel.extend(_ref(ref), length, self._token(_ref(ref))))
 
-    def release(self, ref: str) -> None:
+    def release(self, ref: str | Message) -> None:
         """Give a claimed message back to whoever asks next."""
-        wiring.drive(self.kernel.release(ref, self._tokens.get(ref)))
-        self._tokens.pop(ref, None)
+        wiring.drive(self.kernel.release(_ref(ref), self._token(_ref(ref))))
 
-    def done(self, ref: str, *, delete: bool = False) -> None:
+    def done(self, ref: str | Message, *, delete: bool = False) -> None:
         """Finish a message: its file moves to the archive, or is deleted. Doing it twice is no error.
 
         Raises `LeaseLost` when the lease had run out and another reader has the message now.
         """
-        wiring.drive(self.kernel.done(ref, delete=delete, token=self._tokens.get(ref)))
-        self._tokens.pop(ref, None)
+        wiring.drive(self.kernel.done(_ref(ref), delete=delete, token=self._token(_ref(ref))))
 
-    def thread(self, ref: str) -> list[Message]:
+    def thread(self, ref: str | Message) -> list[Message]:
         """A whole conversation, oldest first, by its id or by any message in it."""
-        return [found.message for found in wiring.drive(self.kernel.thread(ref))]
+        return [found.message for found in wiring.drive(self.kernel.thread(_ref(ref)))]
 
     def search(self, text: str) -> list[Message]:
         """Messages sent or received that contain `text`, newest first."""
         return [found.message for found in wiring.drive(self.kernel.search(text))]
 
-    def review(self, ref: str) -> Review:
+    def review(self, ref: str | Message) -> Review:
         """Where the review in a conversation stands."""
-        return wiring.drive(self.kernel.review(ref))
+        return wiring.drive(self.kernel.review(_ref(ref)))
 
     def watch(
         self, watcher: str = "default", *, timeout: float | None = None, pause: Callable[[float], None] = time.sleep
@@ -235,6 +239,13 @@ class Mailbox:
     ) -> None:
         self.close()
 
+    def _token(self, ref: str) -> str | None:
+        """The token of what this mailbox claimed under that name, so that it cannot finish what another holds now."""
+        for message_id, (file, token) in self._tokens.items():
+            if ref in (message_id, file, file.removesuffix(".yaml")) or message_id.endswith(f"-{ref}"):
+                return token
+        return None
+
     def _moment(self, expires: str | timedelta | datetime | None) -> datetime | None:
         if expires is None or expires == "":
             return None
@@ -242,10 +253,18 @@ class Mailbox:
         if isinstance(expires, str):
             return parse_moment(expires, now)
         if isinstance(expires, timedelta):
-            return now + expires
+            try:
+                return now + expires
+            except OverflowError:
+                raise _invalid("bad_time", "expires_at", "is further away than time goes") from None
         if expires.tzinfo is None:
             raise _invalid("bad_time", "expires_at", "needs a time zone")
         return expires
+
+
+def _ref(ref: str | Message) -> str:
+    """A message may be named by itself."""
+    return ref.id if isinstance(ref, Message) else ref
 
 
 def _invalid(code: str, field: str, detail: str) -> Invalid:
@@ -253,8 +272,12 @@ def _invalid(code: str, field: str, detail: str) -> Invalid:
 
 
 def _body(body: str | Mapping[str, Value]) -> Body:
+    if not isinstance(body, str | Mapping):
+        raise _invalid("bad_field", "body", f"must be text or a mapping, not {type(body).__name__}")
     return body if isinstance(body, str) else dict(body)
 
 
 def _length(lease: str | timedelta | None) -> timedelta | None:
+    if lease is not None and not isinstance(lease, str | timedelta):
+        raise _invalid("bad_lease", "lease", f"must be a duration such as '30m', not {lease!r}")
     return parse_duration(lease) if isinstance(lease, str) else lease

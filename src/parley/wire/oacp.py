@@ -33,6 +33,7 @@ class OacpFormat:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
+        self._most = min(limits.file_bytes, HARD_FILE_BYTES)
         self._headings = 0
         self._glance: Callable[[str, Limits], Heading | None] | None = None
 
@@ -91,7 +92,7 @@ class OacpFormat:
             message.to,
             message.kind.value,
             message.priority.value,
-            format_time(message.created_at),
+            format_time(message.created_at, fraction=True),
             message.subject,
             format_time(message.expires_at) if message.expires_at else "",
             message.conversation_id,
@@ -131,9 +132,8 @@ class OacpFormat:
         return {**{key: value for key, value in shown.items() if value is not None}, **message.extras}
 
     def _text(self, content: bytes) -> str:
-        most = min(self._limits.file_bytes, HARD_FILE_BYTES)
-        if len(content) > most:
-            raise TooLarge(f"larger than the {most} bytes a message may have")
+        if len(content) > self._most:
+            raise TooLarge(f"larger than the {self._most} bytes a message may have")
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:

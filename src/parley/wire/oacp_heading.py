@@ -10,7 +10,7 @@ property test holds the two together.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from parley.domain.message import KINDS, Heading
@@ -60,6 +60,17 @@ def _field(key: str, value: str, group: int) -> str:
     return rf'{key}: ("?){_NO_NULL}({value})\{group}\n'
 
 
+def _unescaped(inside: str) -> str | None:
+    if inside.count("\\") == inside.count('\\"'):  # nothing but quotation marks
+        return inside.replace('\\"', '"')
+    return unquote(f'"{inside}"')
+
+
+@lru_cache(1024)  # the same few again and again
+def _is_known(sender: str, to: str, kind: str) -> bool:
+    return kind in KINDS and is_name(sender) and is_name(to)
+
+
 def glance(text: str, limits: Limits) -> Heading | None:
     """The heading of a file in the usual shape, or None: read the whole message."""
     match = _pattern().match(text)
@@ -69,10 +80,10 @@ def glance(text: str, limits: Limits) -> Heading | None:
     _, id_, _, sender, _, to, _, kind, _, priority, _, created, _, expires, _, conversation, _, parent, inside, bare = (
         match.groups("")
     )
-    subject = bare or (unquote(f'"{inside}"') if "\\" in inside else inside)
+    subject = bare or (_unescaped(inside) if "\\" in inside else inside)
     most = limits.id_chars
-    if not subject or kind not in KINDS or len(id_) > most or len(conversation) > most or len(parent) > most:
+    if not subject or len(id_) > most or len(conversation) > most or len(parent) > most:
         return None
-    if not is_name(sender) or not is_name(to) or not is_canonical(created) or (expires and not is_canonical(expires)):
+    if not _is_known(sender, to, kind) or not is_canonical(created) or (expires and not is_canonical(expires)):
         return None
     return Heading(id_, sender, (to,), kind, priority, created, subject, expires, conversation, parent)

@@ -57,13 +57,14 @@ def test_config_prints_a_table_with_every_setting_and_its_source(stage: Stage) -
     assert ["body_chars", "20000", "default"] in rows
 
 
-def test_a_lease_of_the_settings_is_the_one_that_next_takes(stage: Stage) -> None:
+def test_a_lease_of_the_settings_that_is_no_duration_is_named_with_its_file(stage: Stage) -> None:
     (stage.here / "parley.toml").write_text('lease = "nonsense"\n')
 
     ran = stage.run("next", "-a", "codex")
 
-    assert (ran.code, ran.error) == (2, "invalid")
+    assert (ran.code, ran.error) == (78, "bad_config")
     assert "nonsense" in ran.err
+    assert "parley.toml" in ran.err
 
 
 @pytest.mark.parametrize("variable", ["PARLEY_HOME", "OACP_HOME"])

@@ -220,7 +220,7 @@ def test_the_status_of_a_review_tells_round_findings_and_whose_turn_it_is(stage:
 def test_a_review_past_its_rounds_waits_for_a_human(stage: Stage) -> None:
     request = ["--type", "review_request", "--set", "pr=#55", "--set", "branch=x", "--set", "diff_summary=d"]
     first = stage.send(*request, "--set", "max_turns_reviewer=1")
-    stage.send(*request, "--conversation", first["conversation_id"])
+    stage.send(*request, "--reply-to", first["id"])
 
     shown = stage.run("review", "status", first["conversation_id"], "-a", "claude").out
 

@@ -48,6 +48,7 @@ def test_a_group_lists_its_commands(stage: Stage) -> None:
     ran = stage.run("agent", "--help")
 
     assert [line.split()[2] for line in ran.out.splitlines()] == ["add", "list", "show"]
+    assert stage.run("help", "agent") == ran
     bare = stage.run("agent")
     assert (bare.code, bare.error) == (2, "invalid")
     assert "add, list, show" in bare.err

@@ -31,7 +31,7 @@ def test_next_shows_the_message_and_how_to_finish_it(stage: Stage) -> None:
     shown = stage.run("next", "-a", "codex").out
 
     assert f"id: {sent['id']}\n" in shown
-    assert f"; then: parley done {sent['id']}\n" in shown
+    assert f"; then: parley done {sent['id']} --agent codex\n" in shown
     assert shown.endswith("\n\nPlease.\n")
 
 

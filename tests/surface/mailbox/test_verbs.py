@@ -283,7 +283,7 @@ def test_the_review_loop_runs_from_request_to_approval(stage: Stage) -> None:
         told.append(author.review(lgtm.id))
 
     assert [(one.state.value, one.round, one.waiting_for, one.gate_passed) for one in told] == [
-        ("requested", 1, "codex", True),
+        ("requested", 1, "codex", False),
         ("feedback", 1, "claude", False),
         ("addressed", 1, "codex", True),
         ("approved", 1, "", True),

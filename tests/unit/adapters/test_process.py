@@ -31,18 +31,9 @@ def test_a_machine_without_a_boot_id_is_named_by_the_moment_it_started(monkeypat
     assert re.fullmatch(r"boot-[0-9]+", SystemClock().now().boot)
 
 
-@pytest.mark.parametrize("length", [1, 4, 10, 100])
+@pytest.mark.parametrize("length", [4, 10, 12])
 def test_a_suffix_has_its_length_and_its_alphabet(length: int) -> None:
     assert re.fullmatch(f"[a-z0-9]{{{length}}}", SystemIds().suffix(length))
-
-
-def test_every_character_of_the_alphabet_occurs_about_as_often() -> None:
-    text = SystemIds().suffix(36_000)
-
-    counts = [text.count(character) for character in "abcdefghijklmnopqrstuvwxyz0123456789"]
-
-    # Six standard deviations around the expected thousand.
-    assert 800 < min(counts) <= max(counts) < 1_200
 
 
 def test_no_two_tokens_or_suffixes_are_alike() -> None:

@@ -217,3 +217,21 @@ def test_a_conversation_without_a_review_says_so(rig: Rig) -> None:
 
     with pytest.raises(Invalid, match="no review"):
         drive(rig.kernel("codex").review(sent.message.id))
+
+
+def test_a_thread_of_foreign_files_is_whole_from_any_message_in_it(rig: Rig) -> None:
+    for number in (1, 2, 3):
+        content = a_file(id=f"m-{number}", conversation_id="conv-x")
+        (rig.path("codex") / f"{number}.yaml").write_bytes(content)
+
+    assert [one.message.id for one in drive(rig.kernel("codex").thread("m-2"))] == ["m-1", "m-2", "m-3"]
+
+
+def test_an_abbreviation_stands_for_its_id_and_an_unknown_id_for_itself(rig: Rig) -> None:
+    sent = rig.send(ids=Ids("k2m9"))
+    kernel = rig.kernel("codex")
+
+    assert drive(kernel.full_id("k2m9")) == sent.message.id
+    assert drive(kernel.full_id("msg-of-somebody-else")) == "msg-of-somebody-else"
+    with pytest.raises(UnknownMessage):
+        drive(kernel.full_id("zzzz"))

@@ -113,15 +113,27 @@ def test_a_file_that_vanishes_while_listing_is_passed_over(rig: Rig) -> None:
     assert (listed, gone in listed) == ([stays], False)
 
 
-def test_a_file_is_read_once_in_the_life_of_a_process(rig: Rig) -> None:
+def test_a_file_that_stays_as_it_is_is_read_once(rig: Rig) -> None:
+    rig.send()
+    kernel = rig.kernel("codex")
+    drive(kernel.inbox_items())
+    drive(kernel.inbox_items())
+    known = dict(kernel.headings["inbox"])
+
+    drive(kernel.inbox_items())
+
+    assert kernel.headings["inbox"] == known
+    assert all(kernel.headings["inbox"][entry] is known[entry] for entry in known)
+
+
+def test_a_file_rewritten_in_place_is_read_anew(rig: Rig) -> None:
     sent = rig.send()
     kernel = rig.kernel("codex")
     drive(kernel.inbox_items())
-    # A message never changes; a listing does not open it a second time to find that out.
-    (rig.path("codex") / sent.file).write_bytes(b"")
+    drive(kernel.inbox_items())
+    (rig.path("codex") / sent.file).write_bytes(a_file(id="rewritten"))
 
-    assert [item.id for item in drive(kernel.inbox_items())] == [sent.message.id]
-    assert drive(rig.kernel("codex").inbox_items())[0].problem
+    assert [item.id for item in drive(kernel.inbox_items())] == ["rewritten"]
 
 
 def test_another_file_under_an_old_name_is_read_anew(rig: Rig) -> None:

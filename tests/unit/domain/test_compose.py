@@ -90,8 +90,6 @@ def test_a_bad_name_is_refused_wherever_it_stands(name: str) -> None:
         ({"to": ("codex", "claude")}, ("sender_in_list", "to")),
         ({"subject": ""}, ("missing_field", "subject")),
         ({"subject": " \t"}, ("missing_field", "subject")),
-        ({"subject": "two\nlines"}, ("bad_field", "subject")),
-        ({"subject": "two\rlines"}, ("bad_field", "subject")),
         ({"body": ""}, ("missing_field", "body")),
         ({"body": " \n"}, ("missing_field", "body")),
         ({"body": {}}, ("missing_field", "body")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -101,3 +101,20 @@ def test_every_yaml_file_is_a_message_file(name: str, counts: bool) -> None:
 
 def test_the_minute_is_all_that_a_name_says_of_time() -> None:
     assert names.compact(NOW) == names.compact(NOW.replace(second=59))
+
+
+@given(st.lists(st.integers(0, 59_999), min_size=2, max_size=20), st.text("0123456789abcdef", min_size=20, max_size=20))
+def test_suffixes_of_one_minute_sort_by_their_millisecond(ticks: list[int], noise: str) -> None:
+    minute = datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
+    ordered = sorted({minute + timedelta(milliseconds=tick) for tick in ticks})
+
+    suffixes = [names.time_ordered(moment, noise) for moment in ordered]
+
+    assert suffixes == sorted(suffixes)
+    assert len(set(suffixes)) == len(ordered)
+    assert all(re.fullmatch("[0-9a-z]{4}[0-9a-f]+", suffix) for suffix in suffixes)
+
+
+def test_what_was_probably_meant_is_named() -> None:
+    assert names.meant("gemni", ["claude", "gemini"]) == "did you mean gemini?"
+    assert names.meant("zzz", ["claude", "gemini"]) == ""

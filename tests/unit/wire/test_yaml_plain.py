@@ -57,15 +57,18 @@ ODD = " \t\n\r\":#|-[],{}&*!%@`'\\~?.>+0az/_\u00a0\u3000\x85\u2028\ufeff\U0001f6
 
 @st.composite
 def near_plain(draw: st.DrawFn) -> str:
-    """A file in the plain form, or one or two steps away from it."""
-    keys = st.sampled_from(["a", "b", "c1", "long_key", "null", "y", "id"])
-    field = st.builds("{}: {}".format, keys, st.one_of(st.sampled_from(VALUES), st.text(max_size=8)))
-    block = st.builds(
-        "{}: {}\n  {}".format, keys, st.sampled_from(["|", "|-", "|+", "|2", ">"]), st.sampled_from(LINES)
+    """A file in the plain form with one odd row, or none, or an odd end: one step away from what is surely plain."""
+    plain = ["b", "/x y", '"v"', '"a\\tb"', "|\n  x", "|-\n  x\n\n   y\n  ", "[a, b]", '["a b"]']
+    rows = [f"k{n}: {value}" for n, value in enumerate(draw(st.lists(st.sampled_from(plain), min_size=1, max_size=4)))]
+    value = st.one_of(st.sampled_from(VALUES), st.text(max_size=8))
+    odd = st.one_of(
+        st.builds("{}: {}".format, st.sampled_from(["a", "null", "y", "k0", "long_key"]), value),
+        st.builds("c: {}\n  {}".format, st.sampled_from(["|", "|-", "|+", "|2", ">"]), st.sampled_from(LINES)),
+        st.sampled_from(LINES),
     )
-    start = st.sampled_from(["a: b", 'k1: "v"', "k2: |\n  x", "k3: |-\n  x\n\n  y"])
-    rows = draw(st.lists(st.one_of(start, field, block, st.sampled_from(LINES)), min_size=1, max_size=6))
-    return "\n".join(rows) + draw(st.sampled_from(["\n", "\n", "\n", "\n\n", "", "\r\n", "\n \n", "\n..."]))
+    if draw(st.booleans()):
+        rows.insert(draw(st.integers(0, len(rows))), draw(odd))
+    return "\n".join(rows) + draw(st.sampled_from(["\n", "\n", "\n", "\n", "\n\n", "", "\r\n", "\n \n", "\n..."]))
 
 
 @st.composite

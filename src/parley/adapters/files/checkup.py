@@ -101,4 +101,4 @@ def _unread(agent: AgentFolder) -> Iterator[Finding]:
     archive = f"{agent.path}/inbox/archive"
     read_some = os.path.isdir(archive) and any(is_message_file(name) for name in os.listdir(archive))
     if waiting and not read_some and not agent.has_ledger:
-        yield Finding("note", "no_reader", agent.name, f"{len(waiting)} messages wait and nobody has read any yet")
+        yield Finding("note", "no_reader", agent.name, f"mail waits ({len(waiting)}) and nobody has read any yet")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from parley.adapters.files.folders import Folder, reported
 from parley.adapters.files.place import place
 from parley.adapters.files.workspace import LEDGER_FOLDER, Workspace
-from parley.domain.errors import InboxFull, NameExists, NotFound, UnknownAgent
+from parley.domain.errors import InboxFull, NameExists, NotFound
 from parley.domain.limits import DEFAULT_LIMITS, Limits
 from parley.domain.names import is_message_file
 
@@ -62,43 +62,37 @@ class FileCourier:
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        with self._lock_file() as fd:
-            self._lock(fd, fcntl.LOCK_SH)
+        with self._locked(fcntl.LOCK_SH):
             yield
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        with self._lock_file() as fd:
-            yield self._lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _lock(self, fd: int, how: int) -> bool:
-        """Whether we have the lock now; False when others have it."""
-        with reported(f"{self._workspace.agent(self._agent).path}/{LEDGER_FOLDER}/sending.lock"):
-            try:
-                fcntl.flock(fd, how)
-            except BlockingIOError:
-                return False
-        return True
+        with self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB) as mine:
+            yield mine
 
     @contextmanager
-    def _lock_file(self) -> Iterator[int]:
-        """The lock dies with its process, so it tells a crashed sender from a slow one."""
+    def _locked(self, how: int) -> Iterator[bool]:
+        """Whether we have the lock; it dies with its process, so it tells a crashed sender from a slow one."""
         private = self._own(LEDGER_FOLDER)
-        with reported(private.path):
-            fd = os.open("sending.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=private.fd)
+        fd = -1
         try:
-            yield fd
+            with reported(f"{private.path}/sending.lock"):
+                fd = os.open("sending.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=private.fd)
+                try:
+                    fcntl.flock(fd, how)
+                    mine = True
+                except BlockingIOError:
+                    mine = False
+            yield mine
         finally:
-            os.close(fd)
+            if fd >= 0:
+                os.close(fd)
 
     def _inbox_of(self, agent: str) -> Folder:
         try:
             return self._at(agent, "inbox") or self._keep(agent, self._workspace.agent(agent).folder("inbox"))
         except NotFound:
-            raise UnknownAgent(
-                f"no agent {agent!r} in project {self._workspace.project!r}",
-                hint=f"add it with: parley agent add {agent}",
-            ) from None
+            raise self._workspace.unknown_agent(agent) from None
 
     def _own(self, name: str) -> Folder:
         return self._at(self._agent, name) or self._keep(self._agent, self._workspace.agent(self._agent).made(name))

@@ -33,6 +33,7 @@ class Folder:
         self.fd = fd
         self.path = path
         self.listable = listable
+        self._number: tuple[int, int] | None = None
 
     @classmethod
     def root(cls, path: str) -> Folder:
@@ -110,8 +111,10 @@ class Folder:
             there = os.stat(self.path, follow_symlinks=False)
         except OSError:
             return False
-        here = os.fstat(self.fd)
-        return (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev)
+        if self._number is None:
+            here = os.fstat(self.fd)
+            self._number = (here.st_dev, here.st_ino)
+        return (there.st_dev, there.st_ino) == self._number
 
     def sync(self) -> None:
         """Make the folder's entries durable, where the file system lets us."""

@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PLACES = {"inbox": ("inbox",), "archive": ("inbox", "archive"), "outbox": ("outbox",)}
+# Names have 255 bytes at most; a number and .reason.json must find room behind.
+_LONGEST = 230
 # Linking may be refused: by the file system, or by the kernel for a file that belongs to another user.
 _NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS})
 # Rivals hold a lock for as long as it takes to see that the message is not theirs: milliseconds, two seconds at most.
 _PATIENCE = (0.001, 0.002, 0.005, *(0.01 for _ in range(200)))
+# Reading so many files before the first is parsed makes a large listing a seventh faster than doing it in turns.
+_TOGETHER = 32
 
 
 class HeldFile:
@@ -59,42 +63,54 @@ class FileInbox:
         self._agent = agent
         self._most = min(limits.file_bytes, HARD_FILE_BYTES)
 
-    async def names(self, place: str = "inbox") -> list[tuple[str, int]]:
+    async def names(self, place: str = "inbox", *, exact: bool = False) -> list[tuple[str, int]]:
         try:
             folder = self._open(place)
         except NotFound:
             if place == "inbox":
                 raise
             return []  # a foreign tool made no archive or outbox; looking makes none either
+        if not folder.listable:
+            folder.close()
+            raise Forbidden(f"{folder.path} may not be listed by this user")
         with folder, reported(folder.path), os.scandir(folder.fd) as entries:
-            return [(entry.name, entry.inode()) for entry in entries if is_message_file(entry.name)]
+            found = [entry for entry in entries if is_message_file(entry.name)]
+            if exact:
+                return [(entry.name, number) for entry in found if (number := _number(entry)) is not None]
+            return [(entry.name, entry.inode()) for entry in found]
 
     def peek(self, names: Iterable[str], place: str = "inbox") -> Iterator[tuple[str, bytes | ParleyError]]:
-        most = self._most
         with self._open(place) as folder:
+            batch: list[tuple[str, bytes | ParleyError]] = []
             for name in names:
-                if not _is_text(name):
-                    yield name, _not_text(name)
-                    continue
-                try:
-                    fd = os.open(name, _READ, dir_fd=folder.fd)
-                except FileNotFoundError:
-                    continue
-                except OSError as error:
-                    yield name, as_parley(error, f"{folder.path}/{name}")
-                    continue
-                try:
-                    found = os.fstat(fd)
-                    if not stat.S_ISREG(found.st_mode):
-                        yield name, NotRegular(f"{name} is not a regular file")
-                        continue
-                    if found.st_nlink > 1 and place == "inbox" and self._is_hard_link(folder, fd):
-                        yield name, _hard_link(name)
-                        continue
-                    content = os.read(fd, min(found.st_size, most) + 1)
-                finally:
-                    os.close(fd)
-                yield name, content if len(content) <= most else _too_large(name, most)
+                found = self._look(folder, name, place)
+                if found is not None:
+                    batch.append((name, found))
+                if len(batch) == _TOGETHER:
+                    yield from batch
+                    batch.clear()
+            yield from batch
+
+    def _look(self, folder: Folder, name: str, place: str) -> bytes | ParleyError | None:
+        """The bytes of a file, why it cannot be read, or None when it is gone."""
+        if not _is_text(name):
+            return _not_text(name)
+        try:
+            fd = os.open(name, _READ, dir_fd=folder.fd)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return as_parley(error, f"{folder.path}/{name}")
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                return NotRegular(f"{name} is not a regular file")
+            if found.st_nlink > 1 and place == "inbox" and self._is_hard_link(folder, fd):
+                return _hard_link(name)
+            content = os.read(fd, min(found.st_size, self._most) + 1)
+        finally:
+            os.close(fd)
+        return content if len(content) <= self._most else _too_large(name, self._most)
 
     def _open(self, place: str) -> Folder:
         return self._agent.folder(*_PLACES[place])
@@ -154,6 +170,8 @@ class FileInbox:
     def _is_hard_link(self, inbox: Folder, fd: int) -> bool:
         """Whether a file's second name is a stranger's, and not one that delivering or archiving gives for a moment."""
         found = os.fstat(fd)
+        if found.st_nlink > 2:
+            return True  # ours never have more than two
         if _temporary_names(inbox, found) or _in_archive(inbox, found):
             return False
         return os.fstat(fd).st_nlink > 1  # the moment may have passed while we looked
@@ -162,14 +180,16 @@ class FileInbox:
         """Whether the second name is ours. A sender may have died before it dropped the temporary one, a reader
         between giving the file its name in the archive and dropping this one; it is archived again then.
         """
+        if found.st_nlink > 2:
+            return False
         for name in _temporary_names(inbox, found):
             os.unlink(name, dir_fd=inbox.fd)
-            return found.st_nlink == 2
-        return found.st_nlink == 2 and _in_archive(inbox, found)
+            return True
+        return _in_archive(inbox, found)
 
     async def archive(self, name: str, content: bytes) -> None:
         """`name` is locked by the caller."""
-        with self._agent.folder("inbox") as inbox, inbox.make("archive", PRIVATE) as archive:
+        with self._agent.folder("inbox") as inbox, _own_archive(inbox) as archive:
             for target in _numbered(name):
                 if self._move_into(inbox, name, archive, target, content):
                     break
@@ -196,7 +216,7 @@ class FileInbox:
 
     async def preserve(self, name: str, content: bytes) -> None:
         """Write `content` into the archive: for a message whose file is no longer what was processed."""
-        with self._agent.folder("inbox") as inbox, inbox.make("archive", PRIVATE) as archive:
+        with self._agent.folder("inbox") as inbox, _own_archive(inbox) as archive:
             for target in _numbered(name):
                 try:
                     place(archive, target, content)
@@ -208,9 +228,14 @@ class FileInbox:
     async def archived(self, name: str, content: bytes) -> bool:
         try:
             with self._agent.folder("inbox", "archive") as archive:
-                return _holds(archive, name, content)
+                for target in _numbered(name):
+                    if archive.stat(target) is None:
+                        return False
+                    if _holds(archive, target, content):
+                        return True
         except NotFound:
-            return False
+            pass
+        return False
 
     async def delete(self, name: str) -> None:
         with self._agent.folder("inbox") as inbox:
@@ -275,10 +300,29 @@ class FileInbox:
         return found.st_mtime_ns, found.st_ino
 
 
+def _number(entry: os.DirEntry[str]) -> int | None:
+    """The inode and when it last changed: file systems give a freed inode to the next file at once."""
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return (found.st_ino << 64) | found.st_ctime_ns
+
+
 def _temporary_names(inbox: Folder, found: os.stat_result) -> list[str]:
     """The temporary names in an inbox of the file that was found."""
     names = [name for name in os.listdir(inbox.fd) if is_temporary(name)]
     return [name for name in names if (other := inbox.stat(name)) and other.st_ino == found.st_ino]
+
+
+def _own_archive(inbox: Folder) -> Folder:
+    """The archive in an inbox, made when it is missing; one that another user planted is not used."""
+    archive = inbox.make("archive", PRIVATE)
+    owner = os.fstat(archive.fd).st_uid
+    if owner not in (os.geteuid(), os.fstat(inbox.fd).st_uid):
+        archive.close()
+        raise Forbidden(f"{archive.path} belongs to another user", hint="remove it and try again")
+    return archive
 
 
 def _in_archive(inbox: Folder, found: os.stat_result) -> bool:
@@ -326,7 +370,10 @@ def _too_large(name: str, most: int) -> TooLarge:
 
 
 def _numbered(name: str) -> Iterator[str]:
-    """The name, then the name with _2, _3 and so on before its ending."""
+    """The name, then the name with _2, _3 and so on before its ending; short enough for what is put behind it."""
+    raw = os.fsencode(name)
+    if len(raw) > _LONGEST:
+        name = raw[: _LONGEST - len(".yaml")].decode("utf-8", "ignore") + ".yaml"
     yield name
     stem, dot, ending = name.rpartition(".")
     number = 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from parley.adapters.files.folders import Folder
-from parley.domain.errors import NotFound, UnknownAgent, UnknownProject
-from parley.domain.names import agent_name, is_name, project_name
+from parley.domain.errors import NotFound, NotRegular, ParleyError, UnknownAgent, UnknownProject
+from parley.domain.names import agent_name, is_name, meant, project_name
 
 PRIVATE = 0o700
 # Others of the group may drop a message, but not list, delete or replace any: setgid, sticky, rwx-wx---.
@@ -33,10 +33,7 @@ class AgentFolder:
         except UnknownProject:
             raise
         except NotFound:
-            raise UnknownAgent(
-                f"no agent {self.name!r} in project {self._workspace.project!r}",
-                hint=f"add it with: parley agent add {self.name}",
-            ) from None
+            raise self._workspace.unknown_agent(self.name) from None
 
     def folder(self, *names: str) -> Folder:
         """A folder of the agent that must be there."""
@@ -57,7 +54,9 @@ class AgentFolder:
     def ledger_path(self, *, make: bool) -> str:
         """The file of the private ledger; `make` sees to it that its folder is there and durable."""
         if make:
-            self.made(LEDGER_FOLDER).close()
+            with self.made(LEDGER_FOLDER) as private:
+                if private.is_link(LEDGER_FILE):
+                    raise NotRegular(f"{private.path}/{LEDGER_FILE} is a symbolic link")
         return f"{self.path}/{LEDGER_FOLDER}/{LEDGER_FILE}"
 
     @property
@@ -78,10 +77,17 @@ class Workspace:
             with Folder.root(self.home) as home:
                 return home.walk("projects", self.project)
         except NotFound:
-            raise UnknownProject(
-                f"no project {self.project!r} in {self.home}",
-                hint=f"create it with: parley init {self.project}",
-            ) from None
+            hint = meant(self.project, projects(self.home)) or f"create it with: parley init {self.project}"
+            raise UnknownProject(f"no project {self.project!r} in {self.home}", hint=hint) from None
+
+    def unknown_agent(self, name: str) -> UnknownAgent:
+        """The error for an agent that is not there, naming the one that was probably meant."""
+        try:
+            known = self.agents()
+        except ParleyError:
+            known = []
+        hint = meant(name, known) or f"add it with: parley agent add {name}"
+        return UnknownAgent(f"no agent {name!r} in project {self.project!r}", hint=hint)
 
     def agent(self, name: str) -> AgentFolder:
         return AgentFolder(self, agent_name(name))

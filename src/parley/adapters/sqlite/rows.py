@@ -40,9 +40,8 @@ def lease_from_row(document: str | None) -> Lease | None:
     return Lease(*json.loads(document)) if document else None
 
 
-def entry_to_row(entry: Entry) -> str:
-    return _compact({**entry._asdict(), "facts": dict(entry.facts)})
-
-
 def entry_from_row(document: str) -> Entry:
-    return Entry(**json.loads(document))
+    """The entry in a document of the chain, which also says at which position it stands."""
+    fields: dict[str, Any] = json.loads(document)
+    del fields["position"]
+    return Entry(**fields)

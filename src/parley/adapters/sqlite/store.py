@@ -6,10 +6,11 @@ import errno
 import os
 import sqlite3
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from parley.adapters.sqlite import rows
-from parley.domain.changes import GENESIS, Changes, Entry, Expect, Kept, Written, chain
+from parley.domain.changes import GENESIS, Changes, Entry, Expect, Kept, Written, canonical, chained
 from parley.domain.delivery import Delivery, Key, Status
 from parley.domain.errors import DiskFull, Duplicate, Forbidden, NewerSchema, ParleyError, Stale, Unavailable
 from parley.domain.message import search_text
@@ -57,7 +58,7 @@ class SqliteStore:
 
     def _set_up(self) -> None:
         """Choose the journal. Where several processes switch a new file to WAL at once SQLite gives up at once instead
-        of waiting, so whoever loses waits in the line for a transaction and tries again.
+        of waiting, so whoever loses waits until nobody else is reading or writing, and tries again.
         """
         for turns_left in reversed(range(_SETUP_TURNS)):
             try:
@@ -67,8 +68,8 @@ class SqliteStore:
                     raise
             else:
                 return
-            with self._transaction():
-                pass
+            self._db.execute("BEGIN EXCLUSIVE")
+            self._db.execute("ROLLBACK")
 
     def close(self) -> None:
         self._db.close()
@@ -176,8 +177,9 @@ class SqliteStore:
         position, link = last if last else (0, GENESIS)
         for entry in entries:
             position += 1
-            link = chain(link, position, entry)
-            self._db.execute("INSERT INTO entry VALUES (?, ?, ?)", (position, rows.entry_to_row(entry), link))
+            document = canonical(position, entry)
+            link = chained(link, document)
+            self._db.execute("INSERT INTO entry VALUES (?, ?, ?)", (position, document.decode(), link))
         return int(position)
 
     async def delivery(self, key: Key) -> Delivery | None:
@@ -190,12 +192,9 @@ class SqliteStore:
         return _to_delivery(row) if row else None
 
     async def deliveries(self, *statuses: Status) -> tuple[Delivery, ...]:
-        marks = ", ".join("?" * len(statuses))
-        # SQLite uses a partial index only where its condition stands word by word.
-        still_open = "" if set(statuses) - {Status.PENDING, Status.CLAIMED} else "status IN ('pending', 'claimed') AND "
-        query = f"SELECT {_DELIVERY} FROM delivery WHERE {still_open}status IN ({marks}) ORDER BY number"
         with _reported(self._path):
-            return tuple(_to_delivery(row) for row in self._db.execute(query, [s.value for s in statuses]))
+            found = self._db.execute(_query_for(statuses), [status.value for status in statuses]).fetchall()
+        return tuple(map(_to_delivery, found))
 
     async def named(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
         marks = ", ".join("?" * len(names))
@@ -260,6 +259,16 @@ _PUT = (
     " ON CONFLICT (message_id, digest, recipient) DO UPDATE SET file = excluded.file, status = excluded.status,"
     " tries = excluded.tries, lease = excluded.lease, reason = excluded.reason"
 )
+
+
+@cache
+def _query_for(statuses: tuple[Status, ...]) -> str:
+    marks = ", ".join("?" * len(statuses))
+    # SQLite uses a partial index only where its condition stands word by word.
+    still_open = "" if set(statuses) - {Status.PENDING, Status.CLAIMED} else "status IN ('pending', 'claimed') AND "
+    return f"SELECT {_DELIVERY} FROM delivery WHERE {still_open}status IN ({marks}) ORDER BY number"
+
+
 # The usual change leaves the file's name, and with it two of the indexes, alone.
 _CHANGE_STATE = (
     "UPDATE delivery SET status = ?, tries = ?, lease = ?, reason = ?"

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -237,8 +238,25 @@ def test_a_writer_that_never_gets_its_turn_is_told_so(path: str, store: SqliteSt
     assert commit(store, Changes(entries=(ENTRY,))) == 1
 
 
+@pytest.mark.parametrize("busy", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "BEGIN; SELECT * FROM sqlite_master"])
+def test_who_meets_another_at_a_new_ledger_waits_for_its_turn(path: str, busy: str) -> None:
+    made: list[SqliteStore] = []
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        for statement in busy.split("; "):
+            other.execute(statement).fetchall()
+        opening = Thread(target=lambda: made.append(SqliteStore(path)))
+        opening.start()
+        opening.join(0.3)
+        assert opening.is_alive(), "gave up, or went ahead, while another was busy"
+        other.execute("ROLLBACK")
+        opening.join()
+
+    assert pragma(made[0], "journal_mode") == "wal"
+    made[0].close()
+
+
 def test_processes_that_create_one_ledger_at_the_same_moment_all_succeed(tmp_path: Path) -> None:
-    paths = [str(tmp_path / f"ledger-{number}.db") for number in range(30)]
+    paths = [str(tmp_path / f"ledger-{number}.db") for number in range(10)]
     creators = [
         subprocess.Popen(
             [sys.executable, "-c", CREATOR, str(number), *paths],
