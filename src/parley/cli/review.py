@@ -37,9 +37,9 @@ def _show(screen: Screen, review: Review) -> None:
     colour = {"approved": "green", "escalated": "red"}.get(review.state.value, "yellow")
     screen.line(f"{safe(review.conversation_id)}: {screen.paint(review.state.value, colour)}")
     screen.line(f"round {review.round} of {review.rounds_allowed}, {review.author} asks, {review.reviewer} reviews")
-    screen.line(
-        f"quality gate: {screen.paint('passes', 'green') if review.gate_passed else screen.paint('fails', 'red')}"
-    )
+    judged = ("passes", "green") if review.gate_passed else ("fails", "red")
+    gate, colour = judged if review.reviewed else ("pending", "")
+    screen.line(f"quality gate: {screen.paint(gate, colour)}")
     if review.findings:
         rows = [
             (

@@ -260,3 +260,9 @@ def test_free_text_in_place_of_fields_is_followed_as_far_as_it_goes() -> None:
 def test_a_conversation_without_a_review_is_refused(messages: tuple[Message, ...]) -> None:
     with pytest.raises(Invalid, match="no review"):
         follow(*messages)
+
+
+def test_the_gate_of_a_change_that_nobody_reviewed_has_not_passed() -> None:
+    review = follow(request())
+
+    assert (review.gate_passed, review.reviewed) == (False, False)
