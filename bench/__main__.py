@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
     finally:
         shutil.rmtree(folder)
         print(f"\n{table(figures)}\n")
-    print(f"Medians of runs in turns; judged by the medians. Load now: {os.getloadavg()[0]:.1f}")
+    print(f"Medians of runs in turns, ratios of neighbours; judged by these. Load now: {os.getloadavg()[0]:.1f}")
     if args.json:
         Path(args.json).write_text(json.dumps([figure.as_json() for figure in figures], indent=1) + "\n")
     missed = [figure for figure in figures if figure.met is False]

@@ -28,5 +28,5 @@ def run(bench: Bench) -> list[Figure]:
     return [
         Figure("cold_inbox", "cold inbox, 10 messages", "ms", walls(ours), walls(theirs), _GOAL),
         Figure("cold_inbox", "  CPU time", "ms", cpus(ours), cpus(theirs)),
-        Figure("cold_inbox", "  of a reader with a ledger", "ms", walls(also_ours), walls(theirs)),
+        Figure("cold_inbox", "  with a ledger", "ms", walls(also_ours), walls(theirs)),
     ]

@@ -35,7 +35,7 @@ def run(bench: Bench) -> list[Figure]:
             for folder in bare_folders:
                 place_bare(folder, name, content)
 
-        ours, least = calls_in_turns(bench.repeat(20), 25, send, bare)
+        ours, least = calls_in_turns(bench.repeat(50), 10, send, bare)
     what = "durable send in process, over the bare sequence"
     return [Figure("durable_send", what, "ms", ours, least, _GOAL, faster=False)]
 

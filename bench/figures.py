@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import NamedTuple
 
 from bench.measure import Sample
@@ -28,7 +29,7 @@ class Goal(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """One line of the report. A goal in `x` is about the ratio of the medians, any other about our own median."""
+    """One line of the report. A goal in `x` is about the ratio, any other about our own median."""
 
     bench: str
     what: str
@@ -41,7 +42,15 @@ class Figure(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        return self._ratio(self.ours.middle, self.theirs.middle) if self.theirs else None
+        """The median over pairs that ran one after the other: what slows the machine down for a while slows both.
+
+        Where there are fewer of theirs, the ratio of the medians.
+        """
+        if self.theirs is None:
+            return None
+        if len(self.ours.values) != len(self.theirs.values):
+            return self._ratio(self.ours.middle, self.theirs.middle)
+        return median(map(self._ratio, self.ours.values, self.theirs.values))
 
     @property
     def least_ratio(self) -> float | None:
