@@ -31,7 +31,8 @@ _BLOCK = r"\|-?\n  [^ \t\n][^\n]*+\n(?:  [^\n]*+\n|\n)*+"
 _LINE = f'(?:"{_INSIDE}"|{_BARE})\n'
 _TEXT = f"(?:{_LINE}|{_BLOCK})"
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
+# Whether there is such a day is asked later; such an hour there is.
+_TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
 
 
 @cache
@@ -71,6 +72,11 @@ def _is_known(sender: str, to: str, kind: str) -> bool:
     return kind in KINDS and is_name(sender) and is_name(to)
 
 
+@lru_cache(1024)
+def _is_day(text: str) -> bool:
+    return is_canonical(f"{text}T00:00:00Z")
+
+
 def glance(text: str, limits: Limits) -> Heading | None:
     """The heading of a file in the usual shape, or None: read the whole message."""
     match = _pattern().match(text)
@@ -84,6 +90,6 @@ def glance(text: str, limits: Limits) -> Heading | None:
     most = limits.id_chars
     if not subject or len(id_) > most or len(conversation) > most or len(parent) > most:
         return None
-    if not _is_known(sender, to, kind) or not is_canonical(created) or (expires and not is_canonical(expires)):
+    if not _is_known(sender, to, kind) or not _is_day(created[:10]) or (expires and not _is_day(expires[:10])):
         return None
     return Heading(id_, sender, (to,), kind, priority, created, subject, expires, conversation, parent)
