@@ -39,7 +39,7 @@ def compose(
 ) -> Message:
     """The message that `draft` becomes, or `Invalid` with every reason why not.
 
-    `free_form` asks no more of subject, body and expiry than the OACP tool does: for scripts that were written for it.
+    `free_form` asks no more of body and expiry than the OACP tool does: for scripts that were written for it.
     """
     body = shaped(draft)
     to = tuple(dict.fromkeys(draft.to))
@@ -48,7 +48,7 @@ def compose(
             raise BadAgentName(f"{name[:70]!r} is not a valid agent name", hint=f"use {NAME_RULE}")
     problems = [
         *check_recipients(draft.kind, draft.sender, to, limits),
-        *_check_texts(draft, limits, free_form=free_form),
+        *_check_texts(draft, limits),
         *_check_body(draft, body, limits, free_form=free_form),
     ]
     if not free_form and draft.expires_at is not None and draft.expires_at <= at:
@@ -101,7 +101,7 @@ def check_recipients(kind: Kind, sender: str, to: tuple[str, ...], limits: Limit
     return problems
 
 
-def _check_texts(draft: Draft, limits: Limits, *, free_form: bool) -> list[Problem]:
+def _check_texts(draft: Draft, limits: Limits) -> list[Problem]:
     problems = []
     if not draft.subject.strip():
         problems.append(Problem("missing_field", "subject", "is empty"))

@@ -4,6 +4,8 @@ pending ──> delivered ──> claimed ──> done          (the recipient's
    │            ^            │ │                      it meets the message as a file)
    v            └── release ─┘ └────> dead
  failed
+
+What is done or dead and lies in the inbox again, because its owner moved it back, starts anew at `claimed`.
 """
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
@@ -26,16 +28,6 @@ class Status(StrEnum):
     CLAIMED = "claimed"
     DONE = "done"
     DEAD = "dead"
-
-
-TRANSITIONS: dict[Status, frozenset[Status]] = {
-    Status.PENDING: frozenset({Status.DELIVERED, Status.FAILED, Status.CLAIMED, Status.DEAD}),
-    Status.DELIVERED: frozenset({Status.CLAIMED, Status.DONE, Status.DEAD}),
-    Status.CLAIMED: frozenset({Status.CLAIMED, Status.DELIVERED, Status.DONE, Status.DEAD}),
-    Status.FAILED: frozenset(),
-    Status.DONE: frozenset(),
-    Status.DEAD: frozenset(),
-}
 
 
 class Key(NamedTuple):

@@ -70,11 +70,6 @@ def message_id(at: datetime, sender: str, suffix: str) -> str:
     return f"msg-{compact(at)}-{sender}-{suffix}"
 
 
-def id_suffix(message_id: str) -> str:
-    """The random part of an id minted by `message_id`."""
-    return message_id.rsplit("-", 1)[-1]
-
-
 def time_ordered(at: datetime, noise: str) -> str:
     """An id's random part that sorts by the time within its minute, so that a burst stays in its order.
 

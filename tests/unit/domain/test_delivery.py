@@ -8,7 +8,6 @@ from itertools import permutations
 import pytest
 
 from parley.domain.delivery import (
-    TRANSITIONS,
     Delivery,
     Key,
     Lease,
@@ -110,12 +109,6 @@ def test_only_the_token_of_the_claim_opens_it() -> None:
             check_token(held, stranger)
     with pytest.raises(LeaseLost):
         check_token(held._replace(lease=None), "t2")
-
-
-def test_what_is_over_stays_over() -> None:
-    assert set(TRANSITIONS) == set(Status)
-    assert {status for status, after in TRANSITIONS.items() if not after} == {Status.FAILED, Status.DONE, Status.DEAD}
-    assert all(Status.PENDING not in after for after in TRANSITIONS.values())
 
 
 def test_messages_are_handled_by_priority_then_kind_then_age_then_id() -> None:

@@ -67,7 +67,7 @@ def test_ids_and_names_look_as_in_the_specification() -> None:
 @PROPERTY
 @given(moments, agent_names, st.text("abc019", min_size=4, max_size=10))
 def test_the_suffix_of_an_id_can_be_found_again(at: datetime, sender: str, suffix: str) -> None:
-    assert names.id_suffix(names.message_id(at, sender, suffix)) == suffix
+    assert names.message_id(at, sender, suffix).rsplit("-", 1)[-1] == suffix
 
 
 @PROPERTY

@@ -25,7 +25,10 @@ _SETUP_TURNS = 50
 # The index beside the log grows by this many bytes.
 _INDEX_STEP = 32 * 1024
 # A small log: whoever opens the ledger after a command that did not tidy up reads all of it.
-_SETUP = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA wal_autocheckpoint=200"
+_SETUP = (
+    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA trusted_schema=OFF;"
+    "PRAGMA wal_autocheckpoint=200"
+)
 
 
 # Prefix, version of the data and number of conversations as they were last counted.
