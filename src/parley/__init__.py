@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from parley.domain.review import Review
     from parley.sdk.mailbox import Mailbox
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Conflict",

@@ -28,6 +28,7 @@ PURE = {
     "__future__",
     "_sha2",
     "_sha256",
+    "base64",
     "collections",
     "collections.abc",
     "dataclasses",

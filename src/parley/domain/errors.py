@@ -42,12 +42,16 @@
         ├── DiskFull                 disk_full
         └── NewerSchema              newer_schema
 
-A class's docstring is its default message. A code never changes its meaning.
+What only a server meets is in `domain.team_errors`, under the same classes. A class's docstring is its default
+message. A code never changes its meaning.
 """
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
+
+NOTHING: Mapping[str, object] = {}
 
 
 class Problem(NamedTuple):
@@ -66,10 +70,18 @@ class ParleyError(Exception):
 
     code: ClassVar[str] = "internal"
 
-    def __init__(self, message: str = "", *, hint: str = "", problems: tuple[Problem, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        hint: str = "",
+        problems: tuple[Problem, ...] = (),
+        facts: Mapping[str, object] = NOTHING,
+    ) -> None:
         self.message = message or (type(self).__doc__ or "").strip().rstrip(".")
         self.hint = hint
         self.problems = problems
+        self.facts = facts  # what a program needs to go on, by name
         super().__init__(self.message)
 
     def __str__(self) -> str:

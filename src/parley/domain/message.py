@@ -39,6 +39,7 @@ class Pattern(StrEnum):
     REQUEST = "request"
     RESPONSE = "response"
     NOTIFY = "notify"
+    BROADCAST = "broadcast"
 
 
 class Priority(StrEnum):

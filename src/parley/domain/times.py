@@ -27,6 +27,8 @@ class Instant(NamedTuple):
     at: datetime
     boot: str
     uptime: float
+    # That the wall says something quite different, and nobody knows yet whether it was meant.
+    stepped: bool = False
 
 
 def parse_time(text: str) -> datetime:
@@ -110,3 +112,13 @@ def age(since: datetime, now: datetime) -> str:
     if minutes < 60:
         return f"{minutes}m"
     return f"{minutes // 60}h" if minutes < 60 * 48 else f"{minutes // (60 * 24)}d"
+
+
+def stamp(moment: datetime) -> str:
+    """`moment` as the team's store and the HTTP face write it: of one length, so that it sorts as text."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def from_stamp(text: str) -> datetime:
+    """The moment of a stamp."""
+    return datetime.fromisoformat(text)

@@ -1,0 +1,84 @@
+"""An agent's cryptographic identity: the key it signs with, and the challenge by which it proves to have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import ClassVar, NamedTuple
+
+from parley.domain.record import Record
+
+ALGORITHM = "Ed25519"
+CHALLENGE_LASTS = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity(Record):
+    """The key that an agent has proved to hold; its id is the agent's."""
+
+    kind: ClassVar[str] = "identity"
+
+    public_key: str
+    did: str
+    registered_at: str
+    expires_at: str = ""
+    previous_keys: tuple[str, ...] = ()
+
+    def valid(self, now: str) -> bool:
+        return not (self.expires_at and self.expires_at <= now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Challenge(Record):
+    """What an agent has to sign to prove that a key is its own; its id is the agent's, so the last one counts."""
+
+    kind: ClassVar[str] = "challenge"
+
+    text: str
+    public_key: str
+    did: str
+    ends_at: str
+    key_expires_at: str = ""
+
+    @property
+    def due(self) -> str:
+        return self.ends_at
+
+    def open(self, now: str) -> bool:
+        return now < self.ends_at
+
+
+class Proof(NamedTuple):
+    """What is said to be a sender's signature, and by which key; `method` is empty when that is not said."""
+
+    method: str
+    signature: bytes
+
+
+def proved(challenge: Challenge, known: Identity | None, now: str) -> Identity:
+    """The identity that a passed challenge makes."""
+    earlier = () if known is None else known.previous_keys
+    if known is not None and known.public_key != challenge.public_key:
+        earlier = (*earlier, known.public_key)
+    return Identity(
+        id=challenge.id,
+        tenant_id=challenge.tenant_id,
+        version=known.version if known else 0,
+        public_key=challenge.public_key,
+        did=challenge.did,
+        registered_at=now,
+        expires_at=challenge.key_expires_at,
+        previous_keys=earlier,
+    )
+
+
+def rotated(known: Identity, public_key: str, did: str, now: str) -> Identity:
+    """The identity with a new key; the one before is remembered, so that what it signed can still be checked."""
+    return replace(
+        known,
+        public_key=public_key,
+        did=did,
+        registered_at=now,
+        expires_at="",
+        previous_keys=(*known.previous_keys, known.public_key),
+    )

@@ -1,0 +1,56 @@
+"""What the team's store keeps by id: a record says under which tenant, parent and name it is found.
+
+A record's `version` is the one that it replaces; the commit refuses it as stale when another was faster, and counts on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+# Stands for "the position of the commit that writes this", which nobody knows before.
+UNSETTLED = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One thing with an id. `parent` and `name` find it, `due` says when the sweep has to look at it."""
+
+    kind: ClassVar[str] = ""
+
+    id: str
+    tenant_id: str
+    version: int = 0
+
+    @property
+    def parent(self) -> str:
+        """What it belongs to; records of one parent are listed together."""
+        return ""
+
+    @property
+    def name(self) -> str:
+        """Unique among the records of its kind and parent, when it is not empty."""
+        return ""
+
+    @property
+    def due(self) -> str:
+        """The moment at which something has to happen to it, as a stamp; empty for never."""
+        return ""
+
+    def settled(self, position: int) -> Self:
+        """The record as it is kept: what was `UNSETTLED` is now the position of its commit."""
+        del position
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """That a record a decision depended on is still of this version; 0: that there is none."""
+
+    kind: str
+    id: str
+    version: int
+
+
+def expecting(record: Record) -> Expect:
+    return Expect(record.kind, record.id, record.version)

@@ -1,0 +1,106 @@
+"""All that one commit of the team's store writes: records, messages, receipts, events and ledger entries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from parley.domain.changes import Entry
+    from parley.domain.channel import View
+    from parley.domain.event import Event, EventDraft
+    from parley.domain.post import Post, PostState, Receipt
+    from parley.domain.record import Expect, Record
+
+
+class Moved(NamedTuple):
+    """A message in a new state. One that found its recipients takes a new position, so that no cursor misses it."""
+
+    message_id: str
+    state: PostState
+    recipients: tuple[str, ...] | None = None
+
+
+class Saved(NamedTuple):
+    """That an idempotency key was used, and for what. `made` tells one use from another, `answer` comes after it."""
+
+    scope: str
+    fingerprint: str
+    made: str
+    at: str
+    message_id: str = ""
+    status: int = 0
+    answer: bytes = b""
+
+
+class TeamChanges(NamedTuple):
+    """One commit within one tenant. All of it is written, or nothing.
+
+    `puts` and `drops` carry the version that they replace; `expects` names records that must not have changed.
+    `purges` are channels whose messages all go, `ended` those whose unanswered requests and pending messages expire,
+    `departed` agents whose unanswered requests do. Nothing saved before `forget_before` is remembered. Posts take the
+    next numbers of their channel, posts and events the next positions of the tenant.
+    """
+
+    tenant: str
+    posts: tuple[Post, ...] = ()
+    expects: tuple[Expect, ...] = ()
+    puts: tuple[Record, ...] = ()
+    drops: tuple[Record, ...] = ()
+    events: tuple[EventDraft, ...] = ()
+    receipts: tuple[Receipt, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    purges: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    departed: tuple[str, ...] = ()
+    forget_before: str = ""
+    entries: tuple[Entry, ...] = ()
+    saved: Saved | None = None
+
+
+class Committed(NamedTuple):
+    """What a commit has become: everything with its place."""
+
+    position: int
+    posts: tuple[Post, ...] = ()
+    events: tuple[Event, ...] = ()
+    puts: tuple[Record, ...] = ()
+    # Whose waiting askers have to look again.
+    ended: tuple[str, ...] = ()
+    departed: tuple[str, ...] = ()
+
+
+class Seen(NamedTuple):
+    """A post as one reader sees it, with the moment of the receipt that counts for that reader."""
+
+    post: Post
+    read_at: str
+
+
+class Query(NamedTuple):
+    """Which messages of a channel: those this view may see, after a place or a moment, in order."""
+
+    channel_id: str
+    view: View
+    now: str
+    after_seq: int = 0
+    after_time: str = ""
+    to: str = ""
+    limit: int = 1000
+
+
+class FeedItem(NamedTuple):
+    """One thing a stream may show: a post or an event, at its position."""
+
+    position: int
+    intent_id: str
+    channel_id: str
+    post: Post | None = None
+    event: Event | None = None
+
+    @classmethod
+    def of_post(cls, post: Post) -> FeedItem:
+        return cls(post.position, post.intent_id, post.channel_id, post=post)
+
+    @classmethod
+    def of_event(cls, event: Event) -> FeedItem:
+        return cls(event.position, event.intent_id, "", event=event)

@@ -1,0 +1,44 @@
+"""How much of anything a tenant, a channel or a request may hold on a server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import NamedTuple
+
+
+class TeamLimits(NamedTuple):
+    """All limits with their defaults; settings may change them."""
+
+    http_body_bytes: int = 256 * 1024
+    payload_depth: int = 32
+    payload_keys: int = 1_000
+    payload_string_bytes: int = 64 * 1024
+    metadata_bytes: int = 16 * 1024
+    channel_name_chars: int = 64
+    channels_per_intent: int = 1_000
+    members: int = 256
+    max_messages: int = 1_000_000
+    page: int = 1_000
+    batch: int = 100
+    intents_per_tenant: int = 100_000
+    agents_per_tenant: int = 10_000
+    keys_per_tenant: int = 10_000
+    webhooks_per_tenant: int = 1_000
+    tasks_per_intent: int = 10_000
+    streams_per_key: int = 20
+    streams: int = 2_000
+    requests_per_second: int = 200
+    requests_burst: int = 400
+    failed_logins_per_minute: int = 10
+    ask_seconds: int = 3_600
+    expiry_days: int = 30
+    idempotency_hours: int = 24
+    retention_days: int = 7
+
+    @property
+    def retention(self) -> timedelta:
+        return timedelta(days=self.retention_days)
+
+    @property
+    def longest_expiry(self) -> timedelta:
+        return timedelta(days=self.expiry_days)
