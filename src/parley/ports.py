@@ -6,17 +6,25 @@ an event loop; a server's adapters may suspend.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from parley.domain.changes import Changes, Kept, Written
+    from parley.domain.channel import Channel, Tally
     from parley.domain.delivery import Delivery, Key, Status
     from parley.domain.errors import ParleyError
+    from parley.domain.event import Event
     from parley.domain.message import Heading, Message, Reading, Value
+    from parley.domain.post import Post
+    from parley.domain.record import Record
+    from parley.domain.subscription import Answered, Push
+    from parley.domain.team_changes import Committed, FeedItem, Query, Saved, Seen, TeamChanges
     from parley.domain.times import Instant
+
+R = TypeVar("R", bound="Record")
 
 
 class Clock(Protocol):
@@ -36,6 +44,14 @@ class Ids(Protocol):
 
     def token(self) -> str:
         """An unguessable token."""
+        ...
+
+    def ulid(self) -> str:
+        """26 characters that sort by time and that nobody can guess."""
+        ...
+
+    def secret(self) -> str:
+        """256 bits that nobody can guess, as 43 characters of base64url."""
         ...
 
 
@@ -222,4 +238,164 @@ class Inbox(Protocol):
 
     def pulse(self) -> tuple[int, int]:
         """Changes when the inbox may have changed: cheap enough to ask many times a second."""
+        ...
+
+
+class Signatures(Protocol):
+    """Checks what somebody signed."""
+
+    def verify(self, public_key: bytes, signature: bytes, content: bytes) -> bool:
+        """Whether the owner of this raw Ed25519 key signed exactly this content."""
+        ...
+
+
+class Outbound(Protocol):
+    """Carries webhooks out: to public addresses over https, unless it was made for a laptop."""
+
+    async def check(self, url: str) -> None:
+        """Refuse with `TargetForbidden` a URL that no webhook may have, by its spelling or by where it leads now."""
+        ...
+
+    async def push(self, push: Push) -> Answered:
+        """Try once to hand something over, and say what came of it. Where the address leads is looked up and judged
+        anew; no redirect is followed; it ends within 15 seconds. What the other side does wrong is an answer, no error.
+        """
+        ...
+
+    def avoid(self, port: int, names: Iterable[str] = ()) -> None:
+        """From now on refuse this server itself: this port of this machine, and these names."""
+        ...
+
+
+class TeamStore(Protocol):
+    """The store of a server: every tenant's records, channels, logs and ledger. One write verb.
+
+    What is read was committed before. Reads never block the event loop. A record carries its version.
+    """
+
+    async def commit(self, changes: TeamChanges) -> Committed:
+        """Write all of `changes` in one transaction, durably, and say which places everything took.
+
+        Raises `Stale` when a version no longer holds or an idempotency key was used meanwhile, `NameTaken` when a
+        name is taken in its parent, `NotFound` for a post to no channel; then nothing is written. Posts and events
+        take the next positions of the tenant, dense and in commit order; posts the next places of their channel;
+        entries the next of the tenant's ledger, each linked to the one before.
+        """
+        ...
+
+    def watch(self, watcher: Callable[[str, Committed], None]) -> None:
+        """Have `watcher` called in the event loop with each commit and its tenant, in order, before `commit` ends."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is being written and let go of the file."""
+        ...
+
+    async def get(self, kind: type[R], tenant: str, record_id: str) -> R | None:
+        """A record by its id."""
+        ...
+
+    async def named(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
+        """The record of that name in its parent."""
+        ...
+
+    async def children(
+        self, kind: type[R], tenant: str, parent: str, *, after: str = "", limit: int = 10_000
+    ) -> tuple[R, ...]:
+        """The records of a parent, by id, after one."""
+        ...
+
+    async def count(self, kind: type[Record], tenant: str, parent: str) -> int:
+        """How many records of this kind a parent has."""
+        ...
+
+    async def due(self, now: str, limit: int = 500, *, kinds: tuple[str, ...] = ()) -> tuple[Record, ...]:
+        """Records of any tenant for which something has to happen by now; of these kinds, if any are named."""
+        ...
+
+    async def tally(self, channel_id: str) -> Tally:
+        """A channel's counters."""
+        ...
+
+    async def post(self, tenant: str, message_id: str) -> Post | None:
+        """A message that is still kept."""
+        ...
+
+    async def seen(self, post: Post, viewer: str) -> Seen:
+        """The message with the receipt that counts for this reader ("": one who sees all)."""
+        ...
+
+    async def page(self, tenant: str, query: Query) -> tuple[Seen, ...]:
+        """Messages of a channel that a reader may see, unexpired, in order, without gaps."""
+        ...
+
+    async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
+        """The responses to a request, in order."""
+        ...
+
+    async def pending(self, tenant: str, to: str) -> tuple[Post, ...]:
+        """Messages to this address that nobody could receive yet, oldest first."""
+        ...
+
+    async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
+        """The channels that list an agent as a member, in which it has said something, or in which it is asked."""
+        ...
+
+    async def overdue(self, now: str, limit: int = 500) -> tuple[tuple[str, str], ...]:
+        """Tenant and id of unanswered messages of any tenant whose time has passed."""
+        ...
+
+    async def search(
+        self, tenant: str, text: str, *, channel_id: str = "", before: int = 0, limit: int = 500
+    ) -> tuple[Post, ...]:
+        """Messages whose payload contains `text` in any case, newest first, before a position (0: all).
+
+        The caller filters by who may see them.
+        """
+        ...
+
+    async def head(self, tenant: str) -> int:
+        """The tenant's last position."""
+        ...
+
+    async def feed(self, tenant: str, after: int, limit: int = 500) -> tuple[FeedItem, ...]:
+        """All that was said and happened in a tenant after a position, in order; the caller filters."""
+        ...
+
+    async def events(
+        self,
+        tenant: str,
+        intent_id: str,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        event_type: str = "",
+        since: str = "",
+        newest: bool = False,
+    ) -> tuple[Event, ...]:
+        """An intent's log after a sequence number and from a moment on, in order; with `newest` its last ones."""
+        ...
+
+    async def logged(self, tenant: str, after: int) -> tuple[tuple[str, int], ...]:
+        """The intents whose log grew after a position, each with by how many events."""
+        ...
+
+    async def traced(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
+        """Events of one trace, over all intents."""
+        ...
+
+    async def event(self, tenant: str, event_id: str) -> Event | None:
+        """One event."""
+        ...
+
+    async def entries(self, tenant: str, after: int, limit: int) -> tuple[Written, ...]:
+        """The tenant's ledger after a position."""
+        ...
+
+    async def saved(self, scope: str) -> Saved | None:
+        """What an idempotency key was used for."""
+        ...
+
+    async def checkpoint(self) -> None:
+        """Housekeeping of the file, in the background."""
         ...
