@@ -5,9 +5,20 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from parley.domain.names import time_ordered
 from parley.domain.times import Instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [left + right for left in _CROCKFORD for right in _CROCKFORD]
+_SHIFTS = range(120, -1, -10)
+_SLEW = 500e-6
+_STEP_SECONDS = 60.0
+_STEP_LASTS = 300.0
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # Counts through suspend, like a person's sense of half an hour; plain monotonic where it is missing.
@@ -32,6 +43,66 @@ class SystemIds:
 
     def token(self) -> str:
         return os.urandom(16).hex()
+
+    def ulid(self) -> str:
+        return spell_ulid(time.time_ns() // 1_000_000, os.urandom(10))
+
+    def secret(self) -> str:
+        from base64 import urlsafe_b64encode  # only a server needs it
+
+        return urlsafe_b64encode(os.urandom(32)).rstrip(b"=").decode()
+
+
+class SteadyClock:
+    """A server's clock: wall time at the start plus what has passed, led back to wall time without a jump.
+
+    A wall clock that is set does not move it at once: it follows by at most 500 parts in a million, and what is more
+    than a minute away only after it has stayed so for five minutes.
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._boot = _read_boot()
+        self._shown = wall()
+        self._last = monotonic()
+        self._stepped_at: float | None = None
+
+    @property
+    def stepped(self) -> bool:
+        """Whether the wall clock is more than a minute away from what this clock says."""
+        return self._stepped_at is not None
+
+    def now(self) -> Instant:
+        monotonic = self._monotonic()
+        passed, self._last = monotonic - self._last, monotonic
+        self._shown += passed
+        away = self._wall() - self._shown
+        if abs(away) <= _STEP_SECONDS:
+            self._stepped_at = None
+        elif self._stepped_at is None:
+            self._stepped_at = monotonic
+        if self._stepped_at is not None and monotonic - self._stepped_at >= _STEP_LASTS:
+            self._shown, self._stepped_at = self._shown + away, None  # it was meant
+        elif self._stepped_at is None:
+            self._shown += max(-passed * _SLEW, min(passed * _SLEW, away))
+        return Instant(datetime.fromtimestamp(self._shown, UTC), self._boot, monotonic, self.stepped)
+
+
+def wall_time() -> float:
+    """Seconds since 1970."""
+    return time.time()
+
+
+def monotonic() -> float:
+    """Seconds since some moment; never falls."""
+    return time.monotonic()
+
+
+def spell_ulid(milliseconds: int, noise: bytes) -> str:
+    """48 bits of time and 80 of noise in Crockford's base 32."""
+    number = milliseconds << 80 | int.from_bytes(noise)
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 def _read_boot() -> str:

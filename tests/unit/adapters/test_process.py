@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from parley.adapters import process
-from parley.adapters.process import SystemClock, SystemIds
+from parley.adapters.process import SteadyClock, SystemClock, SystemIds, spell_ulid
 
 
 def test_now_is_the_wall_time_in_utc_and_uptime_never_goes_back() -> None:
@@ -42,3 +42,101 @@ def test_no_two_tokens_or_suffixes_are_alike() -> None:
     assert len({ids.token() for _ in range(1_000)}) == 1_000
     assert len({ids.suffix(10) for _ in range(1_000)}) == 1_000
     assert re.fullmatch(r"[0-9a-f]{32}", ids.token())
+
+
+def test_a_secret_holds_256_bits_and_is_never_the_same() -> None:
+    ids = SystemIds()
+
+    made = {ids.secret() for _ in range(100)}
+
+    assert len(made) == 100
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{43}", one) for one in made)
+
+
+def test_a_ulid_spells_time_and_noise_in_crockfords_alphabet() -> None:
+    assert spell_ulid(0, bytes(10)) == "0" * 26
+    assert spell_ulid(2**48 - 1, b"\xff" * 10) == "7" + "Z" * 25
+    # The example of the ULID specification begins with this time.
+    assert spell_ulid(1_469_922_850_259, bytes(10))[:10] == "01ARZ3NDEK"
+
+
+def test_ulids_sort_by_their_time() -> None:
+    early, late = spell_ulid(1_000, b"\xff" * 10), spell_ulid(1_001, bytes(10))
+
+    assert early < late
+    assert re.fullmatch(r"[0-9A-HJKMNP-TV-Z]{26}", SystemIds().ulid())
+
+
+class Walls:
+    """A wall clock and a monotonic one that a test sets apart."""
+
+    def __init__(self) -> None:
+        self.wall = 1_000_000.0
+        self.monotonic = 50.0
+
+    def pass_by(self, seconds: float) -> None:
+        self.wall += seconds
+        self.monotonic += seconds
+
+
+def steady() -> tuple[Walls, SteadyClock]:
+    walls = Walls()
+    return walls, SteadyClock(lambda: walls.wall, lambda: walls.monotonic)
+
+
+def shown(clock: SteadyClock) -> float:
+    return clock.now().at.timestamp()
+
+
+def test_a_steady_clock_follows_the_wall_while_nobody_sets_it() -> None:
+    walls, clock = steady()
+
+    walls.pass_by(3_600)
+
+    assert shown(clock) == pytest.approx(walls.wall, abs=1e-3)
+    assert not clock.now().stepped
+
+
+@pytest.mark.parametrize("seconds", [30.0, -30.0])
+def test_a_small_step_of_the_wall_is_followed_slowly_and_never_backwards(seconds: float) -> None:
+    walls, clock = steady()
+    walls.wall += seconds
+
+    times = []
+    for _ in range(100):
+        walls.pass_by(1)
+        times.append(shown(clock))
+
+    # 500 parts in a million: after 100 seconds by 50 ms.
+    assert times[-1] == pytest.approx(1_000_100 + (0.05 if seconds > 0 else -0.05), abs=1e-3)
+    assert times == sorted(times)
+    assert not clock.now().stepped
+
+
+@pytest.mark.parametrize("seconds", [3_600.0, -3_600.0])
+def test_a_large_step_is_not_believed_before_it_has_lasted_five_minutes(seconds: float) -> None:
+    walls, clock = steady()
+    walls.wall += seconds
+
+    walls.pass_by(1)
+    assert clock.now().stepped
+    walls.pass_by(299)
+    assert shown(clock) == pytest.approx(1_000_300, abs=1e-3)
+    assert clock.stepped
+    walls.pass_by(1)
+
+    assert shown(clock) == pytest.approx(walls.wall, abs=1e-3)
+    assert not clock.now().stepped
+
+
+def test_a_large_step_that_is_taken_back_leaves_no_trace() -> None:
+    walls, clock = steady()
+    walls.wall += 3_600
+    walls.pass_by(10)
+    clock.now()
+
+    walls.wall -= 3_600
+    walls.pass_by(10)
+
+    assert not clock.now().stepped
+    assert shown(clock) == pytest.approx(walls.wall, abs=1e-3)

@@ -57,6 +57,12 @@ class Ids:
     def token(self) -> str:
         return f"{next(self._count):08x}".ljust(32, "0")
 
+    def ulid(self) -> str:
+        return f"{next(self._count):026d}"
+
+    def secret(self) -> str:
+        return f"{next(self._count):043d}"
+
 
 @dataclass
 class Rig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 from contextlib import contextmanager
@@ -10,20 +9,18 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from parley.adapters.sqlite import rows
+from parley.adapters.sqlite.file import quoted, reported, statements
 from parley.domain.changes import GENESIS, Changes, Entry, Expect, Kept, Written, canonical, chained
 from parley.domain.delivery import Delivery, Key, Status
-from parley.domain.errors import DiskFull, Duplicate, Forbidden, NewerSchema, ParleyError, Stale, Unavailable
+from parley.domain.errors import Duplicate, NewerSchema, Stale
 from parley.domain.message import search_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
 SCHEMA_VERSION = 1
 _BUSY_SECONDS = 30.0
 _SETUP_TURNS = 50
-# The index beside the log grows by this many bytes.
-_INDEX_STEP = 32 * 1024
 # A small log: whoever opens the ledger after a command that did not tidy up reads all of it.
 _SETUP = (
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA trusted_schema=OFF;"
@@ -41,12 +38,12 @@ class SqliteStore:
     def __init__(self, path: str, *, create: bool = True) -> None:
         self._path = path
         self._counted = _NOT_COUNTED
-        with _reported(path):
+        with reported(path):
             if create and not os.path.exists(path):
                 # Made by us and empty, so that the file never exists with a looser mode.
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
             self._db = sqlite3.connect(
-                f"file:{_quoted(path)}?mode=rw",
+                f"file:{quoted(path)}?mode=rw",
                 uri=True,
                 timeout=_BUSY_SECONDS,
                 isolation_level=None,
@@ -88,7 +85,7 @@ class SqliteStore:
                     hint="upgrade Parley",
                 )
             if version == 0:
-                for statement in _statements(_read_schema()):
+                for statement in statements(_read_schema()):
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
@@ -107,7 +104,7 @@ class SqliteStore:
             raise
 
     async def commit(self, changes: Changes) -> int:
-        with _reported(self._path):
+        with reported(self._path):
             if not changes.durable:
                 self._db.execute("PRAGMA synchronous=NORMAL")
             try:
@@ -186,7 +183,7 @@ class SqliteStore:
         return int(position)
 
     async def delivery(self, key: Key) -> Delivery | None:
-        with _reported(self._path):
+        with reported(self._path):
             return self._delivery(key)
 
     def _delivery(self, key: Key) -> Delivery | None:
@@ -195,7 +192,7 @@ class SqliteStore:
         return _to_delivery(row) if row else None
 
     async def deliveries(self, *statuses: Status) -> tuple[Delivery, ...]:
-        with _reported(self._path):
+        with reported(self._path):
             found = self._db.execute(_query_for(statuses), [status.value for status in statuses]).fetchall()
         return tuple(map(_to_delivery, found))
 
@@ -205,7 +202,7 @@ class SqliteStore:
             f"SELECT {_DELIVERY} FROM delivery WHERE recipient = ?"
             f" AND (message_id IN ({marks}) OR file IN ({marks})) ORDER BY number"
         )
-        with _reported(self._path):
+        with reported(self._path):
             return tuple(_to_delivery(row) for row in self._db.execute(query, (recipient, *names, *names)))
 
     async def find(self, message_id: str) -> tuple[Kept, ...]:
@@ -215,7 +212,7 @@ class SqliteStore:
         return self._kept("conversation_id = ? AND conversation_id <> '' ORDER BY number", (conversation_id,))
 
     async def count_conversations(self, prefix: str) -> int:
-        with _reported(self._path):
+        with reported(self._path):
             version = self._db.execute("PRAGMA data_version").fetchone()[0]  # changes when another process writes
             if self._counted[:2] != (prefix, version):
                 query = (
@@ -240,18 +237,18 @@ class SqliteStore:
 
     def _kept(self, condition: str, values: tuple[str | int, ...]) -> tuple[Kept, ...]:
         query = f"SELECT document, content, digest FROM message WHERE {condition}"
-        with _reported(self._path):
+        with reported(self._path):
             found = self._db.execute(query, values).fetchall()
         return tuple(Kept(rows.message_from_row(document), content, digest) for document, content, digest in found)
 
     async def entries(self, after: int, limit: int) -> tuple[Written, ...]:
         query = "SELECT position, document, link FROM entry WHERE position > ? ORDER BY position LIMIT ?"
-        with _reported(self._path):
+        with reported(self._path):
             found = self._db.execute(query, (after, limit)).fetchall()
         return tuple(Written(at, rows.entry_from_row(document), link) for at, document, link in found)
 
     async def seen(self, watcher: str) -> frozenset[str]:
-        with _reported(self._path):
+        with reported(self._path):
             found = self._db.execute("SELECT file FROM seen WHERE watcher = ?", (watcher,)).fetchall()
         return frozenset(file for (file,) in found)
 
@@ -289,56 +286,3 @@ def _read_schema() -> str:
     # By path: importlib.resources would cost each first command several milliseconds.
     with open(os.path.join(os.path.dirname(__file__), "schema.sql"), encoding="utf-8") as file:
         return file.read()
-
-
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script, triggers whole: `executescript` would commit our transaction."""
-    statement = ""
-    for line in script.splitlines():
-        statement += line + "\n"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
-class _reported:  # noqa: N801  # reads like the function it would be, and takes a third of its time
-    """Say SQLite's errors in Parley's words."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, sqlite3.Error | OSError):
-            raise _as_parley(error, self._path) from error
-
-
-def _as_parley(error: sqlite3.Error | OSError, path: str) -> ParleyError:
-    if isinstance(error, OSError):
-        said = f"{path}: {error.strerror}"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return DiskFull(said, hint="free some space and try again")
-        return Forbidden(said) if isinstance(error, PermissionError) else Unavailable(said)
-    name = getattr(error, "sqlite_errorname", "") or ""
-    # Where the index beside the log cannot grow, SQLite calls a full disk an I/O error.
-    if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and _is_full(path)):
-        return DiskFull(f"{path}: the disk is full", hint="free some space and try again")
-    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return Forbidden(f"{path}: cannot be opened for writing")
-    return Unavailable(f"{path}: {error}")
-
-
-def _is_full(path: str) -> bool:
-    try:
-        disk = os.statvfs(os.path.dirname(path))
-    except OSError:
-        return False
-    return disk.f_bavail * disk.f_frsize < _INDEX_STEP

@@ -1,0 +1,611 @@
+"""A server's kernel over a real SQLite file, with a clock that only tests move; and the same behind its real HTTP face.
+
+    @with_rig
+    async def test_...(rig: Rig) -> None: ...
+
+    @with_server
+    async def test_...(server: LiveServer) -> None: ...
+
+Both run the test in an event loop of its own. Records are committed directly, so that no test depends on the use cases
+of another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from parley.adapters.sqlite.team_store import SqliteTeamStore
+from parley.app.team import posting
+from parley.app.team.hub import Team
+from parley.domain.access import Access, Assignment, Grant, Permission, Policy
+from parley.domain.channel import Channel, Member, MemberPolicy, Options, Tally, lifetime_end
+from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, Caller, Holder, Key, KeyKind, Role, Tenant, key_digest
+from parley.domain.intent import Intent, IntentStatus, Task
+from parley.domain.message import Pattern
+from parley.domain.post import Post, PostDraft
+from parley.domain.record import Record
+from parley.domain.registry import AgentRecord
+from parley.domain.team_changes import TeamChanges
+from parley.domain.team_limits import TeamLimits
+from parley.domain.times import stamp
+from parley.surfaces.http.listener import Listener
+from parley.surfaces.http.server import LOCAL_NAMES, serve
+from tests.unit.app.rig import FakeClock
+
+__all__ = ["FakeClock", "LiveServer", "Rig", "in_loop", "live_server", "open_rig", "with_rig", "with_server"]
+
+# A test that waits longer than this waits for ever.
+PATIENCE = 30.0
+INTENT = "intent_1"
+CHANNEL = "chan_1"
+
+R = TypeVar("R", bound=Record)
+AsyncTest = Callable[..., Coroutine[Any, Any, None]]
+
+
+def kinds() -> dict[str, type[Record]]:
+    """Every kind of record that is imported by now."""
+    made: list[type[Record]] = [*Record.__subclasses__(), Tenant, Key, Role, Channel, Intent, Task, Access, AgentRecord]
+    return {one.kind: one for one in made}
+
+
+class CountedIds:
+    """Ids in the order in which they were asked for."""
+
+    def __init__(self) -> None:
+        self._count = itertools.count(1)
+
+    def suffix(self, length: int) -> str:
+        return f"{next(self._count):0{length}d}"
+
+    def token(self) -> str:
+        return f"{next(self._count):032x}"
+
+    def ulid(self) -> str:
+        return f"{next(self._count):026d}"
+
+    def secret(self) -> str:
+        return f"{next(self._count):043d}"
+
+
+class Ed25519:
+    """Signatures by the library itself."""
+
+    def verify(self, public_key: bytes, signature: bytes, content: bytes) -> bool:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        try:
+            Ed25519PublicKey.from_public_bytes(public_key).verify(signature, content)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+
+@dataclass
+class Rig:
+    """One server's kernel on a temporary folder."""
+
+    path: Path
+    store: SqliteTeamStore
+    team: Team
+    clock: FakeClock
+    ids: CountedIds
+    limits: TeamLimits
+    durable: bool = False
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    async def reopen(self) -> None:
+        """What a restart does: the same file, nothing else."""
+        await self.store.close()
+        self.store = SqliteTeamStore(str(self.path), kinds(), durable=self.durable)
+        self.team = Team(self.store, self.clock, self.ids, Ed25519(), self.limits)
+
+    def at(self) -> str:
+        return stamp(self.clock.at)
+
+    def caller(self, agent: str = "", kind: KeyKind = KeyKind.AGENT, tenant: str = DEFAULT_TENANT) -> Caller:
+        """Who the gate would say this is; `key` makes the key that belongs to it."""
+        return Caller(tenant, agent, kind, key_id(agent, kind, tenant))
+
+    async def put(self, record: R) -> R:
+        """Commit one record; the one that is kept."""
+        committed = await self.store.commit(TeamChanges(record.tenant_id, puts=(record,)))
+        kept = committed.puts[0]
+        assert isinstance(kept, type(record))
+        return kept
+
+    async def tenant(self, tenant_id: str = DEFAULT_TENANT) -> Tenant:
+        return await self.put(Tenant(id=tenant_id, tenant_id=NO_TENANT, title=tenant_id, created_at=self.at()))
+
+    async def key(
+        self,
+        agent: str = "",
+        kind: KeyKind = KeyKind.AGENT,
+        tenant: str = DEFAULT_TENANT,
+        *,
+        expires_at: str = "",
+    ) -> str:
+        """A key's secret; the same one for the same agent and kind."""
+        key = key_id(agent, kind, tenant)
+        if key not in self.secrets:
+            self.secrets[key] = f"secret of {key}"
+            await self.put(
+                Key(
+                    id=key,
+                    tenant_id=NO_TENANT,
+                    owner=tenant,
+                    key_kind=kind,
+                    digest=key_digest(self.secrets[key]),
+                    agent_id=agent,
+                    created_at=self.at(),
+                    expires_at=expires_at,
+                )
+            )
+        return self.secrets[key]
+
+    async def revoke(self, agent: str = "", kind: KeyKind = KeyKind.AGENT, tenant: str = DEFAULT_TENANT) -> None:
+        found = await self.store.get(Key, NO_TENANT, key_id(agent, kind, tenant))
+        assert found is not None
+        await self.put(replace(found, revoked_at=self.at()))
+
+    async def intent(
+        self,
+        intent_id: str = INTENT,
+        created_by: str = "alice",
+        *,
+        policy: Policy = Policy.OPEN,
+        grants: tuple[Grant, ...] = (),
+        assignments: tuple[Assignment, ...] = (),
+        status: IntentStatus = IntentStatus.ACTIVE,
+        tenant: str = DEFAULT_TENANT,
+    ) -> Intent:
+        """An intent with its access list."""
+        at = self.at()
+        intent = Intent(
+            id=intent_id,
+            tenant_id=tenant,
+            title=intent_id,
+            created_by=created_by,
+            status=status,
+            created_at=at,
+            updated_at=at,
+        )
+        access = Access(
+            id=intent_id,
+            tenant_id=tenant,
+            created_by=created_by,
+            policy=policy,
+            grants=grants,
+            assignments=assignments,
+        )
+        committed = await self.store.commit(TeamChanges(tenant, puts=(intent, access)))
+        kept = committed.puts[0]
+        assert isinstance(kept, Intent)
+        return kept
+
+    async def access(self, intent_id: str = INTENT, tenant: str = DEFAULT_TENANT, **changes: Any) -> Access:
+        """Change an intent's access list."""
+        found = await self.store.get(Access, tenant, intent_id)
+        assert found is not None
+        return await self.put(replace(found, **changes))
+
+    def grant(self, agent: str, permission: Permission = Permission.WRITE, expires_at: str = "") -> Grant:
+        return Grant(
+            id=f"grant_{agent}",
+            principal_id=agent,
+            permission=permission,
+            granted_by="alice",
+            granted_at=self.at(),
+            expires_at=expires_at,
+        )
+
+    def assignment(self, agent: str, role: str = "worker") -> Assignment:
+        return Assignment(agent_id=agent, role=role, assigned_by="alice", assigned_at=self.at())
+
+    async def channel(
+        self,
+        channel_id: str = CHANNEL,
+        *members: str,
+        intent_id: str = INTENT,
+        label: str = "",
+        created_by: str = "alice",
+        policy: MemberPolicy = MemberPolicy.INTENT,
+        options: Options = Options(),  # noqa: B008  # frozen
+        task_id: str = "",
+        tenant: str = DEFAULT_TENANT,
+    ) -> Channel:
+        """A channel; its creator is a member, as always."""
+        agents = dict.fromkeys((created_by, *members))
+        channel = Channel(
+            id=channel_id,
+            tenant_id=tenant,
+            intent_id=intent_id,
+            label=label or channel_id,
+            created_by=created_by,
+            created_at=self.at(),
+            members=tuple(Member(agent=one) for one in agents),
+            policy=policy,
+            options=options,
+            task_id=task_id,
+        )
+        return await self.put(replace(channel, expires=lifetime_end(channel, Tally())))
+
+    async def role(self, role_id: str, *agents: str, tenant: str = DEFAULT_TENANT) -> Role:
+        """A role with exactly these holders."""
+        found = await self.store.get(Role, tenant, role_id)
+        holders = tuple(Holder(agent=agent) for agent in agents)
+        role = replace(found, holders=holders) if found else Role(id=role_id, tenant_id=tenant, holders=holders)
+        return await self.put(role)
+
+    async def agent(self, agent_id: str, tenant: str = DEFAULT_TENANT, **changes: Any) -> AgentRecord:
+        """A registered agent, or the same with changes."""
+        found = await self.store.get(AgentRecord, tenant, agent_id)
+        record = found or AgentRecord(id=agent_id, tenant_id=tenant, registered_at=self.at())
+        return await self.put(replace(record, **changes))
+
+    async def say(
+        self,
+        sender: str,
+        text: str = "hello",
+        *,
+        to: str = "",
+        pattern: Pattern = Pattern.NOTIFY,
+        channel_id: str = CHANNEL,
+        tenant: str = DEFAULT_TENANT,
+        **draft: Any,
+    ) -> Post:
+        """Post `{"text": text}` by the one way there is."""
+        said = PostDraft(pattern, json.dumps({"text": text}).encode(), to, **draft)
+        return await posting.post(self.team, self.caller(sender, tenant=tenant), channel_id, said)
+
+
+def key_id(agent: str, kind: KeyKind, tenant: str) -> str:
+    return f"key_{tenant}_{kind.value}_{agent or 'nobody'}"
+
+
+@asynccontextmanager
+async def open_rig(
+    folder: Path,
+    *,
+    limits: TeamLimits = TeamLimits(),  # noqa: B008  # frozen
+    durable: bool = False,
+) -> AsyncIterator[Rig]:
+    """A rig with an empty store."""
+    path, clock, ids = folder / "team.db", FakeClock(), CountedIds()
+    store = SqliteTeamStore(str(path), kinds(), durable=durable)
+    rig = Rig(path, store, Team(store, clock, ids, Ed25519(), limits), clock, ids, limits, durable)
+    try:
+        yield rig
+    finally:
+        await rig.store.close()
+
+
+# ---------------------------------------------------------------- tests as coroutines
+
+
+def in_loop(test: AsyncTest) -> Callable[..., None]:
+    """Run a coroutine test in an event loop of its own."""
+
+    @wraps(test)
+    def run(*args: Any, **fixtures: Any) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(PATIENCE):
+                await test(*args, **fixtures)
+
+        asyncio.run(bounded())
+
+    return run
+
+
+def with_rig(test: AsyncTest) -> Callable[..., None]:
+    """Give a coroutine test its `rig`."""
+
+    async def rigged(*args: Any, tmp_path: Path, **fixtures: Any) -> None:
+        async with open_rig(tmp_path) as rig:
+            await test(*args, rig=rig, **fixtures)
+
+    return _given(test, "rig", rigged)
+
+
+def with_server(test: AsyncTest) -> Callable[..., None]:
+    """Give a coroutine test its `server`, with an intent and an open channel on it."""
+
+    async def served(*args: Any, tmp_path: Path, **fixtures: Any) -> None:
+        async with open_rig(tmp_path) as rig, live_server(rig) as server:
+            await rig.intent()
+            await rig.channel()
+            await test(*args, server=server, **fixtures)
+
+    return _given(test, "server", served)
+
+
+def _given(test: AsyncTest, name: str, rigged: AsyncTest) -> Callable[..., None]:
+    """`rigged` as a test that asks pytest for everything but `name`, and for a folder."""
+    run = in_loop(rigged)
+    signature = inspect.signature(test)
+    asked = [one for one in signature.parameters.values() if one.name not in (name, "tmp_path")]
+    folder = inspect.Parameter("tmp_path", inspect.Parameter.KEYWORD_ONLY, annotation=Path)
+    wraps(test)(run)
+    del run.__wrapped__  # type: ignore[attr-defined]  # else pytest would read the signature of the test itself
+    run.__signature__ = signature.replace(parameters=[*asked, folder])  # type: ignore[attr-defined]
+    return run
+
+
+# ---------------------------------------------------------------- the HTTP face
+
+
+class Answer(NamedTuple):
+    """What the server answered; header names in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """The stable code of a refusal."""
+        return str(self.json["code"])
+
+
+class Sent(NamedTuple):
+    """One server-sent event."""
+
+    id: str
+    event: str
+    data: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+
+class Connection:
+    """One connection of HTTP/1.1, kept alive."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def ask(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str]]:
+        fields = {"Host": "127.0.0.1", "Content-Length": str(len(body)), **headers}
+        if method in ("GET", "DELETE") and not body:
+            del fields["Content-Length"]
+        head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        self.writer.write(head.encode("latin-1") + b"\r\n" + body)
+        await self.writer.drain()
+        return await self.head()
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        fields = (line.partition(":") for line in lines[1:] if line)
+        return int(lines[0].split()[1]), {name.lower(): value.strip() for name, _, value in fields}
+
+    async def chunk(self) -> bytes:
+        """The next piece of a chunked answer; empty at its end."""
+        size = int((await self.reader.readuntil(b"\r\n")).partition(b";")[0], 16)
+        return (await self.reader.readexactly(size + 2))[:-2]
+
+    async def body(self, headers: dict[str, str]) -> bytes:
+        if headers.get("transfer-encoding") == "chunked":
+            pieces = []
+            while piece := await self.chunk():
+                pieces.append(piece)
+            return b"".join(pieces)
+        return await self.reader.readexactly(int(headers.get("content-length", "0")))
+
+    async def close(self) -> None:
+        self.writer.close()
+        try:
+            await self.writer.wait_closed()
+        except ConnectionError:
+            return
+
+
+class Events:
+    """A stream of server-sent events, read one at a time; comments are kept apart."""
+
+    def __init__(self, connection: Connection, status: int, headers: dict[str, str]) -> None:
+        self.connection = connection
+        self.status = status
+        self.headers = headers
+        self.comments: list[str] = []
+        self.ended = False
+        self._text = b""
+
+    async def next(self, seconds: float = 5.0) -> Sent:
+        """The next event; `TimeoutError` when none comes, `EOFError` at the end of the stream."""
+        async with asyncio.timeout(seconds):
+            while True:
+                block, found, rest = self._text.partition(b"\n\n")
+                if not found:
+                    await self._more()
+                    continue
+                self._text = rest
+                sent = self._parsed(block.decode())
+                if sent is not None:
+                    return sent
+
+    async def silence(self, seconds: float = 0.2) -> bool:
+        """Whether nothing comes for so long."""
+        try:
+            await self.next(seconds)
+        except TimeoutError:
+            return True
+        return False
+
+    async def _more(self) -> None:
+        piece = b"" if self.ended else await self.connection.chunk()
+        if not piece:
+            self.ended = True
+            raise EOFError
+        self._text += piece
+
+    def _parsed(self, block: str) -> Sent | None:
+        fields: dict[str, list[str]] = {}
+        for line in block.splitlines():
+            name, _, value = line.partition(":")
+            fields.setdefault(name, []).append(value.removeprefix(" "))
+        self.comments += fields.pop("", [])
+        if "data" not in fields:
+            return None
+        return Sent(fields.get("id", [""])[-1], fields.get("event", ["message"])[-1], "\n".join(fields["data"]))
+
+
+class Client:
+    """A caller with its key, on one connection that is opened when it is first used."""
+
+    def __init__(self, port: int, key: str = "", agent: str = "") -> None:
+        self.port = port
+        self.headers = {"X-API-Key": key} if key else {}
+        if agent:
+            self.headers["X-Agent-ID"] = agent
+        self._connection: Connection | None = None
+        self._opened: list[Connection] = []
+
+    async def request(
+        self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        """`body` is bytes as they are, or anything that becomes JSON. Paths are below /api/v1 unless they are whole."""
+        if self._connection is None or self._connection.reader.at_eof():
+            self._connection = await self.connect()
+        content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        given = {**self.headers, **({"Content-Type": "application/json"} if content else {}), **(headers or {})}
+        status, fields = await self._connection.ask(method, whole(path), given, content)
+        answer = Answer(status, fields, b"" if method == "HEAD" else await self._connection.body(fields))
+        if fields.get("connection") == "close":
+            self._connection = None
+        return answer
+
+    async def get(self, path: str, /, *, headers: dict[str, str] | None = None, **query: Any) -> Answer:
+        return await self.request("GET", with_query(path, query), headers=headers)
+
+    async def post(self, path: str, body: object = None, headers: dict[str, str] | None = None) -> Answer:
+        return await self.request("POST", path, {} if body is None else body, headers)
+
+    async def patch(self, path: str, body: object, headers: dict[str, str] | None = None) -> Answer:
+        return await self.request("PATCH", path, body, headers)
+
+    async def delete(self, path: str) -> Answer:
+        return await self.request("DELETE", path)
+
+    @asynccontextmanager
+    async def events(self, path: str, last_event_id: str = "") -> AsyncIterator[Events]:
+        """Follow a stream on a connection of its own."""
+        connection = await self.connect()
+        fields = {**self.headers, "Accept": "text/event-stream"}
+        if last_event_id:
+            fields["Last-Event-ID"] = last_event_id
+        status, headers = await connection.ask("GET", whole(path), fields, b"")
+        events = Events(connection, status, headers)
+        if status == 200:
+            assert await connection.chunk() != b""  # the hello: from here on nothing is missed
+        try:
+            yield events
+        finally:
+            await connection.close()
+
+    async def connect(self) -> Connection:
+        connection = Connection(*await asyncio.open_connection("127.0.0.1", self.port, limit=2**24))
+        self._opened.append(connection)
+        return connection
+
+    async def close(self) -> None:
+        for connection in self._opened:
+            await connection.close()
+
+
+_WHOLE = ("/api/", "/v1/", "/.well-known/", "/healthz", "/readyz", "/openapi", "/metrics", "/docs", "/schemas")
+
+
+def whole(path: str) -> str:
+    return path if path.startswith(_WHOLE) else f"/api/v1{path}"
+
+
+def with_query(path: str, query: Mapping[str, object]) -> str:
+    spelled = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in query.items())
+    return f"{path}?{spelled}" if spelled else path
+
+
+@dataclass
+class LiveServer:
+    """The real routes on a loopback port, in the test's own event loop."""
+
+    rig: Rig
+    listener: Listener
+    clients: list[Client] = field(default_factory=list)
+
+    async def client(
+        self, agent: str = "", kind: KeyKind = KeyKind.AGENT, tenant: str = DEFAULT_TENANT, *, speaks_as: str = ""
+    ) -> Client:
+        """A caller with a key of its own; `speaks_as` names the agent of a service or admin key."""
+        return self.with_key(await self.rig.key(agent, kind, tenant), speaks_as)
+
+    def with_key(self, secret: str, agent: str = "") -> Client:
+        client = Client(self.listener.port, secret, agent)
+        self.clients.append(client)
+        return client
+
+    async def restart(self) -> None:
+        """End the server, open its file again and listen on another port."""
+        await self.stop()
+        await self.rig.reopen()
+        self.listener = await _listening(self.rig)
+
+    async def stop(self) -> None:
+        for client in self.clients:
+            await client.close()
+        self.clients.clear()
+        await self.listener.drain(1.0)
+
+
+async def _listening(rig: Rig) -> Listener:
+    def seconds() -> float:
+        return rig.clock.at.timestamp()
+
+    def uptime() -> float:
+        return rig.clock.uptime
+
+    return await serve(
+        rig.team,
+        "127.0.0.1",
+        0,
+        now=seconds,
+        monotonic=uptime,
+        hosts=LOCAL_NAMES,
+        limited=False,
+    )
+
+
+@asynccontextmanager
+async def live_server(rig: Rig) -> AsyncIterator[LiveServer]:
+    """Serve a rig."""
+    server = LiveServer(rig, await _listening(rig))
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+async def soon(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], seconds: float = 5.0) -> None:
+    """Let the loop run until something holds."""
+    async with asyncio.timeout(seconds):
+        while True:
+            held = condition()
+            if await held if inspect.isawaitable(held) else held:
+                return
+            await asyncio.sleep(0)
