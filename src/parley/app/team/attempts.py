@@ -1,0 +1,31 @@
+"""Load, decide, commit; and again when somebody else was faster, a few times."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from parley.app.team.hub import ATTEMPTS
+from parley.domain.errors import Conflict, Stale
+from parley.domain.team_changes import TeamChanges
+
+if TYPE_CHECKING:
+    from parley.app.team.hub import Team
+    from parley.domain.directory import Caller
+    from parley.domain.team_changes import Committed
+
+Decision = Callable[[], Awaitable[TeamChanges | None]]
+
+
+async def committed(team: Team, caller: Caller, decide: Decision, what: str) -> Committed | None:
+    """Commit what `decide` says, which loads what it needs each time; None when it has nothing to write."""
+    for _ in range(ATTEMPTS):
+        changes = await decide()
+        if changes is None:
+            return None
+        try:
+            return await team.commit(caller, changes)
+        except Stale as stale:
+            if "kind" not in stale.facts:
+                raise  # the idempotency key, not a record
+    raise Conflict(f"the {what} changes too often at this moment", hint="try again")

@@ -1,0 +1,129 @@
+"""Departure: an agent leaves every channel and role, what it was asked expires, and each channel hears of it once.
+
+All of it is one commit together with the agent's record, whose version makes sure that nobody leaves twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from parley.app.team.hub import ATTEMPTS
+from parley.app.team.posting import audited
+from parley.domain.channel import lifetime_end, without_member
+from parley.domain.directory import EVERYONE, GONE, SYSTEM, AgentStatus, Caller, KeyKind, Role, without_holder
+from parley.domain.errors import Conflict, NotFound, Stale
+from parley.domain.message import Pattern
+from parley.domain.post import Post, PostDraft, PostState
+from parley.domain.record import expecting
+from parley.domain.registry import AgentRecord, health
+from parley.domain.team_changes import TeamChanges
+
+if TYPE_CHECKING:
+    from parley.app.team.hub import Team
+    from parley.domain.channel import Channel
+
+
+async def depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
+    """Deregister an agent; one that is gone already only has its record say so."""
+    async with team.roster:
+        return await _depart(team, caller, agent_id)
+
+
+async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
+    for _ in range(ATTEMPTS):
+        record = await team.store.get(AgentRecord, caller.tenant, agent_id)
+        if record is None:
+            raise NotFound("there is no such agent")
+        if record.status is AgentStatus.DEREGISTERED:
+            return record
+        if record.gone:
+            entry = team.entry(caller, "agent_status", agent_id, status=AgentStatus.DEREGISTERED.value)
+            over = replace(record, status=AgentStatus.DEREGISTERED)
+            changes = TeamChanges(caller.tenant, puts=(over,), entries=(entry,))
+        else:
+            changes = await _leaving(team, caller, record, AgentStatus.DEREGISTERED)
+        try:
+            committed = await team.commit(caller, changes)
+        except Stale as stale:
+            if "kind" not in stale.facts:
+                raise
+            continue
+        left = committed.puts[0]
+        assert isinstance(left, AgentRecord)  # noqa: S101  # what was put
+        return left
+    raise Conflict("the agent's channels change too often at this moment", hint="try again")
+
+
+async def settle(team: Team, tenant: str, agent_id: str) -> None:
+    """Write down what an agent's silence has made of it. What changes meanwhile is left for the next time."""
+    async with team.roster:
+        record = await team.store.get(AgentRecord, tenant, agent_id)
+        status = health(record, team.at()) if record else None
+        if record is None or status is None or status is record.status:
+            return
+        if status in GONE:
+            nobody = Caller(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
+            changes = await _leaving(team, nobody, record, status)
+        else:
+            changes = TeamChanges(tenant, puts=(replace(record, status=status),))
+        try:
+            await team.store.commit(changes)
+        except Stale:
+            return
+
+
+async def _leaving(team: Team, caller: Caller, record: AgentRecord, status: AgentStatus) -> TeamChanges:
+    """The whole departure, the agent's own record first."""
+    tenant, agent = caller.tenant, record.id
+    now = team.at()
+    gone = replace(record, status=status, role_id="", draining_since="")
+    channels = await team.store.taking_part(tenant, agent)
+    listed = [channel for channel in channels if channel.member(agent)]
+    held = [role for role in await team.store.children(Role, tenant, "") if role.held_by(agent)]
+    told = [channel for channel in channels if await _is_alive(team, channel, now)]
+    notices = [_notice(team, channel, agent, now) for channel in told]
+    events = [
+        audited(team, channel, said, PostDraft(said.pattern, said.payload, said.to))
+        for channel, said in zip(told, notices, strict=True)
+        if channel.options.audit
+    ]
+    return TeamChanges(
+        tenant,
+        posts=tuple(notices),
+        expects=tuple(expecting(channel) for channel in told),
+        puts=(
+            gone,
+            *(without_member(channel, agent) for channel in listed),
+            *(without_holder(role, agent) for role in held),
+        ),
+        events=tuple(events),
+        departed=(agent,),
+        entries=(team.entry(caller, "agent_departed", agent, status=status.value, channels=str(len(told))),),
+    )
+
+
+async def _is_alive(team: Team, channel: Channel, now: str) -> bool:
+    """Nothing is said in a channel that is closed, or whose time has run out before the sweep came by."""
+    if not channel.is_open:
+        return False
+    end = lifetime_end(channel, await team.store.tally(channel.id))
+    return not end or end > now
+
+
+def _notice(team: Team, channel: Channel, agent: str, now: str) -> Post:
+    return Post(
+        id=team.new_id("msg"),
+        channel_id=channel.id,
+        sender=SYSTEM,
+        to=EVERYONE,
+        pattern=Pattern.NOTIFY,
+        in_reply_to="",
+        payload=b'{"event":"agent_departed","agent_id":"%b"}' % agent.encode(),
+        metadata=b"{}",
+        created_at=now,
+        expires_at="",
+        state=PostState.DELIVERED,
+        recipients=None,
+        intent_id=channel.intent_id,
+    )

@@ -1,0 +1,122 @@
+"""The team's kernel: ports, the tail and the waits, shared by every use case of the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from parley.app.team.tail import Tail
+from parley.app.team.waits import Waits
+from parley.domain.changes import Entry
+from parley.domain.event import EventDraft
+from parley.domain.message import Pattern
+from parley.domain.team_limits import TeamLimits
+from parley.domain.times import stamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from parley.domain.directory import Caller
+    from parley.domain.post import Post
+    from parley.domain.team_changes import Committed, TeamChanges
+    from parley.ports import Clock, Ids, Outbound, Signatures, TeamStore
+
+ATTEMPTS = 8
+_REMEMBERED = 10_000
+
+
+class Team:
+    """Everything a use case of the server needs."""
+
+    def __init__(
+        self,
+        store: TeamStore,
+        clock: Clock,
+        ids: Ids,
+        signatures: Signatures,
+        limits: TeamLimits = TeamLimits(),  # noqa: B008  # frozen
+        *,
+        sdk_event_names: bool = False,
+        outbound: Outbound | None = None,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.ids = ids
+        self.signatures = signatures
+        self.limits = limits
+        # Whether listings spell event types as the OpenIntent SDK's parser knows them; the log never does.
+        self.sdk_event_names = sdk_event_names
+        # Who judges where webhooks may go; None where none are sent.
+        self.outbound = outbound
+        self.tail = Tail()
+        self.waits = Waits()
+        # Who changes roles, or leaves, waits here for the others instead of trying against them.
+        self.roster = asyncio.Lock()
+        # When the sweep last let go of idempotency keys.
+        self.forgot_at = ""
+        self._requests: OrderedDict[str, tuple[str, Post]] = OrderedDict()
+        # The last request of each agent in each channel, while it is unanswered.
+        self._asking: OrderedDict[tuple[str, str, str], Post] = OrderedDict()
+        store.watch(self._committed)
+
+    def now(self) -> datetime:
+        """This moment, by the server's steady clock."""
+        return self.clock.now().at
+
+    def at(self) -> str:
+        """This moment as a stamp."""
+        return stamp(self.clock.now().at)
+
+    def new_id(self, prefix: str) -> str:
+        """A fresh id: prefix, then 26 characters that sort by time."""
+        return f"{prefix}_{self.ids.ulid()}"
+
+    async def commit(self, caller: Caller, changes: TeamChanges) -> Committed:
+        """Commit for a caller, remembering its idempotency key in the same transaction."""
+        if caller.saved is not None:
+            first = changes.posts[0].id if changes.posts else ""
+            changes = changes._replace(saved=caller.saved._replace(message_id=first))
+        return await self.store.commit(changes)
+
+    def entry(self, caller: Caller, action: str, subject: str, **facts: str) -> Entry:
+        """A fact for the tenant's ledger: who did what to which thing, with which key."""
+        facts["key"] = caller.key_id
+        return Entry(action, self.at(), caller.actor, subject, "", facts)
+
+    def event(self, intent_id: str, event_type: str, actor: str, payload: bytes) -> EventDraft:
+        """An event for an intent's log; `payload` is JSON."""
+        return EventDraft(self.new_id("evt"), intent_id, event_type, actor, payload, self.at())
+
+    async def request(self, tenant: str, message_id: str) -> Post | None:
+        """A message that may be answered, perhaps without what it says: most are remembered from their commit."""
+        known = self._requests.get(message_id)
+        if known is not None and known[0] == tenant:
+            post = known[1]
+            return post if post.seq > (await self.store.tally(post.channel_id)).floor else None
+        return await self.store.post(tenant, message_id)
+
+    def asks(self, tenant: str, channel_id: str, agent: str) -> Post | None:
+        """The agent's last request in a channel, as long as nobody has answered it. Only what this process knows."""
+        return self._asking.get((tenant, channel_id, agent))
+
+    def _committed(self, tenant: str, committed: Committed) -> None:
+        for post in committed.posts:
+            if post.pattern is Pattern.REQUEST:
+                # Whom it was for and until when is what counts; what was said in it would fill the memory.
+                asked = post._replace(payload=b"", metadata=b"")
+                self._requests[post.id] = (tenant, asked)
+                self._asking[tenant, post.channel_id, post.sender] = asked
+                if len(self._requests) > _REMEMBERED:
+                    self._requests.popitem(last=False)
+                if len(self._asking) > _REMEMBERED:
+                    self._asking.popitem(last=False)
+            elif post.pattern is Pattern.RESPONSE:
+                open_one = self._asking.get((tenant, post.channel_id, post.to))
+                if open_one is not None and open_one.id == post.in_reply_to:
+                    del self._asking[tenant, post.channel_id, post.to]
+        if committed.ended or committed.departed:
+            self._requests.clear()
+            self._asking.clear()
+        self.tail.publish(tenant, committed)
+        self.waits.publish(tenant, committed)

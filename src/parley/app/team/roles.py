@@ -1,0 +1,127 @@
+"""Roles: who holds them, who grants them, and what waited for somebody to hold one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from parley.app.team.hub import ATTEMPTS
+from parley.domain.access import Access
+from parley.domain.channel import Channel
+from parley.domain.directory import ROLE_PREFIX, KeyKind, Role, party_name, with_holder, without_holder
+from parley.domain.errors import Conflict, Forbidden, NotFound, Stale
+from parley.domain.post import PostState, holders
+from parley.domain.registry import AgentRecord
+from parley.domain.team_changes import Moved, TeamChanges
+from parley.domain.team_errors import AgentDeparted
+
+if TYPE_CHECKING:
+    from parley.app.team.hub import Team
+    from parley.domain.directory import Caller
+
+
+async def deliver_waiting(team: Team, tenant: str, *, role_id: str = "", channel_id: str = "") -> int:
+    """Deliver what was said to a role that somebody holds now: of one role, or of one channel. How many."""
+    role_ids = [role_id] if role_id else [role.id for role in await team.store.children(Role, tenant, "")]
+    delivered = 0
+    for one in role_ids:
+        role = await team.store.get(Role, tenant, one)
+        moved = []
+        for post in await team.store.pending(tenant, ROLE_PREFIX + one):
+            channel = await team.store.get(Channel, tenant, post.channel_id)
+            access = await team.store.get(Access, tenant, post.intent_id)
+            if channel is None or access is None or (channel_id and channel.id != channel_id) or post.over(team.at()):
+                continue
+            recipients = holders(role, channel, access, team.at())
+            if recipients:
+                moved.append(Moved(post.id, PostState.DELIVERED, recipients))
+        if moved:
+            await team.store.commit(TeamChanges(tenant, moved=tuple(moved)))
+            delivered += len(moved)
+    return delivered
+
+
+async def registering(
+    team: Team, caller: Caller, agent_id: str, known: AgentRecord | None, role_id: str | None
+) -> tuple[Role, ...]:
+    """The roles as they are when an agent registers with one. An agent does not take a role; it is granted."""
+    if not role_id:
+        return ()
+    role = await team.store.get(Role, caller.tenant, role_id) or Role(id=party_name(role_id), tenant_id=caller.tenant)
+    if role.held_by(agent_id):
+        return ()
+    if caller.kind not in (KeyKind.SERVICE, KeyKind.ADMIN):
+        raise Forbidden("an agent does not take a role by itself", hint="have an admin grant it")
+    changed = [with_holder(role, agent_id)]
+    if known is not None and known.role_id and known.role_id != role_id:
+        before = await team.store.get(Role, caller.tenant, known.role_id)
+        if before is not None and before.held_by(agent_id):
+            changed.append(without_holder(before, agent_id))
+    return tuple(changed)
+
+
+async def held(team: Team, caller: Caller, role_id: str) -> Role:
+    """A role with its holders; one that was never granted has none."""
+    return await team.store.get(Role, caller.tenant, role_id) or Role(id=party_name(role_id), tenant_id=caller.tenant)
+
+
+async def listed(team: Team, caller: Caller) -> list[Role]:
+    """All roles that were ever granted in the tenant."""
+    return list(await team.store.children(Role, caller.tenant, ""))
+
+
+async def grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> Role:
+    """Have an agent hold a role; what waited for a holder reaches it now."""
+    agent_id = party_name(agent_id)
+    async with team.roster:
+        await _grant(team, caller, role_id, agent_id)
+    await deliver_waiting(team, caller.tenant, role_id=role_id)
+    return await held(team, caller, role_id)
+
+
+async def _grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> None:
+    for _ in range(ATTEMPTS):
+        role = await held(team, caller, role_id)
+        if role.held_by(agent_id):
+            return
+        record = await team.store.get(AgentRecord, caller.tenant, agent_id)
+        if record is not None and record.gone:
+            raise AgentDeparted(f"{agent_id} has left", hint="register it again")
+        # The first role an agent is granted is the one that its record shows.
+        shown = (replace(record, role_id=role_id),) if record is not None and not record.role_id else ()
+        entry = team.entry(caller, "role_granted", agent_id, role=role_id)
+        changes = TeamChanges(caller.tenant, puts=(with_holder(role, agent_id), *shown), entries=(entry,))
+        try:
+            await team.commit(caller, changes)
+        except Stale as stale:
+            if "kind" not in stale.facts:
+                raise
+            continue
+        return
+    raise Conflict("the role changes too often at this moment", hint="try again")
+
+
+async def revoke(team: Team, caller: Caller, role_id: str, agent_id: str) -> Role:
+    """Have an agent no longer hold a role; what it received stays with it."""
+    async with team.roster:
+        await _revoke(team, caller, role_id, agent_id)
+    return await held(team, caller, role_id)
+
+
+async def _revoke(team: Team, caller: Caller, role_id: str, agent_id: str) -> None:
+    for _ in range(ATTEMPTS):
+        role = await team.store.get(Role, caller.tenant, role_id)
+        if role is None or not role.held_by(agent_id):
+            raise NotFound("the agent does not hold this role")
+        record = await team.store.get(AgentRecord, caller.tenant, agent_id)
+        shown = (replace(record, role_id=""),) if record is not None and record.role_id == role_id else ()
+        entry = team.entry(caller, "role_revoked", agent_id, role=role_id)
+        changes = TeamChanges(caller.tenant, puts=(without_holder(role, agent_id), *shown), entries=(entry,))
+        try:
+            await team.commit(caller, changes)
+        except Stale as stale:
+            if "kind" not in stale.facts:
+                raise
+            continue
+        return
+    raise Conflict("the role changes too often at this moment", hint="try again")
