@@ -1,0 +1,471 @@
+"""A request and a response, and their bytes. Strict on what comes in, exact in what goes out.
+
+The head of a request is cut out and measured before anything parses it; httptools then takes its fields apart. What
+decides where a request ends (Content-Length, Transfer-Encoding) is read here and nowhere else, so that no second
+opinion can be smuggled in.
+"""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+import httptools
+
+
+class HttpLimits(NamedTuple):
+    """What one connection may cost; `header_bytes` counts the fields with their line ends."""
+
+    header_bytes: int = 16 * 1024
+    url_bytes: int = 8 * 1024
+    header_count: int = 100
+    body_bytes: int = 256 * 1024
+    header_seconds: float = 10
+    body_seconds: float = 20
+    idle_seconds: float = 75
+    write_seconds: float = 15
+    connections: int = 4096
+
+
+class Request:
+    __slots__ = ("body", "headers", "method", "path", "peer", "query", "raw_path")
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        raw_path: bytes = b"",
+        query: str = "",
+        headers: dict[bytes, bytes] | None = None,
+        body: bytes = b"",
+        peer: str = "",
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.raw_path = raw_path
+        self.query = query
+        self.headers = {} if headers is None else headers
+        self.body = body
+        self.peer = peer
+
+    def header(self, name: bytes) -> str:
+        """The value of the field with this lower-case name; empty if there is none."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+
+class Response:
+    """What a handler gives back. A `stream` is sent piece by piece; `body` is then not looked at."""
+
+    __slots__ = ("body", "content_type", "headers", "status", "stream")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes = b"",
+        content_type: bytes = b"application/json",
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+        stream: AsyncIterator[bytes] | None = None,
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.content_type = content_type
+        self.headers = headers
+        self.stream = stream
+
+
+# A plain function that answers at once is the fast path: no task is made for it. A coroutine becomes a task, which is
+# cancelled when its client goes away; what must not be torn (a commit) belongs under asyncio.shield.
+Handler = Callable[[Request], Response | Awaitable[Response]]
+Problem = Callable[[int, str, str], Response]
+
+
+class Refused(Exception):
+    """This layer answers by itself, with a problem, and then closes the connection."""
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+
+
+def bad_request(detail: str) -> Refused:
+    return Refused(400, "bad_request", detail)
+
+
+def too_large(limits: HttpLimits) -> Refused:
+    return Refused(413, "too_large", f"The body is over {limits.body_bytes} bytes.")
+
+
+# ---------------------------------------------------------------- the head of a request
+
+_LONGEST_METHOD = 32
+_VERSION_BYTES = len(b"  HTTP/1.1")
+
+_ONCE = frozenset(
+    (b"host", b"content-length", b"authorization", b"x-api-key", b"transfer-encoding", b"idempotency-key")
+)
+# As numbers: of a bytes object, `in` asks for a number first, and an answer by exception is slow.
+_PERCENT, _HASH = b"%#"
+# A request with none of these is PLAIN.
+_FRAMING = frozenset((b"content-length", b"transfer-encoding", b"connection", b"expect"))
+_METHOD = re.compile(rb"[A-Z][A-Z-]{0,31}")
+_OTHER_VERSION = re.compile(rb"HTTP/\d\.\d")
+_HOST = re.compile(rb"(?:[A-Za-z0-9._~%-]+|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._~%-]+)?\])(?::[0-9]{0,5})?")
+_ABSOLUTE = re.compile(rb"https?://[^/?#@]+(?=[/?]|\Z)", re.IGNORECASE)
+_BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
+_BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+
+
+class Framing(NamedTuple):
+    """Where a request ends, and what is to become of the connection after it."""
+
+    length: int = 0
+    chunked: bool = False
+    keep_alive: bool = True
+    old: bool = False
+    expects: bool = False
+
+    def connection(self, *, keep: bool) -> bytes:
+        """The field that tells the client whether it may go on."""
+        if not keep:
+            return CLOSE
+        return _KEEP_OLD if self.old else b""
+
+
+PLAIN: Final = Framing()
+
+
+def after_empty_lines(data: bytes, start: int) -> int:
+    """Some clients send an empty line before a request."""
+    while data.startswith(b"\r\n", start):
+        start += 2
+    return start
+
+
+def check_partial_head(received: bytes, seen: int, limits: HttpLimits) -> None:
+    """Refuse a head as soon as it cannot become a good one any more; the first `seen` bytes were looked at before."""
+    if _BARE_LINE_FEED.search(received, seen):
+        raise bad_request("A line does not end in CR LF.")
+    line = received.find(b"\r\n")
+    if (len(received) if line < 0 else line) > _LONGEST_METHOD + limits.url_bytes + _VERSION_BYTES:
+        raise _url_too_long(limits)
+    # One more: the CR of the empty line may be here already.
+    if line >= 0 and len(received) - line - 2 > limits.header_bytes + 1:
+        raise _headers_too_large(limits)
+
+
+class HeadReader:
+    """Reads the heads of one connection."""
+
+    __slots__ = ("_headers", "_host", "_limits", "_parser", "_peer", "_twice")
+
+    def __init__(self, limits: HttpLimits, peer: str) -> None:
+        self._limits = limits
+        self._peer = peer
+        self._host = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._twice = b""
+        # Used again only after a request without a body: what a parser thinks of bodies must never matter.
+        self._parser: httptools.HttpRequestParser | None = None
+
+    def close(self) -> None:
+        """The parser knows this reader; without a farewell only the garbage collector would part them."""
+        self._parser = None
+
+    def read(self, head: bytes) -> tuple[Request, Framing]:
+        """The request in `head`, which ends with its empty line. Its body is still to come."""
+        limits = self._limits
+        line = head.find(b"\r\n")
+        parts = head[:line].split(b" ")
+        if len(parts) != 3:
+            raise bad_request("The request line is not METHOD TARGET VERSION.")
+        method, target, version = parts
+        if len(target) > limits.url_bytes:
+            raise _url_too_long(limits)
+        # The empty line is not part of the fields: "fields CR LF CR LF".
+        if len(head) - line - 4 > limits.header_bytes or head.count(b"\r\n") - 2 > limits.header_count:
+            raise _headers_too_large(limits)
+        if version != b"HTTP/1.1" and version != b"HTTP/1.0":  # noqa: PLR1714  # for every request: no set is made
+            raise _wrong_version(version)
+        headers = self._fields(head, method)
+        old = version == b"HTTP/1.0"
+        host = headers.get(b"host")
+        if host != self._host or not host:
+            self._check_host(host, old=old)
+        framing = PLAIN
+        if old or not _FRAMING.isdisjoint(headers):
+            framing = _framing(headers, limits, old=old)
+            if framing is not PLAIN:
+                self._parser = None
+        if target[:1] != b"/" or _PERCENT in target or _HASH in target:
+            path, raw_path, query = _target(target, method)
+        else:
+            raw_path, _, search = target.partition(b"?")
+            path, query = raw_path.decode("ascii"), search.decode("ascii")
+        return Request(method.decode("ascii"), path, raw_path, query, headers, b"", self._peer), framing
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """The parser's call for each field."""
+        name = name.lower()
+        value = value.rstrip(b" \t")
+        headers = self._headers
+        if name in headers:
+            if name in _ONCE:
+                self._twice = name
+            value = headers[name] + b", " + value
+        headers[name] = value
+
+    def _fields(self, head: bytes, method: bytes) -> dict[bytes, bytes]:
+        headers = self._headers = {}
+        parser = self._parser
+        if parser is None:
+            parser = self._parser = httptools.HttpRequestParser(self)
+        try:
+            parser.feed_data(head)
+        except httptools.HttpParserUpgrade:
+            self._parser = None  # An offer to change the protocol is declined by not taking it up.
+        except httptools.HttpParserInvalidMethodError:
+            if not _METHOD.fullmatch(method):
+                raise bad_request("The method is not a method.") from None
+            raise Refused(501, "not_implemented", "The method is not known.") from None
+        except httptools.HttpParserError:
+            # An unknown transfer coding is an error to the parser too, after all fields: it has its own status.
+            if headers.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
+                raise _unknown_coding() from None
+            raise bad_request("The request cannot be read.") from None
+        if self._twice:
+            raise bad_request(f"{self._twice.decode('ascii')} is there twice.")
+        return headers
+
+    def _check_host(self, host: bytes | None, *, old: bool) -> None:
+        if host is None:
+            if not old:
+                raise bad_request("Host is missing.")
+        elif not _HOST.fullmatch(host):
+            raise bad_request("Host is not a host.")
+        else:
+            self._host = host
+
+
+def _framing(headers: dict[bytes, bytes], limits: HttpLimits, *, old: bool) -> Framing:
+    length = headers.get(b"content-length")
+    coding = headers.get(b"transfer-encoding")
+    if coding is not None:
+        if length is not None:
+            raise bad_request("Both Content-Length and Transfer-Encoding are there.")
+        if old:
+            raise bad_request("HTTP/1.0 has no Transfer-Encoding.")
+        if coding.lower() != b"chunked":
+            raise _unknown_coding()
+    size = 0
+    if length is not None:
+        if not length.isdigit():
+            raise bad_request("Content-Length is not a number.")
+        if len(length) > 18 or int(length) > limits.body_bytes:
+            raise too_large(limits)
+        size = int(length)
+    expects = not old and headers.get(b"expect", b"").lower() == b"100-continue"
+    return Framing(size, coding is not None, _keep_alive(headers, old=old), old, expects)
+
+
+def _keep_alive(headers: dict[bytes, bytes], *, old: bool) -> bool:
+    options = headers.get(b"connection")
+    if options is None:
+        return not old
+    named = {option.strip() for option in options.lower().split(b",")}
+    return b"close" not in named and (not old or b"keep-alive" in named)
+
+
+def _target(target: bytes, method: bytes) -> tuple[str, bytes, str]:
+    """Path, path as it came, query."""
+    if method == b"CONNECT":
+        raise Refused(501, "not_implemented", "This is not a proxy.")
+    if b"#" in target:
+        raise bad_request("A request has no fragment.")
+    if target[:1] != b"/" and target != b"*":
+        scheme = _ABSOLUTE.match(target)
+        if scheme is None:
+            raise bad_request("The target is not a path.")
+        target = target[scheme.end() :]
+        if target[:1] != b"/":
+            target = b"/" + target
+    raw_path, _, query = target.partition(b"?")
+    try:
+        if b"%" not in raw_path:
+            return raw_path.decode("ascii"), raw_path, query.decode("ascii")
+        path = unquote_to_bytes(raw_path).decode("utf-8")
+        if _BROKEN_ESCAPE.search(raw_path) or _CONTROL.search(path):
+            raise bad_request("The path cannot be decoded.")
+        return path, raw_path, query.decode("ascii")
+    except UnicodeDecodeError:
+        raise bad_request("The path cannot be decoded.") from None
+
+
+def _wrong_version(version: bytes) -> Refused:
+    if _OTHER_VERSION.fullmatch(version):
+        return Refused(505, "version_not_supported", "Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+    return bad_request("The request line does not end in a version of HTTP.")
+
+
+def _unknown_coding() -> Refused:
+    return Refused(501, "not_implemented", "Of the transfer codings only chunked is known.")
+
+
+def _url_too_long(limits: HttpLimits) -> Refused:
+    return Refused(414, "uri_too_long", f"The target is over {limits.url_bytes} bytes.")
+
+
+def _headers_too_large(limits: HttpLimits) -> Refused:
+    detail = f"The fields are over {limits.header_bytes} bytes or more than {limits.header_count}."
+    return Refused(431, "headers_too_large", detail)
+
+
+# ---------------------------------------------------------------- a body in chunks
+
+_LONGEST_SIZE_LINE = 256
+_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?")
+
+
+class ChunkReader:
+    """Puts a body in chunks together, never more than the limit. Extensions and trailers are read over."""
+
+    __slots__ = ("_body", "_left", "_limits", "_received", "_trailer")
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self._limits = limits
+        self._body = bytearray()
+        self._received = bytearray()
+        # Bytes of the current chunk still to come, its line end included.
+        self._left = 0
+        # Bytes of trailers; negative until the last chunk has come.
+        self._trailer = -1
+
+    def rest(self) -> bytes:
+        """What came after the body."""
+        return bytes(self._received)
+
+    def take(self, data: bytes) -> bytes | None:
+        """The body when it is whole."""
+        received = self._received
+        received += data
+        start = 0
+        while self._trailer < 0:
+            if self._left:
+                ready = min(self._left, len(received) - start)
+                self._append(received[start : start + ready])
+                start += ready
+                if self._left:
+                    break
+            end = received.find(b"\r\n", start, start + _LONGEST_SIZE_LINE)
+            if end < 0:
+                if len(received) - start >= _LONGEST_SIZE_LINE or b"\n" in received[start:]:
+                    raise bad_request("A chunk has no size.")
+                break
+            self._begin(bytes(received[start:end]))
+            start = end + 2
+        del received[:start]
+        return None if self._trailer < 0 else self._finish(received)
+
+    def _begin(self, line: bytes) -> None:
+        match = _SIZE_LINE.fullmatch(line)
+        if match is None:
+            raise bad_request("A chunk has no size.")
+        size = int(match[1], 16)
+        if size == 0:
+            self._trailer = 0
+        elif len(self._body) + size > self._limits.body_bytes:
+            raise too_large(self._limits)
+        else:
+            self._left = size + 2
+
+    def _append(self, data: bytearray) -> None:
+        """The last two of the `_left` bytes are the line end."""
+        size = min(len(data), max(self._left - 2, 0))
+        self._body += data[:size]
+        self._left -= size
+        for byte in data[size:]:
+            if byte != b"\r\n"[2 - self._left]:
+                raise bad_request("A chunk does not end where it said.")
+            self._left -= 1
+
+    def _finish(self, received: bytearray) -> bytes | None:
+        while True:
+            end = received.find(b"\r\n")
+            if self._trailer + (len(received) if end < 0 else end) > self._limits.header_bytes:
+                raise _headers_too_large(self._limits)
+            if end < 0:
+                return None
+            self._trailer += end + 2
+            del received[: end + 2]
+            if end == 0:
+                return bytes(self._body)
+
+
+# ---------------------------------------------------------------- the bytes of a response
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
+}
+_BODILESS = (204, 304)
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_UNSAFE_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+# This layer's own: a handler that sets one of them would be a second opinion.
+_OWN = frozenset(
+    (
+        *(b"connection", b"content-length", b"content-type", b"date", b"transfer-encoding"),
+        *(b"cache-control", b"x-content-type-options"),
+    )
+)
+
+_KEEP_OLD = b"Connection: keep-alive\r\n"
+CLOSE: Final = b"Connection: close\r\n"
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+def common_fields(seconds: float) -> bytes:
+    """The fields of every response at this moment (seconds since 1970)."""
+    at = datetime.fromtimestamp(int(seconds), UTC)
+    date = f"{_DAYS[at.weekday()]}, {at.day:02} {_MONTHS[at.month - 1]} {at.year:04} {at:%H:%M:%S} GMT"
+    return f"Date: {date}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n".encode()
+
+
+def has_body(response: Response) -> bool:
+    return response.status not in _BODILESS
+
+
+def render(response: Response, common: bytes, connection: bytes, *, bare: bool, chunked: bool = True) -> bytes:
+    """All bytes of a response, or the head of one that has a stream; `bare` leaves the body out (HEAD).
+
+    Raises ValueError for what must not be sent.
+    """
+    body, kind = response.body, response.content_type
+    line = _STATUS_LINES.get(response.status)
+    if line is None:
+        raise ValueError("the status is not one of an answer")
+    if kind != b"application/json" and _UNSAFE_VALUE.search(kind):
+        raise ValueError("the content type is not one line")
+    if response.headers:
+        connection += _given_fields(response.headers)
+    if response.status in _BODILESS:
+        return b"%b%b%b\r\n" % (line, common, connection)
+    if response.stream is not None:
+        coding = b"Transfer-Encoding: chunked\r\n" if chunked else b""
+        return b"%b%bContent-Type: %b\r\n%b%b\r\n" % (line, common, kind, coding, connection)
+    sent = b"" if bare else body
+    return b"%b%bContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n%b" % (line, common, kind, len(body), connection, sent)
+
+
+def _given_fields(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    for name, value in headers:
+        if not _TOKEN.fullmatch(name) or _UNSAFE_VALUE.search(value):
+            raise ValueError("a header is not one line")
+        if name.lower() in _OWN:
+            raise ValueError("a header belongs to the connection")
+    return b"".join([b"%b: %b\r\n" % header for header in headers])

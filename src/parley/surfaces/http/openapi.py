@@ -1,0 +1,142 @@
+"""The OpenAPI document, made from the routes and the types that they name: it cannot say anything else than they do."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from parley.domain.version import VERSION
+from parley.surfaces.http.problem import ProblemOut
+from parley.surfaces.http.route import PUBLIC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from parley.surfaces.http.route import Param, Route
+
+_REF = "#/components/schemas/{name}"
+_PART = re.compile(r"\{(\w+)\}")
+# What the connection itself may answer before a route is found.
+_ANYWHERE = (400, 403, 404, 413, 422, 429, 503, 507)
+_WORDS = {
+    200: "Done",
+    201: "Created",
+    202: "Accepted",
+    204: "Done",
+    400: "Cannot be read",
+    401: "No valid key",
+    403: "Refused",
+    404: "Not there, or not visible",
+    409: "The state does not allow it",
+    410: "No longer there",
+    413: "Too large",
+    415: "Not JSON",
+    422: "Cannot be accepted",
+    428: "Says no version",
+    429: "Too many",
+    503: "Not now",
+    504: "No answer in time",
+    507: "The disk is full",
+}
+
+
+def document(routes: Iterable[Route]) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of these routes."""
+    routes = tuple(routes)
+    types = {one for route in routes for one in _types(route)} | {ProblemOut}
+    ordered = sorted((one for one in types if one not in (str, None)), key=str)
+    schemas, components = msgspec.json.schema_components(ordered, ref_template=_REF)
+    known = dict(zip(ordered, schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for route in routes:
+        path = route.path if route.bare else "/api/v1" + route.path
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, known)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Parley",
+            "version": VERSION,
+            "description": "Channels for agents: OpenIntent RFC-0021 and what it needs from its neighbours.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+                "bearer": {"type": "http", "scheme": "bearer"},
+            },
+        },
+    }
+
+
+def _types(route: Route) -> list[Any]:
+    found = [schema for schema in route.answers.values() if schema is not None]
+    return [*found, route.body] if route.body is not None else found
+
+
+def _operation(route: Route, known: dict[Any, Any]) -> dict[str, Any]:
+    parameters = [_parameter(one, "query") for one in route.query]
+    parameters += [_parameter(one, "header") for one in route.headers]
+    parameters += [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in _PART.findall(route.path)
+    ]
+    if route.scope:
+        about = "The agent that a service or admin key speaks for."
+        parameters.append({"name": "X-Agent-ID", "in": "header", "description": about, "schema": {"type": "string"}})
+    if route.method == "POST":
+        about = "The same key and body again: the same answer, carried out once."
+        schema = {"type": "string", "minLength": 1, "maxLength": 255}
+        parameters.append({"name": "Idempotency-Key", "in": "header", "description": about, "schema": schema})
+    operation: dict[str, Any] = {
+        "operationId": _operation_id(route),
+        "summary": route.summary,
+        "tags": [route.tag],
+        "parameters": parameters,
+        "responses": _responses(route, known),
+        "security": [] if route.scope == PUBLIC else [{"key": []}, {"bearer": []}],
+        "x-scope": sorted(route.scope),
+    }
+    if route.body is not None:
+        operation["requestBody"] = {
+            "required": not route.body_optional,
+            "content": {"application/json": {"schema": known[route.body]}},
+        }
+    return operation
+
+
+def _operation_id(route: Route) -> str:
+    words = [word.strip("{}") for word in route.path.replace(".", "/").split("/") if word]
+    return "_".join([route.method.lower(), *words]).replace("-", "_")
+
+
+def _parameter(param: Param, where: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": param.type}
+    if param.minimum is not None:
+        schema["minimum"] = param.minimum
+    if param.maximum is not None:
+        schema["maximum"] = param.maximum
+    if param.choices:
+        schema["enum"] = list(param.choices)
+    return {"name": param.name, "in": where, "description": param.about, "schema": schema}
+
+
+def _responses(route: Route, known: dict[Any, Any]) -> dict[str, Any]:
+    responses: dict[str, Any] = {}
+    for status, schema in route.answers.items():
+        described: dict[str, Any] = {"description": _WORDS[status]}
+        if schema is not None:
+            content = {"type": "string"} if schema is str else known[schema]
+            described["content"] = {route.content_type: {"schema": content}}
+        responses[str(status)] = described
+    statuses = {*_ANYWHERE, *route.refusals}
+    statuses |= {401} if route.scope else set()
+    statuses |= {415} if route.body is not None else set()
+    statuses |= {409} if route.method != "GET" else set()
+    problem = {"application/problem+json": {"schema": known[ProblemOut]}}
+    for status in sorted(statuses - set(route.answers)):
+        responses[str(status)] = {"description": _WORDS[status], "content": problem}
+    return responses

@@ -1,0 +1,41 @@
+"""The proof in a message's metadata, checked before the message is posted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team import channels, proofs
+from parley.domain.access import Permission
+from parley.domain.channel import Channel
+from parley.domain.errors import Invalid, Problem
+from parley.wire import identity
+
+if TYPE_CHECKING:
+    from parley.domain.directory import Caller
+    from parley.domain.post import PostDraft
+    from parley.surfaces.http.route import Call
+    from parley.wire.rfc0021 import MessageIn
+
+
+async def check_proof(call: Call, caller: Caller, channel_id: str, given: MessageIn, draft: PostDraft) -> None:
+    """Refuse a proof that does not fit; who may not know of the channel is told that there is none."""
+    if not given.metadata or "proof" not in given.metadata:
+        return
+    team = call.team
+    await channels.known(team, caller, channel_id)
+    to = await proofs.addressee(team, caller, draft)
+    contents = identity.message_contents(channel_id, caller.agent, to, draft, given)
+    await proofs.check(team, caller, identity.proof_of(given.metadata["proof"]), contents, identity.raw_key)
+
+
+async def check_named_proof(call: Call, caller: Caller, name: str, given: MessageIn, draft: PostDraft) -> None:
+    """The same for a channel by its name; one that does not exist yet has no id that could have been signed."""
+    if not given.metadata or "proof" not in given.metadata:
+        return
+    intent_id = call.params["intent_id"]
+    await channels.intent_access(call.team, caller, intent_id, Permission.WRITE)
+    channel = await call.team.store.named(Channel, caller.tenant, intent_id, name)
+    if channel is None:
+        detail = "the channel does not exist yet: create it, and sign its id"
+        raise Invalid.because([Problem("invalid", "metadata.proof", detail)])
+    await check_proof(call, caller, channel.id, given, draft)

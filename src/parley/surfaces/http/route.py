@@ -1,0 +1,161 @@
+"""A route: where a request goes, who may come, what it brings and gets. The OpenAPI document is made from these."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from parley.domain.directory import Caller, KeyKind
+from parley.domain.errors import Invalid, Problem
+from parley.surfaces.http.message import Request, Response
+
+if TYPE_CHECKING:
+    from parley.app.team.hub import Team
+
+AGENTS = frozenset({KeyKind.AGENT, KeyKind.SERVICE, KeyKind.ADMIN})
+EVERYBODY = frozenset(KeyKind)
+ADMINS = frozenset({KeyKind.ADMIN})
+# No key needed.
+PUBLIC: frozenset[KeyKind] = frozenset()
+
+_MOST_FIELDS = 100
+_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
+_encode = msgspec.json.Encoder().encode
+
+
+class Param(NamedTuple):
+    """One query parameter."""
+
+    name: str
+    about: str
+    type: str = "string"
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+class Call:
+    """One request on its way: who calls, with which parts of the path, query and body."""
+
+    __slots__ = ("body", "caller", "params", "query", "request", "team")
+
+    def __init__(self, team: Team, request: Request, caller: Caller, params: dict[str, str]) -> None:
+        self.team = team
+        self.request = request
+        self.caller = caller
+        self.params = params
+        self.query: dict[str, str] = {}
+        self.body: Any = None
+
+    def number(self, name: str, default: float, low: float, high: float) -> float:
+        """A number of the query within its bounds."""
+        text = self.query.get(name, "")
+        if not text:
+            return default
+        value = float(text) if _NUMBER.fullmatch(text) else float("nan")
+        if not low <= value <= high:
+            raise Invalid.because([Problem("invalid", name, f"must be a number from {low:g} to {high:g}")])
+        return value
+
+    def whole(self, name: str, default: int, low: int, high: int) -> int:
+        """A whole number of the query within its bounds."""
+        value = self.number(name, default, low, high)
+        if value != int(value):
+            raise Invalid.because([Problem("invalid", name, "must be a whole number")])
+        return int(value)
+
+    def choice(self, name: str, *choices: str) -> str:
+        """One of the words that the query may hold; the first one when it says nothing."""
+        text = self.query.get(name, choices[0])
+        if text not in choices:
+            raise Invalid.because([Problem("invalid", name, f"must be {' or '.join(choices)}")])
+        return text
+
+    def flag(self, name: str) -> bool:
+        """A yes or no of the query."""
+        text = self.query.get(name, "")
+        if text not in ("", "true", "false", "1", "0"):
+            raise Invalid.because([Problem("invalid", name, "must be true or false")])
+        return text in ("true", "1")
+
+    def speaker(self, sender: str | None) -> Caller:
+        """The caller as the agent that the body names."""
+        return self.caller.speaking_as(sender or "")
+
+
+Answer = Callable[[Call], Awaitable[Response]]
+
+
+class Route(NamedTuple):
+    """One operation. `path` is below /api/v1 (and /v1) unless it is `bare`; `answers` maps a status to its schema."""
+
+    method: str
+    path: str
+    answer: Answer
+    summary: str
+    tag: str
+    answers: Mapping[int, Any]
+    scope: frozenset[KeyKind] = AGENTS
+    body: type[Any] | None = None
+    body_optional: bool = False
+    # The handler converts the document itself, to say more about what is wrong with it.
+    body_raw: bool = False
+    # The answer holds a secret: no idempotency key keeps it.
+    confidential: bool = False
+    query: tuple[Param, ...] = ()
+    headers: tuple[Param, ...] = ()
+    bare: bool = False
+    streams: bool = False
+    # Its one commit takes the idempotency key with it: who comes again is told so by the commit.
+    keyed: bool = False
+    # How to answer what was carried out but never answered, given the id of the message it made.
+    again: Callable[[Call, str], Awaitable[Response]] | None = None
+    # So many documents may come in one body.
+    documents: int = 1
+    # Statuses beyond those that every route of its kind may give.
+    refusals: tuple[int, ...] = ()
+    content_type: str = "application/json"
+
+
+def parse_query(text: str) -> dict[str, str]:
+    """The query's fields; the last one wins, and none is more than text."""
+    if not text:
+        return {}
+    try:
+        return dict(
+            parse_qsl(
+                text,
+                keep_blank_values=True,
+                strict_parsing=False,
+                max_num_fields=_MOST_FIELDS,
+                encoding="utf-8",
+                errors="strict",
+            )
+        )
+    except (ValueError, UnicodeDecodeError):
+        raise Invalid.because([Problem("invalid", "query", "cannot be read")]) from None
+
+
+def json(status: int, document: object, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
+    """A JSON answer."""
+    return Response(status, _encode(document), headers=headers)
+
+
+def etag(version: int) -> tuple[tuple[bytes, bytes], ...]:
+    """The version as a header."""
+    return ((b"ETag", b'"%d"' % version),)
+
+
+def if_match(request: Request) -> int | None:
+    """The version that a change depends on: `1`, `"1"` or `W/"1"`; None without the header."""
+    text = request.header(b"if-match").strip()
+    if not text or text == "*":
+        return None
+    bare = text.removeprefix("W/").strip('"')
+    if not bare.isascii() or not bare.isdigit() or len(bare) > 15:
+        raise Invalid.because([Problem("invalid", "If-Match", "must be a version")])
+    return int(bare)

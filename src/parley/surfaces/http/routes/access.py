@@ -1,0 +1,135 @@
+"""Access lists and access requests over HTTP."""
+
+from __future__ import annotations
+
+from parley.app.team import access_lists
+from parley.app.team.access_lists import GrantDraft, RequestDraft
+from parley.surfaces.http.headers import TRACEPARENT, traced
+from parley.surfaces.http.message import Response
+from parley.surfaces.http.route import Call, Route, json
+from parley.wire import openintent
+from parley.wire.openintent import (
+    AccessRequestIn,
+    AccessRequestOut,
+    AccessRequestsOut,
+    AclIn,
+    AclOut,
+    ApproveIn,
+    DenyIn,
+    GrantIn,
+    GrantOut,
+)
+
+
+def _draft(given: GrantIn, field: str) -> GrantDraft:
+    expires_at = openintent.moment(given.expires_at, field)
+    return GrantDraft(given.principal_id, given.permission, given.principal_type, given.reason or "", expires_at)
+
+
+async def show(call: Call) -> Response:
+    return json(200, openintent.acl(await access_lists.show(call.team, call.caller, call.params["intent_id"])))
+
+
+async def replace_all(call: Call) -> Response:
+    given: AclIn = call.body
+    drafts = [_draft(one, f"entries[{number}].expires_at") for number, one in enumerate(given.entries)]
+    intent_id = call.params["intent_id"]
+    access = await access_lists.replace_all(call.team, traced(call), intent_id, given.default_policy, drafts)
+    return json(200, openintent.acl(access))
+
+
+async def grant(call: Call) -> Response:
+    intent_id = call.params["intent_id"]
+    given = await access_lists.grant(call.team, traced(call), intent_id, _draft(call.body, "expires_at"))
+    return json(201, openintent.grant(intent_id, given))
+
+
+async def revoke(call: Call) -> Response:
+    await access_lists.revoke(call.team, traced(call), call.params["intent_id"], call.params["entry_id"])
+    return Response(204)
+
+
+async def request(call: Call) -> Response:
+    given: AccessRequestIn = call.body
+    draft = RequestDraft(
+        given.requested_permission, given.principal_type, given.reason or "", tuple(given.capabilities or ())
+    )
+    caller = traced(call, call.speaker(given.principal_id))
+    asked = await access_lists.request(call.team, caller, call.params["intent_id"], draft)
+    return json(201, openintent.access_request(asked))
+
+
+async def requests(call: Call) -> Response:
+    found = await access_lists.requests(call.team, call.caller, call.params["intent_id"])
+    return json(200, {"access_requests": [openintent.access_request(one) for one in found]})
+
+
+async def approve(call: Call) -> Response:
+    given: ApproveIn = call.body
+    decided = await access_lists.approve(
+        call.team,
+        traced(call, call.speaker(given.decided_by)),
+        call.params["intent_id"],
+        call.params["request_id"],
+        permission=given.permission,
+        expires_at=openintent.moment(given.expires_at, "expires_at"),
+        reason=given.reason or "",
+    )
+    return json(200, openintent.access_request(decided))
+
+
+async def deny(call: Call) -> Response:
+    given: DenyIn = call.body
+    decided = await access_lists.deny(
+        call.team,
+        traced(call, call.speaker(given.decided_by)),
+        call.params["intent_id"],
+        call.params["request_id"],
+        given.reason or "",
+    )
+    return json(200, openintent.access_request(decided))
+
+
+_TAG = "access"
+_ACL = "/intents/{intent_id}/acl"
+_REQUESTS = "/intents/{intent_id}/access-requests"
+_TRACED = (TRACEPARENT,)
+ROUTES = (
+    Route("GET", _ACL, show, "Get an intent's access list", _TAG, {200: AclOut}),
+    Route("PUT", _ACL, replace_all, "Replace the access list", _TAG, {200: AclOut}, body=AclIn, headers=_TRACED),
+    Route("POST", _ACL + "/entries", grant, "Grant access", _TAG, {201: GrantOut}, body=GrantIn, headers=_TRACED),
+    Route("DELETE", _ACL + "/entries/{entry_id}", revoke, "Revoke access", _TAG, {204: None}, headers=_TRACED),
+    Route(
+        "POST",
+        _REQUESTS,
+        request,
+        "Ask for access",
+        _TAG,
+        {201: AccessRequestOut},
+        body=AccessRequestIn,
+        headers=_TRACED,
+    ),
+    Route("GET", _REQUESTS, requests, "List access requests", _TAG, {200: AccessRequestsOut}),
+    Route(
+        "POST",
+        _REQUESTS + "/{request_id}/approve",
+        approve,
+        "Approve an access request",
+        _TAG,
+        {200: AccessRequestOut},
+        body=ApproveIn,
+        body_optional=True,
+        headers=_TRACED,
+    ),
+    Route(
+        "POST",
+        _REQUESTS + "/{request_id}/deny",
+        deny,
+        "Deny an access request",
+        _TAG,
+        {200: AccessRequestOut},
+        body=DenyIn,
+        body_optional=True,
+        headers=_TRACED,
+    ),
+)

@@ -1,0 +1,123 @@
+"""The agent registry over HTTP, as the OpenIntent SDK calls it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team import identity as identities
+from parley.app.team import registry as agents
+from parley.app.team.registry import Wanted
+from parley.domain.directory import AgentStatus
+from parley.domain.errors import Invalid, Problem
+from parley.domain.registry import HEARTBEAT_EVERY, AgentDraft
+from parley.domain.times import stamp
+from parley.surfaces.http.route import Call, Param, Route, etag, json
+from parley.wire import registry
+from parley.wire.registry import AgentIn, AgentOut, AgentStatusIn, HeartbeatIn, HeartbeatOut
+
+if TYPE_CHECKING:
+    from parley.app.team.registry import Listed
+    from parley.surfaces.http.message import Response
+
+
+async def _shown(call: Call, found: Listed) -> Response:
+    known = await identities.find(call.team, call.caller.tenant, found.record.id)
+    return json(200, registry.agent(found.record, found.status, known), etag(found.record.version))
+
+
+async def register(call: Call) -> Response:
+    given: AgentIn = call.body
+    draft = AgentDraft(
+        given.agent_id,
+        None if given.capabilities is None else tuple(dict.fromkeys(given.capabilities)),
+        given.role_id,
+        given.name,
+        given.capacity.max_concurrent_tasks if given.capacity else None,
+        given.capacity.current_load if given.capacity else None,
+        given.endpoint,
+        given.metadata,
+        given.drain_timeout_seconds,
+    )
+    registry.check_metadata(given.metadata, call.team.limits.metadata_bytes)
+    return await _shown(call, await agents.register(call.team, call.caller, draft))
+
+
+async def show(call: Call) -> Response:
+    return await _shown(call, await agents.show(call.team, call.caller, call.params["agent_id"]))
+
+
+async def listed(call: Call) -> Response:
+    wanted = Wanted(
+        _status(call.query.get("status", "")), call.query.get("role_id", ""), call.query.get("capability", "")
+    )
+    found = await agents.listed(call.team, call.caller, wanted)
+    known = await identities.all_of(call.team, call.caller.tenant)
+    return json(200, [registry.agent(one.record, one.status, known.get(one.record.id)) for one in found])
+
+
+def _status(text: str) -> AgentStatus | None:
+    if not text:
+        return None
+    try:
+        return AgentStatus(text)
+    except ValueError:
+        detail = f"is one of {', '.join(one.value for one in AgentStatus)}"
+        raise Invalid.because([Problem("invalid", "status", detail)]) from None
+
+
+async def heartbeat(call: Call) -> Response:
+    given: HeartbeatIn = call.body
+    found = await agents.heartbeat(call.team, call.caller, call.params["agent_id"], given.current_load)
+    now = call.team.now()
+    document = {
+        "status": "ok",
+        "agent_status": found.status.value,
+        "server_timestamp": stamp(now),
+        "next_heartbeat_at": stamp(now + HEARTBEAT_EVERY),
+    }
+    return json(200, document)
+
+
+async def change_status(call: Call) -> Response:
+    given: AgentStatusIn = call.body
+    status = AgentStatus(given.status)
+    return await _shown(call, await agents.change_status(call.team, call.caller, call.params["agent_id"], status))
+
+
+async def deregister(call: Call) -> Response:
+    return await _shown(call, await agents.deregister(call.team, call.caller, call.params["agent_id"]))
+
+
+_TAG = "agents"
+_FILTERS = (
+    Param("status", "Only agents that are so.", choices=tuple(one.value for one in AgentStatus)),
+    Param("role_id", "Only agents that hold this role."),
+    Param("capability", "Only agents that can do this."),
+)
+ROUTES = (
+    Route("POST", "/agents/register", register, "Register an agent", _TAG, {200: AgentOut}, body=AgentIn),
+    Route("GET", "/agents", listed, "Find agents", _TAG, {200: list[AgentOut]}, query=_FILTERS),
+    Route("GET", "/agents/{agent_id}/record", show, "Get an agent's record", _TAG, {200: AgentOut}),
+    Route(
+        "POST",
+        "/agents/{agent_id}/heartbeat",
+        heartbeat,
+        "Say that an agent is alive",
+        _TAG,
+        {200: HeartbeatOut},
+        body=HeartbeatIn,
+        body_optional=True,
+        refusals=(410,),
+    ),
+    Route(
+        "PATCH",
+        "/agents/{agent_id}/status",
+        change_status,
+        "Set an agent active or draining, or deregister it",
+        _TAG,
+        {200: AgentOut},
+        body=AgentStatusIn,
+        refusals=(410,),
+    ),
+    Route("DELETE", "/agents/{agent_id}", deregister, "Deregister an agent", _TAG, {200: AgentOut}),
+)

@@ -1,0 +1,87 @@
+"""Channels over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from parley.app.team import channels
+from parley.app.team.channels import ChannelChange, ChannelDraft
+from parley.surfaces.http.route import Call, Route, json
+from parley.wire import rfc0021
+from parley.wire.rfc0021 import ChannelIn, ChannelOut, ChannelPatch
+
+if TYPE_CHECKING:
+    from parley.app.team.channels import Shown
+    from parley.surfaces.http.message import Response
+
+
+def _document(shown: Shown) -> dict[str, object]:
+    return rfc0021.channel(shown.channel, shown.tally)
+
+
+async def create(call: Call) -> Response:
+    given: ChannelIn = call.body
+    draft = ChannelDraft(
+        given.name,
+        tuple(given.members),
+        given.member_policy,
+        rfc0021.options_of(given.options),
+        given.task_id or "",
+    )
+    shown = await channels.create(call.team, call.caller, call.params["intent_id"], draft)
+    return json(201, _document(shown))
+
+
+async def listed(call: Call) -> Response:
+    found = await channels.listed(call.team, call.caller, call.params["intent_id"])
+    return json(200, [_document(shown) for shown in found])
+
+
+async def show(call: Call) -> Response:
+    return json(200, _document(await channels.show(call.team, call.caller, call.params["channel_id"])))
+
+
+async def change(call: Call) -> Response:
+    given: ChannelPatch = call.body
+    options = given.options
+    wanted = ChannelChange(
+        members=None if given.members is UNSET else tuple(given.members),
+        add_members=tuple(given.add_members),
+        remove_members=tuple(given.remove_members),
+        policy=None if given.member_policy is UNSET else given.member_policy,
+        status=None if given.status is UNSET else given.status,
+    )
+    if options is not UNSET:
+        wanted = wanted._replace(
+            audit=None if options.audit is UNSET else options.audit,
+            ttl_seconds=None if options.ttl_seconds is UNSET else options.ttl_seconds,
+            no_ttl=options.ttl_seconds is None,
+            max_messages=None if options.max_messages is UNSET else options.max_messages,
+        )
+    return json(200, _document(await channels.change(call.team, call.caller, call.params["channel_id"], wanted)))
+
+
+async def delete(call: Call) -> Response:
+    channel_id = call.params["channel_id"]
+    await channels.delete(call.team, call.caller, channel_id)
+    return json(200, {"status": "closed", "channel_id": channel_id})
+
+
+_TAG = "channels"
+ROUTES = (
+    Route("POST", "/intents/{intent_id}/channels", create, "Create a channel", _TAG, {201: ChannelOut}, body=ChannelIn),
+    Route("GET", "/intents/{intent_id}/channels", listed, "List channels on an intent", _TAG, {200: list[ChannelOut]}),
+    Route("GET", "/channels/{channel_id}", show, "Get channel details", _TAG, {200: ChannelOut}),
+    Route(
+        "PATCH",
+        "/channels/{channel_id}",
+        change,
+        "Update a channel: members, options, status",
+        _TAG,
+        {200: ChannelOut},
+        body=ChannelPatch,
+    ),
+    Route("DELETE", "/channels/{channel_id}", delete, "Close and delete a channel", _TAG, {200: dict[str, str]}),
+)

@@ -1,0 +1,65 @@
+"""What the server is, for those who do not know it yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.domain.version import VERSION
+from parley.surfaces.http.route import PUBLIC, Call, Route, json
+
+if TYPE_CHECKING:
+    from parley.surfaces.http.message import Response
+
+_PROTOCOL = "0.1"
+_RFCS = ("0001", "0006", "0011", "0012", "0016", "0018", "0019", "0020", "0021")
+_DOCUMENT = {
+    "protocol": "OpenIntent Coordination Protocol",
+    "version": _PROTOCOL,
+    "rfcUrls": [f"/rfc/{number}" for number in _RFCS],
+    "capabilities": [
+        "intents",
+        "events",
+        "agents",
+        "state-patches",
+        "optimistic-concurrency",
+        "subscriptions",
+        "access-control",
+        "tasks",
+        "agent-registry",
+        "identity",
+        "verifiable-log",
+        "tracing",
+        "channels",
+        "messaging",
+    ],
+    "openApiUrl": "/openapi.json",
+    "apiBaseUrl": "/api/v1",
+    "implementation": {"name": "parley", "version": VERSION},
+}
+_CONFIG = {"protocol_version": _PROTOCOL, "suspension": {"default_retry_policy": None}}
+
+
+async def well_known(call: Call) -> Response:
+    del call
+    return json(200, _DOCUMENT)
+
+
+async def config(call: Call) -> Response:
+    del call
+    return json(200, _CONFIG)
+
+
+_TAG = "discovery"
+ROUTES = (
+    Route(
+        "GET",
+        "/.well-known/openintent.json",
+        well_known,
+        "What this server speaks",
+        _TAG,
+        {200: dict[str, Any]},
+        scope=PUBLIC,
+        bare=True,
+    ),
+    Route("GET", "/server/config", config, "How this server is set", _TAG, {200: dict[str, Any]}, scope=PUBLIC),
+)

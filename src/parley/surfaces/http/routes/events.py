@@ -1,0 +1,131 @@
+"""The event log over HTTP: append, list, look, verify, follow a trace."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from parley.app.team import events
+from parley.app.team.events import Wanted
+from parley.domain.errors import Invalid, Problem
+from parley.surfaces.http.headers import TRACEPARENT, traced
+from parley.surfaces.http.message import Response
+from parley.surfaces.http.route import Call, Param, Route, json
+from parley.wire import openintent
+from parley.wire.event_log import Chain, served
+from parley.wire.openintent_log import ChainOut, EventIn, EventOut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from parley.domain.event import Event
+
+_HEX = frozenset("0123456789abcdef")
+
+
+def _list(call: Call, found: Iterable[Event], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
+    names = call.team.sdk_event_names
+    return Response(200, b"[" + b",".join([served(one, sdk_names=names) for one in found]) + b"]", headers=headers)
+
+
+async def append(call: Call) -> Response:
+    given: EventIn = call.body
+    caller = traced(call, call.speaker(given.actor))
+    if given.trace_id:
+        caller = caller._replace(trace_id=given.trace_id)
+    event = await events.append(
+        call.team,
+        caller,
+        call.params["intent_id"],
+        given.event_type,
+        msgspec.json.encode(given.payload or {}),
+        parent_event_id=given.parent_event_id or "",
+    )
+    return Response(201, served(event, sdk_names=call.team.sdk_event_names))
+
+
+async def listed(call: Call) -> Response:
+    query = call.query
+    wanted = Wanted(
+        call.whole("after", 0, 0, 10**15) if "after" in query else None,
+        openintent.moment(query.get("since", ""), "since"),
+        query.get("event_type", ""),
+        call.whole("limit", 100, 1, call.team.limits.page),
+    )
+    found = await events.listed(call.team, call.caller, call.params["intent_id"], wanted)
+    cursor = ((b"X-Next-Cursor", b"%d" % found[-1].sequence),) if found else ()
+    return _list(call, found, cursor)
+
+
+async def show(call: Call) -> Response:
+    event = await events.one(call.team, call.caller, call.params["intent_id"], call.params["event_id"])
+    return Response(200, served(event, sdk_names=call.team.sdk_event_names))
+
+
+async def traces(call: Call) -> Response:
+    trace = call.query.get("trace_id", "")
+    if len(trace) != 32 or not _HEX.issuperset(trace):
+        raise Invalid.because([Problem("invalid", "trace_id", "has 32 lower-case hexadecimal digits")])
+    limit = call.whole("limit", call.team.limits.page, 1, call.team.limits.page)
+    return _list(call, await events.traced(call.team, call.caller, trace, limit))
+
+
+async def verify(call: Call) -> Response:
+    intent_id = call.params["intent_id"]
+    chain = Chain()
+    async for piece in events.whole(call.team, call.caller, intent_id):
+        await asyncio.to_thread(chain.take_all, piece)
+    document = {
+        "intent_id": intent_id,
+        "valid": chain.valid,
+        "chain_valid": chain.valid,
+        "event_count": chain.count,
+        "first_sequence": chain.first,
+        "last_sequence": chain.last,
+        "breaks": [one._asdict() for one in chain.breaks],
+    }
+    return json(200, document)
+
+
+_TAG = "events"
+_EVENTS = "/intents/{intent_id}/events"
+_LIMIT = Param("limit", "At most so many.", "integer", 1, 1000)
+ROUTES = (
+    Route(
+        "POST",
+        _EVENTS,
+        append,
+        "Write into an intent's log",
+        _TAG,
+        {201: EventOut},
+        body=EventIn,
+        headers=(TRACEPARENT,),
+    ),
+    Route(
+        "GET",
+        _EVENTS,
+        listed,
+        "List an intent's events in their order; without after and since the last ones",
+        _TAG,
+        {200: list[EventOut]},
+        query=(
+            Param("event_type", "Only those of this type."),
+            Param("since", "Only from this moment on."),
+            Param("after", "Only after this sequence number.", "integer", 0, 10**15),
+            _LIMIT,
+        ),
+    ),
+    Route("GET", _EVENTS + "/verify", verify, "Check the whole chain of an intent's log", _TAG, {200: ChainOut}),
+    Route("GET", _EVENTS + "/{event_id}", show, "Get an event", _TAG, {200: EventOut}),
+    Route(
+        "GET",
+        "/events",
+        traces,
+        "List the events of a trace",
+        _TAG,
+        {200: list[EventOut]},
+        query=(Param("trace_id", "32 lower-case hexadecimal digits."), _LIMIT),
+    ),
+)

@@ -1,0 +1,101 @@
+"""Cryptographic identity over HTTP, as the OpenIntent SDK calls it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team import identity as identities
+from parley.app.team.identity import PublicKey
+from parley.surfaces.http.route import Call, Route, json
+from parley.wire import identity
+from parley.wire.event_log import canonical
+from parley.wire.identity import (
+    ChallengeIn,
+    ChallengeOut,
+    IdentityIn,
+    IdentityOut,
+    RotateIn,
+    SignatureOut,
+    VerifyIn,
+)
+from parley.wire.registry import lenient_moment
+
+if TYPE_CHECKING:
+    from parley.surfaces.http.message import Response
+
+
+def _key(text: str, field: str) -> PublicKey:
+    raw = identity.raw_key(text, field)
+    return PublicKey(raw, identity.spelled_key(raw), identity.did_key(raw))
+
+
+async def register(call: Call) -> Response:
+    given: IdentityIn = call.body
+    expires_at = lenient_moment(given.key_expires_at, "key_expires_at")
+    key = _key(given.public_key, "public_key")
+    asked = await identities.challenge(call.team, call.caller, call.params["agent_id"], key, expires_at)
+    return json(200, {"agent_id": asked.id, "challenge": asked.text, "challenge_expires_at": asked.ends_at})
+
+
+async def show(call: Call) -> Response:
+    return json(200, identity.identity(await identities.show(call.team, call.caller, call.params["agent_id"])))
+
+
+async def answer(call: Call) -> Response:
+    given: ChallengeIn = call.body
+    agent_id = call.params["agent_id"]
+    text = await identities.pending_key(call.team, call.caller, agent_id)
+    made = await identities.answer(
+        call.team,
+        call.caller,
+        agent_id,
+        given.challenge,
+        identity.raw_key(text) if text else b"",
+        identity.raw_signature(given.signature),
+        identity.challenge_contents(given.challenge),
+    )
+    return json(201, identity.identity(made))
+
+
+async def verify(call: Call) -> Response:
+    given: VerifyIn = call.body
+    known = await identities.show(call.team, call.caller, call.params["agent_id"])
+    raw, signature = identity.raw_key(known.public_key), identity.raw_signature(given.signature)
+    valid = identities.signed(call.team, known, raw, signature, (canonical(given.payload),))
+    return json(200, {"valid": valid, "agent_id": known.id, "did": known.did, "verified_at": call.team.at()})
+
+
+async def rotate(call: Call) -> Response:
+    given: RotateIn = call.body
+    changed = await identities.rotate(
+        call.team,
+        call.caller,
+        call.params["agent_id"],
+        _key(given.old_public_key, "old_public_key"),
+        _key(given.new_public_key, "new_public_key"),
+        identity.raw_signature(given.signature),
+        identity.rotation_content(given),
+    )
+    return json(200, identity.identity(changed))
+
+
+_TAG = "identity"
+_IDENTITY = "/agents/{agent_id}/identity"
+ROUTES = (
+    Route(
+        "POST",
+        _IDENTITY,
+        register,
+        "Ask for a challenge that proves an agent's key",
+        _TAG,
+        {200: ChallengeOut},
+        body=IdentityIn,
+        refusals=(410,),
+    ),
+    Route("GET", _IDENTITY, show, "Get an agent's identity", _TAG, {200: IdentityOut}),
+    Route("POST", _IDENTITY + "/challenge", answer, "Answer a challenge", _TAG, {201: IdentityOut}, body=ChallengeIn),
+    Route(
+        "POST", _IDENTITY + "/verify", verify, "Check an agent's signature", _TAG, {200: SignatureOut}, body=VerifyIn
+    ),
+    Route("POST", _IDENTITY + "/rotate", rotate, "Replace an agent's key", _TAG, {200: IdentityOut}, body=RotateIn),
+)

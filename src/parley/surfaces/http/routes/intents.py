@@ -1,0 +1,167 @@
+"""Intents over HTTP: create, look, patch, move on, assign."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team import intents
+from parley.app.team.intents import IntentDraft
+from parley.domain.errors import Invalid, Problem
+from parley.domain.intent import IntentStatus
+from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, traced
+from parley.surfaces.http.message import Response
+from parley.surfaces.http.route import Call, Param, Route, etag, json
+from parley.wire import openintent
+from parley.wire.openintent import AssignIn, AssignmentOut, IntentIn, IntentOut, IntentsOut, IntentStatusIn, StateIn
+
+if TYPE_CHECKING:
+    from parley.domain.intent import Intent
+
+_STATUSES = tuple(status.value for status in IntentStatus)
+
+
+def _answered(status: int, intent: Intent) -> Response:
+    return json(status, openintent.intent(intent), etag(intent.version))
+
+
+async def create(call: Call) -> Response:
+    given: IntentIn = call.body
+    draft = IntentDraft(
+        given.title,
+        given.description or "",
+        given.constraints or {},
+        given.state or {},
+        IntentStatus(given.status),
+        given.confidence,
+        given.parent_intent_id or "",
+        tuple(given.depends_on or ()),
+    )
+    caller = traced(call, call.speaker(given.created_by))
+    return _answered(201, await intents.create(call.team, caller, draft))
+
+
+async def listed(call: Call) -> Response:
+    status = call.query.get("status", "")
+    if status and status not in _STATUSES:
+        raise Invalid.because([Problem("invalid", "status", f"must be one of {', '.join(_STATUSES)}")])
+    found = await intents.listed(
+        call.team,
+        call.caller,
+        status=IntentStatus(status) if status else None,
+        limit=call.whole("limit", 50, 1, call.team.limits.page),
+        offset=call.whole("offset", 0, 0, 1_000_000),
+    )
+    return json(200, {"intents": [openintent.intent(one) for one in found]})
+
+
+async def show(call: Call) -> Response:
+    return _answered(200, await intents.show(call.team, call.caller, call.params["intent_id"]))
+
+
+async def patch(call: Call) -> Response:
+    patches = openintent.patches_of(call.body)
+    version = needed_version(call.request)
+    return _answered(200, await intents.patch(call.team, traced(call), call.params["intent_id"], version, patches))
+
+
+async def set_status(call: Call) -> Response:
+    given: IntentStatusIn = call.body
+    version = needed_version(call.request)
+    intent = await intents.set_status(
+        call.team, traced(call), call.params["intent_id"], version, given.status, given.reason or ""
+    )
+    return _answered(200, intent)
+
+
+async def assign(call: Call) -> Response:
+    given: AssignIn = call.body
+    agent = given.agent_id or call.caller.agent
+    if not agent:
+        raise Invalid.because([Problem("required", "agent_id", "name the agent to be assigned")])
+    intent_id = call.params["intent_id"]
+    assignment = await intents.assign(call.team, traced(call), intent_id, agent, given.role)
+    return json(200, openintent.assignment(intent_id, assignment))
+
+
+async def unassign(call: Call) -> Response:
+    await intents.unassign(call.team, traced(call), call.params["intent_id"], call.params["agent_id"])
+    return Response(204)
+
+
+async def assignments(call: Call) -> Response:
+    intent_id = call.params["intent_id"]
+    found = await intents.assignments(call.team, call.caller, intent_id)
+    return json(200, [openintent.assignment(intent_id, one) for one in found])
+
+
+_TAG = "intents"
+_INTENT = "/intents/{intent_id}"
+_CHANGES = (IF_MATCH, TRACEPARENT)
+ROUTES = (
+    Route(
+        "POST",
+        "/intents",
+        create,
+        "Create an intent",
+        _TAG,
+        {201: IntentOut},
+        body=IntentIn,
+        headers=(TRACEPARENT,),
+    ),
+    Route(
+        "GET",
+        "/intents",
+        listed,
+        "List the intents that one may see",
+        _TAG,
+        {200: IntentsOut},
+        query=(
+            Param("status", "Only those of this status.", choices=_STATUSES),
+            Param("limit", "At most so many.", "integer", 1, 1000),
+            Param("offset", "Without the first so many.", "integer", 0, 1_000_000),
+        ),
+    ),
+    Route("GET", _INTENT, show, "Get an intent", _TAG, {200: IntentOut}),
+    Route(
+        "POST",
+        _INTENT + "/state",
+        patch,
+        "Patch an intent's state",
+        _TAG,
+        {200: IntentOut},
+        body=StateIn,
+        headers=_CHANGES,
+        refusals=(428,),
+    ),
+    Route(
+        "POST",
+        _INTENT + "/status",
+        set_status,
+        "Change an intent's status",
+        _TAG,
+        {200: IntentOut},
+        body=IntentStatusIn,
+        headers=_CHANGES,
+        refusals=(428,),
+    ),
+    Route(
+        "POST",
+        _INTENT + "/agents",
+        assign,
+        "Assign an agent",
+        _TAG,
+        {200: AssignmentOut},
+        body=AssignIn,
+        headers=(TRACEPARENT,),
+    ),
+    Route("GET", _INTENT + "/agents", assignments, "List assigned agents", _TAG, {200: list[AssignmentOut]}),
+    Route(
+        "DELETE",
+        _INTENT + "/agents/{agent_id}",
+        unassign,
+        "Unassign an agent",
+        _TAG,
+        {204: None},
+        headers=(TRACEPARENT,),
+    ),
+)

@@ -1,0 +1,297 @@
+"""Messages over HTTP: post, ask, reply, read, acknowledge."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from parley.app.team import channels, posting, reading, streams
+from parley.app.team.reading import Asked
+from parley.domain.errors import Invalid, NotFound, Problem
+from parley.domain.message import Pattern
+from parley.domain.names import is_name
+from parley.domain.post import PostState, status_of
+from parley.domain.team_errors import ImmutableField
+from parley.surfaces.http.api import converted
+from parley.surfaces.http.message import Response
+from parley.surfaces.http.proof import check_named_proof, check_proof
+from parley.surfaces.http.route import Call, Param, Route
+from parley.wire import rfc0021
+from parley.wire.openintent_log import trace_of
+from parley.wire.rfc0021 import AskIn, BatchIn, MessageIn, MessageOut, MessagePatch, ReplyIn
+
+if TYPE_CHECKING:
+    from parley.domain.post import Post, PostDraft
+    from parley.domain.team_changes import Seen
+
+# So many messages are spelled at once.
+_PIECE = 500
+_FIELDS = frozenset(MessageOut.__struct_fields__) - {"status"}
+
+
+def _created(post: Post) -> Response:
+    return Response(201, rfc0021.posted(post, post.state.value))
+
+
+async def _created_again(call: Call, message_id: str) -> Response:
+    """A message as it was answered when it was posted."""
+    post = await call.team.store.post(call.caller.tenant, message_id)
+    if post is None:
+        raise NotFound("there is no such message")
+    return _created(post._replace(state=PostState.PENDING if post.recipients == () else PostState.DELIVERED))
+
+
+async def _sent_again(call: Call, message_id: str) -> Response:
+    given: MessageIn = call.body
+    wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
+    if wait:
+        return await _answered(call, await posting.ask_again(call.team, call.speaker(given.sender), message_id, wait))
+    return await _created_again(call, message_id)
+
+
+async def _asked_again(call: Call, message_id: str) -> Response:
+    given: AskIn = call.body
+    answer = await posting.ask_again(call.team, call.speaker(given.sender), message_id, given.timeout)
+    return await _answered(call, answer)
+
+
+async def _answered(call: Call, answer: Post) -> Response:
+    """The answer, unless the key was revoked while it was waited for."""
+    await streams.check_key(call.team, call.caller)
+    return Response(200, rfc0021.posted(answer, PostState.DELIVERED.value))
+
+
+def _draft(call: Call, given: MessageIn) -> PostDraft:
+    limits = call.team.limits
+    draft = rfc0021.draft_of(given, limits.metadata_bytes, limits.payload_keys)
+    parent = call.request.header(b"traceparent")
+    return draft._replace(trace_id=trace_of(parent)) if parent and not draft.trace_id else draft
+
+
+async def send(call: Call) -> Response:
+    given: MessageIn = call.body
+    caller = call.speaker(given.sender)
+    channel_id = call.params["channel_id"]
+    draft = _draft(call, given)
+    await check_proof(call, caller, channel_id, given, draft)
+    wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
+    if wait:
+        return await _answered(call, (await posting.ask(call.team, caller, channel_id, draft, wait))[1])
+    return _created(await posting.post(call.team, caller, channel_id, draft))
+
+
+async def send_by_name(call: Call) -> Response:
+    given: MessageIn = call.body
+    name = call.params["name"]
+    if not is_name(name):
+        raise Invalid.because([Problem("bad_name", "name", "is no channel name")])
+    caller = call.speaker(given.sender)
+    draft = _draft(call, given)
+    await check_named_proof(call, caller, name, given, draft)
+    return _created(await channels.post_by_name(call.team, caller, call.params["intent_id"], name, draft))
+
+
+async def send_batch(call: Call) -> Response:
+    given: BatchIn = call.body
+    senders = {one.sender for one in given.messages}
+    if len(senders) != 1:
+        raise Invalid.because([Problem("invalid", "messages", "all messages of a batch have one sender")])
+    caller = call.speaker(senders.pop())
+    channel_id = call.params["channel_id"]
+    drafts = [_draft(call, one) for one in given.messages]
+    for one, draft in zip(given.messages, drafts, strict=True):
+        await check_proof(call, caller, channel_id, one, draft)
+    posts = await posting.post_all(call.team, caller, channel_id, drafts)
+    return Response(201, b"[" + b",".join([rfc0021.posted(one, one.state.value) for one in posts]) + b"]")
+
+
+async def ask(call: Call) -> Response:
+    given: AskIn = call.body
+    caller = call.speaker(given.sender)
+    message = MessageIn(given.payload, Pattern.REQUEST, given.sender, given.to, metadata=given.metadata)
+    draft = _draft(call, message)
+    channel_id = call.params["channel_id"]
+    await check_proof(call, caller, channel_id, message, draft)
+    return await _answered(call, (await posting.ask(call.team, caller, channel_id, draft, given.timeout))[1])
+
+
+async def reply(call: Call) -> Response:
+    given: ReplyIn = call.body
+    caller = call.speaker(given.sender)
+    channel_id, request_id = call.params["channel_id"], call.params["message_id"]
+    message = MessageIn(
+        given.payload,
+        Pattern.RESPONSE,
+        correlation_id=request_id,
+        metadata=given.metadata,
+        expires_at=given.expires_at,
+    )
+    draft = _draft(call, message)
+    await check_proof(call, caller, channel_id, message, draft)
+    return _created(await posting.reply(call.team, caller, channel_id, request_id, draft))
+
+
+async def listed(call: Call) -> Response:
+    query, limits = call.query, call.team.limits
+    to = query.get("to", "")
+    if to and not is_name(to):
+        raise Invalid.because([Problem("bad_name", "to", "is no agent name")])
+    asked = Asked(
+        query.get("since", ""),
+        to,
+        call.whole("limit", 0, 1, limits.page),
+        call.number("wait", 0, 0, 60),
+        call.choice("on_evicted", "continue", "error") == "error",
+    )
+    page = await reading.page(call.team, call.caller, call.params["channel_id"], asked)
+    await streams.check_key(call.team, call.caller)  # it may have waited long enough to be revoked
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    if page.messages:
+        headers += ((b"X-Next-Cursor", page.messages[-1].post.id.encode()),)
+    if page.oldest:
+        headers += ((b"X-Cursor-Evicted", b"oldest=%d" % page.oldest),)
+    return Response(200, await _rendered(page.messages, call.team.at()), headers=headers)
+
+
+async def _rendered(found: tuple[Seen, ...], now: str) -> bytes:
+    """A bare list, however long, that lets others run meanwhile."""
+    if len(found) <= _PIECE:
+        return rfc0021.messages(found, now)
+    pieces = []
+    for start in range(0, len(found), _PIECE):
+        pieces.append(rfc0021.messages(found[start : start + _PIECE], now)[1:-1])
+        await asyncio.sleep(0)
+    return b"[" + b",".join(pieces) + b"]"
+
+
+async def show(call: Call) -> Response:
+    seen = await reading.one(call.team, call.caller, call.params["channel_id"], call.params["message_id"])
+    return Response(200, rfc0021.message(seen, call.team.at()))
+
+
+async def mark(call: Call) -> Response:
+    if isinstance(call.body, dict) and (fixed := _FIELDS & call.body.keys()):
+        raise ImmutableField(f"{', '.join(sorted(fixed))}: a message never changes; only its status becomes read")
+    converted(call.body, MessagePatch)
+    seen = await reading.mark_read(call.team, call.caller, call.params["channel_id"], call.params["message_id"])
+    return Response(200, rfc0021.posted(seen.post, status_of(seen.post, seen.read_at, call.team.at()), seen.read_at))
+
+
+async def search(call: Call) -> Response:
+    text = call.query.get("q", "")
+    if not 1 <= len(text) <= 200:
+        raise Invalid.because([Problem("required", "q", "a text of 1 to 200 characters to look for")])
+    limit = call.whole("limit", 100, 1, call.team.limits.page)
+    channel_id = call.params.get("channel_id", "")
+    found = await reading.search(call.team, call.caller, text, channel_id=channel_id, limit=limit)
+    return Response(200, rfc0021.messages(found, call.team.at()))
+
+
+_TAG = "messages"
+_SEARCH = (Param("q", "The text to look for, in any case."), Param("limit", "At most so many.", "integer", 1, 1000))
+_MESSAGES = "/channels/{channel_id}/messages"
+_WAIT = Param("wait", "Wait so many seconds for the first answer, and answer with it.", "number", 0, 3600)
+ROUTES = (
+    Route(
+        "POST",
+        _MESSAGES,
+        send,
+        "Send a message",
+        _TAG,
+        {201: MessageOut, 200: MessageOut},
+        body=MessageIn,
+        keyed=True,
+        again=_sent_again,
+        query=(_WAIT,),
+        refusals=(504,),
+    ),
+    Route(
+        "GET",
+        _MESSAGES,
+        listed,
+        "List messages",
+        _TAG,
+        {200: list[MessageOut]},
+        query=(
+            Param("since", "A message id, a place, or a time: what comes after it."),
+            Param("to", "Only what this agent may see."),
+            Param("limit", "At most so many.", "integer", 1, 1000),
+            Param("wait", "Wait so many seconds for something new.", "number", 0, 60),
+            Param("on_evicted", "What to do when the cursor is evicted.", choices=("continue", "error")),
+        ),
+        refusals=(410,),
+    ),
+    Route("GET", _MESSAGES + "/{message_id}", show, "Get a message", _TAG, {200: MessageOut}),
+    Route(
+        "PATCH",
+        _MESSAGES + "/{message_id}",
+        mark,
+        "Mark a message as read",
+        _TAG,
+        {200: MessageOut},
+        body=MessagePatch,
+        body_raw=True,
+    ),
+    Route(
+        "POST",
+        _MESSAGES + "/{message_id}/reply",
+        reply,
+        "Answer a request",
+        _TAG,
+        {201: MessageOut},
+        body=ReplyIn,
+        keyed=True,
+        again=_created_again,
+    ),
+    Route(
+        "POST",
+        "/channels/{channel_id}/batch",
+        send_batch,
+        "Send several messages",
+        _TAG,
+        {201: list[MessageOut]},
+        body=BatchIn,
+        documents=100,
+    ),
+    Route(
+        "POST",
+        "/channels/{channel_id}/ask",
+        ask,
+        "Ask, and get the answer",
+        _TAG,
+        {200: MessageOut},
+        body=AskIn,
+        keyed=True,
+        again=_asked_again,
+        refusals=(504,),
+    ),
+    Route(
+        "POST",
+        "/intents/{intent_id}/channels/{name}/messages",
+        send_by_name,
+        "Send a message to a channel by name, which is created when it does not exist",
+        _TAG,
+        {201: MessageOut},
+        body=MessageIn,
+        keyed=True,
+        again=_created_again,
+    ),
+    Route(
+        "GET",
+        "/messages/search",
+        search,
+        "Search all messages that one may see",
+        _TAG,
+        {200: list[MessageOut]},
+        query=_SEARCH,
+    ),
+    Route(
+        "GET",
+        "/channels/{channel_id}/search",
+        search,
+        "Search one channel",
+        _TAG,
+        {200: list[MessageOut]},
+        query=_SEARCH,
+    ),
+)

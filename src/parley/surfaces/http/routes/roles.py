@@ -1,0 +1,41 @@
+"""Roles over HTTP: everybody sees who holds one, an admin grants it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team import roles
+from parley.surfaces.http.route import ADMINS, Call, Route, json
+from parley.wire import registry
+from parley.wire.registry import HolderIn, RoleOut
+
+if TYPE_CHECKING:
+    from parley.surfaces.http.message import Response
+
+
+async def listed(call: Call) -> Response:
+    return json(200, [registry.role(one) for one in await roles.listed(call.team, call.caller)])
+
+
+async def show(call: Call) -> Response:
+    return json(200, registry.role(await roles.held(call.team, call.caller, call.params["role_id"])))
+
+
+async def grant(call: Call) -> Response:
+    given: HolderIn = call.body
+    return json(200, registry.role(await roles.grant(call.team, call.caller, call.params["role_id"], given.agent_id)))
+
+
+async def revoke(call: Call) -> Response:
+    role_id, agent_id = call.params["role_id"], call.params["agent_id"]
+    return json(200, registry.role(await roles.revoke(call.team, call.caller, role_id, agent_id)))
+
+
+_TAG = "roles"
+_HOLDERS = "/roles/{role_id}/holders"
+ROUTES = (
+    Route("GET", "/roles", listed, "List roles", _TAG, {200: list[RoleOut]}),
+    Route("GET", _HOLDERS, show, "Get the holders of a role", _TAG, {200: RoleOut}),
+    Route("POST", _HOLDERS, grant, "Grant a role", _TAG, {200: RoleOut}, scope=ADMINS, body=HolderIn),
+    Route("DELETE", _HOLDERS + "/{agent_id}", revoke, "Revoke a role", _TAG, {200: RoleOut}, scope=ADMINS),
+)

@@ -1,0 +1,210 @@
+"""Server-sent events: an intent, a channel, or everything for one agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from parley.app.team import streams
+from parley.app.team.streams import Followed
+from parley.domain.errors import Invalid, NotFound, Problem
+from parley.domain.names import is_name
+from parley.domain.post import PostState
+from parley.domain.team_errors import NotMember, RateLimited, Unauthorized
+from parley.surfaces.http.message import Response
+from parley.surfaces.http.route import Call, Param, Route
+from parley.wire import rfc0021
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+
+    from parley.domain.event import Event
+    from parley.domain.team_changes import FeedItem
+
+# The id lets a client that has seen no event yet go on from here after a break.
+_HELLO = b": parley\nretry: 1000\nid: %d\n\n"
+_PING = b": ping\n\n"
+_REVOKED = b'event: revoked\ndata: {"reason":"you may no longer follow this"}\n\n'
+_REMEMBERED = 4_096
+_REMEMBERED_BYTES = 16 * 1024 * 1024
+# So much of a long batch is handed over at once; then the reader has to take it.
+_PIECE_BYTES = 256 * 1024
+
+
+class Openings:
+    """How many streams are open, by key and in all; and frames that many streams share."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, int] = {}
+        self._all = 0
+        self.frames: dict[tuple[str, int, bool], bytes] = {}
+        self._frame_bytes = 0
+
+    def enter(self, key_id: str, per_key: int, most: int) -> None:
+        """Count one more, or refuse it."""
+        if self._by_key.get(key_id, 0) >= per_key or self._all >= most:
+            raise RateLimited("too many streams are open", facts={"retry_after": 5})
+        self._by_key[key_id] = self._by_key.get(key_id, 0) + 1
+        self._all += 1
+
+    def leave(self, key_id: str) -> None:
+        """One is closed."""
+        self._all -= 1
+        left = self._by_key[key_id] - 1
+        if left:
+            self._by_key[key_id] = left
+        else:
+            del self._by_key[key_id]
+
+    def frame(self, tenant: str, item: FeedItem, *, upper: bool) -> bytes:
+        """The bytes of one event: made once, however many read it."""
+        key = (tenant, item.position, upper)
+        frame = self.frames.get(key)
+        if frame is None:
+            if len(self.frames) >= _REMEMBERED or self._frame_bytes >= _REMEMBERED_BYTES:
+                self.frames.clear()
+                self._frame_bytes = 0
+            frame = self.frames[key] = _frame(item, upper=upper)
+            self._frame_bytes += len(frame)
+        return frame
+
+
+def _frame(item: FeedItem, *, upper: bool) -> bytes:
+    if item.post is not None:
+        name, data = "channel_message", rfc0021.posted(item.post, PostState.DELIVERED.value)
+        # The SDK's readers ask every event for its intent.
+        data = data[:-1] + f',"intent_id":"{item.post.intent_id}"}}'.encode()
+    else:
+        assert item.event is not None  # noqa: S101  # an item is one or the other
+        name, data = _named(item.event)
+    data = (
+        data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029").replace(b"\xc2\x85", b"\\u0085")
+    )
+    name = name if is_name(name) else "event"  # what an agent calls its event stays on its line
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (item.position, (name.upper() if upper else name).encode(), data)
+
+
+def _named(event: Event) -> tuple[str, bytes]:
+    """An event under the name that the SDK's runtime knows it by, with the fields that it reads."""
+    if event.event_type not in ("state_patched", "status_changed", "agent_assigned"):
+        return event.event_type, event.document
+    document: dict[str, Any] = msgspec.json.decode(event.document)
+    payload = document["payload"]
+    if event.event_type == "status_changed":
+        document["new_status"] = payload.get("status")
+    if event.event_type == "state_patched":
+        document["old_state"], document["new_state"] = payload.get("old_state", {}), payload.get("state", {})
+    if event.event_type == "agent_assigned":
+        document["agent_id"], document["delegated_by"] = payload.get("agent_id"), event.actor
+    name = "state_changed" if event.event_type == "state_patched" else event.event_type
+    return name, msgspec.json.encode(document)
+
+
+def _cursor(call: Call) -> int | None:
+    text = call.request.header(b"last-event-id") or call.query.get("last_event_id", "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise Invalid.because([Problem("bad_cursor", "Last-Event-ID", "is no cursor of ours")])
+    return int(text)
+
+
+def _opened(openings: Openings, kind: str, *, upper: bool) -> Any:  # noqa: ANN401  # an answer
+    async def opened(call: Call) -> Response:
+        followed = Followed(**{kind: next(iter(call.params.values()))})
+        cursor = _cursor(call)
+        await streams.check_follows(call.team, call.caller, followed)
+        cursor = await call.team.store.head(call.caller.tenant) if cursor is None else cursor
+        openings.enter(call.caller.key_id, call.team.limits.streams_per_key, call.team.limits.streams)
+        pieces = _pieces(openings, call, followed, cursor, upper=upper)
+        stream = _Stream(pieces, lambda: openings.leave(call.caller.key_id))
+        return Response(200, content_type=b"text/event-stream", stream=stream)
+
+    return opened
+
+
+class _Stream:
+    """Pieces of a stream that is counted until it is closed, whether or not it ever began."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes], leave: Callable[[], None]) -> None:
+        self._pieces = pieces
+        self._leave: Callable[[], None] | None = leave
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._pieces)
+
+    async def aclose(self) -> None:
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
+        await self._pieces.aclose()
+
+
+async def _pieces(
+    openings: Openings, call: Call, followed: Followed, cursor: int, *, upper: bool
+) -> AsyncGenerator[bytes]:
+    tenant, quiet = call.caller.tenant, _HELLO % cursor
+    try:
+        async for batch in streams.follow(call.team, call.caller, followed, cursor):
+            if batch is None:
+                yield quiet
+                quiet = _PING
+            else:
+                for piece in _joined(openings.frame(tenant, item, upper=upper) for item in batch):
+                    yield piece
+    except (NotFound, NotMember, Unauthorized):
+        yield _REVOKED
+
+
+def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
+    """Frames put together, as many as make a piece."""
+    piece: list[bytes] = []
+    size = 0
+    for frame in frames:
+        piece.append(frame)
+        size += len(frame)
+        if size >= _PIECE_BYTES:
+            yield b"".join(piece)
+            piece, size = [], 0
+    if piece:
+        yield b"".join(piece)
+
+
+_TAG = "streams"
+_CURSOR = (Param("Last-Event-ID", "Go on after this event."),)
+_QUERY = (Param("last_event_id", "Go on after this event, for clients that cannot set headers."),)
+
+
+def routes() -> tuple[Route, ...]:
+    """The streams, with the count of those that are open."""
+    openings = Openings()
+    made = []
+    for word, kind, name in (
+        ("intents", "intent_id", "intent_id"),
+        ("agents", "agent", "agent_id"),
+        ("channels", "channel_id", "channel_id"),
+    ):
+        for path, upper in (
+            (f"/{word}/{{{name}}}/subscribe", word != "channels"),
+            (f"/subscribe/{word}/{{{name}}}", False),
+        ):
+            made.append(
+                Route(
+                    "GET",
+                    path,
+                    _opened(openings, kind, upper=upper),
+                    f"Follow one of the {word}",
+                    _TAG,
+                    {200: str},
+                    query=_QUERY,
+                    headers=_CURSOR,
+                    streams=True,
+                    content_type="text/event-stream",
+                    refusals=(429,),
+                )
+            )
+    return tuple(made)

@@ -1,0 +1,114 @@
+"""Subscriptions over HTTP: webhooks to be asked for, looked at and ended."""
+
+from __future__ import annotations
+
+from parley.app.team import subscriptions
+from parley.app.team.subscriptions import Wanted
+from parley.domain.errors import Invalid, Problem
+from parley.surfaces.http.message import Response
+from parley.surfaces.http.route import Call, Param, Route, json
+from parley.wire import webhook
+from parley.wire.webhook import (
+    AttemptOut,
+    SecretOut,
+    SubscriptionIn,
+    SubscriptionMade,
+    SubscriptionOut,
+    SubscriptionPatch,
+)
+
+
+async def create(call: Call) -> Response:
+    given: SubscriptionIn = call.body
+    if given.portfolio_id:
+        raise Invalid.because([Problem("unknown", "portfolio_id", "there are no portfolios here")])
+    wanted = Wanted(
+        given.webhook_url or "",
+        given.intent_id or "",
+        tuple(given.event_types or ()),
+        webhook.moment(given.expires_at),
+    )
+    made = await subscriptions.create(call.team, call.speaker(given.subscriber_id), wanted)
+    return json(201, webhook.subscription(made, with_secret=True))
+
+
+async def listed(call: Call) -> Response:
+    if call.query.get("portfolio_id"):
+        return json(200, [])
+    found = await subscriptions.listed(call.team, call.caller, call.query.get("intent_id", ""))
+    return json(200, [webhook.subscription(one) for one in found])
+
+
+async def show(call: Call) -> Response:
+    found = await subscriptions.show(call.team, call.caller, call.params["subscription_id"])
+    return json(200, webhook.subscription(found))
+
+
+async def attempts(call: Call) -> Response:
+    found = await subscriptions.show(call.team, call.caller, call.params["subscription_id"])
+    return json(200, webhook.attempts(found))
+
+
+async def switch(call: Call) -> Response:
+    given: SubscriptionPatch = call.body
+    subscription_id = call.params["subscription_id"]
+    found = await subscriptions.switch(call.team, call.caller, subscription_id, active=given.active)
+    return json(200, webhook.subscription(found))
+
+
+async def renew_secret(call: Call) -> Response:
+    found = await subscriptions.renew_secret(call.team, call.caller, call.params["subscription_id"])
+    document = {"id": found.id, "secret": found.secret, "old_secret_until": found.old_secret_until}
+    return json(200, document)
+
+
+async def delete(call: Call) -> Response:
+    await subscriptions.delete(call.team, call.caller, call.params["subscription_id"])
+    return Response(204)
+
+
+_TAG = "subscriptions"
+_ONE = "/subscriptions/{subscription_id}"
+ROUTES = (
+    Route(
+        "POST",
+        "/subscriptions",
+        create,
+        "Subscribe by webhook; the secret is shown only now",
+        _TAG,
+        {201: SubscriptionMade},
+        body=SubscriptionIn,
+    ),
+    Route(
+        "GET",
+        "/subscriptions",
+        listed,
+        "List one's subscriptions",
+        _TAG,
+        {200: list[SubscriptionOut]},
+        query=(
+            Param("intent_id", "Only those for this intent."),
+            Param("portfolio_id", "There are no portfolios: gives none."),
+        ),
+    ),
+    Route("GET", _ONE, show, "Get a subscription", _TAG, {200: SubscriptionOut}),
+    Route("GET", _ONE + "/attempts", attempts, "List the last tries to push", _TAG, {200: list[AttemptOut]}),
+    Route(
+        "PATCH",
+        _ONE,
+        switch,
+        "Switch a subscription on or off",
+        _TAG,
+        {200: SubscriptionOut},
+        body=SubscriptionPatch,
+    ),
+    Route(
+        "POST",
+        _ONE + "/secret",
+        renew_secret,
+        "Sign by a new secret, which is shown only now",
+        _TAG,
+        {200: SecretOut},
+    ),
+    Route("DELETE", _ONE, delete, "Unsubscribe", _TAG, {204: None}),
+)

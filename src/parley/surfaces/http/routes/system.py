@@ -1,0 +1,124 @@
+"""The server about itself: alive, ready, counted, described."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, KeyKind
+from parley.domain.errors import NotFound, Unavailable
+from parley.domain.team_changes import Saved, TeamChanges
+from parley.domain.team_errors import ScopeRequired
+from parley.surfaces.http import docs_page, openapi
+from parley.surfaces.http.message import Response
+from parley.surfaces.http.route import PUBLIC, Answer, Call, Route, json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from parley.surfaces.http.metrics import Metrics
+
+_PROBE = "readyz"
+_TAG = "system"
+_Documents = dict[str, Any]
+
+
+class StatusOut(msgspec.Struct):
+    """How the server is."""
+
+    status: str
+
+
+async def alive(call: Call) -> Response:
+    del call
+    return json(200, StatusOut("ok"))
+
+
+async def ready(call: Call) -> Response:
+    """Write to the store, and read it back."""
+    store = call.team.store
+    written = Saved(_PROBE, call.team.new_id("probe"), _PROBE, call.team.at(), status=200, answer=b"ok")
+    await store.commit(TeamChanges(NO_TENANT, saved=written))
+    if await store.saved(_PROBE) is None:
+        raise Unavailable("the store does not give back what was written")
+    return json(200, StatusOut("ready"))
+
+
+def routes(metrics: Metrics, all_of_them: Callable[[], tuple[Route, ...]]) -> tuple[Route, ...]:
+    """The system's routes; the description covers every route of the server, these included."""
+
+    @cache
+    def described() -> _Documents:
+        return openapi.document(all_of_them())
+
+    async def counted(call: Call) -> Response:
+        # They count what every tenant does, so they are for the tenant of the operator.
+        if call.caller.tenant != DEFAULT_TENANT:
+            raise ScopeRequired("this needs a key of the operator's tenant")
+        metrics.gauge("position", await call.team.store.head(call.caller.tenant))
+        return Response(200, metrics.text().encode(), b"text/plain; version=0.0.4; charset=utf-8")
+
+    async def description(call: Call) -> Response:
+        del call
+        return json(200, described())
+
+    async def readable(call: Call) -> Response:
+        del call
+        return Response(
+            200,
+            docs_page.page(described()),
+            b"text/html; charset=utf-8",
+            ((b"Content-Security-Policy", docs_page.CSP),),
+        )
+
+    async def schemas(call: Call) -> Response:
+        del call
+        return json(200, described()["components"]["schemas"])
+
+    async def schema(call: Call) -> Response:
+        name = call.params["name"].removesuffix(".json")
+        components = described()["components"]["schemas"]
+        if name not in components:
+            raise NotFound("there is no such schema")
+        document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **components[name]}
+        return json(200, {**document, "$defs": components})
+
+    return _table(counted, description, readable, schemas, schema)
+
+
+def _table(
+    counted: Answer, description: Answer, readable: Answer, schemas: Answer, schema: Answer
+) -> tuple[Route, ...]:
+    scrapers = frozenset({KeyKind.ADMIN, KeyKind.SERVICE})
+    plain = "text/plain; version=0.0.4; charset=utf-8"
+    return (
+        Route("GET", "/healthz", alive, "Is the process alive?", _TAG, {200: StatusOut}, PUBLIC, bare=True),
+        Route("GET", "/readyz", ready, "Can it write and read?", _TAG, {200: StatusOut}, PUBLIC, bare=True),
+        Route(
+            "GET",
+            "/metrics",
+            counted,
+            "Counters for Prometheus",
+            _TAG,
+            {200: str},
+            scrapers,
+            bare=True,
+            content_type=plain,
+        ),
+        Route("GET", "/openapi.json", description, "This API, described", _TAG, {200: _Documents}, PUBLIC, bare=True),
+        Route(
+            "GET",
+            "/docs",
+            readable,
+            "This API, to read",
+            _TAG,
+            {200: str},
+            PUBLIC,
+            bare=True,
+            content_type="text/html; charset=utf-8",
+        ),
+        Route("GET", "/schemas", schemas, "JSON Schemas of every object", _TAG, {200: _Documents}, PUBLIC, bare=True),
+        Route("GET", "/schemas/{name}", schema, "One JSON Schema", _TAG, {200: _Documents}, PUBLIC, bare=True),
+    )

@@ -1,0 +1,87 @@
+"""Tasks over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team import tasks
+from parley.app.team.tasks import TaskChange, TaskDraft
+from parley.domain.errors import Invalid, Problem
+from parley.domain.intent import TaskStatus
+from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, traced
+from parley.surfaces.http.route import Call, Param, Route, etag, json
+from parley.wire import openintent
+from parley.wire.openintent import TaskIn, TaskOut, TaskPatch
+
+if TYPE_CHECKING:
+    from parley.domain.intent import Task
+    from parley.surfaces.http.message import Response
+
+_STATUSES = tuple(status.value for status in TaskStatus)
+
+
+def _answered(status: int, task: Task) -> Response:
+    return json(status, openintent.task(task), etag(task.version))
+
+
+async def create(call: Call) -> Response:
+    given: TaskIn = call.body
+    draft = TaskDraft(given.name, given.description or "", given.assigned_agent or "", openintent.details_of(given))
+    return _answered(201, await tasks.create(call.team, traced(call), given.intent_id, draft))
+
+
+async def show(call: Call) -> Response:
+    return _answered(200, await tasks.show(call.team, call.caller, call.params["task_id"]))
+
+
+async def listed(call: Call) -> Response:
+    status = call.query.get("status", "")
+    if status and status not in _STATUSES:
+        raise Invalid.because([Problem("invalid", "status", f"must be one of {', '.join(_STATUSES)}")])
+    found = await tasks.listed(
+        call.team,
+        call.caller,
+        call.params["intent_id"],
+        status=TaskStatus(status) if status else None,
+        limit=call.whole("limit", 100, 1, call.team.limits.page),
+        offset=call.whole("offset", 0, 0, 1_000_000),
+    )
+    return json(200, [openintent.task(one) for one in found])
+
+
+async def change(call: Call) -> Response:
+    given: TaskPatch = call.body
+    wanted = TaskChange(given.status, given.name, given.description, given.assigned_agent, openintent.details_of(given))
+    version = needed_version(call.request)
+    return _answered(200, await tasks.change(call.team, traced(call), call.params["task_id"], version, wanted))
+
+
+_TAG = "tasks"
+ROUTES = (
+    Route("POST", "/tasks", create, "Create a task", _TAG, {201: TaskOut}, body=TaskIn, headers=(TRACEPARENT,)),
+    Route("GET", "/tasks/{task_id}", show, "Get a task", _TAG, {200: TaskOut}),
+    Route(
+        "PATCH",
+        "/tasks/{task_id}",
+        change,
+        "Change a task",
+        _TAG,
+        {200: TaskOut},
+        body=TaskPatch,
+        headers=(IF_MATCH, TRACEPARENT),
+        refusals=(428,),
+    ),
+    Route(
+        "GET",
+        "/intents/{intent_id}/tasks",
+        listed,
+        "List the tasks of an intent",
+        _TAG,
+        {200: list[TaskOut]},
+        query=(
+            Param("status", "Only those of this status.", choices=_STATUSES),
+            Param("limit", "At most so many.", "integer", 1, 1000),
+            Param("offset", "Without the first so many.", "integer", 0, 1_000_000),
+        ),
+    ),
+)

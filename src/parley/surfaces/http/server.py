@@ -1,0 +1,125 @@
+"""The server: all routes behind one listener, under names and addresses that are safe."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+from parley.domain.team_errors import UnsafeMode
+from parley.surfaces.http.api import Api
+from parley.surfaces.http.gate import Gate
+from parley.surfaces.http.listener import listen
+from parley.surfaces.http.message import HttpLimits
+from parley.surfaces.http.metrics import Metrics
+from parley.surfaces.http.problem import problem
+from parley.surfaces.http.routes import (
+    access,
+    agents,
+    channels,
+    checkpoints,
+    discovery,
+    events,
+    identity,
+    intents,
+    keys,
+    messages,
+    roles,
+    streams,
+    subscriptions,
+    system,
+    tasks,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from parley.app.team.hub import Team
+    from parley.surfaces.http.listener import Listener
+    from parley.surfaces.http.route import Route
+
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
+    """Every route there is."""
+    found: tuple[Route, ...] = ()
+    found += (
+        *agents.ROUTES,
+        *channels.ROUTES,
+        *identity.ROUTES,
+        *keys.ROUTES,
+        *roles.ROUTES,
+        *intents.ROUTES,
+        *events.ROUTES,
+        *access.ROUTES,
+        *tasks.ROUTES,
+        *checkpoints.ROUTES,
+        *discovery.ROUTES,
+        *messages.ROUTES,
+        *streams.routes(),
+        *subscriptions.ROUTES,
+        *system.routes(metrics or Metrics(), lambda: found),
+    )
+    return found
+
+
+async def serve(
+    team: Team,
+    host: str,
+    port: int,
+    *,
+    now: Callable[[], float],
+    monotonic: Callable[[], float],
+    hosts: frozenset[str],
+    limited: bool,
+    ssl: ssl.SSLContext | None = None,
+) -> Listener:
+    """Begin to listen. `hosts` are the names it answers to (none: all); `limited` counts requests by key."""
+    metrics = Metrics()
+    gate = Gate(team, limited=limited, monotonic=monotonic)
+    api = Api(team, gate, all_routes(metrics), hosts, metrics, monotonic)
+    limits = HttpLimits(body_bytes=team.limits.http_body_bytes)
+    return await listen(api, host, port, limits=limits, problem=problem, ssl=ssl, now=now)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    return host in LOCAL_NAMES or host.startswith("127.")
+
+
+def check_exposure(host: str, *, encrypted: bool, behind_proxy: bool, root: bool) -> None:
+    """Refuse to be reached from elsewhere in the clear, or as root."""
+    if is_loopback(host):
+        return
+    if not encrypted and not behind_proxy:
+        raise UnsafeMode(
+            f"{host} can be reached from other machines, and keys would travel in the clear",
+            hint="give --tls-cert and --tls-key, or --behind-proxy when a proxy encrypts",
+        )
+    if root:
+        raise UnsafeMode(
+            "a server that others can reach does not run as root", hint="use another user, or say --allow-root"
+        )
+
+
+def names_of(host: str, allowed: str, *, behind_proxy: bool) -> frozenset[str]:
+    """The names that the server answers to: its own and those that were allowed. Behind a proxy that may be any."""
+    named = frozenset(name.strip().lower() for name in allowed.split(",") if name.strip())
+    if is_loopback(host):
+        return LOCAL_NAMES | named | {host}
+    return named | {host.lower()} if named and not behind_proxy else named
+
+
+def tls_context(certificate: str, private_key: str) -> ssl.SSLContext | None:
+    """How connections are encrypted, when files are given for it."""
+    if not certificate and not private_key:
+        return None
+    if not (certificate and private_key):
+        raise UnsafeMode("TLS needs both a certificate and its key", hint="give --tls-cert and --tls-key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, private_key)
+    except (OSError, ssl.SSLError) as error:
+        raise UnsafeMode(f"the certificate cannot be used: {error}") from None
+    return context
