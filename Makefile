@@ -8,7 +8,7 @@ READY := $(BIN)/python -I -S tools/bootstrap.py --check 2>/dev/null ||
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint types imports check fault bench docs clean
+.PHONY: help setup run story test lint types imports check fault bench docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
@@ -16,7 +16,10 @@ help: ## List the targets
 setup: ## Make .venv with the locked versions (PYTHON=... names the interpreter)
 	@$(READY) $(PYTHON) tools/bootstrap.py
 
-run: setup ## Run the first example
+run: setup ## Start the server (Ctrl-C ends it)
+	$(BIN)/parley up
+
+story: setup ## Tell a story between three mailboxes, with real commands
 	$(BIN)/python examples/mailbox_story.py
 
 test: setup ## Run all tests

@@ -1,6 +1,6 @@
 """A short story between three agents, told with the real `parley` commands on a temporary workspace.
 
-make run
+make story
 """
 
 import os

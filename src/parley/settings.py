@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors import BadConfig, Invalid
 from parley.domain.limits import HARD_FILE_BYTES, Limits
+from parley.domain.team_limits import TeamLimits
 from parley.domain.times import parse_duration
 
 if TYPE_CHECKING:
@@ -24,9 +25,27 @@ _RUNTIME_MARKS = (
     ("GEMINI_AGENT", "gemini"),
 )
 _RUNTIMES = frozenset({"claude", "codex", "cursor", "gemini", "human"})
-_TEXTS = {"home": "", "project": "", "agent": "", "lease": "30m", "sender_check": "warn"}
+_TEXTS = {
+    "home": "",
+    "project": "",
+    "agent": "",
+    "lease": "30m",
+    "sender_check": "warn",
+    "url": "http://127.0.0.1:8420",
+    "key": "",
+    "admin_key": "",
+    "data": "",
+    "host": "127.0.0.1",
+    "port": "8420",
+    "allowed_hosts": "",
+    "event_names": "rfc",
+    "webhook_targets": "public",
+}
+# What `parley config` must not print.
+SECRETS = frozenset({"key", "admin_key"})
 _LIMITS = {name: int(default) for name, default in Limits._field_defaults.items()}
-NAMES = (*_TEXTS, *_LIMITS)
+_TEAM_LIMITS = {name: int(default) for name, default in TeamLimits._field_defaults.items()}
+NAMES = (*_TEXTS, *_LIMITS, *_TEAM_LIMITS)
 
 
 class Value(NamedTuple):
@@ -45,7 +64,17 @@ class Settings(NamedTuple):
     agent: str
     lease: str
     sender_check: str
+    url: str
+    key: str
+    admin_key: str
+    data: str
+    host: str
+    port: str
+    allowed_hosts: str
+    event_names: str
+    webhook_targets: str
     limits: Limits
+    team_limits: TeamLimits
     runtime: str
     editor: str
     colour: bool
@@ -64,13 +93,21 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     tables = [(path, _read(path)) for path in files]
     values = {name: _value(name, flags or {}, env, tables) for name in NAMES}
     _check_choice(values["sender_check"], ("warn", "enforce"))
+    _check_choice(values["event_names"], ("rfc", "sdk"))
+    _check_choice(values["webhook_targets"], ("public", "any"))
     _check_duration(values["lease"])
+    team_limits = TeamLimits(
+        **{name: _whole(values[name], least=0 if name == "retention_days" else 1) for name in _TEAM_LIMITS}
+    )
+    if team_limits.http_body_bytes > HARD_FILE_BYTES:
+        raise BadConfig(f"{values['http_body_bytes'].source}: http_body_bytes may be at most {HARD_FILE_BYTES}")
     limits = Limits(**{name: _whole(values[name]) for name in _LIMITS})
     if limits.file_bytes > HARD_FILE_BYTES:
         raise BadConfig(f"{values['file_bytes'].source}: file_bytes may be at most {HARD_FILE_BYTES}")
     return Settings(
         **{name: values[name].value for name in _TEXTS},
         limits=limits,
+        team_limits=team_limits,
         runtime=_runtime(env),
         editor=env.get("VISUAL") or env.get("EDITOR") or "",
         colour="NO_COLOR" not in env and env.get("TERM") != "dumb",
@@ -119,13 +156,14 @@ def _value(
             if not isinstance(value, str | int) or isinstance(value, bool):
                 raise BadConfig(f"{path}: {name} must be text or a number")
             return Value(name, str(value), path)
-    return Value(name, _TEXTS.get(name) or str(_LIMITS.get(name, "")), "default")
+    default = _LIMITS.get(name, _TEAM_LIMITS.get(name, ""))
+    return Value(name, _TEXTS.get(name) or str(default), "default")
 
 
-def _whole(value: Value) -> int:
+def _whole(value: Value, *, least: int = 1) -> int:
     text = value.value
-    if not text.isascii() or not text.isdigit() or len(text) > 10 or not 0 < int(text) < 2**31:
-        raise BadConfig(f"{value.source}: {value.name} must be a whole number above 0, not {text[:70]!r}")
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or not least <= int(text) < 2**31:
+        raise BadConfig(f"{value.source}: {value.name} must be a whole number above {least - 1}, not {text[:70]!r}")
     return int(text)
 
 
@@ -147,6 +185,14 @@ def _runtime(env: Mapping[str, str]) -> str:
     if named in _RUNTIMES:
         return named
     return next((runtime for mark, runtime in _RUNTIME_MARKS if env.get(mark, "").strip()), "")
+
+
+def data_directory(settings: Settings) -> str:
+    """Where a server keeps its store: as given, else the user's data folder."""
+    if settings.data:
+        return os.path.abspath(os.path.expanduser(settings.data))
+    share = os.environ.get("XDG_DATA_HOME") or os.path.join(settings.user_home, ".local", "share")
+    return os.path.join(share, "parley")
 
 
 def child_environment(**additions: str) -> dict[str, str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import AgentFolder, Workspace, find_marked, projects
-from parley.adapters.process import SystemClock, SystemIds
+from parley.adapters.process import SystemClock, SystemIds, monotonic, wall_time
 from parley.app.kernel import Kernel, drive
 from parley.domain.errors import Ambiguous, UnknownProject, UnknownSender
 from parley.domain.names import agent_name
@@ -15,22 +16,33 @@ from parley.settings import Settings, Value, load
 from parley.wire.oacp import OacpFormat
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
     from parley.adapters.files.layout import Added, Created
-    from parley.ports import Courier, Store
+    from parley.app.team.hub import Team
+    from parley.ports import Courier, Outbound, Store, TeamStore
 
 __all__ = [
     "Kernel",
+    "Opened",
     "Place",
+    "SystemIds",
     "add_agent",
+    "backup",
     "create_project",
     "drive",
     "find_agent",
     "find_home",
     "find_place",
     "find_project",
+    "monotonic",
+    "open_data",
     "open_kernel",
     "open_mailbox",
+    "open_team",
     "read_card",
+    "restore",
+    "wall_time",
 ]
 
 
@@ -145,6 +157,71 @@ def read_card(folder: AgentFolder) -> dict[str, str]:
     from parley.adapters.files import layout
 
     return layout.read_card(folder)
+
+
+class Opened(NamedTuple):
+    """A team's kernel over its data directory, and the admin key that its first start made."""
+
+    team: Team
+    outbound: Outbound
+    admin_key: str | None
+
+
+@asynccontextmanager
+async def open_team(settings: Settings, data: str, *, durable: bool = True) -> AsyncIterator[Opened]:
+    """The kernel of a server over a data directory, which it holds alone until it is closed."""
+    from parley.adapters.data_directory import DataDirectory
+    from parley.adapters.outbound import HttpOutbound
+    from parley.adapters.process import SteadyClock
+    from parley.adapters.signatures import Ed25519Signatures
+    from parley.adapters.sqlite.team_store import SqliteTeamStore
+    from parley.app.team import keys
+    from parley.app.team.hub import Team
+    from parley.domain.kinds import KINDS
+
+    with DataDirectory(data) as directory:
+        store = SqliteTeamStore(directory.store_path, KINDS, durable=durable)
+        try:
+            sdk_names = settings.event_names == "sdk"
+            limits = settings.team_limits
+            outbound = HttpOutbound(private=settings.webhook_targets == "any")
+            ports = (store, SteadyClock(), SystemIds(), Ed25519Signatures())
+            team = Team(*ports, limits, sdk_event_names=sdk_names, outbound=outbound)
+            made = await keys.first_start(team, settings.admin_key)
+            yield Opened(team, outbound, made)
+        finally:
+            await store.close()
+
+
+def backup(data: str, target: str, progress: Callable[[int, int], None]) -> None:
+    """Copy the store of a data directory, in use or not, to a file."""
+    from parley.adapters.data_directory import store_in
+    from parley.adapters.sqlite import team_file
+
+    team_file.copy(store_in(data), target, progress)
+
+
+def restore(source: str, data: str, progress: Callable[[int, int], None], *, force: bool = False) -> None:
+    """Put a backup into a data directory that no server holds; what is there already goes only with `force`."""
+    from parley.adapters.data_directory import DataDirectory
+    from parley.adapters.sqlite import team_file
+
+    with DataDirectory(data) as directory:
+        team_file.put_back(source, directory.store_path, progress, force=force)
+
+
+@asynccontextmanager
+async def open_data(data: str) -> AsyncIterator[TeamStore]:
+    """The store of a data directory, only to read from it: a server may hold it meanwhile."""
+    from parley.adapters.data_directory import store_in
+    from parley.adapters.sqlite.team_store import SqliteTeamStore
+    from parley.domain.kinds import KINDS
+
+    store = SqliteTeamStore(store_in(data), KINDS, reads_only=True)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def _source(settings: Settings, name: str) -> str:

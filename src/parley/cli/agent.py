@@ -33,11 +33,28 @@ def _add_add(parser: argparse.ArgumentParser) -> None:
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
     add_place(parser, agent=False)
+    group = _add_server(parser)
+    group.add_argument("--status", default="", metavar="STATUS", help="only agents that are so, such as active")
+    group.add_argument("--role", default="", metavar="ROLE", help="only agents that hold this role")
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
     add_place(parser, agent=False)
+    _add_server(parser)
+
+
+def _add_server(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    group = parser.add_argument_group("server")
+    group.add_argument("--server", action="store_true", help="of the server's registry instead of a project")
+    group.add_argument("--url", default="", help="where the server is (default: $PARLEY_URL, http://127.0.0.1:8420)")
+    group.add_argument("--key", default="", help="the key (default: $PARLEY_KEY, which other users cannot see)")
+    return group
+
+
+def _on_server(args: argparse.Namespace) -> bool:
+    """A mailbox needs no server, so one has to be asked for."""
+    return bool(args.server or args.url)
 
 
 def _workspace(args: argparse.Namespace) -> Workspace:
@@ -82,6 +99,10 @@ def _count(path: str) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    if _on_server(args):
+        from parley.cli.registry import list_registered
+
+        return list_registered(args)
     workspace = _workspace(args)
     facts = [_facts(workspace.agent(name)) for name in workspace.agents()]
     screen = screen_of(args)
@@ -100,6 +121,10 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    if _on_server(args):
+        from parley.cli.registry import show_registered
+
+        return show_registered(args)
     folder = _workspace(args).agent(args.name)
     folder.open().close()
     facts = _facts(folder)
@@ -114,6 +139,13 @@ def _show(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "agent add": Command("Add an agent to a project", _add_add, _add, ("parley agent add codex --runtime codex",)),
-    "agent list": Command("List the agents of a project", _add_list, _list, ("parley agent list",)),
-    "agent show": Command("Show one agent", _add_show, _show, ("parley agent show codex --json",)),
+    "agent list": Command(
+        "List the agents of a project, or of the server",
+        _add_list,
+        _list,
+        ("parley agent list", "parley agent list --server --role reviewer"),
+    ),
+    "agent show": Command(
+        "Show one agent", _add_show, _show, ("parley agent show codex --json", "parley agent show codex --server")
+    ),
 }

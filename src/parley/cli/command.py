@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 argparse._ = str  # type: ignore[attr-defined]
 
 
+_FLAGS = ("home", "project", "agent", "url", "key", "data", "host", "port")
+
+
 class Command(NamedTuple):
     """One command: a line for the overview, its arguments, what it does, and examples for its help."""
 
@@ -91,7 +94,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
     """Settings with the command's flags on top, read once a command."""
     known: Settings | None = getattr(args, "settings", None)
     if known is None:
-        flags = {name: getattr(args, name, "") or "" for name in ("home", "project", "agent")}
+        flags = {name: str(getattr(args, name, "") or "") for name in _FLAGS}
         known = args.settings = load(flags)
     return known
 

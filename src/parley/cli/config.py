@@ -8,7 +8,7 @@ from parley.cli.command import Command, add_place, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.domain.errors import ParleyError
-from parley.settings import Settings, Value
+from parley.settings import SECRETS, Settings, Value
 
 if TYPE_CHECKING:
     import argparse
@@ -20,7 +20,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _config(args: argparse.Namespace) -> int:
     settings = settings_of(args)
-    values = [*_places(settings), *(v for v in settings.sources if v.name not in ("home", "project", "agent"))]
+    others = (v for v in settings.sources if v.name not in ("home", "project", "agent"))
+    values = [*_places(settings), *(v._replace(value="(set)") if v.name in SECRETS and v.value else v for v in others)]
     screen = screen_of(args)
     if args.json:
         screen.json({value.name: {"value": value.value, "source": value.source} for value in values})

@@ -37,12 +37,52 @@ COMMANDS: dict[str, str] = {
     "doctor": "doctor",
     "config": "config",
     "completion": "completion",
+    "up": "up",
+    "intent create": "intent",
+    "intent list": "intent",
+    "intent show": "intent",
+    "intent activate": "intent",
+    "intent complete": "intent",
+    "intent abandon": "intent",
+    "intent assign": "intent",
+    "channel create": "channel",
+    "channel list": "channel",
+    "channel show": "channel",
+    "channel close": "channel",
+    "post": "post",
+    "ask": "ask",
+    "answer": "answer",
+    "messages": "messages",
+    "listen": "listen",
+    "agent register": "registry",
+    "agent heartbeat": "registry",
+    "agent leave": "registry",
+    "key create": "key",
+    "key list": "key",
+    "key rotate": "key",
+    "key revoke": "key",
+    "tenant create": "tenant",
+    "audit verify": "audit",
+    "audit export": "audit",
+    "backup": "backup",
+    "restore": "restore",
 }
+_WIDTH = max(map(len, COMMANDS)) + 1
 _GROUPS = (
     ("set up", ("init", "agent add", "agent list", "agent show", "doctor", "config", "completion")),
     ("write", ("send", "reply")),
     ("look", ("inbox", "read", "thread", "search", "outbox", "review status", "watch", "validate")),
     ("work", ("next", "extend", "release", "done")),
+    ("serve", ("up", "backup", "restore", "key create", "key list", "key rotate", "key revoke", "tenant create")),
+    ("talk on a server", ("post", "ask", "answer", "listen", "messages")),
+    (
+        "arrange on a server",
+        (
+            *("intent create", "intent list", "intent show", "intent activate", "intent complete", "intent abandon"),
+            *("intent assign", "channel create", "channel list", "channel show", "channel close"),
+            *("agent register", "agent heartbeat", "agent leave", "audit verify", "audit export"),
+        ),
+    ),
 )
 
 
@@ -86,7 +126,7 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
         return f"{first} {arguments[1]}", arguments[2:]
     if len(arguments) > 1 and arguments[1] in ("-h", "--help"):
         for name in members:
-            sys.stdout.write(f"parley {name:<14} {load_command(name).summary}\n")
+            sys.stdout.write(f"parley {name:<{_WIDTH}} {load_command(name).summary}\n")
         raise SystemExit(OK)
     raise Invalid(f"{first!r} needs one of: {', '.join(name.split()[1] for name in members)}")
 
@@ -96,16 +136,21 @@ def _help(words: list[str]) -> int:
         name, _ = _split([*words, "--help"])  # a group lists its commands
         make_parser(f"parley {name}", load_command(name)).print_help()
         return OK
-    lines = ["usage: parley COMMAND [options]", "", "Agents talk to each other, as plain files: nothing is ever lost."]
+    lines = [
+        "usage: parley COMMAND [options]",
+        "",
+        "Agents talk to each other, as plain files or over HTTP: nothing is ever lost.",
+    ]
     for title, names in _GROUPS:
         lines += ["", f"{title}:"]
-        lines += [f"  {name:<14} {load_command(name).summary}" for name in names]
+        lines += [f"  {name:<{_WIDTH}} {load_command(name).summary}" for name in names]
     lines += [
         "",
         "other tools:",
-        f"  {'oacp ...':<14} Drop-in for oacp-cli: init, agent add, send, inbox, watch, validate",
+        f"  {'oacp ...':<{_WIDTH}} Drop-in for oacp-cli: init, agent add, send, inbox, watch, validate",
         "",
-        "Commands on a mailbox take --home, --project, --agent and --json; see: parley COMMAND --help",
+        "Commands on a mailbox take --home, --project, --agent and --json; commands on a server --url, --key, --agent",
+        "and --json; see: parley COMMAND --help",
     ]
     sys.stdout.write("\n".join(lines) + "\n")
     return OK

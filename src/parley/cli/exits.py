@@ -18,18 +18,29 @@ FOUND_PROBLEMS = 1
 INTERNAL = 70
 INTERRUPTED = 130
 
-# The first class that fits wins, so the special stands before the general.
-EXIT_CODES: tuple[tuple[type[ParleyError], int, str], ...] = (
-    (BadConfig, 78, "a configuration file or variable cannot be used"),
-    (Invalid, 2, "wrong usage or input; the line names everything that is wrong"),
-    (NotFound, 3, "no such project, agent or message, or nobody said who is speaking"),
-    (Conflict, 4, "the state does not allow it: held by another reader, lease lost, name or id taken"),
-    (Undelivered, 5, "some recipients did not get the message; the others have it once"),
-    (Forbidden, 6, "the operating system or a rule does not allow it"),
-    (Unavailable, 7, "disk full, inbox full or storage failing; trying again later may help"),
-)
+
+def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
+    """Error, exit code and meaning. The first class that fits wins, so the special stands before the general."""
+    # What only a server refuses is not loaded by a command that succeeds.
+    from parley.domain.team_errors import AskTimeout, Gone, RateLimited, Unauthorized, UnsafeMode, VersionRequired
+
+    return (
+        (BadConfig, 78, "a configuration file or variable cannot be used"),
+        (UnsafeMode, 78, "others could read the server's files, or reach it in a way that is not safe"),
+        (Invalid, 2, "wrong usage or input; the line names everything that is wrong"),
+        (VersionRequired, 2, "the server wants to know which version is changed"),
+        (NotFound, 3, "no such project, agent or message, or nobody said who is speaking"),
+        (Gone, 3, "it is no longer there: an agent that left, messages that are no longer kept"),
+        (Conflict, 4, "the state does not allow it: held by another reader, lease lost, name or id taken"),
+        (Undelivered, 5, "some recipients did not get the message; the others have it once"),
+        (Forbidden, 6, "the operating system or a rule does not allow it"),
+        (Unauthorized, 6, "the server does not know the key"),
+        (Unavailable, 7, "disk or inbox full, storage failing, no server; trying again later may help"),
+        (RateLimited, 7, "too many requests; trying again later helps"),
+        (AskTimeout, 8, "nobody answered the question in time"),
+    )
 
 
 def exit_code(error: ParleyError) -> int:
     """What a command exits with after `error`."""
-    return next((code for kind, code, _ in EXIT_CODES if isinstance(error, kind)), INTERNAL)
+    return next((code for kind, code, _ in exit_codes() if isinstance(error, kind)), INTERNAL)

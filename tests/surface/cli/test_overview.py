@@ -9,13 +9,24 @@ import pytest
 
 import parley
 from parley.cli.dispatch import COMMANDS
-from parley.cli.exits import EXIT_CODES, INTERNAL, exit_code
-from parley.domain import errors
+from parley.cli.exits import INTERNAL, exit_code, exit_codes
+from parley.domain import errors, team_errors
 from tests.surface.stage import Stage, parley_script
 
 ERRORS = [
-    one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.ParleyError)
-]  # fmt: skip
+    one
+    for module in (errors, team_errors)
+    for one in vars(module).values()
+    if isinstance(one, type) and issubclass(one, errors.ParleyError) and one.__module__ == module.__name__
+]
+# On a server, or on its data directory.
+ON_A_SERVER = {
+    name
+    for name, module in COMMANDS.items()
+    if module
+    in ("answer", "ask", "audit", "channel", "intent", "key", "listen", "messages", "post", "registry", "tenant")
+}
+ON_DATA = {"up", "backup", "restore"}
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
@@ -37,21 +48,42 @@ def test_every_command_has_help_with_an_example(stage: Stage, name: str) -> None
     assert max(map(len, ran.out.split("\nexamples:\n")[0].splitlines())) <= 100
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("init", "completion")])
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - ON_A_SERVER - ON_DATA - {"init", "completion"}))
 def test_every_command_on_a_mailbox_takes_the_same_options(stage: Stage, name: str) -> None:
     shown = stage.run(*name.split(), "--help").out
 
     assert all(option in shown for option in ("--home", "--project", "--json"))
 
 
+@pytest.mark.parametrize("name", sorted(ON_A_SERVER))
+def test_every_command_on_a_server_takes_the_same_options(stage: Stage, name: str) -> None:
+    shown = stage.run(*name.split(), "--help").out
+
+    assert all(option in shown for option in ("--url", "--key", "--json"))
+
+
+@pytest.mark.parametrize("name", sorted(ON_DATA))
+def test_every_command_on_a_data_directory_takes_the_same_options(stage: Stage, name: str) -> None:
+    shown = stage.run(*name.split(), "--help").out
+
+    assert all(option in shown for option in ("--data", "--json"))
+
+
 def test_a_group_lists_its_commands(stage: Stage) -> None:
     ran = stage.run("agent", "--help")
 
-    assert [line.split()[2] for line in ran.out.splitlines()] == ["add", "list", "show"]
+    assert [line.split()[2] for line in ran.out.splitlines()] == [
+        "add",
+        "list",
+        "show",
+        "register",
+        "heartbeat",
+        "leave",
+    ]
     assert stage.run("help", "agent") == ran
     bare = stage.run("agent")
     assert (bare.code, bare.error) == (2, "invalid")
-    assert "add, list, show" in bare.err
+    assert "add, list, show, register, heartbeat, leave" in bare.err
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])
@@ -84,19 +116,24 @@ def test_wrong_usage_is_one_line_that_says_where_to_look(stage: Stage, words: li
 def test_every_error_has_an_exit_code_of_its_own_kind(error: type[errors.ParleyError]) -> None:
     code = exit_code(error())
 
-    assert code in {number for _, number, _ in EXIT_CODES} or error is errors.ParleyError
+    assert code in {number for _, number, _ in exit_codes()} or error is errors.ParleyError
     assert code not in (0, 1, INTERNAL) or error is errors.ParleyError
 
 
 def test_exit_codes_are_these() -> None:
-    assert {kind.__name__: code for kind, code, _ in EXIT_CODES} == {
+    assert {kind.__name__: code for kind, code, _ in exit_codes()} == {
         "BadConfig": 78,
         "Invalid": 2,
         "NotFound": 3,
+        "VersionRequired": 2,
+        "Gone": 3,
         "Conflict": 4,
         "Undelivered": 5,
         "Forbidden": 6,
+        "Unauthorized": 6,
         "Unavailable": 7,
+        "RateLimited": 7,
+        "AskTimeout": 8,
     }
 
 
@@ -162,10 +199,12 @@ def test_the_bash_completion_is_bash(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["in"], {"inbox", "init"}),
+        (["in"], {"inbox", "init", "intent"}),
         (["oa"], {"oacp"}),
-        (["agent", ""], {"add", "list", "show"}),
-        (["agent", "l"], {"list"}),
+        (["agent", ""], {"add", "list", "show", "register", "heartbeat", "leave"}),
+        (["agent", "l"], {"list", "leave"}),
+        (["messages", "--si"], {"--since"}),
+        (["key", "r"], {"rotate", "revoke"}),
         (["review", ""], {"status"}),
         (["send", "--su"], {"--subject"}),
         (["agent", "add", "--ru"], {"--runtime"}),

@@ -1,0 +1,83 @@
+"""`parley ask`: ask an agent and wait for the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.cli.command import Command, screen_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.cli.payload import add_payload, read_payload
+from parley.cli.remote import add_channel, add_server, cell, channel_id, connection_of, given_id, seconds
+from parley.domain.errors import Invalid, NotFound
+from parley.domain.team_errors import NameTaken
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from parley.cli.output import Screen
+    from parley.sdk.connection import Connection
+
+_LONGEST = 3600
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_channel(parser)
+    parser.add_argument("--to", required=True, help="who is asked: an agent or role:ROLE")
+    parser.add_argument("--timeout", default="30s", metavar="TIME", help="how long to wait: 10s, 5m (default: 30s)")
+    add_payload(parser)
+    add_server(parser)
+    parser.description = (
+        f"{parser.description}.\n\nWith --intent, CHANNEL may be a name; a channel of that name is created when\n"
+        "there is none. Without an answer in time the exit code is 8, and the question expires."
+    )
+
+
+def _ask(args: argparse.Namespace) -> int:
+    timeout = seconds(args.timeout, "--timeout")
+    if not 0 < timeout <= _LONGEST:
+        raise Invalid(f"--timeout: at most {_LONGEST} seconds, and more than none")
+    payload = read_payload(args)
+    connection = connection_of(args)
+    found = _found_or_made(connection, args) if args.intent else given_id(args.channel)
+    answer = connection.ask(found, args.to, payload, timeout=timeout)
+    screen = screen_of(args)
+    if args.json:
+        screen.json(answer)
+    else:
+        show_said(screen, answer)
+    return OK
+
+
+def _found_or_made(connection: Connection, args: argparse.Namespace) -> str:
+    try:
+        return channel_id(connection, args)
+    except NotFound as missing:
+        if args.channel.startswith("chan_") or missing.facts:
+            raise
+    try:
+        made = connection.post("intents", args.intent, "channels", body={"name": args.channel})
+        return str(made["id"])
+    except NameTaken:
+        return channel_id(connection, args)  # somebody else made it at this moment
+
+
+def show_said(screen: Screen, message: Mapping[str, Any]) -> None:
+    """Who said it, and each field of the payload."""
+    screen.line(screen.paint(f"{safe(message['sender'])} answers [{safe(message['id'])}]", "dim"))
+    for name, value in message["payload"].items():
+        screen.line(f"{screen.paint(safe(name) + ':', 'cyan')} {cell(value)}")
+
+
+COMMANDS = {
+    "ask": Command(
+        "Ask an agent, wait, and print the answer",
+        _add_arguments,
+        _ask,
+        (
+            "parley ask chan_01K... --to codex --field question='Which schema?' --agent claude",
+            "parley ask questions --intent intent_01K... --to role:reviewer --timeout 5m --field pr:=42 --json",
+        ),
+    ),
+}

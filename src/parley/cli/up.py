@@ -1,0 +1,133 @@
+"""`parley up`: the server."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, add_json, settings_of
+from parley.cli.exits import OK
+from parley.cli.output import json_text
+from parley.domain.errors import Invalid
+from parley.settings import data_directory
+
+if TYPE_CHECKING:
+    import argparse
+    from ssl import SSLContext
+
+    from parley.settings import Settings
+
+_DRAIN_SECONDS = 10.0
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", default="", help="where to listen; 0 takes any free port (default: 8420)")
+    parser.add_argument("--host", default="", help="the address to listen on (default: 127.0.0.1, only this machine)")
+    parser.add_argument("--data", default="", metavar="DIR", help="where everything is kept (default: see config)")
+    parser.add_argument("--ephemeral", action="store_true", help="keep nothing: all is gone when the server stops")
+    parser.add_argument("--tls-cert", default="", metavar="FILE", help="the certificate for https")
+    parser.add_argument("--tls-key", default="", metavar="FILE", help="its private key")
+    parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front of this server encrypts")
+    parser.add_argument("--allow-root", action="store_true", help="run as root although others can reach it")
+    add_json(parser)
+
+
+def _up(args: argparse.Namespace) -> int:
+    import gc
+    import os
+    import tempfile
+
+    from parley.surfaces.http import server
+
+    settings = settings_of(args)
+    host, port = settings.host, _port(settings.port)
+    context = server.tls_context(args.tls_cert, args.tls_key)
+    root = os.geteuid() == 0 and not args.allow_root
+    server.check_exposure(host, encrypted=context is not None, behind_proxy=args.behind_proxy, root=root)
+    os.umask(0o077)
+    gc.enable()  # a server lives long, unlike the other commands
+    if args.ephemeral:
+        with tempfile.TemporaryDirectory(prefix="parley-") as folder:
+            _run(args, settings, folder, host, port, context)
+    else:
+        _run(args, settings, data_directory(settings), host, port, context)
+    return OK
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text[:6]) > 65_535:
+        raise Invalid(f"{text[:20]!r} is not a port", hint="a number from 0 to 65535")
+    return int(text)
+
+
+def _run(
+    args: argparse.Namespace, settings: Settings, data: str, host: str, port: int, context: SSLContext | None
+) -> None:
+    import uvloop
+
+    uvloop.run(_serve(args, settings, data, host, port, context))
+
+
+async def _serve(
+    args: argparse.Namespace, settings: Settings, data: str, host: str, port: int, context: SSLContext | None
+) -> None:
+    import asyncio
+    import signal
+
+    from parley import wiring
+    from parley.app.team import background
+    from parley.surfaces.http import server
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    names = server.names_of(host, settings.allowed_hosts, behind_proxy=args.behind_proxy)
+    async with wiring.open_team(settings, data, durable=not args.ephemeral) as opened:
+        listener = await server.serve(
+            opened.team,
+            host,
+            port,
+            now=wiring.wall_time,
+            monotonic=wiring.monotonic,
+            hosts=names,
+            limited=not server.is_loopback(host),
+            ssl=context,
+        )
+        opened.outbound.avoid(listener.port, names - server.LOCAL_NAMES)
+        works = [asyncio.ensure_future(work) for work in background.works(opened.team, opened.outbound)]
+        shown = f"[{host}]" if ":" in host else host
+        _tell(args, f"{'https' if context else 'http'}://{shown}:{listener.port}", opened.admin_key, data)
+        await stop.wait()
+        await listener.drain(_DRAIN_SECONDS)
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+
+def _tell(args: argparse.Namespace, url: str, admin_key: str | None, data: str) -> None:
+    """Say where the server is, once it can be reached; the admin key is shown this one time."""
+    if args.json:
+        lines = [json_text({"url": url, "admin_key": admin_key, "data": data})]
+    else:
+        lines = [f"Parley is up at {url}  (API: {url}/api/v1, to read: {url}/docs)", f"Data in {data}"]
+        if admin_key:
+            lines += ["", f"  Admin key, shown only now: {admin_key}", ""]
+            lines += [f"Try: export PARLEY_URL={url} PARLEY_KEY={admin_key}", "     parley intent create 'First steps'"]
+        lines.append("Stop with Ctrl-C.")
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+COMMANDS = {
+    "up": Command(
+        "Start the server: channels over HTTP",
+        _add_arguments,
+        _up,
+        (
+            "parley up",
+            "parley up --port 9000 --data ./team",
+            "parley up --ephemeral --json",
+            "parley up --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem",
+        ),
+    ),
+}

@@ -1,0 +1,42 @@
+"""For commands on a server: one server for all tests that do not break it, and one for each that does."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.surface.cli.team_stage import Server, Team
+from tests.surface.stage import Stage
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("team") / "data").start()
+    yield server
+    server.stop()
+
+
+def _team(stage: Stage, server: Server) -> Team:
+    stage.patch.setenv("PARLEY_URL", server.url)
+    stage.patch.setenv("PARLEY_KEY", server.key)
+    team = Team(stage, server)
+    team.intent = team.said("intent", "create", "A test's own")["id"]
+    return team
+
+
+@pytest.fixture
+def team(stage: Stage, shared_server: Server) -> Iterator[Team]:
+    """A server that others use, too; the environment names it and its admin key."""
+    made = _team(stage, shared_server)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def lone_team(stage: Stage, tmp_path: Path) -> Iterator[Team]:
+    """A server of one's own, that may be killed, filled and tampered with."""
+    server = Server(tmp_path / "data").start()
+    made = _team(stage, server)
+    yield made
+    made.close()
+    server.stop()

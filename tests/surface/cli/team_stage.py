@@ -1,0 +1,115 @@
+"""A real server in a process of its own, and commands that talk to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.surface.stage import Ran, Stage, parley_script
+
+PATIENCE = 30
+
+
+@dataclass
+class Server:
+    """`parley up` on a data directory; it can be killed and started again at the same address."""
+
+    data: Path
+    port: int = 0
+    url: str = ""
+    key: str = ""
+    process: subprocess.Popen[str] | None = None
+
+    def start(self) -> Server:
+        words = ["up", "--json", "--port", str(self.port), "--data", str(self.data)]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "parley.cli.main", *words], stdout=subprocess.PIPE, env=environment, text=True
+        )
+        assert self.process.stdout is not None
+        said = json.loads(self.process.stdout.readline())
+        self.url, self.key = said["url"], said["admin_key"] or self.key
+        self.port = int(self.url.rpartition(":")[2])
+        return self
+
+    def kill(self) -> None:
+        """As a power cut would: without a word."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self.process = self.process, None
+        if process is not None:
+            process.send_signal(number)
+            process.wait(PATIENCE)
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+@dataclass
+class Team:
+    """A server seen from a stage, with an intent of one's own to work on."""
+
+    stage: Stage
+    server: Server
+    intent: str = ""
+    listeners: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def run(self, *words: str, stdin: bytes = b"") -> Ran:
+        return self.stage.run(*words, stdin=stdin)
+
+    def said(self, *words: str, stdin: bytes = b"") -> Any:  # noqa: ANN401  # whatever the command says
+        """The JSON of a command that must succeed."""
+        ran = self.run(*words, "--json", stdin=stdin)
+        assert (ran.code, ran.err) == (0, ""), ran
+        return ran.json
+
+    def channel(self, name: str = "questions", *more: str) -> str:
+        made: str = self.said("channel", "create", self.intent, name, *more)["id"]
+        return made
+
+    def post(self, channel: str, *more: str, sender: str = "claude") -> str:
+        posted: str = self.said("post", channel, "--agent", sender, *more)["id"]
+        return posted
+
+    def spawn(self, *words: str) -> subprocess.Popen[str]:
+        """A command in a process of its own, to be read line by line."""
+        process = subprocess.Popen(
+            [parley_script(), *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            cwd=self.stage.here,
+        )
+        self.listeners.append(process)
+        return process
+
+    def close(self) -> None:
+        for process in self.listeners:
+            with suppress(OSError):
+                process.kill()
+            process.communicate(timeout=PATIENCE)
+
+
+def ended(process: subprocess.Popen[str]) -> Ran:
+    """What a process said until its end."""
+    out, err = process.communicate(timeout=PATIENCE)
+    return Ran(process.returncode, out, err)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,351 @@
+"""`parley post`, `ask`, `answer` and `messages` against a real server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from threading import Thread
+
+import pytest
+
+from tests.surface.cli.team_stage import Team, ended
+from tests.surface.stage import Stage
+
+
+def test_a_message_is_posted_to_a_channel_by_its_id_and_read_back(team: Team) -> None:
+    channel = team.channel()
+
+    posted = team.said("post", channel, "--agent", "claude", "--field", "status=starting")
+
+    (read,) = team.said("messages", channel)
+    assert (read["id"], read["sender"], read["payload"]) == (posted["id"], "claude", {"status": "starting"})
+    assert (read["message_type"], read["to"], read["seq"]) == ("notify", None, 1)
+
+
+def test_a_message_to_a_name_makes_the_channel(team: Team) -> None:
+    first = team.said("post", "progress", "--intent", team.intent, "-a", "claude", "--field", "n:=1")
+    second = team.said("post", "progress", "--intent", team.intent, "-a", "codex", "--field", "n:=2")
+
+    assert first["channel_id"] == second["channel_id"]
+    read = team.said("messages", "progress", "--intent", team.intent)
+    assert [one["payload"] for one in read] == [{"n": 1}, {"n": 2}]
+
+
+def test_in_words_a_message_is_one_line(team: Team) -> None:
+    channel = team.channel()
+
+    ran = team.run("post", channel, "-a", "claude", "--to", "codex", "--field", "a=b")
+
+    posted = team.said("messages", channel)[0]["id"]
+    assert ran.out == f"Posted {posted} to codex (notify, number 1 in the channel)\n"
+
+
+def test_a_message_to_a_role_that_nobody_holds_says_so(team: Team) -> None:
+    ran = team.run("post", team.channel(), "-a", "claude", "--to", "role:nobody", "--field", "a=b")
+
+    assert "to role:nobody, which nobody can receive yet" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "payload"),
+    [
+        (["--payload", '{"a": [1, {"b": null}]}'], b"", {"a": [1, {"b": None}]}),
+        (["--payload", "{}"], b"ignored", {}),
+        (["--payload", "-"], b'{"from": "stdin"}', {"from": "stdin"}),
+        ([], b'{"from": "stdin"}\n', {"from": "stdin"}),
+        (["--field", "text=a=b", "--field", "n:=1.5", "--field", "l:=[1]"], b"", {"text": "a=b", "n": 1.5, "l": [1]}),
+        (["--field", "a.b=x", "--field", "a.c:=true"], b"", {"a": {"b": "x", "c": True}}),
+        (["--field", "empty="], b"", {"empty": ""}),
+        (["--field", "umlaut=Grüße ✓"], b"", {"umlaut": "Grüße ✓"}),
+    ],
+)
+def test_a_payload_comes_from_json_from_fields_or_from_standard_input(
+    team: Team, words: list[str], stdin: bytes, payload: object
+) -> None:
+    posted = team.said("post", "payloads", "--intent", team.intent, "-a", "claude", *words, stdin=stdin)
+
+    assert posted["payload"] == payload
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "said"),
+    [
+        (["--payload", "{"], b"", "--payload is not JSON"),
+        (["--payload", "[1]"], b"", "must be a JSON object"),
+        (["--payload", '{"a": NaN}'], b"", "NaN is no number"),
+        (["--payload", "[" * 100_000], b"", "not JSON"),
+        (["--payload", "{}", "--field", "a=b"], b"", "give the payload once"),
+        (["--field", "a"], b"", "is not NAME=VALUE"),
+        (["--field", "=b"], b"", "is not NAME=VALUE"),
+        (["--field", "a..b=c"], b"", "is not NAME=VALUE"),
+        (["--field", "a:=x"], b"", "behind := stands JSON"),
+        (["--field", "a=1", "--field", "a=2"], b"", "given twice"),
+        (["--field", "a=1", "--field", "a.b=2"], b"", "already a value"),
+        ([], b"", "standard input is empty"),
+        ([], b"just text", "standard input is not JSON"),
+        ([], b"\xff{}", "not UTF-8"),
+        ([], b" " * (1024 * 1024 + 1), "larger than any message"),
+    ],
+)
+def test_what_is_no_payload_is_said_before_anything_is_sent(
+    team: Team, words: list[str], stdin: bytes, said: str
+) -> None:
+    ran = team.run("post", "chan_x", "-a", "claude", *words, stdin=stdin)
+
+    assert (ran.code, ran.error, ran.out) == (2, "invalid", "")
+    assert said in ran.err
+
+
+def test_a_request_without_addressee_is_refused_at_once(team: Team) -> None:
+    ran = team.run("post", "chan_x", "--type", "request", "--field", "a=b")
+
+    assert (ran.code, ran.error) == (2, "invalid")
+    assert "needs --to" in ran.err
+
+
+def test_expiry_and_metadata_go_along(team: Team) -> None:
+    words = ("--expires", "5m", "--metadata", '{"trace": "x"}')
+
+    posted = team.said("post", team.channel(), "-a", "claude", "--field", "a=b", *words)
+
+    assert posted["metadata"] == {"trace": "x"}
+    assert posted["expires_at"] > posted["created_at"]
+
+
+def test_a_key_for_all_agents_has_to_say_who_speaks(team: Team) -> None:
+    ran = team.run("post", team.channel(), "--field", "a=b")
+
+    assert (ran.code, ran.error) == (2, "invalid")
+    assert "add --agent NAME, or set PARLEY_AGENT" in ran.err
+
+
+def test_who_speaks_may_stand_in_the_environment(team: Team) -> None:
+    channel = team.channel()
+    team.stage.patch.setenv("PARLEY_AGENT", "gemini")
+
+    assert team.said("post", channel, "--field", "a=b")["sender"] == "gemini"
+
+
+# ---------------------------------------------------------------- ask and answer
+
+
+def answer_next(team: Team, channel: str, *, agent: str = "codex") -> Thread:
+    """Somebody who waits for a request and answers it, in a process of its own."""
+
+    def work() -> None:
+        waiting = team.stage.script("messages", channel, "-a", agent, "--wait", "20s", "--json")
+        (request,) = [one for one in waiting.json if one["message_type"] == "request"]
+        words = ("answer", request["id"], "--channel", channel, "-a", agent, "--field", "answer=v2.3")
+        assert team.stage.script(*words).code == 0
+
+    thread = Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_a_question_is_answered(team: Team) -> None:
+    channel = team.channel()
+    answering = answer_next(team, channel)
+
+    ran = team.run("ask", channel, "-a", "claude", "--to", "codex", "--field", "question=Which?", "--timeout", "20s")
+
+    answering.join(30)
+    assert (ran.code, ran.err) == (0, "")
+    first, second = ran.out.splitlines()
+    assert first.startswith("codex answers [msg_")
+    assert second == "answer: v2.3"
+
+
+def test_a_question_to_a_name_gives_the_whole_answer_as_json(team: Team) -> None:
+    answering = answer_next(team, team.channel("asked"))
+
+    words = ("--intent", team.intent, "-a", "claude", "--to", "codex", "--timeout", "20s")
+    answer = team.said("ask", "asked", *words, "--field", "q=1")
+
+    answering.join(30)
+    assert (answer["sender"], answer["message_type"], answer["payload"]) == ("codex", "response", {"answer": "v2.3"})
+
+
+def test_without_an_answer_in_time_the_exit_code_is_8_and_the_question_expires(team: Team) -> None:
+    ran = team.run(
+        "ask", "quiet", "--intent", team.intent, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", "0.2"
+    )
+
+    assert (ran.code, ran.error, ran.out) == (8, "ask_timeout", "")
+    assert team.said("messages", "quiet", "--intent", team.intent) == []
+
+
+@pytest.mark.slow
+def test_a_question_survives_the_death_of_the_server(lone_team: Team) -> None:
+    team = lone_team
+    channel = team.channel()
+    asking = team.spawn("ask", channel, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", "60s", "--json")
+    (request,) = team.said("messages", channel, "-a", "codex", "--wait", "20s")
+
+    team.server.kill()
+    team.server.start()
+    team.said("answer", request["id"], "--channel", channel, "-a", "codex", "--field", "answer=late")
+
+    ran = ended(asking)
+    assert (ran.code, ran.err, ran.json["payload"]) == (0, "", {"answer": "late"})
+    assert [one["message_type"] for one in team.said("messages", channel)] == ["request", "response"]
+
+
+@pytest.mark.parametrize("timeout", ["0", "2h", "soon", "-1"])
+def test_a_timeout_is_a_time_of_at_most_an_hour(team: Team, timeout: str) -> None:
+    ran = team.run("ask", "chan_x", "--to", "codex", "--field", "q=1", f"--timeout={timeout}")
+
+    assert (ran.code, ran.error) == (2, "invalid")
+    assert "--timeout" in ran.err
+
+
+def test_only_who_was_asked_may_answer(team: Team) -> None:
+    channel = team.channel()
+    request = team.post(channel, "--type", "request", "--to", "codex", "--field", "q=1")
+
+    ran = team.run("answer", request, "--channel", channel, "-a", "gemini", "--field", "a=b")
+
+    assert (ran.code, ran.error) == (6, "not_addressee")
+
+
+def test_only_a_request_can_be_answered(team: Team) -> None:
+    channel = team.channel()
+    notice = team.post(channel, "--field", "q=1")
+
+    ran = team.run("answer", notice, "--channel", channel, "-a", "codex", "--field", "a=b")
+
+    assert (ran.code, ran.error) == (4, "not_a_request")
+
+
+def test_an_answer_may_name_the_channel_on_its_intent(team: Team) -> None:
+    channel = team.channel("named")
+    request = team.post(channel, "--type", "request", "--to", "codex", "--field", "q=1")
+
+    words = ("--channel", "named", "--intent", team.intent, "-a", "codex", "--field", "a=b")
+    answered = team.said("answer", request, *words)
+
+    assert (answered["correlation_id"], answered["to"]) == (request, "claude")
+
+
+# ---------------------------------------------------------------- messages
+
+
+def test_messages_are_a_table_in_their_order(team: Team) -> None:
+    channel = team.channel()
+    ids = [team.post(channel, "--field", f"n:={number}") for number in (1, 2)]
+
+    head, *rows = team.run("messages", channel).out.splitlines()
+
+    assert head.split() == ["#", "AGE", "TYPE", "FROM", "TO", "STATUS", "ID", "PAYLOAD"]
+    assert [row.split()[0] for row in rows] == ["1", "2"]
+    assert [message_id in row for message_id, row in zip(ids, rows, strict=True)] == [True, True]
+    assert rows[1].endswith('{"n": 2}')
+
+
+def test_messages_after_a_cursor_and_at_most_so_many(team: Team) -> None:
+    channel = team.channel()
+    ids = [team.post(channel, "--field", f"n:={number}") for number in range(4)]
+
+    after = team.said("messages", channel, "--since", ids[0], "--limit", "2")
+    by_number = team.said("messages", channel, "--since", "3")
+
+    assert [one["id"] for one in after] == ids[1:3]
+    assert [one["id"] for one in by_number] == ids[3:]
+
+
+def test_only_what_one_agent_may_see(team: Team) -> None:
+    channel = team.channel()
+    for addressee in ("codex", "gemini"):
+        team.post(channel, "--to", addressee, "--field", "a=b")
+
+    assert [one["to"] for one in team.said("messages", channel, "--to", "codex")] == ["codex"]
+    assert [one["to"] for one in team.said("messages", channel, "-a", "gemini")] == ["gemini"]
+
+
+def test_a_cursor_that_was_evicted_goes_on_with_a_warning(team: Team) -> None:
+    channel = team.channel("small", "--max-messages", "2")
+    ids = [team.post(channel, "--field", f"n:={number}") for number in range(4)]
+
+    ran = team.run("messages", channel, "--since", ids[0], "--json")
+
+    assert (ran.code, [one["id"] for one in ran.json]) == (0, ids[2:])
+    assert "parley: warning: messages are missing here: the oldest that is kept is number 3\n" in ran.err
+
+
+def test_an_empty_channel_says_so(team: Team) -> None:
+    assert team.run("messages", team.channel()).out == "Nothing was said here.\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["messages", "questions"], ["post", "questions", "--field", "a=b"], ["listen", "x y"]]
+)
+def test_a_name_without_its_intent_is_said_with_what_to_add(team: Team, words: list[str]) -> None:
+    ran = team.run(*words)
+
+    assert (ran.code, ran.error) == (2, "invalid")
+    assert "add --intent INTENT" in ran.err
+
+
+@pytest.mark.parametrize("words", [["messages", "nothing"], ["channel", "show", "nothing"], ["listen", "nothing"]])
+def test_a_name_that_is_not_there_is_said_with_where_to_look(team: Team, words: list[str]) -> None:
+    ran = team.run(*words, "--intent", team.intent)
+
+    assert (ran.code, ran.error) == (3, "not_found")
+    assert f"see: parley channel list {team.intent}" in ran.err
+
+
+# ---------------------------------------------------------------- what goes wrong on the way
+
+
+def test_where_no_server_is_the_line_says_what_to_do(team: Team) -> None:
+    ran = team.run("messages", "chan_x", "--url", "http://127.0.0.1:9")
+
+    assert (ran.code, ran.error, ran.out) == (7, "unavailable", "")
+    assert "start one with: parley up" in ran.err
+
+
+def test_a_wrong_key_is_said_without_the_key(team: Team) -> None:
+    ran = team.run("messages", "chan_x", "--key", "pk_secret")
+
+    assert (ran.code, ran.error) == (6, "unauthorized")
+    assert "PARLEY_KEY" in ran.err
+    assert "pk_secret" not in ran.err
+
+
+@pytest.mark.parametrize("url", ["nowhere", "ftp://x", "http://"])
+def test_what_is_no_address_is_wrong_usage(team: Team, url: str) -> None:
+    ran = team.run("messages", "chan_x", "--url", url)
+
+    assert (ran.code, ran.error) == (2, "invalid")
+
+
+def test_an_error_as_json_is_one_object_with_the_servers_problems(team: Team) -> None:
+    ran = team.run("post", team.channel(), "--field", "a=b", "--json")
+
+    error = json.loads(ran.err)["error"]
+    assert (ran.code, error["code"]) == (2, "invalid")
+    assert [problem["field"] for problem in error["problems"]] == ["sender"]
+
+
+def test_what_a_message_says_cannot_act_on_a_terminal(team: Team) -> None:
+    payload = json.dumps({"\x1b[2J": "\x1b[31m\u202e\x9b\r", "n\n": 1})
+    channel = team.channel()
+    team.said("post", channel, "-a", "claude", "--payload", payload)
+
+    shown = team.run("messages", channel).out
+
+    assert not {"\x1b", "\u202e", "\x9b", "\r"} & set(shown)
+    assert len(shown.splitlines()) == 2
+
+
+def test_a_mailbox_command_loads_nothing_of_a_server(stage: Stage) -> None:
+    code = (
+        "import sys; from parley.cli.main import main; code = main(['inbox', '-a', 'codex']);"
+        "slow = {'http.client', 'msgspec', 'asyncio', 'ssl', 'parley.sdk.connection', 'parley.domain.team_errors'};"
+        "print(code, *sorted(slow & set(sys.modules)))"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert (stage.files("codex"), ended.stdout.splitlines()[-1]) == ([], "0")

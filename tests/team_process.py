@@ -1,0 +1,83 @@
+"""A real server as a process of its own, for tests that kill it or speak to it with other people's clients."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ADMIN_KEY = "an-admin-key-for-tests"
+
+
+class ServerProcess:
+    """`parley up` on a folder; started again it has the same address."""
+
+    def __init__(
+        self,
+        data: Path,
+        *options: str,
+        port: int = 0,
+        environment: dict[str, str] | None = None,
+        mutant: str = "",
+        before: tuple[str, ...] = (),
+    ) -> None:
+        self.data = data
+        self._module = ["tests.fault.team.mutants", mutant] if mutant else ["parley.cli.main"]
+        self._before = before
+        self.port = port
+        self.url = ""
+        self._options = options
+        self._environment = environment or {}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start, and return when it is ready."""
+        command = [*self._before, sys.executable, "-m", *self._module, "up", "--json", "--port", str(self.port)]
+        command += ["--data", str(self.data), *self._options]
+        environment = {
+            "PATH": os.defpath,
+            "HOME": str(self.data.parent),
+            "PARLEY_ADMIN_KEY": ADMIN_KEY,
+            **self._environment,
+        }
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=ROOT)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the server ended with {self.process.wait()}"
+        self.url = json.loads(line)["url"]
+        self.port = int(self.url.rsplit(":", 1)[1])
+
+    def kill(self) -> None:
+        """As the operating system does when it runs out of memory."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """As a service manager does; its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process = None
+        return code
+
+
+@contextmanager
+def running(data: Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[ServerProcess]:
+    """A server for as long as this lasts."""
+    server = ServerProcess(data, *options, environment=environment)
+    server.start()
+    try:
+        yield server
+    finally:
+        if server.process is not None:
+            server.kill()
