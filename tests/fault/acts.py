@@ -76,8 +76,8 @@ class Later(NamedTuple):
     ahead: timedelta
 
     def now(self) -> Instant:
-        at, boot, uptime = self.real()
-        return Instant(at + self.ahead, boot, uptime + self.ahead.total_seconds())
+        real = self.real()
+        return real._replace(at=real.at + self.ahead, uptime=real.uptime + self.ahead.total_seconds())
 
 
 def send(play: Play) -> None:

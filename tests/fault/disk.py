@@ -20,6 +20,7 @@ from typing import Any
 from tests.fault.crowd import READER, Crowd, chance, pass_time
 from tests.fault.history import look
 from tests.fault.stage import Stage, agent_folder, make_home, until
+from tests.fault.team.power import posting
 
 _EXT4_IOC_SHUTDOWN = 0x8004587D
 _WITHOUT_FLUSHING_THE_LOG = struct.pack("I", 2)
@@ -256,7 +257,7 @@ def _home(folder: Path) -> tuple[Disk, Path]:
 
 SCENARIOS: dict[str, Callable[[Path, str, dict[str, Any]], dict[str, Any]]] = {
     scenario.__name__: scenario
-    for scenario in (probe, delivery, sending, finishing, broadcasting, storm, full, read_only)
+    for scenario in (probe, delivery, sending, finishing, broadcasting, storm, full, read_only, posting)
 }
 
 if __name__ == "__main__":
