@@ -1,4 +1,4 @@
-"""Write the reference pages that the code knows best: docs/reference/{cli,exit-codes,errors,kinds,settings,python}.md.
+"""Write the reference pages that the code knows best: docs/reference/*.md except file-format and json.
 
 gen_docs.py            write every page that is stale
 gen_docs.py --check    write nothing; exit 1 and name the stale pages when there are any
@@ -11,19 +11,28 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 import parley
 from parley import settings
 from parley.cli import command as commands
 from parley.cli import dispatch as cli
-from parley.cli import exits
+from parley.cli import exits, remote
 from parley.cli.oacp import main as oacp
+from parley.domain import team_errors
 from parley.domain.bodies import KIND_SPECS, Field, KindSpec, Shape
 from parley.domain.errors import ParleyError
 from parley.domain.limits import HARD_FILE_BYTES
 from parley.domain.message import GOES_FIRST, Kind, Priority
 from parley.sdk.mailbox import Mailbox
+from parley.surfaces.http.message import HttpLimits
+from parley.surfaces.http.problem import status_of
+from parley.surfaces.http.route import PUBLIC, Param, Route
+from parley.surfaces.http.server import all_routes
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -32,7 +41,7 @@ MARK = "<!-- Written by tools/gen_docs.py from the code. Change the code, then r
 SETTING_MEANINGS = {
     "home": "the folder that holds all projects; empty: found from the working directory, else `~/oacp`",
     "project": "the project; empty: found from the working directory, else the only one there is",
-    "agent": "who acts; empty: the one agent whose card or name fits the runtime, see below",
+    "agent": "who acts, on a server too; empty: in a mailbox the agent whose card or name fits the runtime, see below",
     "lease": "how long `parley next` and `parley extend` hold a message",
     "sender_check": "a file that belongs to another user than its `from`: `warn` adds a note, `enforce` makes it a dead"
     " letter",
@@ -47,9 +56,62 @@ SETTING_MEANINGS = {
     "recipients": "recipients of one message",
     "tries": "claims without `done` after which a message becomes a dead letter",
     "inbox_messages": "messages of one operating system user in one inbox",
+    "url": "where the server is, for commands on a server",
+    "key": "the key that commands on a server show; `parley config` does not print it",
+    "admin_key": "the first admin key of a new server, instead of one that it makes up",
+    "data": "where a server keeps everything; empty: `~/.local/share/parley` (or under `$XDG_DATA_HOME`)",
+    "host": "the address that `parley up` listens on",
+    "port": "the port that `parley up` listens on; 0 takes any free one",
+    "allowed_hosts": "further names that the server answers to, with commas between them",
+    "event_names": "how the type of an audited message is spelled: `rfc` (channel_message) or `sdk` (channel.message)",
+    "webhook_targets": "where webhooks may lead: `public` addresses over https only, or `any`",
+    "http_body_bytes": f"size of a request's body in bytes; never above {HARD_FILE_BYTES}",
+    "payload_depth": "levels of nesting in a payload",
+    "payload_keys": "keys in a payload, all levels together",
+    "payload_string_bytes": "bytes of one text in a payload",
+    "metadata_bytes": "bytes of a message's metadata",
+    "channel_name_chars": "characters of a channel's name",
+    "channels_per_intent": "channels on one intent",
+    "members": "members of one channel",
+    "max_messages": "what a channel may set its `max_messages` to",
+    "page": "messages or events in one answer",
+    "batch": "messages posted at once",
+    "intents_per_tenant": "intents of one tenant",
+    "agents_per_tenant": "registered agents of one tenant",
+    "keys_per_tenant": "keys of one tenant",
+    "webhooks_per_tenant": "webhooks of one tenant",
+    "tasks_per_intent": "tasks of one intent",
+    "streams_per_key": "open streams of one key",
+    "streams": "open streams in all",
+    "requests_per_second": "requests of one key a second, on a server that other machines can reach",
+    "requests_burst": "requests that one key may make at once",
+    "failed_logins_per_minute": "wrong keys from one address a minute",
+    "ask_seconds": "seconds that a question may wait for its answer",
+    "expiry_days": "days until a message expires, at most",
+    "idempotency_hours": "hours that an `Idempotency-Key` is remembered",
+    "retention_days": "days that messages of a closed channel stay readable; 0: none",
 }
+SETTING_GROUPS = ("Mailboxes", "Commands on a server", "The server", "Limits of the server")
 # Where a problem is named in the code: the class, and the small functions that make one.
 PROBLEM_MAKERS = frozenset({"Problem", "_problem", "_doubt", "_invalid", "report"})
+
+# Errors of `domain.errors` that a server answers with too, and those of `domain.team_errors` that it never sends.
+SERVED = frozenset(
+    {
+        "Invalid",
+        "BadAgentName",
+        "DuplicateKey",
+        "TooDeep",
+        "NotFound",
+        "Conflict",
+        "Stale",
+        "Forbidden",
+        "Unavailable",
+        "DiskFull",
+    }
+)
+LOCAL = frozenset({"UnsafeMode", "WebhookInvalid", "WebhookReplayed", "Gone"})
+BOUNDS = {"minLength": "characters or more", "maxLength": "at most", "minimum": "or more", "maximum": "at most"}
 
 CLI_INTRO = """\
 # The command line
@@ -73,8 +135,55 @@ ERRORS_INTRO = """\
 # Errors
 
 Every error has a stable code: on the command line (`parley: CODE: ...`), in JSON, in the reason file beside a dead
-letter, and as `error.code` in Python. The classes are in `parley.domain.errors`; those marked * can be imported from
-`parley`. Catching a class catches all that are a kind of it.
+letter, in a server's answer, and as `error.code` in Python. The classes are in `parley.domain.errors` and
+`parley.domain.team_errors` (what only a server refuses); those marked * can be imported from `parley`. Catching a class
+catches all that are a kind of it. How a server says them is in [http.md](http.md#refusals).
+"""
+HTTP_INTRO = """\
+# HTTP
+
+A running server shows the same at `/docs`, and as OpenAPI 3.1 at `/openapi.json`. Paths are below `/api/v1`, or `/v1`,
+unless they are listed under [system](#system) or begin with `/.well-known`. How to use it:
+[Your first channel](../tutorial/first-channel.md), [Receive webhooks](../how-to/receive-webhooks.md).
+
+| header | what for |
+|---|---|
+| `X-API-Key` or `Authorization: Bearer` | the key. Never in the address |
+| `X-Agent-ID` | the agent that a service or admin key speaks for |
+| `Content-Type` | `application/json`, wherever there is a body |
+| `Idempotency-Key` | your word for this POST, 1 to 255 characters: sent again, it is carried out once |
+| `If-Match` | the version (`ETag`) that a change is for; intents and tasks demand it |
+| `Last-Event-ID` | on a stream: go on after this event |
+| `traceparent` | the trace of a message or event, as W3C has it |
+
+Unknown fields, keys given twice, and text that is not Unicode are refused. All times are RFC 3339; the server writes
+UTC with microseconds. A request that repeats an `Idempotency-Key` with the same body is answered as it was the first
+time, with `Idempotent-Replayed: true`, for {hours} hours; with another body it is refused.
+"""
+HTTP_REFUSALS = """
+## Refusals
+
+A refusal is `application/problem+json` (RFC 9457). `code` is stable, `detail` is for people, `errors` names every
+field with a code of its own; some codes add facts, such as `current_version`.
+
+```json
+{"type": "urn:parley:problem:channel_closed", "title": "Conflict", "status": 409, "code": "channel_closed",
+ "detail": "the channel questions is closed", "message": "the channel questions is closed", "errors": []}
+```
+
+What a key may not know of does not exist: 404, with the same body as for what was never there. 4xx means that nothing
+was done. After a 5xx or a broken connection it may have been done, once: send it again with the same
+`Idempotency-Key`.
+"""
+HTTP_CONNECTION = """
+The connection itself refuses, before any route is found (limits: headers {header_bytes} bytes and {header_count}
+fields, address {url_bytes} bytes, {header_seconds:g} seconds for the headers, {body_seconds:g} for the body,
+{connections} connections):
+"""
+HTTP_OBJECTS = """
+## Objects
+
+What bodies and answers hold. A field without *required* may be left out of a body.
 """
 PROBLEMS_INTRO = """
 ## Problems and doubts
@@ -107,15 +216,19 @@ A flag wins over an environment variable, that over `parley.toml` in the working
 `~/.config/parley/parley.toml` (or under `$XDG_CONFIG_HOME`), that over the default. `parley config` prints each value
 and where it came from. An unknown name or a bad value is an error (`bad_config`, exit code 78).
 """
-SETTINGS_RUNTIME = """
+SETTINGS_RUNTIME = """\
+## A file
+
 ```toml
 # parley.toml
 project = "demo"
 lease = "2h"
 recipients = 5
+data = "./team"
+streams_per_key = 50
 ```
 
-## How the agent is found
+## How the agent of a mailbox is found
 
 When neither a flag nor a setting names the agent, Parley looks at the runtime it was started by: `OACP_RUNTIME` (one
 of {runtimes}), else the first of these variables that is set. The agent is the one whose
@@ -175,6 +288,7 @@ def pages() -> dict[str, str]:
         "cli.md": cli_page,
         "exit-codes.md": exits_page,
         "errors.md": errors_page,
+        "http.md": http_page,
         "kinds.md": kinds_page,
         "settings.md": settings_page,
         "python.md": python_page,
@@ -197,11 +311,15 @@ def cli_page() -> Iterator[str]:
         yield ""
         yield f"**{title}**: " + ", ".join(f"[{name}](#parley-{name.replace(' ', '-')})" for name in names)
     yield ""
-    yield "## Options of nearly every command"
+    yield "## Options of commands on a mailbox"
     yield ""
     yield from table(("option", "meaning"), shared_options())
     yield ""
     yield "A message is named by its id, by its file name, or by the end of its id (`a8f3`)."
+    yield ""
+    yield "## Options of commands on a server"
+    yield ""
+    yield from table(("option", "meaning"), server_options())
     for name in cli.COMMANDS:
         yield from command_section(name)
     yield CLI_OACP.format(version=oacp.VERSION)
@@ -212,7 +330,7 @@ def command_section(name: str) -> Iterator[str]:
     command = cli.load_command(name)
     parser = commands.make_parser(f"parley {name}", command)
     words = [action.metavar or action.dest for action in parser._actions if not action.option_strings]
-    shared = {option for option, _ in shared_options()}
+    shared = {option for option, _ in (*shared_options(), *server_options())}
     rows = [row for row in option_rows(parser) if row[0] not in shared]
     yield ""
     yield f"## parley {name}"
@@ -236,6 +354,13 @@ def shared_options() -> list[tuple[str, str]]:
     """What `add_place` gives a command."""
     parser = argparse.ArgumentParser(add_help=False)
     commands.add_place(parser)
+    return option_rows(parser)
+
+
+def server_options() -> list[tuple[str, str]]:
+    """What `add_server` gives a command."""
+    parser = argparse.ArgumentParser(add_help=False)
+    remote.add_server(parser)
     return option_rows(parser)
 
 
@@ -265,9 +390,13 @@ def exits_page() -> Iterator[str]:
     yield EXITS_INTRO
     rows = [
         (exits.OK, "-", "done, or nothing to do"),
-        (exits.FOUND_PROBLEMS, "-", "`validate`, `doctor` or `watch` found something wrong; or nobody read the output"),
+        (
+            exits.FOUND_PROBLEMS,
+            "-",
+            "`validate`, `doctor`, `watch` or `listen` found something wrong; or nobody read the output",
+        ),
     ]
-    rows += [(code, f"`{kind.code}`", meaning) for kind, code, meaning in exits.EXIT_CODES]
+    rows += [(code, f"`{kind.code}`", meaning) for kind, code, meaning in exits.exit_codes()]
     rows += [
         (exits.INTERNAL, "`internal`", "a bug in Parley"),
         (exits.INTERRUPTED, "-", "interrupted from the keyboard"),
@@ -277,7 +406,7 @@ def exits_page() -> Iterator[str]:
 
 def errors_page() -> Iterator[str]:
     yield ERRORS_INTRO
-    yield from table(("code", "class", "a kind of", "meaning", "exit code"), map(error_row, error_tree()))
+    yield from table(("code", "class", "a kind of", "meaning", "exit code", "HTTP"), map(error_row, error_tree()))
     yield PROBLEMS_INTRO
     yield from table(("code", "field", "says"), sorted(problems_in_code()))
 
@@ -285,15 +414,23 @@ def errors_page() -> Iterator[str]:
 def error_tree(kind: type[ParleyError] = ParleyError) -> Iterator[type[ParleyError]]:
     yield kind
     for below in kind.__subclasses__():
-        if below.__module__ == ParleyError.__module__:
+        if below.__module__ in (ParleyError.__module__, team_errors.__name__):
             yield from error_tree(below)
 
 
-def error_row(kind: type[ParleyError]) -> tuple[str, str, str, str, str]:
+def error_row(kind: type[ParleyError]) -> tuple[str, ...]:
     star = "*" if kind.__name__ in parley.__all__ else ""
     parent = kind.__mro__[1]
     above = f"`{parent.code}`" if issubclass(parent, ParleyError) else ""
-    return f"`{kind.code}`", f"`{kind.__name__}`{star}", above, kind.__doc__ or "", str(exits.exit_code(kind()))
+    status = status_of(kind())
+    return (
+        f"`{kind.code}`",
+        f"`{kind.__name__}`{star}",
+        above,
+        kind.__doc__ or "",
+        str(exits.exit_code(kind())),
+        str(status) if is_sent(kind) else "",
+    )
 
 
 def problems_in_code() -> set[tuple[str, str, str]]:
@@ -333,6 +470,160 @@ def pattern_of(node: ast.expr, texts: dict[str, str]) -> str:
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
     return texts.get(node.id, "…") if isinstance(node, ast.Name) else "…"
+
+
+# ---------------------------------------------------------------- HTTP
+
+
+def http_page() -> Iterator[str]:
+    routes = all_routes()
+    yield HTTP_INTRO.format(hours=settings._TEAM_LIMITS["idempotency_hours"])
+    tags = list(dict.fromkeys(route.tag for route in routes))
+    yield "Operations: " + ", ".join(f"[{tag}](#{tag})" for tag in tags) + "."
+    for tag in tags:
+        yield ""
+        yield f"## {tag}"
+        yield ""
+        of_tag = [route for route in routes if route.tag == tag]
+        yield from table(("operation", "what it does", "keys", "body", "answers"), map(route_row, of_tag))
+        parameters = [row for route in of_tag for row in parameter_rows(route)]
+        if parameters:
+            yield ""
+            yield from table(("of", "parameter", "meaning"), parameters)
+    yield HTTP_REFUSALS
+    yield from table(("status", "code", "meaning"), sorted(set(map(refusal_row, filter(is_sent, error_tree())))))
+    yield HTTP_CONNECTION.format(**HttpLimits()._asdict())
+    yield from table(("status", "code", "says"), sorted(refusals_in_code()))
+    yield HTTP_OBJECTS
+    yield from objects(routes)
+
+
+def route_row(route: Route) -> tuple[str, ...]:
+    keys = "none" if route.scope == PUBLIC else ", ".join(sorted(route.scope))
+    body = object_name(route.body) + (" (optional)" if route.body_optional else "") if route.body else ""
+    answers = ", ".join(f"{status} {object_name(schema)}".strip() for status, schema in sorted(route.answers.items()))
+    return f"`{route.method} {route.path}`", route.summary, keys, body, answers
+
+
+def object_name(schema: object) -> str:
+    """The name of what a body or an answer holds, with a link where it is explained below."""
+    if schema is None or schema is str:
+        return ""
+    if isinstance(schema, type) and issubclass(schema, msgspec.Struct):
+        return link_to(component_names()[schema])
+    inside = [object_name(one) for one in getattr(schema, "__args__", ()) if isinstance(one, type)]
+    if getattr(schema, "__origin__", None) is list:
+        return f"list of {inside[0]}"
+    return "object"
+
+
+@cache
+def component_names() -> dict[Any, str]:
+    """The component of each object: its name, or its module's too where two have the same."""
+    structs = sorted(set(filter(is_struct, schemas(all_routes()))), key=str)
+    references, _ = msgspec.json.schema_components(structs, ref_template="{name}")
+    return {struct: reference["$ref"] for struct, reference in zip(structs, references, strict=True)}
+
+
+def schemas(routes: Iterable[Route]) -> Iterator[Any]:
+    for route in routes:
+        for schema in (route.body, *route.answers.values()):
+            if schema is not None and schema is not str:
+                yield schema
+                yield from (one for one in getattr(schema, "__args__", ()) if is_struct(one))
+
+
+def is_struct(schema: object) -> bool:
+    return isinstance(schema, type) and issubclass(schema, msgspec.Struct)
+
+
+def title_of(component: str) -> str:
+    return ".".join(component.split(".")[-2:])
+
+
+def link_to(component: str) -> str:
+    title = title_of(component)
+    return f"[{title}](#{title.replace('.', '').lower()})"
+
+
+def parameter_rows(route: Route) -> Iterator[tuple[str, str, str]]:
+    for one, where in (*((param, "") for param in route.query), *((param, " (header)") for param in route.headers)):
+        yield f"`{route.method} {route.path}`", f"`{one.name}`{where}", parameter_meaning(one)
+
+
+def parameter_meaning(param: Param) -> str:
+    bounds = [
+        f"{word} {bound:g}" for word, bound in (("from", param.minimum), ("to", param.maximum)) if bound is not None
+    ]
+    choices = " or ".join(f"`{choice}`" for choice in param.choices)
+    extra = ", ".join(filter(None, (" ".join(bounds), choices)))
+    return param.about + (f" ({extra})" if extra else "")
+
+
+def is_sent(kind: type[ParleyError]) -> bool:
+    """Whether a server answers with it, rather than a command or a mailbox."""
+    return (
+        status_of(kind()) != 500
+        and (kind.__module__ == team_errors.__name__ or kind.__name__ in SERVED)
+        and kind.__name__ not in LOCAL
+    )
+
+
+def refusal_row(kind: type[ParleyError]) -> tuple[str, str, str]:
+    return str(status_of(kind())), f"`{kind.code}`", kind.__doc__ or ""
+
+
+def refusals_in_code() -> set[tuple[str, str, str]]:
+    """Status, code and detail of what the connection and the dispatcher refuse by themselves."""
+    found = set()
+    for path in sorted((ROOT / "src" / "parley" / "surfaces" / "http").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and called_name(node) in {"Refused", "problem"} and len(node.args) == 3:
+                status, code, detail = (pattern_of(argument, {}) for argument in node.args)
+                if status.isdigit() and "…" not in code:
+                    detail = "" if detail == "…" else detail
+                    found.add((status, f"`{code}`", detail))
+    return found
+
+
+def objects(routes: Iterable[Route]) -> Iterator[str]:
+    """Every object that a body or an answer holds, with its fields."""
+    _, components = msgspec.json.schema_components(sorted(set(schemas(routes)), key=str), ref_template="{name}")
+    for name, schema in sorted(components.items(), key=lambda item: title_of(item[0])):
+        if "properties" not in schema:
+            continue
+        yield f"### {title_of(name)}"
+        yield ""
+        if schema.get("description"):
+            yield " ".join(schema["description"].split())
+            yield ""
+        required = set(schema.get("required", ()))
+        rows = [
+            (f"`{field}`", schema_type(one, components), "yes" if field in required else "", one.get("description", ""))
+            for field, one in schema["properties"].items()
+        ]
+        yield from table(("field", "type", "required", "meaning"), rows)
+        yield ""
+
+
+def schema_type(schema: dict[str, Any], components: dict[str, Any]) -> str:
+    """A JSON Schema in a few words."""
+    if "$ref" in schema:
+        name = schema["$ref"]
+        if "enum" in components[name]:
+            return " or ".join(f"`{choice}`" for choice in components[name]["enum"] if choice != "")
+        return link_to(name)
+    if "anyOf" in schema:
+        return " or ".join(schema_type(one, components) for one in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(f"`{choice}`" for choice in schema["enum"])
+    if schema.get("type") == "array":
+        inside = schema_type(schema.get("items", {}), components)
+        return f"list of {inside}" if inside != "anything" else "list"
+    words = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
+    kind = schema.get("type", "anything")
+    bounds = [f"{schema[key]:,} {word}" for key, word in BOUNDS.items() if key in schema]
+    return ", ".join([words.get(kind, kind), *bounds])
 
 
 # ---------------------------------------------------------------- kinds
@@ -375,16 +666,32 @@ def field_row(field: Field) -> tuple[str, ...]:
 
 def settings_page() -> Iterator[str]:
     yield SETTINGS_INTRO
-    defaults = {**settings._TEXTS, **{name: str(value) for name, value in settings._LIMITS.items()}}
-    rows = []
+    limits = {**settings._LIMITS, **settings._TEAM_LIMITS}
+    defaults = {**settings._TEXTS, **{name: str(value) for name, value in limits.items()}}
+    rows: dict[str, list[tuple[str, ...]]] = {title: [] for title in SETTING_GROUPS}
     for name in settings.NAMES:
         variables = [f"PARLEY_{name.upper()}", *settings._ELSEWHERE.get(name, ())]
         shown = ", ".join(f"`{variable}`" for variable in variables)
-        rows.append((f"`{name}`", f"`{defaults[name]}`" if defaults[name] else "", shown, SETTING_MEANINGS[name]))
-    yield from table(("name", "default", "environment", "meaning"), rows)
+        row = (f"`{name}`", f"`{defaults[name]}`" if defaults[name] else "", shown, SETTING_MEANINGS[name])
+        rows[setting_group(name)].append(row)
+    for title, of_group in rows.items():
+        yield f"## {title}"
+        yield ""
+        yield from table(("name", "default", "environment", "meaning"), of_group)
+        yield ""
     yield SETTINGS_RUNTIME.format(runtimes=", ".join(sorted(settings._RUNTIMES)))
     yield from table(("variable", "runtime"), ((f"`{mark}`", runtime) for mark, runtime in settings._RUNTIME_MARKS))
     yield SETTINGS_END
+
+
+def setting_group(name: str) -> str:
+    mailbox, remote_commands, server, limits = SETTING_GROUPS
+    if name in settings._TEAM_LIMITS:
+        return limits
+    if name in {"url", "key"}:
+        return remote_commands
+    beyond = list(settings._TEXTS)[list(settings._TEXTS).index("url") :]
+    return server if name in beyond else mailbox
 
 
 # ---------------------------------------------------------------- Python

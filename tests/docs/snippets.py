@@ -9,13 +9,21 @@ In README.md and docs/ every console and python block is run, page by page from 
 Ids, times and folders differ from run to run. Where a page shows an id, the one that came instead takes its place in
 the commands further down. `<!-- run: COMMAND -->` runs without being shown; `<!-- not run: why -->` spares the next
 block. Commands of which the page shows no output may print what they like.
+
+`parley up &` starts a server on a free port, waits until it is ready, and ends it with the page; the address and the
+key that the page shows stand for those of the run. What else ends in `&` runs until the page ends; a `parley listen`
+has begun to listen before the page goes on, as it has when a person types.
 """
 
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,12 +39,27 @@ _BLOCK = re.compile(
 _EXITS = re.compile(r"\s+# exits (\d+)$", re.MULTILINE)
 _MESSAGE_ID = re.compile(r"msg-\d{8}T?\d{4,6}Z?-([A-Za-z0-9.]+)-([a-z0-9]{4,10})\b")
 _TOKEN = re.compile(r"\b[0-9a-f]{32}\b")
+_TEAM_ID = re.compile(r"\b(?:intent|chan|msg|evt|key|task|sub)_[0-9A-HJKMNP-TV-Z]{26}\b")
+_SECRET = re.compile(r"\b(?:pk_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/]{43}=)")
+_HASH = re.compile(r"sha256:[A-Za-z0-9_-]{43}")
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
+_SERVER = re.compile(r"parley up (?P<options>.*?)\s*&$|parley up &$")
+_BEGUN = re.compile(
+    r'^parley_requests_total\{method="GET",route="[^"]*subscribe[^"]*",status="200"\} (\d+)', re.MULTILINE
+)
 _VARYING = (
     (_MESSAGE_ID, r"msg-\1-ID"),
     (_TOKEN, "TOKEN"),
-    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
+    (_TEAM_ID, "ID"),
+    (_SECRET, "SECRET"),
+    (_ADDRESS, "ADDRESS"),
+    (_HASH, "HASH"),
+    (re.compile(r"\([\d,]+ bytes\)"), "(SIZE)"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?Z?"), "TIME"),
     (re.compile(r"\d{8}T\d{4}Z_([A-Za-z0-9]+)_([a-z_]+?)(_[a-z0-9]{4,10})?\.yaml"), r"\1_\2.yaml"),
     (re.compile(r"conv-\d{8}-"), "conv-DAY-"),
+    (re.compile(r"\b[0-2]m\b"), "AGE"),
     (re.compile(r"[-─ ]+"), " "),
 )
 
@@ -73,6 +96,20 @@ class Stage:
         self._prelude = ""
         self._now: dict[str, str] = {}
         self._names: dict[str, object] = {"__name__": "page"}
+        # What runs beside the page, the server among it.
+        self._running: list[subprocess.Popen[str]] = []
+
+    def close(self) -> None:
+        """End what the page started, the latest first."""
+        for process in reversed(self._running):
+            # All of a background command, also what its shell started.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(20)
+            finally:
+                if process.stdout is not None:
+                    process.stdout.close()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -90,7 +127,16 @@ class Stage:
     def _run_command(self, block: Block, command: str, expected: list[str]) -> None:
         wanted = _EXITS.search(command)
         script = self._current(_EXITS.sub("", command))
-        if re.match(r"(export|cd) ", script):
+        if _SERVER.fullmatch(script):
+            self._serve(block, script, expected)
+            return
+        if script.endswith("&"):
+            self._begin(script.removesuffix("&"))
+            return
+        set_once = re.match(r"export (\w+)=\$\(", script)
+        if set_once:
+            script += f' && echo "${set_once[1]}"'
+        elif re.match(r"(export|cd) ", script):
             self._prelude += script + "\n"
         done = subprocess.run(
             ["bash", "-c", self._prelude + script],
@@ -105,8 +151,53 @@ class Stage:
         output = (done.stdout + done.stderr).splitlines()
         where = f"{block.page}:{block.line}: $ {script}\n" + "\n".join(output)
         assert done.returncode == (int(wanted[1]) if wanted else 0), f"exit code {done.returncode}\n{where}"
+        if set_once:
+            # The command is not run again for every line that follows.
+            self._prelude += f"export {set_once[1]}={shlex.quote(done.stdout.strip())}\n"
         if expected:
             self._compare(expected, output, where)
+
+    def _serve(self, block: Block, script: str, expected: list[str]) -> None:
+        """Start the page's server on a free port and read what it says until it is ready."""
+        server = self._start(f"exec {script.removesuffix('&')} --port 0", subprocess.PIPE)
+        assert server.stdout is not None
+        output: list[str] = []
+        for line in server.stdout:
+            output.append(line.rstrip("\n"))
+            if line.startswith("Stop with"):
+                break
+        if expected:
+            self._compare(expected, output, f"{block.page}:{block.line}: $ {script}\n" + "\n".join(output))
+
+    def _begin(self, script: str) -> None:
+        """Run a command beside the page."""
+        before = self._streams() if "parley listen" in script else 0
+        process = self._start(script, subprocess.DEVNULL)
+        deadline = time.monotonic() + 20
+        while "parley listen" in script and self._streams() == before:
+            assert process.poll() is None, f"ended at once: {script}"
+            assert time.monotonic() < deadline, f"does not listen: {script}"
+            time.sleep(0.02)
+
+    def _start(self, script: str, output: int) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            ["bash", "-c", self._prelude + script],
+            cwd=self.home,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._running.append(process)
+        return process
+
+    def _streams(self) -> int:
+        """How many streams the page's server has begun, by its own count."""
+        counted = f'{self._prelude}curl -sf "$PARLEY_URL/metrics" -H "X-API-Key: $PARLEY_KEY"'
+        done = subprocess.run(["bash", "-c", counted], env=self.environment, capture_output=True, text=True, check=True)
+        return sum(int(count) for count in _BEGUN.findall(done.stdout))
 
     def _current(self, text: str) -> str:
         """A page's text with the ids of this run instead of those the page was written with."""
@@ -144,7 +235,8 @@ class Stage:
         for old, new in zip(_MESSAGE_ID.finditer(shown), _MESSAGE_ID.finditer(actual), strict=True):
             self._now[old[0]] = new[0]
             self._now[old[2]] = new[2]
-        self._now.update(zip(_TOKEN.findall(shown), _TOKEN.findall(actual), strict=True))
+        for pattern in (_TOKEN, _TEAM_ID, _SECRET, _ADDRESS):
+            self._now.update(zip(pattern.findall(shown), pattern.findall(actual), strict=True))
         for day in re.findall(r"conv-\d{8}-", actual):
             self._now[day] = day
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from parley.domain.kinds import KINDS
+
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| \*\*(?P<words>[^*]+)\*\* \| (?P<place>[^|]+) \| (?P<meaning>[^|]+) \|", re.MULTILINE)
 ROWS = [match.groupdict() for match in ROW.finditer((ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"))]
@@ -42,7 +44,24 @@ def test_a_planned_word_names_nothing_yet(word: str) -> None:
     assert found == [], f"{word} is in the code now: say so in docs/glossary.md"
 
 
-def test_every_word_of_the_mailbox_is_explained() -> None:
-    explained = {word.lower() for row in ROWS for word in row["words"].split(", ")}
+@pytest.fixture(name="explained")
+def words() -> set[str]:
+    return {word.lower() for row in ROWS for word in row["words"].split(", ")}
 
+
+def test_every_word_of_the_mailbox_is_explained(explained: set[str]) -> None:
     assert {"message", "ledger", "claim", "lease", "dead letter", "workspace", "doubt", "problem"} <= explained
+
+
+def test_every_word_of_the_server_is_explained(explained: set[str]) -> None:
+    assert {"channel", "post", "intent", "tenant", "key", "caller", "role", "position", "seq", "record"} <= explained
+
+
+def test_every_kind_of_record_that_users_meet_is_explained(explained: set[str]) -> None:
+    # These stand behind another word: a key's listing, an access list's entry, an identity's beginning, a log's mark.
+    hidden = {"issued_key", "access_request", "challenge", "log_mark"}
+    shown = {"agent": "agent record"}
+
+    missing = {kind for kind in KINDS if kind not in hidden and shown.get(kind, kind) not in explained}
+
+    assert missing == set()

@@ -30,8 +30,11 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypat
         monkeypatch.setenv(variable, value)
     monkeypatch.chdir(tmp_path)
 
-    for block in blocks(page):
-        stage.run(block)
+    try:
+        for block in blocks(page):
+            stage.run(block)
+    finally:
+        stage.close()
 
 
 @pytest.mark.parametrize("page", LINKED, ids=name)
