@@ -1,6 +1,7 @@
-"""`python -m bench`: Parley beside oacp-cli and beside bare system calls, in one run.
+"""`python -m bench`: Parley beside its peers and beside bare system calls, in one run.
 
-Exit code 1 when a goal is missed.
+`mailbox` is everything beside oacp-cli, `channels` everything beside the OpenIntent server and SDK. `--quick`, or
+PARLEY_BENCH=quick, takes about a minute for the channels. Exit code 1 when a goal is missed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from pathlib import Path
 
 import parley
 from bench import cold_inbox, cold_send, durable_send, listing, next_done, reading, senders, start
+from bench.channels import asks, posts, pushes, sdk_asks, server_start, volume
 from bench.figures import Figure, table
 from bench.measure import Runner
 from bench.workspace import Bench, check_shape
 
 # Those that make and remove many files come last: file systems remember it for a while.
-BENCHES: dict[str, Callable[[Bench], list[Figure]]] = {
+_MAILBOX: dict[str, Callable[[Bench], list[Figure]]] = {
     "start": start.run,
     "cold_inbox": cold_inbox.run,
     "cold_send": cold_send.run,
@@ -33,12 +35,24 @@ BENCHES: dict[str, Callable[[Bench], list[Figure]]] = {
     "senders": senders.run,
     "reading": reading.run,
 }
+_CHANNELS: dict[str, Callable[[Bench], list[Figure]]] = {
+    "server_start": server_start.run,
+    "posts": posts.run,
+    "volume": volume.run,
+    "asks": asks.run,
+    "sdk_asks": sdk_asks.run,
+    "pushes": pushes.run,
+}
+BENCHES = _CHANNELS | _MAILBOX
+_GROUPS = {"mailbox": list(_MAILBOX), "channels": list(_CHANNELS)}
 # Ignored by git, and on the file system of the repository: a /tmp in memory would make every sync free.
 _SCRATCH = Path(__file__).parent / "results" / "local"
 
 
 def main(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
+    quick = args.quick or os.environ.get("PARLEY_BENCH") == "quick"
+    chosen = [name for given in args.benches or _GROUPS for name in _GROUPS.get(given, [given])]
     # pip compiles what it installs. An editable install is compiled when it first runs, or never with
     # PYTHONDONTWRITEBYTECODE: without this line one side would be measured with its compiler.
     compileall.compile_dir(os.path.dirname(parley.__file__), quiet=1)
@@ -47,7 +61,7 @@ def main(arguments: list[str]) -> int:
     folder = tempfile.mkdtemp(prefix="bench-", dir=_SCRATCH)
     figures: list[Figure] = []
     try:
-        for figure in _run(Bench(folder, Runner(folder), args.quick), args.benches or list(BENCHES)):
+        for figure in _run(Bench(folder, Runner(folder), quick), chosen):
             figures.append(figure)
     finally:
         shutil.rmtree(folder)
@@ -61,7 +75,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(bench: Bench, names: list[str]) -> Iterator[Figure]:
-    check_shape(bench)
+    if any(name in _MAILBOX for name in names):
+        check_shape(bench)
     for name in names:
         print(f"  {name} ...", flush=True)
         yield from BENCHES[name](bench)
@@ -69,7 +84,8 @@ def _run(bench: Bench, names: list[str]) -> Iterator[Figure]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("benches", nargs="*", choices=[*BENCHES, []], metavar="BENCH", help=", ".join(BENCHES))
+    names = [*_GROUPS, *BENCHES]
+    parser.add_argument("benches", nargs="*", choices=[*names, []], metavar="BENCH", help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="a fifth of the repetitions")
     parser.add_argument("--json", metavar="FILE", help="also write every single measurement")
     parser.add_argument("--no-fail", action="store_true", help="exit 0 even when a goal is missed")

@@ -54,18 +54,23 @@ class Figure(NamedTuple):
 
     @property
     def least_ratio(self) -> float | None:
-        return self._ratio(self.ours.least, self.theirs.least) if self.theirs else None
+        return self._ratio(self.best(self.ours), self.best(self.theirs)) if self.theirs else None
+
+    def best(self, sample: Sample) -> float:
+        """The best of all repetitions: of rates the highest, of everything else the lowest."""
+        return sample.most if self.unit == "/s" else sample.least
 
     def _ratio(self, ours: float, theirs: float) -> float:
-        return theirs / ours if self.faster else ours / theirs
+        return theirs / ours if self.faster and self.unit != "/s" else ours / theirs
 
     @property
     def met(self) -> bool | None:
         """Whether the goal is met; None without a goal."""
         if self.goal is None:
             return None
-        judged = self.ratio if self.goal.unit == "x" else self.ours.middle
-        return judged is not None and self.goal.met_by(judged)
+        if self.goal.unit == "x":
+            return self.ratio is not None and self.goal.met_by(self.ratio)
+        return self.goal.met_by(self.ours.middle * _UNITS[self.goal.unit][0])
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -97,9 +102,9 @@ def _row(figure: Figure) -> tuple[str, ...]:
     return (
         figure.what,
         _shown(figure.ours.middle, figure.unit),
-        _shown(figure.ours.most if figure.unit == "/s" else figure.ours.least, figure.unit),
+        _shown(figure.best(figure.ours), figure.unit),
         _shown(theirs.middle, figure.unit) if theirs else "",
-        _shown(theirs.least, figure.unit) if theirs else "",
+        _shown(figure.best(theirs), figure.unit) if theirs else "",
         f"{figure.ratio:.2f}x" if figure.ratio else "",
         f"{figure.least_ratio:.2f}x" if figure.least_ratio else "",
         str(figure.goal) if figure.goal else "",
