@@ -507,14 +507,14 @@ class Client:
     async def events(self, path: str, last_event_id: str = "") -> AsyncIterator[Events]:
         """Follow a stream on a connection of its own."""
         connection = await self.connect()
-        fields = {**self.headers, "Accept": "text/event-stream"}
-        if last_event_id:
-            fields["Last-Event-ID"] = last_event_id
-        status, headers = await connection.ask("GET", whole(path), fields, b"")
-        events = Events(connection, status, headers)
-        if status == 200:
-            assert await connection.chunk() != b""  # the hello: from here on nothing is missed
         try:
+            fields = {**self.headers, "Accept": "text/event-stream"}
+            if last_event_id:
+                fields["Last-Event-ID"] = last_event_id
+            status, headers = await connection.ask("GET", whole(path), fields, b"")
+            events = Events(connection, status, headers)
+            if status == 200:
+                assert await connection.chunk() != b""  # the hello: from here on nothing is missed
             yield events
         finally:
             await connection.close()

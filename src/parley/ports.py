@@ -359,7 +359,10 @@ class TeamStore(Protocol):
         ...
 
     async def feed(self, tenant: str, after: int, limit: int = 500) -> tuple[FeedItem, ...]:
-        """All that was said and happened in a tenant after a position, in order; the caller filters."""
+        """What was said and happened in a tenant after a position, in order; the caller filters.
+
+        At most `limit`, and fewer where that would be a lot of text: only an empty answer says that there is no more.
+        """
         ...
 
     async def events(

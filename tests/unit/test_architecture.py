@@ -55,7 +55,9 @@ NOT_MIRRORED: dict[str, str] = {}
 
 CLOCK_AND_CHANCE = {"time", "uuid", "secrets", "random"}
 
-SLOW_TO_IMPORT = {"asyncio", "httpx", "http.client", "importlib.metadata", "pydantic", "rich"}
+# What a server needs is among it: a mailbox does without.
+SLOW_TO_IMPORT = {"asyncio", "cryptography", "http.client", "httptools", "httpx", "importlib.metadata", "msgspec"}
+SLOW_TO_IMPORT |= {"pydantic", "rfc8785", "rich", "ssl", "uvloop"}
 
 # Written in pieces so that this file does not find itself.
 REGISTRY_HOSTS = tuple(

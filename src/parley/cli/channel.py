@@ -31,7 +31,9 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="unique on the intent")
     parser.add_argument("--member", action="append", default=[], metavar="AGENT", help="repeat it or use commas")
     parser.add_argument("--explicit", action="store_true", help="only members may see it and take part")
-    parser.add_argument("--audit", action="store_true", help="copy every message to the intent's event log")
+    parser.add_argument(
+        "--audit", action="store_true", help="copy every message to the intent's event log, for all who may read it"
+    )
     parser.add_argument("--ttl", default="", metavar="TIME", help="close it so long after its last message: 30m, 2h")
     parser.add_argument("--max-messages", type=int, default=None, metavar="N", help="keep so many (default: 1000)")
     parser.add_argument("--task", default=None, metavar="TASK", help="close it when this task is over")

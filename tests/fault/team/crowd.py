@@ -45,9 +45,16 @@ class Crowd:
         self.stopping = False
         self.readers: list[str] = []
         self._chance = random.Random(seed)
+        self._clients: list[Client] = []
 
     def client(self, agent: str) -> Client:
-        return Client(self.port, ADMIN_KEY, agent)
+        self._clients.append(Client(self.port, ADMIN_KEY, agent))
+        return self._clients[-1]
+
+    async def leave(self) -> None:
+        """Close every connection that is still open."""
+        while self._clients:
+            await self._clients.pop().close()
 
     async def open_channel(self) -> None:
         """An intent and a channel that keeps everything."""
@@ -76,6 +83,7 @@ class Crowd:
         for task in following:
             task.cancel()
         await asyncio.gather(*following, return_exceptions=True)
+        await self.leave()
         return self.history
 
     async def _send(self, sender: str) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 EVERYONE = "*"
@@ -140,19 +142,31 @@ def _lost_and_phantom(history: History) -> Iterable[str]:
 
 def _listings(history: History) -> Iterable[str]:
     """I5 and I6: a page is a run of what its reader may see, without gap, after its cursor, and not out of date."""
+    readers = {listing.reader for listing in history.listings}
+    logs = {reader: visible(history.final, reader) for reader in readers}
+    places = {reader: [one.seq for one in log] for reader, log in logs.items()}
+    newest = {reader: _newest(history, reader) for reader in readers}
     for listing in history.listings:
-        log = visible(history.final, listing.reader)
-        after = [one for one in log if one.seq > listing.after]
-        if list(listing.found) != after[: len(listing.found)]:
+        start = bisect_right(places[listing.reader], listing.after)
+        if list(listing.found) != logs[listing.reader][start : start + len(listing.found)]:
             yield f"I6: {listing.reader} got a page with a gap after {listing.after}: {listing.found[:3]}..."
         if not listing.whole:
             continue
         last = listing.found[-1].seq if listing.found else listing.after
-        for send in history.sends:
-            answer = send.answer
-            if answer and send.ended < listing.began and answer.seq > last and answer.to in (EVERYONE, listing.reader):
-                yield f"I5: {listing.reader} did not see {answer.id}, acknowledged before it asked"
-                break
+        moments, highest = newest[listing.reader]
+        before = bisect_left(moments, listing.began)
+        if before and highest[before - 1] > last:
+            yield f"I5: {listing.reader} did not see {highest[before - 1]}, acknowledged before it asked"
+
+
+def _newest(history: History, reader: str) -> tuple[list[float], list[int]]:
+    """When something for the reader was acknowledged, and the highest place that was by then."""
+    answered = sorted(
+        (send.ended, send.answer.seq)
+        for send in history.sends
+        if send.answer is not None and send.answer.to in (EVERYONE, reader)
+    )
+    return [ended for ended, _ in answered], list(accumulate((seq for _, seq in answered), max))
 
 
 def _streams(history: History) -> Iterable[str]:

@@ -49,15 +49,14 @@ def test_a_full_disk_is_507_and_afterwards_everything_goes_on(tmp_path: Path, ro
                 if status != 201:
                     break
                 kept.add(answer.json["id"])
-        ready_when_full = (await client.get("/readyz")).status
 
         (inside / "ballast").unlink()
         answer = await client.post(path, {"to": "*", "payload": {"n": -1}})
         kept.add(answer.json["id"])
 
         there = {one["id"] for one in (await client.get(path)).json}
+        assert (await client.get("/readyz")).status == 200
         await client.close()
-        assert ready_when_full in (503, 507)
         return status, kept, there, answer.status
 
     try:

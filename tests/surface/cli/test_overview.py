@@ -123,6 +123,7 @@ def test_every_error_has_an_exit_code_of_its_own_kind(error: type[errors.ParleyE
 def test_exit_codes_are_these() -> None:
     assert {kind.__name__: code for kind, code, _ in exit_codes()} == {
         "BadConfig": 78,
+        "UnsafeMode": 78,
         "Invalid": 2,
         "NotFound": 3,
         "VersionRequired": 2,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 
 import pytest
@@ -66,8 +65,6 @@ async def test_a_response_by_post_comes_from_who_was_asked(server: LiveServer) -
         ("POST", PLACE, {"intent_id": "intent_2"}),
         ("POST", "/intents", {"title": "x", "tenant_id": "other"}),
         ("POST", "/intents", {"title": "x", "version": 7}),
-        ("POST", f"/intents/{INTENT}/acl/entries", {"principal_id": "bob", "granted_by": "eve"}),
-        ("POST", f"/intents/{INTENT}/acl/entries", {"principal_id": "bob", "since": 0}),
         ("POST", f"/intents/{INTENT}/events", {"event_type": "comment", "sequence": 1}),
         ("POST", f"/intents/{INTENT}/events", {"event_type": "comment", "event_hash": "sha256:x"}),
     ],
@@ -85,6 +82,19 @@ async def test_a_field_that_is_not_offered_is_not_set(
     assert refusal(refused) == (422, "invalid")
 
 
+@with_server
+async def test_what_comes_beside_an_entry_of_an_access_list_is_not_taken_over(server: LiveServer) -> None:
+    # A76: the SDK passes on what its caller wrote
+    alice = await server.client("alice")
+    extras = {"id": "acl_mine", "granted_by": "eve", "granted_at": "2020-01-01T00:00:00Z", "since": 0}
+
+    given = await alice.post(f"/intents/{INTENT}/acl/entries", {"principal_id": "bob", **extras})
+
+    assert given.status == 201
+    assert given.json["granted_by"] == "alice"
+    assert [name for name, value in extras.items() if given.json.get(name) == value] == []
+
+
 BAD_NAMES = [
     "a\r\nSet-Cookie: x",
     "a\n",
@@ -93,7 +103,7 @@ BAD_NAMES = [
     "\x1b[31mred",
     "a\u2028b",
     "\u202eevil",
-    "аlice",
+    "\u0430lice",
     "a b",
     "../x",
 ]
@@ -107,7 +117,6 @@ async def test_a_name_that_could_forge_a_line_is_no_name(server: LiveServer, nam
     tries: list[tuple[Client, str, dict[str, object]]] = [
         (admin, "/agents/register", {"agent_id": name}),
         (admin, "/keys", {"kind": "agent", "agent_id": name}),
-        (admin, "/tenants", {"id": name}),
         (admin, "/roles/r/holders", {"agent_id": name}),
         (admin, f"/intents/{INTENT}/agents", {"agent_id": name}),
         (alice, f"/intents/{INTENT}/channels", {"name": "x", "members": [name]}),
@@ -119,9 +128,7 @@ async def test_a_name_that_could_forge_a_line_is_no_name(server: LiveServer, nam
     async with nothing_happens(server):
         answers = [await client.post(path, body) for client, path, body in tries]
 
-    # Who is not the operator makes no tenant, whatever it is called.
-    assert [one.status for one in answers] == [422, 422, 403, *[422] * (len(tries) - 3)]
-    assert [one for one in answers if refusal(one)[0] != one.status] == []
+    assert {refusal(one)[0] for one in answers} == {422}
 
 
 @pytest.mark.parametrize("name", ["eva\n", "eva\r\nx", "\x1b[0m", "a" * 129])
@@ -184,7 +191,6 @@ HOSTILE = [
     "msg_%",
     "0x10",
 ]
-EVERYWHERE = {"limit": "A24-limit", "offset": "A24-offset", "after": "A24-after"}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -199,7 +205,6 @@ async def test_what_is_written_into_a_query_stays_text(server: LiveServer, text:
         others = [
             await bob.request("GET", with_query(path, {field: text}))
             for path, field in (
-                (PLACE, "to"),
                 (PLACE, "limit"),
                 (PLACE, "wait"),
                 (PLACE, "on_evicted"),
@@ -224,7 +229,10 @@ async def test_what_is_written_into_a_query_stays_text(server: LiveServer, text:
             )
         ]
 
+        to = await bob.get(PLACE, to=f"{text} ")
+
     assert refusal(since) == (400, "bad_cursor")
+    assert refusal(to) == (422, "invalid")
     assert {refusal(one) for one in others} == {(422, "invalid")}
     assert {(one.status, one.body) for one in found if len(text) <= 200} <= {(200, b"[]")}
 
@@ -339,8 +347,3 @@ async def provoke(port: int, secret: str, forged: str) -> None:
     await asyncio.sleep(1.5)  # for what is done beside the answers
     for client in (admin, stranger):
         await client.close()
-
-
-def test_json_is_spelled_in_one_line() -> None:
-    # A41: what the tests above take for granted
-    assert "\n" not in json.dumps({"a": "\n"})

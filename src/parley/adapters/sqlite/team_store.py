@@ -31,6 +31,8 @@ T = TypeVar("T")
 R = TypeVar("R", bound="Record")
 
 _READERS = 2
+# So much of a feed is read at once: each stream holds its share until its reader has taken it.
+_FEED_BYTES = 4 * 1024 * 1024
 # No id that is ever given is longer.
 _LONGEST_ID = 128
 # Pages in the log after which it is worth copying them into the file.
@@ -267,18 +269,21 @@ class SqliteTeamStore:
         posts = f"{_POSTS} post.number > ? AND post.number <= ? AND post.seq > tally.floor ORDER BY post.number LIMIT ?"
         events = f"SELECT {rows.EVENT} FROM event WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"
 
-        def read(db: sqlite3.Connection) -> tuple[list[Any], list[Any]]:
+        def read(db: sqlite3.Connection) -> tuple[tuple[list[Any], bool], tuple[list[Any], bool]]:
             db.execute("BEGIN")
             try:
-                return db.execute(posts, values).fetchall(), db.execute(events, values).fetchall()
+                return _some(db.execute(posts, values)), _some(db.execute(events, values))
             finally:
                 db.execute("COMMIT")
 
-        said, happened = await self._read(read)
+        (said, more_said), (happened, more_happened) = await self._read(read)
         items = [FeedItem.of_post(rows.post_from_row(row)) for row in said]
         items += [FeedItem.of_event(rows.event_from_row(row)) for row in happened]
         items.sort(key=lambda item: item.position)
-        return tuple(items[:limit])
+        # Where one of the two was cut off, the other must not run ahead of it.
+        ends = [found[-1][0] & rows.MASK for found, more in ((said, more_said), (happened, more_happened)) if more]
+        last = min(ends, default=rows.MASK)
+        return tuple([item for item in items[:limit] if item.position <= last])
 
     async def events(
         self,
@@ -371,3 +376,15 @@ class SqliteTeamStore:
                 db.create_function("contains", 2, lambda text, part: part in text.casefold(), deterministic=True)
                 self._connections.append(db)
             return work(db)
+
+
+def _some(found: sqlite3.Cursor) -> tuple[list[Any], bool]:
+    """Rows until they are a lot to hold in memory, one at least; and whether there may be more."""
+    some: list[Any] = []
+    size = 0
+    for row in found:
+        some.append(row)
+        size += sum([len(value) for value in row if type(value) is bytes])
+        if size >= _FEED_BYTES:
+            return some, True
+    return some, False

@@ -77,7 +77,9 @@ async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: 
         after = item.position
         if not left:
             return Progress(Outcome.MORE, after)
-    return Progress(Outcome.MORE if len(page) == PAGE else Outcome.IDLE, after)
+    # A short page may have been cut off because there was much in it.
+    more = len(page) == PAGE or (page and await team.store.feed(tenant, after, 1))
+    return Progress(Outcome.MORE if more else Outcome.IDLE, after)
 
 
 async def move_on(team: Team, tenant: str, subscription_id: str, position: int) -> None:

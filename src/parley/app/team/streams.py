@@ -118,7 +118,7 @@ async def _catch_up(
         if batch:
             yield batch
             cursor = batch[-1].position
-        if len(batch) < _PAGE and not listener.behind:
+        if not batch and not listener.behind:
             return
 
 
