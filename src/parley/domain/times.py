@@ -116,7 +116,8 @@ def age(since: datetime, now: datetime) -> str:
 
 def stamp(moment: datetime) -> str:
     """`moment` as the team's store and the HTTP face write it: of one length, so that it sorts as text."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+    utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return utc.isoformat(timespec="microseconds")
 
 
 def from_stamp(text: str) -> datetime:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from parley.adapters.sqlite import team_file
+from parley.adapters.sqlite.file import as_parley
 from parley.domain.directory import KeyKind
+from parley.domain.errors import Forbidden
 from parley.domain.message import Pattern
 from tests.surface.http.attack import nothing_happens, refusal
 from tests.team_process import ADMIN_KEY, running
@@ -347,3 +352,41 @@ async def provoke(port: int, secret: str, forged: str) -> None:
     await asyncio.sleep(1.5)  # for what is done beside the answers
     for client in (admin, stranger):
         await client.close()
+
+
+@pytest.mark.parametrize("opened", ["reader", "writer"])
+@with_server
+async def test_what_is_wrong_with_the_machine_is_not_told_to_the_caller(
+    server: LiveServer, opened: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A48: too many open files, a file system that became read-only
+    rig, alice = server.rig, await server.client("alice")
+    assert (await alice.get(PLACE)).status == 200
+
+    def fails(*_: object, **__: object) -> None:
+        error = sqlite3.OperationalError("unable to open database file")
+        error.sqlite_errorname = "SQLITE_CANTOPEN"
+        raise as_parley(error, str(rig.path))
+
+    if opened == "reader":
+        monkeypatch.setattr(team_file, "connect", fails)
+        answer = await alice.get("/messages/search", q="x")  # by a thread that has not read yet
+    else:
+        monkeypatch.setattr(rig.store._writer, "_settle", settled_by(fails))
+        answer = await alice.post(PLACE, {})
+
+    assert (answer.status, answer.code) == (503, "unavailable")
+    assert str(rig.path.parent) not in answer.body.decode()
+
+
+def settled_by(fails: Callable[[], None]) -> Callable[[list[tuple[object, asyncio.Future[object]]]], None]:
+    """A writer that can write nothing."""
+
+    def settle(batch: list[tuple[object, asyncio.Future[object]]]) -> None:
+        try:
+            fails()
+        except Forbidden as error:
+            for _, future in batch:
+                future.get_loop().call_soon_threadsafe(future.set_exception, error)
+
+    return settle

@@ -323,6 +323,21 @@ async def test_not_even_before_the_sweep_is_anything_told_after_the_end_of_a_gra
 
 
 @with_server
+async def test_a_stream_ends_when_its_key_does(server: LiveServer) -> None:
+    # A46: though nobody says anything
+    rig = server.rig
+    rig.clock.pass_by(seconds=0.1)
+    until = stamp(rig.clock.at)
+    rig.clock.pass_by(seconds=-0.1)
+    bob = server.with_key(await rig.key("bob", expires_at=until))
+
+    async with bob.events(f"/subscribe/channels/{CHANNEL}") as events:
+        rig.clock.pass_by(seconds=0.1)
+
+        assert (await events.next(1.0)).event == "revoked"
+
+
+@with_server
 async def test_who_lost_a_role_gets_no_more_of_its_mail(server: LiveServer) -> None:
     # A46
     rig = server.rig

@@ -140,3 +140,13 @@ def test_a_large_step_that_is_taken_back_leaves_no_trace() -> None:
 
     assert not clock.now().stepped
     assert shown(clock) == pytest.approx(walls.wall, abs=1e-3)
+
+
+def test_ids_made_from_one_helping_of_noise_differ_and_sort_by_time() -> None:
+    ids = SystemIds()
+
+    made = [ids.ulid() for _ in range(1_000)]
+
+    assert len(set(made)) == 1_000
+    assert len({one[10:] for one in made}) == 1_000
+    assert sorted(one[:10] for one in made) == [one[:10] for one in made]

@@ -15,7 +15,7 @@ from parley.adapters.sqlite.team_known import UNKNOWN, Known
 from parley.adapters.sqlite.team_writer import TeamWriter
 from parley.domain.changes import Written
 from parley.domain.channel import Channel, Tally
-from parley.domain.errors import Stale
+from parley.domain.errors import Forbidden, Stale, Unavailable
 from parley.domain.team_changes import Committed, FeedItem, Saved, Seen, TeamChanges
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ class SqliteTeamStore:
             if "kind" in facts:
                 self._known.records.pop((str(facts["tenant"]), str(facts["kind"]), str(facts["id"])), None)
             raise
+        except Forbidden as error:  # to the server, by the machine: nobody who asks can do anything about it
+            raise Unavailable(error.message) from None
 
     # ------------------------------------------------------------------ records
 
@@ -372,7 +374,10 @@ class SqliteTeamStore:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)
         with reported(self._path):
             if db is None:
-                db = self._local.db = team_file.connect(self._path, writes=False)
+                try:
+                    db = self._local.db = team_file.connect(self._path, writes=False)
+                except Forbidden as error:  # it was open before: there are too many open files, say
+                    raise Unavailable(error.message) from None
                 db.create_function("contains", 2, lambda text, part: part in text.casefold(), deterministic=True)
                 self._connections.append(db)
             return work(db)

@@ -77,7 +77,7 @@ async def decide(
             access,
             role=role,
             request=request,
-            longest=team.limits.longest_expiry,
+            longest=team.limits.longest_expiry if draft.expires_at else timedelta(0),
         )
         if placed.recipients:
             await check_reachable(team, tenant, placed, expects)

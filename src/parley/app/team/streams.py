@@ -18,6 +18,7 @@ from parley.domain.errors import NotFound
 from parley.domain.event import CHANNEL_MESSAGE
 from parley.domain.post import PostState
 from parley.domain.team_errors import NotMember, Unauthorized
+from parley.domain.times import from_stamp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -83,22 +84,29 @@ async def follow(
                         yield shown
             else:
                 queued = [item for item in listener.take() if item.position > cursor]
-                await check_key(team, caller)
+                key = await check_key(team, caller)
                 await check_follows(team, caller, followed)
                 if queued:
                     cursor = queued[-1].position
                     shown = await _visible(team, caller, followed, queued)
                     if shown:
                         yield shown
-                elif not await _woken(listener):
+                elif not await _woken(listener, _patience(team, key)):
                     yield None
     finally:
         team.tail.leave(listener)
 
 
-async def _woken(listener: Listener) -> bool:
+def _patience(team: Team, key: Key) -> float:
+    """How long a stream may rest: until its next look, or until its key ends."""
+    if not key.expires_at:
+        return PING_SECONDS
+    return min(PING_SECONDS, max(0.0, (from_stamp(key.expires_at) - team.now()).total_seconds()))
+
+
+async def _woken(listener: Listener, patience: float) -> bool:
     try:
-        async with asyncio.timeout(PING_SECONDS):
+        async with asyncio.timeout(patience):
             return await listener.event.wait()
     except TimeoutError:
         return False
@@ -122,11 +130,12 @@ async def _catch_up(
             return
 
 
-async def check_key(team: Team, caller: Caller) -> None:
+async def check_key(team: Team, caller: Caller) -> Key:
     """Neither a stream nor a wait outlives its key."""
     key = await team.store.get(Key, NO_TENANT, caller.key_id)
     if key is None or not key.valid(team.at()):
         raise Unauthorized
+    return key
 
 
 async def _visible(team: Team, caller: Caller, followed: Followed, items: list[FeedItem]) -> list[FeedItem]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _PREFIXES = ("/api/v1/", "/v1/")
 _LONGEST_KEY = 255
+_MOST_NAMES = 64
 # Where streams are: the SDK reconnects at once, for ever, when it is refused.
 _REFUSAL_SECONDS = 1.0
 _NOBODY = Caller("", "", KeyKind.AGENT, "")
@@ -65,6 +66,8 @@ class Api:
         self._monotonic = monotonic
         self._gate = gate
         self._hosts = hosts
+        # Names, as they were sent, that turned out to be ours.
+        self._answers_to: set[bytes] = set()
         self._writing: set[asyncio.Future[Committed]] = set()
         self._bare = _Node()
         self._below = _Node()
@@ -105,12 +108,17 @@ class Api:
 
     def _check_origin(self, request: Request) -> Response | None:
         """A page of another site must not reach a server on this machine, by name or by a browser."""
+        named = request.headers.get(b"host", b"")
+        if named in self._answers_to and b"origin" not in request.headers:
+            return None
         host = _host_name(request.header(b"host"))
         if self._hosts and host and host not in self._hosts:
             return problem(403, "host_forbidden", "this server does not answer to that name")
         origin = request.headers.get(b"origin")
         if origin is not None and _host_name(origin.decode("latin-1").partition("://")[2]) != host:
             return problem(403, "origin_forbidden", "requests from other sites are refused")
+        if len(self._answers_to) < _MOST_NAMES:
+            self._answers_to.add(named)
         return None
 
     async def _answer(self, route: Route, request: Request, params: dict[str, str]) -> Response:

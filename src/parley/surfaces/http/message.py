@@ -161,12 +161,14 @@ def check_partial_head(received: bytes, seen: int, limits: HttpLimits) -> None:
 class HeadReader:
     """Reads the heads of one connection."""
 
-    __slots__ = ("_headers", "_host", "_limits", "_parser", "_peer", "_twice")
+    __slots__ = ("_headers", "_host", "_last", "_limits", "_parser", "_peer", "_twice")
 
     def __init__(self, limits: HttpLimits, peer: str) -> None:
         self._limits = limits
         self._peer = peer
         self._host = b""
+        # The head before and what it meant: most clients say the same again and again.
+        self._last: tuple[bytes, Request, Framing] | None = None
         self._headers: dict[bytes, bytes] = {}
         self._twice = b""
         # Used again only after a request without a body: what a parser thinks of bodies must never matter.
@@ -178,6 +180,11 @@ class HeadReader:
 
     def read(self, head: bytes) -> tuple[Request, Framing]:
         """The request in `head`, which ends with its empty line. Its body is still to come."""
+        last = self._last
+        if last is not None and last[0] == head:
+            known = last[1]
+            repeated = Request(known.method, known.path, known.raw_path, known.query, known.headers, b"", self._peer)
+            return repeated, last[2]
         limits = self._limits
         line = head.find(b"\r\n")
         parts = head[:line].split(b" ")
@@ -206,7 +213,9 @@ class HeadReader:
         else:
             raw_path, _, search = target.partition(b"?")
             path, query = raw_path.decode("ascii"), search.decode("ascii")
-        return Request(method.decode("ascii"), path, raw_path, query, headers, b"", self._peer), framing
+        request = Request(method.decode("ascii"), path, raw_path, query, headers, b"", self._peer)
+        self._last = (head, request, framing)
+        return request, framing
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """The parser's call for each field."""

@@ -33,6 +33,7 @@ STATUS: dict[type[ParleyError], int] = {
     team_errors.RateLimited: 429,
     team_errors.AskTimeout: 504,
 }
+_OURS = frozenset({503, 507})
 # The OpenIntent SDK takes a 409 that contains these letters anywhere for another error.
 _MISREAD = b"lea" + b"se"
 
@@ -78,7 +79,8 @@ def problem_of(error: ParleyError) -> Response:
     response = problem(
         status,
         error.code,
-        str(error),
+        # What is wrong with the machine names its files: that is for the one who runs it.
+        str(error) if status not in _OURS else (type(error).__doc__ or "").strip(),
         errors=[{"code": one.code, "field": one.field, "detail": one.detail} for one in error.problems],
         **error.facts,
     )

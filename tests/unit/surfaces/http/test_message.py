@@ -469,3 +469,33 @@ def test_a_handler_does_not_set_what_belongs_to_the_connection(name: bytes) -> N
 def test_a_status_that_does_not_end_a_request_is_no_answer(status: int) -> None:
     with pytest.raises(ValueError, match="status"):
         render(Response(status), COMMON, b"", bare=False)
+
+
+def test_a_head_that_is_repeated_is_a_request_of_its_own() -> None:
+    reader = HeadReader(HttpLimits(), "127.0.0.1")
+    head = b"POST /a?b=c HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
+
+    first, framing = reader.read(head)
+    first.body = b"ab"
+    again, framed = reader.read(head)
+    other, _ = reader.read(head.replace(b"/a", b"/z"))
+
+    assert again is not first
+    assert (again.method, again.path, again.query, again.headers, again.body) == (
+        "POST",
+        "/a",
+        "b=c",
+        first.headers,
+        b"",
+    )
+    assert framed == framing
+    assert other.path == "/z"
+
+
+def test_a_head_that_was_refused_is_refused_again() -> None:
+    reader = HeadReader(HttpLimits(), "127.0.0.1")
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: two\r\n\r\n"
+
+    for _ in range(2):
+        with pytest.raises(Refused):
+            reader.read(head)
