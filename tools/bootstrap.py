@@ -59,7 +59,7 @@ def bring_up_to_date() -> int:
     if found[:1] == wanted[:1]:
         pip: list[str] | None = working_pip()
     else:
-        print(f"setup: building .venv with Python {sys.version.split()[0]}", flush=True)
+        print(f"setup: building .venv with Python {sys.version.split()[0]}; this takes a minute or two", flush=True)
         pip = make_venv()
     if pip is None:
         package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
@@ -77,6 +77,7 @@ def bring_up_to_date() -> int:
     unfinished = STAMP.with_suffix(".tmp")
     unfinished.write_text("\n".join(wanted) + "\n")
     unfinished.replace(STAMP)
+    print("setup: .venv is ready; the command is .venv/bin/parley", flush=True)
     return 0
 
 

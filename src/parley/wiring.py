@@ -160,11 +160,10 @@ def read_card(folder: AgentFolder) -> dict[str, str]:
 
 
 class Opened(NamedTuple):
-    """A team's kernel over its data directory, and the admin key that its first start made."""
+    """A team's kernel over its data directory, and its way out."""
 
     team: Team
     outbound: Outbound
-    admin_key: str | None
 
 
 @asynccontextmanager
@@ -175,7 +174,6 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
     from parley.adapters.process import SteadyClock
     from parley.adapters.signatures import Ed25519Signatures
     from parley.adapters.sqlite.team_store import SqliteTeamStore
-    from parley.app.team import keys
     from parley.app.team.hub import Team
     from parley.domain.kinds import KINDS
 
@@ -187,8 +185,7 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
             outbound = HttpOutbound(private=settings.webhook_targets == "any")
             ports = (store, SteadyClock(), SystemIds(), Ed25519Signatures())
             team = Team(*ports, limits, sdk_event_names=sdk_names, outbound=outbound)
-            made = await keys.first_start(team, settings.admin_key)
-            yield Opened(team, outbound, made)
+            yield Opened(team, outbound)
         finally:
             await store.close()
 

@@ -8,7 +8,7 @@ from parley.cli.command import Command, add_place, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.domain.errors import ParleyError
-from parley.settings import SECRETS, Settings, Value
+from parley.settings import SECRETS, Settings, Value, data_directory
 
 if TYPE_CHECKING:
     import argparse
@@ -21,13 +21,20 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _config(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     others = (v for v in settings.sources if v.name not in ("home", "project", "agent"))
-    values = [*_places(settings), *(v._replace(value="(set)") if v.name in SECRETS and v.value else v for v in others)]
+    values = [*_places(settings), *(_shown(value, settings) for value in others)]
     screen = screen_of(args)
     if args.json:
         screen.json({value.name: {"value": value.value, "source": value.source} for value in values})
     else:
         screen.table(("SETTING", "VALUE", "FROM"), [(v.name, safe(v.value), safe(v.source)) for v in values])
     return OK
+
+
+def _shown(value: Value, settings: Settings) -> Value:
+    """A secret only as set; the data directory as it is found."""
+    if value.name in SECRETS and value.value:
+        return value._replace(value="(set)")
+    return value._replace(value=data_directory(settings)) if value.name == "data" else value
 
 
 def _places(settings: Settings) -> list[Value]:

@@ -33,7 +33,8 @@ def _restore(args: argparse.Namespace) -> int:
     finally:
         progress.end()
     document = {"file": source, "data": data}
-    show(args, screen_of(args), document, f"Restored {safe(source)} to {safe(data)}; start it with: parley up")
+    line = f"Restored {safe(source)} to {safe(data)}; start it with: parley up --data {safe(data)}"
+    show(args, screen_of(args), document, line)
     return OK
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from parley.cli.command import Command, add_json, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import json_text
-from parley.domain.errors import Invalid
+from parley.domain.errors import BadConfig, Invalid
 from parley.settings import data_directory
 
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ def _up(args: argparse.Namespace) -> int:
     import os
     import tempfile
 
+    from parley.cli import log_lines
     from parley.surfaces.http import server
 
+    log_lines.begin()
     settings = settings_of(args)
-    host, port = settings.host, _port(settings.port)
+    host, port = settings.host, _port(settings)
     context = server.tls_context(args.tls_cert, args.tls_key)
     root = os.geteuid() == 0 and not args.allow_root
     server.check_exposure(host, encrypted=context is not None, behind_proxy=args.behind_proxy, root=root)
@@ -54,9 +56,12 @@ def _up(args: argparse.Namespace) -> int:
     return OK
 
 
-def _port(text: str) -> int:
+def _port(settings: Settings) -> int:
+    text = settings.port
     if not text.isascii() or not text.isdigit() or int(text[:6]) > 65_535:
-        raise Invalid(f"{text[:20]!r} is not a port", hint="a number from 0 to 65535")
+        source = next(value.source for value in settings.sources if value.name == "port")
+        kind = Invalid if source == "flag" else BadConfig
+        raise kind(f"{source}: {text[:20]!r} is not a port", hint="a number from 0 to 65535")
     return int(text)
 
 
@@ -75,7 +80,7 @@ async def _serve(
     import signal
 
     from parley import wiring
-    from parley.app.team import background
+    from parley.app.team import background, keys
     from parley.surfaces.http import server
 
     stop = asyncio.Event()
@@ -93,10 +98,12 @@ async def _serve(
             limited=not server.is_loopback(host),
             ssl=context,
         )
+        # Not before it can be reached: a key that is made is shown.
+        admin_key = await keys.first_start(opened.team, settings.admin_key)
         opened.outbound.avoid(listener.port, names - server.LOCAL_NAMES)
         works = [asyncio.ensure_future(work) for work in background.works(opened.team, opened.outbound)]
         shown = f"[{host}]" if ":" in host else host
-        _tell(args, f"{'https' if context else 'http'}://{shown}:{listener.port}", opened.admin_key, data)
+        _tell(args, f"{'https' if context else 'http'}://{shown}:{listener.port}", admin_key, data)
         await stop.wait()
         await listener.drain(_DRAIN_SECONDS)
         for work in works:

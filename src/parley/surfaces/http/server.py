@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ssl
+from errno import EADDRINUSE
 from typing import TYPE_CHECKING
 
+from parley.domain.errors import Unavailable
 from parley.domain.team_errors import UnsafeMode
 from parley.surfaces.http.api import Api
 from parley.surfaces.http.gate import Gate
@@ -79,7 +81,12 @@ async def serve(
     gate = Gate(team, limited=limited, monotonic=monotonic)
     api = Api(team, gate, all_routes(metrics), hosts, metrics, monotonic)
     limits = HttpLimits(body_bytes=team.limits.http_body_bytes)
-    return await listen(api, host, port, limits=limits, problem=problem, ssl=ssl, now=now)
+    try:
+        return await listen(api, host, port, limits=limits, problem=problem, ssl=ssl, now=now)
+    except OSError as error:
+        if error.errno == EADDRINUSE:
+            raise Unavailable(f"port {port} is taken", hint="name another one with --port, or 0 for any") from None
+        raise Unavailable(f"cannot listen on {host}: {error.strerror or error}", hint="see --host and --port") from None
 
 
 def is_loopback(host: str) -> bool:
@@ -121,5 +128,6 @@ def tls_context(certificate: str, private_key: str) -> ssl.SSLContext | None:
     try:
         context.load_cert_chain(certificate, private_key)
     except (OSError, ssl.SSLError) as error:
-        raise UnsafeMode(f"the certificate cannot be used: {error}") from None
+        said = f"{certificate} and {private_key} cannot be used: {error.strerror or error}"
+        raise UnsafeMode(said, hint="both are PEM files") from None
     return context

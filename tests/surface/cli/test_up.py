@@ -1,0 +1,140 @@
+"""`parley up`: one line when it is ready, one line when it cannot be."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PATIENCE = 30
+
+
+def start(folder: Path, *options: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "parley.cli.main", "up", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PATH": os.defpath, "HOME": str(folder), **environment},
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Exit code and what it complained about."""
+    _, complaint = process.communicate(timeout=PATIENCE)
+    return process.returncode, complaint.strip()
+
+
+def ready(process: subprocess.Popen[str]) -> dict[str, str | None]:
+    assert process.stdout is not None
+    told: dict[str, str | None] = json.loads(process.stdout.readline())
+    return told
+
+
+def stop(process: subprocess.Popen[str]) -> int:
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE)
+    return process.returncode
+
+
+def test_it_says_in_one_line_where_it_is_and_shows_its_first_key_once(tmp_path: Path) -> None:
+    options = ("--json", "--port", "0", "--data", str(tmp_path / "data"))
+
+    first = start(tmp_path, *options)
+    told = ready(first)
+    assert stop(first) == 0
+    second = start(tmp_path, *options)
+    again = ready(second)
+    assert stop(second) == 0
+
+    assert str(told["url"]).startswith("http://127.0.0.1:")
+    assert str(told["admin_key"]).startswith("pk_")
+    assert told["data"] == str(tmp_path / "data")
+    assert again["admin_key"] is None
+
+
+def test_what_it_keeps_is_for_its_owner_alone(tmp_path: Path) -> None:
+    process = start(tmp_path, "--json", "--port", "0", "--data", str(tmp_path / "data"))
+    ready(process)
+
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "data").iterdir()}
+    stop(process)
+
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+    assert set(modes.values()) == {0o600}
+    assert "parley.db" in modes
+
+
+def test_a_port_that_is_taken_is_said_in_one_line_and_costs_no_key(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, complaint = ended(start(tmp_path, "--json", "--port", str(port), "--data", str(tmp_path / "data")))
+
+    process = start(tmp_path, "--json", "--port", "0", "--data", str(tmp_path / "data"))
+    told = ready(process)
+    stop(process)
+
+    assert code == 7
+    assert f"port {port} is taken" in complaint
+    assert "--port" in complaint
+    assert str(told["admin_key"]).startswith("pk_")
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "code", "said"),
+    [
+        (("--host", "0.0.0.0"), {}, 78, "--behind-proxy"),
+        (("--tls-cert", "cert.pem"), {}, 78, "both a certificate and its key"),
+        (("--tls-cert", "none.pem", "--tls-key", "none.key"), {}, 78, "none.pem"),
+        (("--port", "many"), {}, 2, "not a port"),
+        ((), {"PARLEY_PORT": "many"}, 78, "$PARLEY_PORT"),
+    ],
+)
+def test_what_is_not_safe_or_not_possible_is_refused_with_what_to_do(
+    tmp_path: Path, options: tuple[str, ...], environment: dict[str, str], code: int, said: str
+) -> None:
+    given = options if "--port" in options or "PARLEY_PORT" in environment else (*options, "--port", "0")
+
+    found, complaint = ended(start(tmp_path, "--data", str(tmp_path / "data"), *given, **environment))
+
+    assert found == code
+    assert said in complaint
+    assert len(complaint.splitlines()) == 1
+
+
+def test_a_directory_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o755)
+
+    code, complaint = ended(start(tmp_path, "--port", "0", "--data", str(tmp_path / "data")))
+
+    assert code == 78
+    assert "chmod 700" in complaint
+
+
+def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    options = ("--json", "--port", "0", "--data", str(tmp_path / "data"))
+    first = start(tmp_path, *options)
+    ready(first)
+
+    code, complaint = ended(start(tmp_path, *options))
+    stop(first)
+
+    assert code == 4
+    assert "a server is running" in complaint
+
+
+def test_what_is_ephemeral_leaves_nothing_behind(tmp_path: Path) -> None:
+    process = start(tmp_path, "--json", "--port", "0", "--ephemeral", TMPDIR=str(tmp_path))
+    data = Path(str(ready(process)["data"]))
+    assert data.is_relative_to(tmp_path)
+
+    assert stop(process) == 0
+
+    assert list(tmp_path.iterdir()) == []
