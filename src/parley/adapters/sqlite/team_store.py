@@ -15,7 +15,7 @@ from parley.adapters.sqlite.team_known import UNKNOWN, Known
 from parley.adapters.sqlite.team_writer import TeamWriter
 from parley.domain.changes import Written
 from parley.domain.channel import Channel, Tally
-from parley.domain.errors import Forbidden, Stale, Unavailable
+from parley.domain.errors import Forbidden, Unavailable
 from parley.domain.team_changes import Committed, FeedItem, Saved, Seen, TeamChanges
 
 if TYPE_CHECKING:
@@ -96,11 +96,6 @@ class SqliteTeamStore:
         try:
             # A commit that was begun is finished, even if whoever asked for it goes away: it is the writer's by now.
             return await self._writer.submit(changes)
-        except Stale as stale:
-            facts = stale.facts
-            if "kind" in facts:
-                self._known.records.pop((str(facts["tenant"]), str(facts["kind"]), str(facts["id"])), None)
-            raise
         except Forbidden as error:  # to the server, by the machine: nobody who asks can do anything about it
             raise Unavailable(error.message) from None
 

@@ -122,7 +122,7 @@ async def test_an_old_read_is_not_remembered_after_everything_was_forgotten(
 
 
 @in_loop
-async def test_a_record_that_was_remembered_wrongly_is_read_again_after_a_refusal(tmp_path: Path) -> None:
+async def test_a_refused_change_leaves_what_is_known_as_true_as_it_was(tmp_path: Path) -> None:
     async with a_store(tmp_path) as store:
         intent = await store.get(Intent, T1, "intent_1")
         assert intent is not None
@@ -130,7 +130,33 @@ async def test_a_record_that_was_remembered_wrongly_is_read_again_after_a_refusa
         with pytest.raises(Stale):
             await store.commit(TeamChanges(T1, puts=(intent,)))
 
-        assert (T1, "intent", "intent_1") not in store._known.records
+        found = await store.get(Intent, T1, "intent_1")
+
+        assert found is not None
+        assert (found.version, found.title) == (2, "new")
+
+
+@in_loop
+async def test_what_was_read_before_a_rival_wrote_is_not_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_store(tmp_path) as store:
+        intent = await store.get(Intent, T1, "intent_1")
+        assert intent is not None
+        store._known.records.clear()
+        read = store._read
+
+        async def read_while_others_write(*work: Any) -> Any:  # noqa: ANN401  # as the original
+            row = await read(*work)
+            monkeypatch.undo()
+            await store.commit(TeamChanges(T1, puts=(intent,)))
+            with pytest.raises(Stale):
+                await store.commit(TeamChanges(T1, puts=(intent,)))
+            return row
+
+        monkeypatch.setattr(store, "_read", read_while_others_write)
+        await store.get(Intent, T1, "intent_1")
+
         found = await store.get(Intent, T1, "intent_1")
         assert found is not None
         assert found.version == 2
