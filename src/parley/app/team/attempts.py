@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from parley.app.team.hub import ATTEMPTS
 from parley.domain.errors import Conflict, Stale
+from parley.domain.record import Record
 from parley.domain.team_changes import TeamChanges
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from parley.domain.team_changes import Committed
 
 Decision = Callable[[], Awaitable[TeamChanges | None]]
+R = TypeVar("R", bound=Record)
 
 
 async def committed(team: Team, caller: Caller, decide: Decision, what: str) -> Committed | None:
@@ -29,3 +31,11 @@ async def committed(team: Team, caller: Caller, decide: Decision, what: str) -> 
             if "kind" not in stale.facts:
                 raise  # the idempotency key, not a record
     raise Conflict(f"the {what} changes too often at this moment", hint="try again")
+
+
+async def put(team: Team, caller: Caller, decide: Callable[[], Awaitable[TeamChanges]], kind: type[R], what: str) -> R:
+    """Commit what `decide` says; the first record of it, as it is kept."""
+    done = await committed(team, caller, decide, what)
+    kept = done.puts[0] if done else None
+    assert isinstance(kept, kind)  # noqa: S101  # what was put
+    return kept

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team import roles
+from parley.app.team.attempts import committed, put
 from parley.app.team.hub import ATTEMPTS
 from parley.app.team.posting import addressed_role, check_present, check_reachable, check_speaks, decide
 from parley.domain.access import Access, Permission, Standing, standing
@@ -97,22 +98,15 @@ def stands_on(access: Access, caller: Caller, now: str) -> Standing | None:
 
 async def create(team: Team, caller: Caller, intent_id: str, draft: ChannelDraft) -> Shown:
     """A new channel on an intent."""
-    for _ in range(ATTEMPTS):
+
+    async def decide() -> TeamChanges:
         intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
         expects = [expecting(intent), expecting(access)]
         channel = await _drafted(team, caller, intent, access, draft, expects)
         entry = team.entry(caller, "channel_created", channel.id, intent=intent_id, name=channel.label)
-        changes = TeamChanges(caller.tenant, expects=tuple(expects), puts=(channel,), entries=(entry,))
-        try:
-            committed = await team.commit(caller, changes)
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-            continue
-        kept = committed.puts[0]
-        assert isinstance(kept, Channel)  # noqa: S101  # what was put
-        return Shown(kept, Tally())
-    raise Conflict("the intent changes too often at this moment", hint="try again")
+        return TeamChanges(caller.tenant, expects=tuple(expects), puts=(channel,), entries=(entry,))
+
+    return Shown(await put(team, caller, decide, Channel, "intent"), Tally())
 
 
 async def _drafted(
@@ -242,7 +236,8 @@ async def _current(team: Team, channel: Channel) -> Shown:
 
 async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelChange) -> Shown:
     """Change members, options or status."""
-    for _ in range(ATTEMPTS):
+
+    async def decide() -> TeamChanges:
         channel, access = await known(team, caller, channel_id)
         check_manages(channel, access, caller)
         current = (await _current(team, channel)).channel
@@ -252,18 +247,11 @@ async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelCha
         facts = {"status": changed.status.value, "members": ",".join(one.agent for one in changed.members)}
         entry = team.entry(caller, "channel_changed", channel.id, **facts)
         ended = (channel.id,) if channel.is_open and not changed.is_open else ()
-        changes = TeamChanges(
-            caller.tenant, expects=(expecting(access),), puts=(changed,), ended=ended, entries=(entry,)
-        )
-        try:
-            committed = await team.commit(caller, changes)
-        except Stale:
-            continue
-        await roles.deliver_waiting(team, caller.tenant, channel_id=channel_id)
-        kept = committed.puts[0]
-        assert isinstance(kept, Channel)  # noqa: S101  # what was put
-        return Shown(kept, await team.store.tally(channel_id))
-    raise Conflict("the channel changes too often at this moment", hint="try again")
+        return TeamChanges(caller.tenant, expects=(expecting(access),), puts=(changed,), ended=ended, entries=(entry,))
+
+    kept = await put(team, caller, decide, Channel, "channel")
+    await roles.deliver_waiting(team, caller.tenant, channel_id=channel_id)
+    return Shown(kept, await team.store.tally(channel_id))
 
 
 async def _changed(team: Team, caller: Caller, channel: Channel, access: Access, wanted: ChannelChange) -> Channel:
@@ -294,17 +282,14 @@ async def _changed(team: Team, caller: Caller, channel: Channel, access: Access,
 
 async def delete(team: Team, caller: Caller, channel_id: str) -> None:
     """Close a channel and purge it at once; its name is free again. Audit events stay."""
-    for _ in range(ATTEMPTS):
+
+    async def decide() -> TeamChanges:
         channel, access = await known(team, caller, channel_id)
         check_manages(channel, access, caller)
         entry = team.entry(caller, "channel_deleted", channel.id, intent=channel.intent_id, name=channel.label)
-        changes = TeamChanges(caller.tenant, drops=(channel,), purges=(channel.id,), entries=(entry,))
-        try:
-            await team.commit(caller, changes)
-        except Stale:
-            continue
-        return
-    raise Conflict("the channel changes too often at this moment", hint="try again")
+        return TeamChanges(caller.tenant, drops=(channel,), purges=(channel.id,), entries=(entry,))
+
+    await committed(team, caller, decide, "channel")
 
 
 async def closing(team: Team, tenant: str, intent_id: str, *, task_id: str = "") -> tuple[Channel, ...]:

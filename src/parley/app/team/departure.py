@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from parley.app.team.hub import ATTEMPTS
+from parley.app.team.attempts import committed
 from parley.app.team.posting import audited
 from parley.domain.channel import lifetime_end, without_member
 from parley.domain.directory import EVERYONE, GONE, SYSTEM, AgentStatus, Caller, KeyKind, Role, without_holder
-from parley.domain.errors import Conflict, NotFound, Stale
+from parley.domain.errors import NotFound, Stale
 from parley.domain.message import Pattern
 from parley.domain.post import Post, PostDraft, PostState
 from parley.domain.record import expecting
@@ -31,28 +31,25 @@ async def depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
 
 
 async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
-    for _ in range(ATTEMPTS):
-        record = await team.store.get(AgentRecord, caller.tenant, agent_id)
-        if record is None:
-            raise NotFound("there is no such agent")
+    async def decide() -> TeamChanges | None:
+        record = await _known(team, caller.tenant, agent_id)
         if record.status is AgentStatus.DEREGISTERED:
-            return record
+            return None
         if record.gone:
             entry = team.entry(caller, "agent_status", agent_id, status=AgentStatus.DEREGISTERED.value)
             over = replace(record, status=AgentStatus.DEREGISTERED)
-            changes = TeamChanges(caller.tenant, puts=(over,), entries=(entry,))
-        else:
-            changes = await _leaving(team, caller, record, AgentStatus.DEREGISTERED)
-        try:
-            committed = await team.commit(caller, changes)
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-            continue
-        left = committed.puts[0]
-        assert isinstance(left, AgentRecord)  # noqa: S101  # what was put
-        return left
-    raise Conflict("the agent's channels change too often at this moment", hint="try again")
+            return TeamChanges(caller.tenant, puts=(over,), entries=(entry,))
+        return await _leaving(team, caller, record, AgentStatus.DEREGISTERED)
+
+    await committed(team, caller, decide, "list of the agent's channels")
+    return await _known(team, caller.tenant, agent_id)
+
+
+async def _known(team: Team, tenant: str, agent_id: str) -> AgentRecord:
+    record = await team.store.get(AgentRecord, tenant, agent_id)
+    if record is None:
+        raise NotFound("there is no such agent")
+    return record
 
 
 async def settle(team: Team, tenant: str, agent_id: str) -> None:

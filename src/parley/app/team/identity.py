@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.hub import ATTEMPTS
+from parley.app.team.attempts import put
 from parley.app.team.registry import check_changes
 from parley.domain.directory import KeyKind, party_name
 from parley.domain.errors import Conflict, Invalid, NotFound, Problem, Stale
@@ -58,7 +58,8 @@ async def challenge(
     now = team.now()
     if expires_at is not None and expires_at <= now:
         raise Invalid.because([Problem("invalid", "key_expires_at", "is in the past")])
-    for _ in range(ATTEMPTS):
+
+    async def decide() -> TeamChanges:
         await _check_present(team, caller, agent_id)
         await _check_free(team, caller, agent_id, key)
         earlier = await team.store.get(Challenge, caller.tenant, agent_id)
@@ -72,14 +73,9 @@ async def challenge(
             ends_at=stamp(now + CHALLENGE_LASTS),
             key_expires_at=stamp(expires_at) if expires_at else "",
         )
-        try:
-            await team.commit(caller, TeamChanges(caller.tenant, puts=(asked,)))
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-            continue
-        return asked
-    raise Conflict("the identity changes too often at this moment", hint="try again")
+        return TeamChanges(caller.tenant, puts=(asked,))
+
+    return await put(team, caller, decide, Challenge, "identity")
 
 
 async def _check_present(team: Team, caller: Caller, agent_id: str) -> None:
@@ -148,7 +144,8 @@ async def rotate(
 ) -> Identity:
     """Replace an agent's key; the old one signs for the new one."""
     check_changes(caller, agent_id)
-    for _ in range(ATTEMPTS):
+
+    async def decide() -> TeamChanges:
         known = await show(team, caller, agent_id)
         fits = known.public_key == old.text and known.valid(team.at())
         if not fits or not team.signatures.verify(old.raw, signature, content):
@@ -157,16 +154,9 @@ async def rotate(
             raise Invalid.because([Problem("invalid", "new_public_key", "was used before")])
         changed = rotated(known, new.text, new.did, team.at())
         entry = team.entry(caller, "identity_rotated", agent_id, did=changed.did)
-        try:
-            committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(changed,), entries=(entry,)))
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-            continue
-        kept = committed.puts[0]
-        assert isinstance(kept, Identity)  # noqa: S101  # what was put
-        return kept
-    raise Conflict("the identity changes too often at this moment", hint="try again")
+        return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
+
+    return await put(team, caller, decide, Identity, "identity")
 
 
 def signed(team: Team, known: Identity, raw_key: bytes, signature: bytes, contents: Sequence[bytes]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team import departure, roles
+from parley.app.team.attempts import put
 from parley.app.team.hub import ATTEMPTS
 from parley.domain.directory import GONE, AgentStatus, KeyKind, Role, party_name
 from parley.domain.errors import Conflict, NotFound, Stale
@@ -112,18 +113,14 @@ async def listed(team: Team, caller: Caller, wanted: Wanted) -> list[Listed]:
 async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int) -> Listed:
     """An agent is alive. One that counts as dead or has deregistered is told so: it has to register anew."""
     check_changes(caller, agent_id)
-    for _ in range(ATTEMPTS):
+
+    async def decide() -> TeamChanges:
         record = await _present(team, caller, agent_id)
         status = AgentStatus.DRAINING if record.status is AgentStatus.DRAINING else AgentStatus.ACTIVE
         alive = replace(record, status=status, last_heartbeat_at=team.at(), current_load=current_load)
-        try:
-            committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(alive,)))
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-            continue
-        return _listed(team, committed.puts[0])
-    raise Conflict("the agent changes too often at this moment", hint="try again")
+        return TeamChanges(caller.tenant, puts=(alive,))
+
+    return _listed(team, await put(team, caller, decide, AgentRecord, "agent"))
 
 
 async def change_status(team: Team, caller: Caller, agent_id: str, status: AgentStatus) -> Listed:
@@ -131,19 +128,15 @@ async def change_status(team: Team, caller: Caller, agent_id: str, status: Agent
     check_changes(caller, agent_id)
     if status is AgentStatus.DEREGISTERED:
         return await deregister(team, caller, agent_id)
-    for _ in range(ATTEMPTS):
+
+    async def decide() -> TeamChanges:
         record = await _present(team, caller, agent_id)
         since = (record.draining_since or team.at()) if status is AgentStatus.DRAINING else ""
         changed = replace(record, status=status, draining_since=since)
         entry = team.entry(caller, "agent_status", agent_id, status=status.value)
-        try:
-            committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(changed,), entries=(entry,)))
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-            continue
-        return _listed(team, committed.puts[0])
-    raise Conflict("the agent changes too often at this moment", hint="try again")
+        return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
+
+    return _listed(team, await put(team, caller, decide, AgentRecord, "agent"))
 
 
 async def deregister(team: Team, caller: Caller, agent_id: str) -> Listed:

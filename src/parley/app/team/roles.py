@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from parley.app.team.hub import ATTEMPTS
+from parley.app.team.attempts import committed
 from parley.domain.access import Access
 from parley.domain.channel import Channel
 from parley.domain.directory import ROLE_PREFIX, KeyKind, Role, party_name, with_holder, without_holder
-from parley.domain.errors import Conflict, Forbidden, NotFound, Stale
+from parley.domain.errors import Forbidden, NotFound
 from parley.domain.post import PostState, holders
 from parley.domain.registry import AgentRecord
 from parley.domain.team_changes import Moved, TeamChanges
@@ -80,25 +80,19 @@ async def grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> Role
 
 
 async def _grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> None:
-    for _ in range(ATTEMPTS):
+    async def decide() -> TeamChanges | None:
         role = await held(team, caller, role_id)
         if role.held_by(agent_id):
-            return
+            return None
         record = await team.store.get(AgentRecord, caller.tenant, agent_id)
         if record is not None and record.gone:
             raise AgentDeparted(f"{agent_id} has left", hint="register it again")
         # The first role an agent is granted is the one that its record shows.
         shown = (replace(record, role_id=role_id),) if record is not None and not record.role_id else ()
         entry = team.entry(caller, "role_granted", agent_id, role=role_id)
-        changes = TeamChanges(caller.tenant, puts=(with_holder(role, agent_id), *shown), entries=(entry,))
-        try:
-            await team.commit(caller, changes)
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-            continue
-        return
-    raise Conflict("the role changes too often at this moment", hint="try again")
+        return TeamChanges(caller.tenant, puts=(with_holder(role, agent_id), *shown), entries=(entry,))
+
+    await committed(team, caller, decide, "role")
 
 
 async def revoke(team: Team, caller: Caller, role_id: str, agent_id: str) -> Role:
@@ -109,19 +103,13 @@ async def revoke(team: Team, caller: Caller, role_id: str, agent_id: str) -> Rol
 
 
 async def _revoke(team: Team, caller: Caller, role_id: str, agent_id: str) -> None:
-    for _ in range(ATTEMPTS):
+    async def decide() -> TeamChanges:
         role = await team.store.get(Role, caller.tenant, role_id)
         if role is None or not role.held_by(agent_id):
             raise NotFound("the agent does not hold this role")
         record = await team.store.get(AgentRecord, caller.tenant, agent_id)
         shown = (replace(record, role_id=""),) if record is not None and record.role_id == role_id else ()
         entry = team.entry(caller, "role_revoked", agent_id, role=role_id)
-        changes = TeamChanges(caller.tenant, puts=(without_holder(role, agent_id), *shown), entries=(entry,))
-        try:
-            await team.commit(caller, changes)
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-            continue
-        return
-    raise Conflict("the role changes too often at this moment", hint="try again")
+        return TeamChanges(caller.tenant, puts=(without_holder(role, agent_id), *shown), entries=(entry,))
+
+    await committed(team, caller, decide, "role")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.app.team.attempts import committed, put
 from parley.app.team.channels import intent_access
 from parley.app.team.hub import ATTEMPTS
 from parley.domain.access import Permission
@@ -120,19 +121,17 @@ def _is_known(subscription: Subscription, caller: Caller) -> bool:
 
 async def delete(team: Team, caller: Caller, subscription_id: str) -> None:
     """End a subscription; nothing is kept of it."""
-    for _ in range(ATTEMPTS):
+
+    async def decide() -> TeamChanges:
         found = await show(team, caller, subscription_id)
         if found.endpoint:
             raise BadTransition(
                 "it follows the agent's endpoint", hint="switch it off, or register without an endpoint"
             )
         entry = team.entry(caller, "subscription_deleted", found.id)
-        try:
-            await team.commit(caller, TeamChanges(caller.tenant, drops=(found,), entries=(entry,)))
-        except Stale:
-            continue
-        return
-    raise _busy()
+        return TeamChanges(caller.tenant, drops=(found,), entries=(entry,))
+
+    await committed(team, caller, decide, "subscription")
 
 
 async def switch(team: Team, caller: Caller, subscription_id: str, *, active: bool) -> Subscription:
@@ -164,19 +163,12 @@ async def renew_secret(team: Team, caller: Caller, subscription_id: str) -> Subs
 async def _changed(
     team: Team, caller: Caller, subscription_id: str, action: str, change: Callable[[Subscription], Subscription]
 ) -> Subscription:
-    for _ in range(ATTEMPTS):
+    async def decide() -> TeamChanges:
         changed = change(await show(team, caller, subscription_id))
         entry = team.entry(caller, f"subscription_{action}", changed.id)
-        try:
-            committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(changed,), entries=(entry,)))
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-            continue
-        kept = committed.puts[0]
-        assert isinstance(kept, Subscription)  # noqa: S101  # what was put
-        return kept
-    raise _busy()
+        return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
+
+    return await put(team, caller, decide, Subscription, "subscription")
 
 
 def _busy() -> Conflict:
