@@ -45,8 +45,9 @@ _EVICT_STEP = 64
 _LONGEST_LOG = 64 * 1024 * 1024
 
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-# Many rows in one statement: each statement lets go of the interpreter and has to wait for it again.
-_INSERTS = [(size, f"INSERT INTO post VALUES {', '.join([_ROW] * size)}") for size in (64, 16, 4, 1)]
+# All rows in one statement: each statement lets go of the interpreter and has to wait for it again.
+_MOST_ROWS = 64
+_INSERTS = [f"INSERT INTO post VALUES {', '.join([_ROW] * size)}" for size in range(_MOST_ROWS + 1)]
 
 Outcome = Committed | Exception
 # A change that cannot be written as it is: its own fault, which must not stop the writer.
@@ -280,11 +281,9 @@ class TeamWriter:
         """Write the posts that were gathered, with few calls for many rows."""
         if not self._rows:
             return
-        done = 0
-        for size, insert in _INSERTS:
-            while len(self._rows) - done >= size:
-                self._db.execute(insert, tuple(chain.from_iterable(self._rows[done : done + size])))
-                done += size
+        for start in range(0, len(self._rows), _MOST_ROWS):
+            some = self._rows[start : start + _MOST_ROWS]
+            self._db.execute(_INSERTS[len(some)], tuple(chain.from_iterable(some)))
         self._rows.clear()
         if self._answered:
             self._db.executemany("UPDATE post SET answered = 1 WHERE id = ? AND answered = 0", self._answered)
