@@ -35,10 +35,6 @@ def _backup(args: argparse.Namespace) -> int:
     progress = Progress("Copying")
     try:
         wiring.backup(data, target, progress.told)
-    except BaseException:
-        if os.path.exists(target):
-            os.unlink(target)  # half a copy is worse than none
-        raise
     finally:
         progress.end()
     size = os.path.getsize(target)

@@ -76,19 +76,27 @@ def copy(source: str, target: str, progress: Callable[[int, int], None]) -> None
     """A consistent copy of a store that may be in use, durable when this returns."""
     with reported(target):
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-        origin = connect(source, writes=False)
-        copied = sqlite3.connect(target, isolation_level=None)
         try:
-            origin.backup(copied, pages=1024, progress=lambda _, left, total: progress(total - left, total))
-            copied.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
-            check = copied.execute("PRAGMA quick_check").fetchone()[0]
-            if check != "ok":
-                raise sqlite3.DatabaseError(check)
-        finally:
-            copied.close()
-            origin.close()
-        _sync(target)
-        _sync(os.path.dirname(os.path.abspath(target)))
+            _fill(source, target, progress)
+        except BaseException:
+            os.unlink(target)  # ours, and half a copy is worse than none
+            raise
+
+
+def _fill(source: str, target: str, progress: Callable[[int, int], None]) -> None:
+    origin = connect(source, writes=False)
+    copied = sqlite3.connect(target, isolation_level=None)
+    try:
+        origin.backup(copied, pages=1024, progress=lambda _, left, total: progress(total - left, total))
+        copied.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
+        check = copied.execute("PRAGMA quick_check").fetchone()[0]
+        if check != "ok":
+            raise sqlite3.DatabaseError(check)
+    finally:
+        copied.close()
+        origin.close()
+    _sync(target)
+    _sync(os.path.dirname(os.path.abspath(target)))
 
 
 def put_back(source: str, target: str, progress: Callable[[int, int], None], *, force: bool) -> None:
@@ -102,19 +110,27 @@ def put_back(source: str, target: str, progress: Callable[[int, int], None], *, 
         if os.path.exists(coming):
             os.unlink(coming)  # of a restore that was interrupted
         copy(source, coming, progress)
-        checked = sqlite3.connect(coming, isolation_level=None)
         try:
-            # An empty file or another program's would be migrated into a store without anything in it.
-            if checked.execute(_OURS).fetchone()[0] != 4:
-                raise Invalid(f"{source} is no backup of a server's data")
-            migrate(checked, source)
-        finally:
-            checked.close()
+            _check_ours(coming, source)
+        except BaseException:
+            os.unlink(coming)
+            raise
         for suffix in ("-wal", "-shm"):
             if os.path.exists(target + suffix):
                 os.unlink(target + suffix)
         os.replace(coming, target)
         _sync(os.path.dirname(os.path.abspath(target)))
+
+
+def _check_ours(path: str, source: str) -> None:
+    """Bring a copy up to date, if it is one: an empty file or another program's would become an empty store."""
+    copied = sqlite3.connect(path, isolation_level=None)
+    try:
+        if copied.execute(_OURS).fetchone()[0] != 4:
+            raise Invalid(f"{source} is no backup of a server's data")
+        migrate(copied, source)
+    finally:
+        copied.close()
 
 
 def _sync(path: str) -> None:

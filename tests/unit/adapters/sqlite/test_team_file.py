@@ -123,3 +123,15 @@ def test_a_file_that_is_no_store_is_said_so(tmp_path: Path) -> None:
 
     with pytest.raises(Unavailable):
         team_file.connect(str(place), writes=True)
+
+
+def test_a_copy_that_fails_leaves_nothing_of_itself_behind(tmp_path: Path) -> None:
+    (tmp_path / "other.db").write_text("this is no database, and never was one")
+    (tmp_path / "empty.db").touch()
+
+    with pytest.raises(ParleyError):
+        team_file.copy(str(tmp_path / "other.db"), str(tmp_path / "copy.db"), lambda _done, _total: None)
+    with pytest.raises(ParleyError, match="no backup"):
+        team_file.put_back(str(tmp_path / "empty.db"), str(tmp_path / "s.db"), lambda _done, _total: None, force=False)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.db", "other.db"]
