@@ -17,7 +17,6 @@ from parley.domain.channel import (
     MemberPolicy,
     Options,
     Tally,
-    View,
     check_manages,
     closed,
     lifetime_end,
@@ -184,8 +183,7 @@ async def _open_with(
     expects = [expecting(intent), expecting(access)]
     channel = await _drafted(team, caller, intent, access, ChannelDraft(name), expects)
     now = team.now()
-    stands = standing(access, caller.agent, stamp(now))
-    seen = View(caller.agent, stands.since if stands else 0, takes_part=True, may_write=True)
+    seen = view(channel, access, caller, stamp(now))
     role = await addressed_role(team, caller.tenant, draft, expects)
     said = place(
         draft, message_id, now, caller.agent, seen, channel, access, role=role, longest=team.limits.longest_expiry

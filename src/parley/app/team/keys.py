@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.hub import ATTEMPTS
+from parley.app.team.attempts import committed, put
 from parley.domain.changes import Entry
 from parley.domain.directory import (
     DEFAULT_TENANT,
@@ -19,7 +19,7 @@ from parley.domain.directory import (
     key_digest,
     party_name,
 )
-from parley.domain.errors import Conflict, Invalid, NotFound, Problem, Stale
+from parley.domain.errors import Conflict, Invalid, NotFound, Problem
 from parley.domain.team_changes import TeamChanges
 from parley.domain.team_errors import NameTaken, QuotaExceeded, ScopeRequired
 from parley.domain.times import stamp
@@ -115,24 +115,21 @@ async def create(team: Team, caller: Caller, draft: KeyDraft) -> Made:
         raise QuotaExceeded(f"a tenant has at most {team.limits.keys_per_tenant} keys")
     if draft.expires_at is not None and draft.expires_at <= team.now():
         raise Invalid.because([Problem("invalid", "expires_at", "is in the past")])
-    made = _made(
-        team,
-        Key(
-            id="",
-            tenant_id=NO_TENANT,
-            owner=owner,
-            key_kind=draft.kind,
-            digest="",
-            agent_id=draft.agent_id,
-            user_id=draft.user_id,
-            created_at="",
-            expires_at=stamp(draft.expires_at) if draft.expires_at else "",
-        ),
+    fresh = _fresh(team)
+    key = Key(
+        id=fresh.id,
+        tenant_id=NO_TENANT,
+        owner=owner,
+        key_kind=draft.kind,
+        digest=key_digest(fresh.secret),
+        agent_id=draft.agent_id,
+        user_id=draft.user_id,
+        created_at=fresh.at,
+        expires_at=stamp(draft.expires_at) if draft.expires_at else "",
     )
-    entry = team.entry(caller, "key_created", made.key.id, **_facts(made.key))
-    changes = TeamChanges(owner, puts=(made.key, _issued(made.key)), entries=(entry,))
-    await team.commit(caller, changes)
-    return made
+    entry = team.entry(caller, "key_created", key.id, **_facts(key))
+    await team.commit(caller, TeamChanges(owner, puts=(key, _issued(key)), entries=(entry,)))
+    return Made(key, fresh.secret)
 
 
 async def listed(team: Team, caller: Caller) -> list[Key]:
@@ -144,51 +141,53 @@ async def listed(team: Team, caller: Caller) -> list[Key]:
 
 async def revoke(team: Team, caller: Caller, key_id: str) -> Key:
     """End a key, at once and for good; its open streams end too."""
-    for _ in range(ATTEMPTS):
+
+    async def decide() -> TeamChanges | None:
         key = await _known(team, caller, key_id)
         if key.revoked_at:
-            return key
+            return None
         if key.operator:
             raise Conflict("the operator's key cannot be revoked", hint="rotate it")
         ended = replace(key, revoked_at=team.at())
         entry = team.entry(caller, "key_revoked", key.id, **_facts(key))
-        try:
-            await team.commit(caller, TeamChanges(key.owner, puts=(ended,), entries=(entry,)))
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-            continue
-        return ended
-    raise Conflict("the key changes too often at this moment", hint="try again")
+        return TeamChanges(key.owner, puts=(ended,), entries=(entry,))
+
+    await committed(team, caller, decide, "key")
+    return await _known(team, caller, key_id)
 
 
 async def rotate(team: Team, caller: Caller, key_id: str) -> Made:
     """A new key in place of one that ends at this moment; whoever held the old secret is out, open streams included."""
-    for _ in range(ATTEMPTS):
+    fresh = _fresh(team)
+
+    async def decide() -> TeamChanges:
         key = await _known(team, caller, key_id)
         if key.operator:
             _check_operator(caller)  # its successor is the operator's too, and would be the caller's
         if not key.valid(team.at()):
             raise Conflict("the key has ended already", hint="make a new one")
-        made = _made(team, key)
+        made = fresh.like(key)
         ended = replace(key, revoked_at=team.at())
-        entry = team.entry(caller, "key_rotated", key.id, successor=made.key.id, **_facts(key))
-        changes = TeamChanges(key.owner, puts=(ended, made.key, _issued(made.key)), entries=(entry,))
-        try:
-            await team.commit(caller, changes)
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-            continue
-        return made
-    raise Conflict("the key changes too often at this moment", hint="try again")
+        entry = team.entry(caller, "key_rotated", key.id, successor=made.id, **_facts(key))
+        return TeamChanges(key.owner, puts=(made, ended, _issued(made)), entries=(entry,))
+
+    return Made(await put(team, caller, decide, Key, "key"), fresh.secret)
 
 
-def _made(team: Team, like: Key) -> Made:
-    """A fresh key with the rights of another."""
-    secret = SECRET_PREFIX + team.ids.secret()
-    key = replace(like, id=team.new_id("key"), version=0, digest=key_digest(secret), created_at=team.at())
-    return Made(key, secret)
+class _Fresh(NamedTuple):
+    """What is new about a new key."""
+
+    id: str
+    secret: str
+    at: str
+
+    def like(self, key: Key) -> Key:
+        """A key with the rights of another."""
+        return replace(key, id=self.id, version=0, digest=key_digest(self.secret), created_at=self.at)
+
+
+def _fresh(team: Team) -> _Fresh:
+    return _Fresh(team.new_id("key"), SECRET_PREFIX + team.ids.secret(), team.at())
 
 
 def _issued(key: Key) -> IssuedKey:

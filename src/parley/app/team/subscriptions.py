@@ -11,7 +11,7 @@ from parley.app.team.hub import ATTEMPTS
 from parley.domain.access import Permission
 from parley.domain.changes import Entry
 from parley.domain.directory import SYSTEM
-from parley.domain.errors import Conflict, Invalid, NotFound, Problem, Stale
+from parley.domain.errors import Invalid, NotFound, Problem, Stale
 from parley.domain.record import UNSETTLED
 from parley.domain.registry import AgentRecord
 from parley.domain.subscription import (
@@ -169,10 +169,6 @@ async def _changed(
         return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
 
     return await put(team, caller, decide, Subscription, "subscription")
-
-
-def _busy() -> Conflict:
-    return Conflict("the subscription changes too often at this moment", hint="try again")
 
 
 def follows(record: AgentRecord, subscription: Subscription | None) -> bool:
