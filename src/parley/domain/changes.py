@@ -69,7 +69,9 @@ class Changes(NamedTuple):
     """One commit. All of it is written, or nothing.
 
     `new_conversation` and `new_file` must be unknown to the ledger. `durable=False` may be lost in a power cut (never
-    torn): only for what recovery finds out again by itself.
+    torn): only for what recovery finds out again by itself. What the rules of an exchange add comes last: records
+    (`domain.record`), the versions of others that the decision depended on, and entries for the agent's audit chain
+    (`domain.audit`) in its tenant. They have no types here, because most commands do without loading them.
     """
 
     kept: tuple[Kept, ...] = ()
@@ -81,6 +83,10 @@ class Changes(NamedTuple):
     seen: tuple[Seen, ...] = ()
     unseen: tuple[Seen, ...] = ()
     durable: bool = True
+    puts: tuple[Any, ...] = ()
+    known: tuple[Any, ...] = ()
+    audits: tuple[Any, ...] = ()
+    tenant: str = ""
 
 
 def digest(content: bytes) -> str:

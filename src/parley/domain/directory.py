@@ -21,6 +21,8 @@ NO_TENANT = ""
 SYSTEM = "system"
 ROLE_PREFIX = "role:"
 EVERYONE = "*"
+# Between an address and the tenant that it is in. Nothing ever goes to another one than the sender's.
+TENANT_MARK = "@"
 # What every secret begins with, so that one that leaked is found by those who look for them.
 SECRET_PREFIX = "pk_"  # noqa: S105  # the part that is not secret
 
@@ -123,7 +125,11 @@ def party_name(text: str) -> str:
 
 
 def address(text: str) -> str:
-    """`text` if a message may be addressed so: an agent, role:x, or * for everyone."""
+    """`text` if a message may be addressed so: an agent, role:x, or * for everyone; with @TENANT of a tenant."""
+    local, mark, tenant = text.partition(TENANT_MARK)
+    if mark:
+        party_name(tenant)
+        return f"{address(local)}{mark}{tenant}"
     if text == EVERYONE:
         return text
     if text.startswith(ROLE_PREFIX):

@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from parley.domain.errors import Problem
 
@@ -59,7 +59,10 @@ GOES_FIRST = frozenset({Kind.TASK_REQUEST, Kind.REVIEW_REQUEST})
 
 
 class Draft(NamedTuple):
-    """What a sender proposes, before it has an id, a time and a place."""
+    """What a sender proposes, before it has an id, a time and a place.
+
+    `wishes` puts it under the rules of an exchange (`domain.envelope.Wishes`, which few messages need).
+    """
 
     sender: str
     to: tuple[str, ...]
@@ -75,6 +78,7 @@ class Draft(NamedTuple):
     in_reply_to: str = ""
     context_keys: str = ""
     extras: Mapping[str, Value] = NO_FIELDS
+    wishes: Any = None
 
 
 class Message(NamedTuple):

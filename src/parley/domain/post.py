@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from parley.domain.access import Access
     from parley.domain.channel import Channel, View
     from parley.domain.directory import Role
+    from parley.domain.envelope import Wishes
 
 
 class PostState(StrEnum):
@@ -44,6 +45,9 @@ class PostState(StrEnum):
 
 
 READ = "read"
+# What is left of a message after what it said was erased.
+NO_PAYLOAD = b"{}"
+ERASED = b'{"erased":true}'
 
 
 class PostDraft(NamedTuple):
@@ -59,6 +63,8 @@ class PostDraft(NamedTuple):
     trace_id: str = ""
     parent_event_id: str = ""
     proof: bytes = b""
+    # What the sender asks of the rules of an exchange.
+    wishes: Wishes | None = None
 
 
 class Post(NamedTuple):
@@ -81,6 +87,13 @@ class Post(NamedTuple):
     position: int = 0
     seq: int = 0
     answered: bool = False
+    # The exchange that it is part of, when it is governed.
+    exchange_id: str = ""
+
+    @property
+    def erased(self) -> bool:
+        """Whether what it said was erased."""
+        return self.metadata == ERASED
 
     def over(self, now: str) -> bool:
         """Whether its time has passed: then it is delivered to nobody any more."""

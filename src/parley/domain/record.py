@@ -5,8 +5,12 @@ A record's `version` is the one that it replaces; the commit refuses it as stale
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Stands for "the position of the commit that writes this", which nobody knows before.
 UNSETTLED = -1
@@ -50,6 +54,21 @@ class Expect:
     kind: str
     id: str
     version: int
+
+
+R = TypeVar("R", bound=Record)
+# The fields of a kind of record, and how to read all of them.
+_FIELDS: dict[type[Record], tuple[tuple[str, ...], Callable[[Record], tuple[Any, ...]]]] = {}
+
+
+def changed(record: R, **changes: Any) -> R:  # noqa: ANN401  # whatever its fields hold
+    """The record with some fields changed: `dataclasses.replace` for those that change with every message."""
+    kind = type(record)
+    if kind not in _FIELDS:
+        names = tuple([one.name for one in fields(kind)])
+        _FIELDS[kind] = (names, attrgetter(*names))
+    names, values = _FIELDS[kind]
+    return kind(**{**dict(zip(names, values(record), strict=True)), **changes})
 
 
 def expecting(record: Record) -> Expect:

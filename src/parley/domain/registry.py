@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from parley.domain.directory import GONE, AgentStatus
+from parley.domain.party import UNKNOWN_ATTRIBUTES, Attributes
 from parley.domain.record import Record
 from parley.domain.times import from_stamp, stamp
 
@@ -41,6 +42,8 @@ class AgentRecord(Record):
     last_heartbeat_at: str = ""
     drain_timeout_seconds: int | None = None
     draining_since: str = ""
+    # What an admin says about it: for whom it acts, where it belongs, what it may know.
+    attributes: Attributes = UNKNOWN_ATTRIBUTES
 
     @property
     def gone(self) -> bool:
@@ -79,6 +82,7 @@ class AgentDraft(NamedTuple):
     endpoint: str | None = None
     metadata: dict[str, Any] | None = None
     drain_timeout_seconds: int | None = None
+    attributes: Attributes | None = None
 
 
 def health(record: AgentRecord, now: str) -> AgentStatus:
@@ -115,6 +119,8 @@ def registered(draft: AgentDraft, tenant: str, known: AgentRecord | None, now: s
         # To register is a sign of life, but only for those who send others.
         last_heartbeat_at=now if base.last_heartbeat_at else "",
         drain_timeout_seconds=_given(draft.drain_timeout_seconds, base.drain_timeout_seconds),
+        # To leave and come back is no way out of what an admin has said.
+        attributes=_given(draft.attributes, known.attributes if known else UNKNOWN_ATTRIBUTES),
     )
 
 

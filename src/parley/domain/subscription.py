@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from parley.domain.event import CHANNEL_MESSAGE
+from parley.domain.notice import NoticeType
 from parley.domain.record import UNSETTLED, Record
 from parley.domain.times import stamp
 
@@ -95,7 +96,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription(Record):
-    """Where somebody's messages and events are pushed. All up to `cursor` was accepted there, or was not for it."""
+    """Where somebody's messages and events, or notices, are pushed.
+
+    All up to `cursor` was accepted there, or was not for it.
+    """
 
     kind: ClassVar[str] = "subscription"
 
@@ -103,6 +107,8 @@ class Subscription(Record):
     url: str
     # Empty: made by a key that sees the whole tenant.
     subscriber_id: str = ""
+    # The person who made it, with a key of its own.
+    user_id: str = ""
     key_id: str = ""
     intent_id: str = ""
     event_types: tuple[str, ...] = ()
@@ -132,6 +138,11 @@ class Subscription(Record):
     def pushes(self) -> bool:
         return self.state is SubscriptionState.ACTIVE and self.url != ""
 
+    @property
+    def notices(self) -> bool:
+        """Whether it is about approvals and exchanges: those are counted by the audit log, not by what is said."""
+        return is_about_notices(self.event_types)
+
     def settled(self, position: int) -> Self:
         return replace(self, cursor=position) if self.cursor == UNSETTLED else self
 
@@ -153,11 +164,15 @@ def item_id(item: FeedItem) -> str:
     """The id of the message or event."""
     if item.post is not None:
         return item.post.id
+    if item.notice is not None:
+        return f"{item.notice.id}-{item.notice.type.value}"
     return item.event.id if item.event is not None else ""
 
 
 def item_type(item: FeedItem) -> str:
     """What happened, in one word."""
+    if item.notice is not None:
+        return item.notice.type.value
     return item.event.event_type if item.event is not None else CHANNEL_MESSAGE
 
 
@@ -179,6 +194,19 @@ def wants(subscription: Subscription, item: FeedItem) -> bool:
 def _plain(event_type: str) -> str:
     """Event types have two spellings: channel_message and channel.message are one."""
     return event_type.replace(".", "_").lower()
+
+
+_NOTICES = frozenset([_plain(one.value) for one in NoticeType])
+
+
+def is_about_notices(event_types: tuple[str, ...]) -> bool:
+    """Whether these types are all of the kind that is told of approvals and exchanges."""
+    return bool(event_types) and all(_plain(one) in _NOTICES for one in event_types)
+
+
+def is_mixed(event_types: tuple[str, ...]) -> bool:
+    """Whether these types are counted in two ways, so that no cursor fits both."""
+    return any(_plain(one) in _NOTICES for one in event_types) and not is_about_notices(event_types)
 
 
 def noted(subscription: Subscription, position: int, attempt: Attempt, now: datetime) -> Subscription:

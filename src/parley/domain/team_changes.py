@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from parley.domain.audit import AuditDraft
     from parley.domain.changes import Entry
     from parley.domain.channel import View
     from parley.domain.event import Event, EventDraft
+    from parley.domain.notice import Notice
     from parley.domain.post import Post, PostState, Receipt
     from parley.domain.record import Expect, Record
 
@@ -30,6 +32,28 @@ class Saved(NamedTuple):
     message_id: str = ""
     status: int = 0
     answer: bytes = b""
+
+
+class Spend(NamedTuple):
+    """That a commit uses something of which there is only so much; a negative amount gives it back.
+
+    The commit counts, and refuses with `Overspent`: so racing commits cannot spend the same twice.
+    """
+
+    key: str
+    most: int
+    # The span of time that it is for, as a stamp's beginning; empty: for ever.
+    window: str = ""
+    amount: int = 1
+
+
+class Blank(NamedTuple):
+    """Which messages lose what they say: those of an exchange, and those that somebody sent."""
+
+    exchanges: tuple[str, ...] = ()
+    sender: str = ""
+    # Nothing of the whole commit is done when there is no such message: `NotFound`.
+    needed: bool = False
 
 
 class TeamChanges(NamedTuple):
@@ -55,6 +79,11 @@ class TeamChanges(NamedTuple):
     forget_before: str = ""
     entries: tuple[Entry, ...] = ()
     saved: Saved | None = None
+    audits: tuple[AuditDraft, ...] = ()
+    spends: tuple[Spend, ...] = ()
+    # Audit entries up to this number lose their documents, and these messages what they say.
+    let_go: int = 0
+    blank: Blank | None = None
 
 
 class Committed(NamedTuple):
@@ -67,6 +96,8 @@ class Committed(NamedTuple):
     # Whose waiting askers have to look again.
     ended: tuple[str, ...] = ()
     departed: tuple[str, ...] = ()
+    # How many messages lost what they said.
+    blanked: int = 0
 
 
 class Seen(NamedTuple):
@@ -88,14 +119,40 @@ class Query(NamedTuple):
     limit: int = 1000
 
 
+class AuditQuery(NamedTuple):
+    """Which entries of the audit log: in order, after one and up to another (0: to the end), of these sides (None: all
+    of them).
+
+    `bare` ones come without their documents.
+    """
+
+    after: int = 0
+    through: int = 0
+    limit: int = 1000
+    sides: tuple[str, ...] | None = None
+    exchange_id: str = ""
+    entry_id: str = ""
+    since: str = ""
+    until: str = ""
+    action: str = ""
+    outcome: str = ""
+    conversation_id: str = ""
+    # Whose doing is shown whatever side it is on.
+    or_actor: str = ""
+    bare: bool = False
+    # The last ones that fit instead of the first ones; in order all the same.
+    newest: bool = False
+
+
 class FeedItem(NamedTuple):
-    """One thing a stream may show: a post or an event, at its position."""
+    """One thing a stream may show, at its position: a post, an event, or a notice, which has positions of its own."""
 
     position: int
     intent_id: str
     channel_id: str
     post: Post | None = None
     event: Event | None = None
+    notice: Notice | None = None
 
     @classmethod
     def of_post(cls, post: Post) -> FeedItem:
@@ -104,3 +161,7 @@ class FeedItem(NamedTuple):
     @classmethod
     def of_event(cls, event: Event) -> FeedItem:
         return cls(event.position, event.intent_id, "", event=event)
+
+    @classmethod
+    def of_notice(cls, position: int, notice: Notice) -> FeedItem:
+        return cls(position, "", "", notice=notice)

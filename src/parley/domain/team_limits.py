@@ -34,6 +34,8 @@ class TeamLimits(NamedTuple):
     expiry_days: int = 30
     idempotency_hours: int = 24
     retention_days: int = 7
+    # Audit documents older than this are let go of; 0 keeps them for ever. Their hashes always stay.
+    audit_retention_days: int = 0
 
     @property
     def retention(self) -> timedelta:

@@ -105,6 +105,19 @@ def parse_moment(text: str, now: datetime) -> datetime:
     return parse_time(text)
 
 
+def parse_past(text: str, now: datetime) -> datetime:
+    """A duration before now, or a time."""
+    try:
+        if re.match(_DURATION, text.strip()):
+            return now - parse_duration(text)
+    except OverflowError:
+        raise Invalid(f"{text!r} is further away than time goes") from None
+    try:
+        return parse_time(text)
+    except Invalid as error:
+        raise Invalid(error.message, hint="or write 30m, 2h, 7d: so long ago" if error.hint else "") from None
+
+
 def age(since: datetime, now: datetime) -> str:
     """How long ago: minutes below an hour, hours below two days, then days."""
     passed = now - since

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from parley.domain.directory import Tenant
-from parley.domain.record import Expect, expecting
+from parley.domain.record import Expect, changed, expecting
 
 # A record of the plainest kind.
 THING = Tenant(id="x", tenant_id="t", title="X", created_at="", version=3)
@@ -13,6 +17,16 @@ def test_a_record_without_a_parent_name_or_time_has_none() -> None:
 
 def test_what_has_nothing_unsettled_stays_as_it_is() -> None:
     assert THING.settled(7) is THING
+
+
+def test_a_changed_record_is_another_with_everything_else_as_it_was() -> None:
+    assert changed(THING, title="Y", version=4) == replace(THING, title="Y", version=4)
+    assert THING.title == "X"
+
+
+def test_what_is_no_field_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        changed(THING, colour="red")
 
 
 def test_to_expect_a_record_is_to_expect_its_version() -> None:

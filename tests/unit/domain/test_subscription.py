@@ -9,6 +9,7 @@ import pytest
 
 from parley.domain.event import Event
 from parley.domain.message import Pattern
+from parley.domain.notice import Notice, NoticeType
 from parley.domain.post import Post, PostState
 from parley.domain.subscription import (
     KEPT_ATTEMPTS,
@@ -20,6 +21,8 @@ from parley.domain.subscription import (
     SubscriptionState,
     disabled,
     enabled,
+    is_about_notices,
+    is_mixed,
     item_id,
     item_type,
     noted,
@@ -214,3 +217,26 @@ def test_a_replaced_secret_signs_for_one_more_day() -> None:
 
     assert after.secrets(stamp(NOW)) == ("new", "old")
     assert after.secrets(stamp(NOW + timedelta(hours=24))) == ("new",)
+
+
+@pytest.mark.parametrize(
+    ("types", "about_notices", "mixed"),
+    [
+        ((), False, False),
+        (("channel_message",), False, False),
+        (("approval.pending",), True, False),
+        (("approval_pending", "Exchange.Ended"), True, False),
+        (("approval.pending", "channel.message"), False, True),
+    ],
+)
+def test_notices_are_asked_for_by_name_and_alone(types: tuple[str, ...], about_notices: bool, mixed: bool) -> None:
+    assert (is_about_notices(types), is_mixed(types)) == (about_notices, mixed)
+    assert a_subscription(event_types=types).notices is about_notices
+
+
+def test_two_notices_of_one_entry_have_two_ids() -> None:
+    entry = "aud_1"
+    ids = {push_id(a_subscription(), FeedItem.of_notice(1, Notice(entry, one, stamp(NOW)))) for one in NoticeType}
+
+    assert ids == {f"sub_1-aud_1-{one.value}" for one in NoticeType}
+    assert item_type(FeedItem.of_notice(1, Notice(entry, NoticeType.ENDED, stamp(NOW)))) == "exchange.ended"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.domain.errors import Invalid
-from parley.domain.times import age, format_time, parse_duration, parse_moment, parse_time
+from parley.domain.times import age, format_time, parse_duration, parse_moment, parse_past, parse_time
 from tests.samples import NOW, PROPERTY
 
 any_moment = st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001
@@ -142,3 +142,18 @@ def test_a_fraction_is_written_only_where_it_is_asked_for() -> None:
 
     assert format_time(moment) == "2026-03-13T14:30:00Z"
     assert format_time(moment, fraction=True) == "2026-03-13T14:30:00.900000Z"
+
+
+def test_a_duration_that_has_passed_is_before_now_and_a_time_is_itself() -> None:
+    assert parse_past("1h", NOW) == NOW - timedelta(hours=1)
+    assert parse_past("2026-03-13T14:30:00Z", NOW) == datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"), [("someday", "so long ago"), ("99999999w", ""), ("2026-02-30T00:00:00Z", "")]
+)
+def test_what_is_no_time_that_has_passed_is_refused(text: str, hint: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_past(text, NOW)
+
+    assert hint in refused.value.hint

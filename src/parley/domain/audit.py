@@ -1,0 +1,73 @@
+"""The audit log: each side of an exchange has its own chain, and all entries of a tenant are the leaves of one tree.
+
+    side alice:  seq 1 <── seq 2 <── seq 3           an entry names the hash of the one before it on its side
+    side bob:         seq 1 <────── seq 2            entry_hash = SHA-256(0x00 || canonical JSON): an RFC 6962 leaf
+    tenant:      1     2     3       4      ...      `number` is its place among the leaves, in the order of commits
+
+What was said stays out: an entry has its digest. So content can be erased, and every proof stays valid.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+AGENT_EXCHANGE = "agent_exchange"
+# The side that rules: suspensions, policies, erasures.
+TENANT_SIDE = "@tenant"
+NO_HASH = "0" * 64
+
+
+class AuditDraft(NamedTuple):
+    """A fact for one side's chain. `facts` is JSON with only texts, whole numbers, booleans, lists and objects."""
+
+    id: str
+    side: str
+    at: str
+    action: str
+    actor: str
+    facts: Mapping[str, Any]
+    # What it is found by; also part of the facts where it has them.
+    exchange_id: str = ""
+
+
+class AuditEntry(NamedTuple):
+    """An entry at its place. `document` is the canonical JSON that is hashed; empty when it was let go of."""
+
+    number: int
+    side: str
+    seq: int
+    id: str
+    at: str
+    exchange_id: str
+    entry_hash: str
+    document: bytes
+
+
+class SideHead(NamedTuple):
+    """Where a side's chain ends."""
+
+    seq: int = 0
+    entry_hash: str = NO_HASH
+
+
+def entry_fields(draft: AuditDraft, tenant: str, head: SideHead) -> dict[str, Any]:
+    """The document of the next entry of a side; its canonical JSON is what is hashed."""
+    return {
+        **draft.facts,
+        "id": draft.id,
+        "tenant": tenant,
+        "side": draft.side,
+        "seq": head.seq + 1,
+        "prev_hash": head.entry_hash,
+        "at": draft.at,
+        "action": draft.action,
+        "actor": draft.actor,
+    }
+
+
+def entry_hash(document: bytes) -> str:
+    return sha256(b"\x00" + document).hexdigest()

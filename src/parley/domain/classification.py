@@ -1,0 +1,109 @@
+"""How secret something is: four levels in one order, and what becomes of data that lies above a ceiling."""
+
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Classification(StrEnum):
+    """From what anybody may know to what few may. Compare with `rank`: as texts they have another order."""
+
+    PUBLIC = "public"
+    INTERNAL = "internal"
+    CONFIDENTIAL = "confidential"
+    RESTRICTED = "restricted"
+
+    @property
+    def rank(self) -> int:
+        return _RANK[self]
+
+
+LEVELS = tuple(Classification)
+_RANK = {level: rank for rank, level in enumerate(LEVELS)}
+_BY_NAME = {level.value: level for level in LEVELS}
+DEFAULT_LEVEL = Classification.INTERNAL
+
+
+def level_of(text: object) -> Classification:
+    """The level of that name; what nobody knows is as secret as can be."""
+    return _BY_NAME.get(text, Classification.RESTRICTED) if isinstance(text, str) else Classification.RESTRICTED
+
+
+def lowest(first: Classification, *others: Classification) -> Classification:
+    return min((first, *others), key=_RANK.__getitem__) if others else first
+
+
+def highest(first: Classification, *others: Classification) -> Classification:
+    return max((first, *others), key=_RANK.__getitem__) if others else first
+
+
+def can_share(most: Classification) -> tuple[Classification, ...]:
+    """All levels from public up to and including this one."""
+    return LEVELS[: most.rank + 1]
+
+
+class OnOver(StrEnum):
+    """What becomes of data above the ceiling; the strictest first."""
+
+    BLOCK = "block"
+    WITHHOLD = "withhold"
+    REDACT = "redact"
+
+
+class DataItem(NamedTuple):
+    """A piece of data that a message says it holds. `fields` are dotted paths into the body."""
+
+    source: str
+    fields: tuple[str, ...]
+    classification: Classification
+    description: str = ""
+
+
+class Shared(NamedTuple):
+    """What was included in a message."""
+
+    source: str
+    fields: tuple[str, ...]
+
+
+class Withheld(NamedTuple):
+    """What was not, and why."""
+
+    reason: str
+    description: str
+
+
+class Sorted(NamedTuple):
+    """Data items on both sides of a ceiling."""
+
+    shared: tuple[DataItem, ...]
+    over: tuple[DataItem, ...]
+
+
+def sort_data(items: tuple[DataItem, ...], ceiling: Classification) -> Sorted:
+    """Which items may pass under this ceiling."""
+    if not items:
+        return _NOTHING
+    shared = tuple([one for one in items if one.classification.rank <= ceiling.rank])
+    return Sorted(shared, tuple([one for one in items if one.classification.rank > ceiling.rank]))
+
+
+_NOTHING = Sorted((), ())
+
+
+def told_shared(items: tuple[DataItem, ...]) -> tuple[Shared, ...]:
+    return tuple([Shared(one.source, one.fields) for one in items])
+
+
+def told_withheld(items: tuple[DataItem, ...], ceiling: Classification) -> tuple[Withheld, ...]:
+    """Why each of these items was kept back: for the record, so without anything of its content."""
+    return tuple(
+        [
+            Withheld(
+                f"{one.classification.value} is above {ceiling.value}",
+                one.description or f"{one.source}: {', '.join(one.fields)}",
+            )
+            for one in items
+        ]
+    )

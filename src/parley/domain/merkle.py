@@ -1,0 +1,147 @@
+"""The tree of RFC 6962 over hashes in their order: one root for all, short proofs for one leaf and for growth.
+
+           root                a node is SHA-256(0x01 || left || right); the left half is the largest power of two
+        ┌───┴───┐              below the size, so that full subtrees never change again while the tree grows
+       ┌┴┐     ┌┴┐
+     ┌─┴┐ ┌┴─┐ e f             the peaks of 6 leaves: the tree over a to d, the tree over e and f
+     a  b c  d
+
+Leaves come hashed already (`domain.audit.entry_hash`); that their prefix is another keeps a node from passing for one.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+# What a tree without leaves has for a root.
+EMPTY_ROOT = sha256().digest()
+
+
+def node(left: bytes, right: bytes) -> bytes:
+    return sha256(b"\x01" + left + right).digest()
+
+
+class Peaks(NamedTuple):
+    """A tree by the roots of its full subtrees, largest first: all that is needed to let it grow."""
+
+    size: int = 0
+    roots: tuple[bytes, ...] = ()
+
+    def root(self) -> bytes:
+        """The root over everything so far."""
+        if not self.roots:
+            return EMPTY_ROOT
+        found = self.roots[-1]
+        for peak in self.roots[-2::-1]:
+            found = node(peak, found)
+        return found
+
+
+def grown(peaks: Peaks, leaves: Iterable[bytes]) -> Peaks:
+    """The tree with more leaves; costs only what is new."""
+    size, roots = peaks.size, list(peaks.roots)
+    for leaf in leaves:
+        roots.append(leaf)
+        size += 1
+        # As many full subtrees of one height meet as the size ends in zeros.
+        full = size
+        while not full & 1:
+            right = roots.pop()
+            roots[-1] = sha256(b"\x01" + roots[-1] + right).digest()
+            full >>= 1
+    return Peaks(size, tuple(roots))
+
+
+def tree_root(leaves: Sequence[bytes]) -> bytes:
+    return grown(Peaks(), leaves).root()
+
+
+def inclusion(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
+    """The neighbours from a leaf up to the root."""
+    if not 0 <= index < len(leaves):
+        raise ValueError("there is no such leaf")
+    path: list[bytes] = []
+    low, high = 0, len(leaves)
+    while high - low > 1:
+        middle = low + _split(high - low)
+        if index < middle:
+            path.append(tree_root(leaves[middle:high]))
+            high = middle
+        else:
+            path.append(tree_root(leaves[low:middle]))
+            low = middle
+    return tuple(reversed(path))
+
+
+def is_included(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes) -> bool:
+    """Whether the path leads from this leaf, at this place of a tree of this size, to the root."""
+    if not 0 <= index < size:
+        return False
+    place, last, found = index, size - 1, leaf
+    for neighbour in path:
+        if last == 0:
+            return False
+        if place & 1 or place == last:
+            found = node(neighbour, found)
+            while place and not place & 1:
+                place, last = place >> 1, last >> 1
+        else:
+            found = node(found, neighbour)
+        place, last = place >> 1, last >> 1
+    return last == 0 and found == root
+
+
+def consistency(leaves: Sequence[bytes], first: int) -> tuple[bytes, ...]:
+    """What shows that the tree over all leaves is the one over the first of them, only grown."""
+    if not 0 < first <= len(leaves):
+        raise ValueError("there is no tree of that size to begin with")
+    path: list[bytes] = []
+    low, high, whole = 0, len(leaves), True
+    while first < high:
+        middle = low + _split(high - low)
+        if first <= middle:
+            path.append(tree_root(leaves[middle:high]))
+            high = middle
+        else:
+            path.append(tree_root(leaves[low:middle]))
+            low, whole = middle, False
+    if not whole:
+        # Who checks does not know this subtree; when it is the whole first tree, it is the root that they have.
+        path.append(tree_root(leaves[low:high]))
+    return tuple(reversed(path))
+
+
+def is_consistent(first: int, second: int, first_root: bytes, second_root: bytes, path: Sequence[bytes]) -> bool:
+    """Whether the path shows that the second tree begins with the first."""
+    if first == second:
+        return not path and first_root == second_root
+    if not 0 < first < second:
+        return False
+    # A first tree that is a full subtree of the second is not repeated in the path.
+    steps = (first_root, *path) if first & (first - 1) == 0 else tuple(path)
+    if not steps:
+        return False
+    place, last = first - 1, second - 1
+    while place & 1:
+        place, last = place >> 1, last >> 1
+    old = new = steps[0]
+    for neighbour in steps[1:]:
+        if last == 0:
+            return False
+        if place & 1 or place == last:
+            old, new = node(neighbour, old), node(neighbour, new)
+            while place and not place & 1:
+                place, last = place >> 1, last >> 1
+        else:
+            new = node(new, neighbour)
+        place, last = place >> 1, last >> 1
+    return last == 0 and old == first_root and new == second_root
+
+
+def _split(size: int) -> int:
+    """The largest power of two below the size."""
+    return 1 << (size - 1).bit_length() - 1
