@@ -32,7 +32,7 @@ class OacpFormat:
     """Reads and writes message files within `limits`."""
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
+        self._limits = self.limits = limits
         self._most = min(limits.file_bytes, HARD_FILE_BYTES)
         self._headings = 0
         self._glance: Callable[[str, Limits], Heading | None] | None = None
@@ -129,7 +129,12 @@ class OacpFormat:
             "subject": message.subject,
             "body": message.body,
         }
-        return {**{key: value for key, value in shown.items() if value is not None}, **message.extras}
+        extras = message.extras
+        if "ocip" in extras:
+            from parley.wire.oacp_ocip import typed_extras
+
+            extras = typed_extras(message)
+        return {**{key: value for key, value in shown.items() if value is not None}, **extras}
 
     def _text(self, content: bytes) -> str:
         if len(content) > self._most:

@@ -42,5 +42,9 @@ def emit(message: Message, limits: Limits) -> str:
     if message.context_keys:
         lines.append(f"context_keys: {scalar(message.context_keys)}")
     lines += [f"{key}: {quoted(str(message.extras[key]))}" for key in EMITTED_EXTRAS if key in message.extras]
+    if "ocip" in message.extras:
+        from parley.wire.oacp_ocip import annotation_lines  # few messages are under the rules
+
+        lines.append(annotation_lines(message))
     lines += [f"subject: {quoted(message.subject)}", f"body: {scalar(body)}"]
     return "\n".join(lines) + "\n"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, json
 
+from parley.domain.classification import Classification
 from parley.domain.directory import AgentStatus, KeyKind
+from parley.domain.envelope import Purpose
 from parley.domain.errors import Invalid, Problem
 from parley.domain.registry import DEAD_AFTER, HEARTBEAT_EVERY, UNHEALTHY_AFTER
 from parley.wire.rfc0021 import Mapping, Name, Time, moment
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from parley.domain.directory import Key, Role, Tenant
     from parley.domain.identity import Identity
+    from parley.domain.party import Attributes
     from parley.domain.registry import AgentRecord
 
 User = Annotated[
@@ -64,6 +68,16 @@ class AgentIn(Struct):
     endpoint: Annotated[str, Meta(max_length=2048)] | None = None
     metadata: Mapping | None = None
     drain_timeout_seconds: Annotated[int, Meta(ge=0, le=86_400)] | None = None
+    # What only an admin says.
+    tenant_id: Name | None = None
+    org_unit: Name | None = None
+    user_id: User | None = None
+    team: Name | None = None
+    max_classification: Classification | None = None
+    can_receive_queries: bool | None = None
+    can_auto_respond: bool | None = None
+    supported_exchange_types: Annotated[list[Purpose], Meta(max_length=3)] | None = None
+    max_rounds_accepted: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
 
 
 class HeartbeatIn(Struct):
@@ -150,6 +164,15 @@ class AgentOut(Struct):
     key_registered_at: Time | None
     key_expires_at: Time | None
     previous_keys: list[str]
+    tenant_id: str
+    org_unit: str
+    user_id: str | None
+    team: str | None
+    max_classification: Classification
+    can_receive_queries: bool
+    can_auto_respond: bool
+    supported_exchange_types: list[Purpose]
+    max_rounds_accepted: int | None
 
 
 class HeartbeatOut(Struct):
@@ -222,6 +245,15 @@ def agent(record: AgentRecord, status: AgentStatus, identity: Identity | None) -
         "key_registered_at": identity.registered_at if identity else None,
         "key_expires_at": (identity.expires_at or None) if identity else None,
         "previous_keys": list(identity.previous_keys) if identity else [],
+        "tenant_id": record.tenant_id,
+        "org_unit": record.attributes.org_unit,
+        "user_id": record.attributes.user_id or None,
+        "team": record.attributes.team or None,
+        "max_classification": record.attributes.max_classification.value,
+        "can_receive_queries": record.attributes.can_receive_queries,
+        "can_auto_respond": record.attributes.can_auto_respond,
+        "supported_exchange_types": [one.value for one in record.attributes.supported_exchange_types],
+        "max_rounds_accepted": record.attributes.max_rounds_accepted,
     }
 
 
@@ -230,6 +262,28 @@ def role(shown: Role) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- to domain
+
+
+def attributes_of(given: AgentIn, known: Attributes) -> Attributes | None:
+    """What an admin says about an agent, over what was known; None when nothing is said."""
+    said = {name: value for name in _ATTRIBUTES if (value := getattr(given, name)) is not None}
+    if not said:
+        return None
+    if "supported_exchange_types" in said:
+        said["supported_exchange_types"] = tuple(dict.fromkeys(said["supported_exchange_types"]))
+    return replace(known, **said)
+
+
+_ATTRIBUTES = (
+    "org_unit",
+    "user_id",
+    "team",
+    "max_classification",
+    "can_receive_queries",
+    "can_auto_respond",
+    "supported_exchange_types",
+    "max_rounds_accepted",
+)
 
 
 def check_metadata(given: Mapping | None, most: int) -> None:

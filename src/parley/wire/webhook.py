@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from parley.domain.errors import Invalid, Problem
+from parley.domain.notice import facts_of
 from parley.domain.post import PostState
 from parley.domain.subscription import Reason, SubscriptionState, item_type
 from parley.domain.team_errors import WebhookInvalid, WebhookReplayed
@@ -50,8 +51,10 @@ def body(item: FeedItem) -> bytes:
         at, data = item.post.created_at, rfc0021.posted(item.post, PostState.DELIVERED.value)
         # A receiver of many intents has to tell them apart.
         data = data[:-1] + f',"intent_id":"{item.post.intent_id}"}}'.encode()
+    elif item.notice is not None:
+        at, data = item.notice.at, msgspec.json.encode(facts_of(item.notice))
     else:
-        assert item.event is not None  # noqa: S101  # an item is one or the other
+        assert item.event is not None  # noqa: S101  # an item is one of the three
         at, data = item.event.created_at, item.event.document
     return b'{"type":%b,"timestamp":"%b","data":%b}' % (msgspec.json.encode(item_type(item)), at.encode(), data)
 
@@ -144,7 +147,10 @@ def verify(
 
 
 class SubscriptionIn(Struct, forbid_unknown_fields=True):
-    """What is to be pushed where. Without `intent_id`: what is said to the subscriber; without types: all."""
+    """What is to be pushed where. Without `intent_id`: what is said to the subscriber; without types: all of that.
+
+    `approval.pending`, `approval.reminder`, `approval.decided` and `exchange.ended` are asked for by name, and apart.
+    """
 
     webhook_url: Annotated[str, Meta(min_length=1, max_length=2048)] | None = None
     intent_id: Annotated[str, Meta(min_length=1, max_length=64)] | None = None

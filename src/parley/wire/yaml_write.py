@@ -67,10 +67,11 @@ def _field(key: str, value: Value, indent: str) -> str:
         return f"{indent}{name}:\n{inner}"
     if isinstance(value, str) and fits_block(value):
         return f"{indent}{name}: " + scalar(value).replace("\n  ", f"\n{indent}  ") + "\n"
-    return f"{indent}{name}: {_flow(value)}\n"
+    return f"{indent}{name}: {flow(value)}\n"
 
 
-def _flow(value: Value) -> str:
+def flow(value: Value) -> str:
+    """`value` on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -80,5 +81,5 @@ def _flow(value: Value) -> str:
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, list):
-        return "[" + ", ".join(_flow(item) for item in value) + "]"
-    return "{" + ", ".join(f"{quoted(str(key))}: {_flow(item)}" for key, item in value.items()) + "}"
+        return "[" + ", ".join(flow(item) for item in value) + "]"
+    return "{" + ", ".join(f"{quoted(str(key))}: {flow(item)}" for key, item in value.items()) + "}"

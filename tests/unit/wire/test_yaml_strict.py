@@ -23,7 +23,7 @@ from parley.domain.errors import (
 )
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.message import Value
-from parley.wire.yaml_strict import read_strict
+from parley.wire.yaml_strict import Place, read_located, read_strict
 from tests.samples import PROPERTY
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -265,3 +265,68 @@ YAML_BITS = st.one_of(
 def test_any_text_is_read_or_refused_and_never_a_crash(text: str) -> None:
     with contextlib.suppress(Unreadable):
         assert isinstance(read(text), dict)
+
+
+def test_a_located_document_has_the_line_of_every_key_and_item() -> None:
+    text = "# first\na: 1\nb:\n  - x\n  - c: 'y'\n    d:\n      7\ne: {f: [g,\n  h]}\n"
+
+    found = read_located(text, DEFAULT_LIMITS)
+
+    assert found.fields == read(text)
+    assert found.refusals == []
+    assert found.places == {
+        (): Place(2, plain=False),
+        ("a",): Place(2, plain=True),
+        ("b",): Place(3, plain=False),
+        ("b", 0): Place(4, plain=True),
+        ("b", 1): Place(5, plain=False),
+        ("b", 1, "c"): Place(5, plain=False),
+        ("b", 1, "d"): Place(6, plain=True),
+        ("e",): Place(8, plain=False),
+        ("e", "f"): Place(8, plain=False),
+        ("e", "f", 0): Place(8, plain=True),
+        ("e", "f", 1): Place(9, plain=True),
+    }
+
+
+def test_a_located_document_is_read_on_after_what_is_refused() -> None:
+    found = read_located("a: &x 1\nb: *x\nc: !!int 2\nc: 3\nd: 4\n", DEFAULT_LIMITS)
+
+    assert [(one.code, one.facts["line"]) for one in found.refusals] == [
+        ("alias_forbidden", 1),
+        ("alias_forbidden", 2),
+        ("tag_forbidden", 3),
+        ("duplicate_key", 4),
+    ]
+    assert found.fields["d"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        ("", "not_a_mapping", 1),
+        ("- a\n", "not_a_mapping", 1),
+        ("a: 1\n---\nb: 2\n", "multi_document", 2),
+        ("a: 1\nb: [\n", "not_yaml", 3),
+        ("a: 1\n? [b]\n: c\n", "not_a_mapping", 2),
+        ("a: 1\nb: " + "[" * 30 + "]" * 30 + "\n", "too_deep", 2),
+        ("a: 1\nb: [" + "x, " * 6_000 + "]\n", "too_many_nodes", 2),
+    ],
+)
+def test_what_ends_the_reading_of_a_located_document_has_its_line(text: str, code: str, line: int) -> None:
+    found = read_located(text, DEFAULT_LIMITS)
+
+    assert [(one.code, one.facts.get("line", 1)) for one in found.refusals] == [(code, line)]
+
+
+@given(st.text(alphabet=st.sampled_from("ab:-? \n[]{},&*!'\"|>#%~"), max_size=60))
+@PROPERTY
+def test_a_document_is_refused_in_both_ways_of_reading_or_in_none(text: str) -> None:
+    found = read_located(text, DEFAULT_LIMITS)
+
+    if found.refusals:
+        with pytest.raises(Unreadable) as caught:
+            read(text)
+        assert caught.value.code in {one.code for one in found.refusals}
+    else:
+        assert found.fields == read(text)

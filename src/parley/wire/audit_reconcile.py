@@ -1,0 +1,171 @@
+"""Two sides' logs laid beside each other: what one says it sent and the other does not say it got; pure.
+
+alice: outgoing to bob, exchange 7, round 1, digest d1  <──>  bob: incoming from alice, exchange 7, round 1, digest d1
+alice: outgoing to bob, exchange 7, round 2, digest d2  <──>  nothing: bob's log lacks it
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+DELIVERED = "delivered"
+_COMPARED = ("exchange_id", "round", "digest", "classification")
+
+
+class Told(NamedTuple):
+    """What one side's log tells about one message to one receiver."""
+
+    number: int
+    side: str
+    sent: bool
+    sender: str
+    receiver: str
+    exchange_id: str
+    round: int
+    digest: str
+    classification: str
+    message_id: str
+
+    @property
+    def key(self) -> tuple[str, str, str, int, str]:
+        """What both sides tell alike."""
+        return (self.sender, self.receiver, self.exchange_id, self.round, self.digest)
+
+
+class Difference(NamedTuple):
+    """One message that only one log has, or of which they tell different things."""
+
+    kind: str
+    sender: str
+    receiver: str
+    exchange_id: str
+    round: int
+    message_id: str
+    # The entries' numbers in the two logs; 0: it has none.
+    first: int
+    second: int
+    why: str
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return self._asdict()
+
+
+class Log(NamedTuple):
+    """What a log tells, and which sides it speaks for."""
+
+    name: str
+    sides: frozenset[str]
+    told: tuple[Told, ...]
+
+
+class _Facts(Struct):
+    side: str
+    outcome: str = ""
+    role: str = ""
+    sender: str = ""
+    receivers: list[str] = []
+    exchange_id: str = ""
+    round: int = 0
+    content_digest: str = ""
+    classification: str = ""
+    message_id: str = ""
+
+
+_decode = msgspec.json.Decoder(_Facts).decode
+
+
+def told(number: int, document: bytes) -> tuple[Told, ...]:
+    """What an entry tells about messages that were delivered; nothing when it is about something else."""
+    try:
+        facts = _decode(document)
+    except msgspec.MsgspecError:
+        return ()
+    if facts.outcome != DELIVERED or facts.role not in ("sender", "receiver"):
+        return ()
+    sent = facts.role == "sender"
+    return tuple(
+        Told(
+            number,
+            facts.side,
+            sent,
+            facts.sender,
+            receiver,
+            facts.exchange_id,
+            facts.round,
+            facts.content_digest,
+            facts.classification,
+            facts.message_id,
+        )
+        for receiver in (facts.receivers if sent else [facts.side])
+    )
+
+
+def log_of(name: str, entries: Iterable[tuple[int, bytes]], sides: Sequence[str] | None) -> Log:
+    """A log by its entries; which sides it speaks for is said, or follows from the entries."""
+    found = tuple(one for number, document in entries for one in told(number, document))
+    return Log(name, frozenset(one.side for one in found) if sides is None else frozenset(sides), found)
+
+
+def reconcile(first: Log, second: Log) -> tuple[int, list[Difference]]:
+    """How many messages both logs tell alike, and every one that they do not. One log may be both."""
+    same, found = _compared(first, second, flipped=False)
+    if first.name != second.name:
+        more, other = _compared(second, first, flipped=True)
+        same, found = same + more, found + other
+    return same, sorted(found, key=lambda one: (one.exchange_id, one.round, one.sender, one.receiver))
+
+
+def _compared(sending: Log, receiving: Log, *, flipped: bool) -> tuple[int, list[Difference]]:
+    """What one log says was sent against what the other says was received."""
+    sent = [one for one in sending.told if one.sent and one.receiver in receiving.sides]
+    got: dict[tuple[str, str, str, int, str], list[Told]] = {}
+    for one in receiving.told:
+        if not one.sent and one.sender in sending.sides:
+            got.setdefault(one.key, []).append(one)
+    same, lonely, found = 0, [], []
+    for one in sent:
+        match = got.get(one.key)
+        if not match:
+            lonely.append(one)
+            continue
+        other = match.pop()
+        same += 1
+        if (one.classification, one.message_id) != (other.classification, other.message_id):
+            same -= 1
+            found.append(_different(one, other, flipped=flipped))
+    left: dict[tuple[str, str], list[Told]] = {}
+    for one in (one for group in got.values() for one in group):
+        left.setdefault((one.message_id, one.receiver), []).append(one)
+    for one in lonely:
+        near = left.get((one.message_id, one.receiver))
+        if near:
+            found.append(_different(one, near.pop(), flipped=flipped))
+        else:
+            found.append(_missing(one, receiving.name, flipped=flipped))
+    found += [_missing(one, sending.name, flipped=flipped) for group in left.values() for one in group]
+    return same, found
+
+
+def _missing(one: Told, lacking: str, *, flipped: bool) -> Difference:
+    # The first log is the one that sends, unless they were looked at the other way round.
+    in_first = one.sent != flipped
+    numbers = (one.number, 0) if in_first else (0, one.number)
+    return Difference("missing", *_named(one), *numbers, f"{lacking} lacks it")
+
+
+def _different(sent: Told, got: Told, *, flipped: bool) -> Difference:
+    first, second = (got, sent) if flipped else (sent, got)
+    fields = [name for name in (*_COMPARED, "message_id") if getattr(first, name) != getattr(second, name)]
+    why = "; ".join(f"{name}: {getattr(first, name)} or {getattr(second, name)}" for name in fields)
+    return Difference("different", *_named(sent), first.number, second.number, why)
+
+
+def _named(one: Told) -> tuple[str, str, str, int, str]:
+    return (one.sender, one.receiver, one.exchange_id, one.round, one.message_id)

@@ -1,0 +1,328 @@
+"""OCIP as JSON: the envelope as exactly the fields of the specification, and what a sender may ask for; pure.
+
+Strict: a wrong type, a missing field or one too many makes an envelope invalid; nothing falls back to a default.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import msgspec
+
+from parley.domain.classification import Classification, DataItem, level_of
+from parley.domain.content import texts_of
+from parley.domain.envelope import Envelope, Ext, Origin, Purpose, ReplyPolicy, Source, Wishes, purpose_of
+from parley.domain.errors import Invalid, Problem
+from parley.domain.governance_errors import EnvelopeInvalid
+from parley.domain.times import parse_time, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from enum import StrEnum
+
+    from parley.domain.approval import Approval
+
+OCIP, EXT, DISCLOSURE, DATA = "ocip", "ocip_ext", "disclosure", "data"
+_TYPE, _LEVEL = "exchange_type", "classification"
+# Any of these puts a message under the rules; the others say more about one that is.
+_ANNOTATES = frozenset({OCIP, EXT, _TYPE, _LEVEL, DATA, "max_rounds"})
+_WISHES = frozenset({*_ANNOTATES, "conversation_id", "expires_at", "parent_message_id"})
+# What a sender writes under these names is read by the rules, or replaced by them; everything else is passed on.
+_OURS = _WISHES | {EXT, DISCLOSURE}
+_FIELDS = (
+    "version",
+    "message_type",
+    "source_agent",
+    "classification",
+    "conversation_id",
+    "exchange_round",
+    "max_rounds",
+    "capabilities",
+    "reply_policy",
+    "requires_commitment",
+    "expires_at",
+)
+_SOURCE = ("instance_id", "user_id", "org_unit", "tenant_id")
+_CAPABILITIES = ("can_commit", "can_share")
+_ITEM = frozenset({"source", "fields", "classification", "description"})
+_VERSION = re.compile(r"1\.[0-9]{1,4}", re.ASCII)
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}", re.ASCII)
+_MOST_ROUNDS = 1_000_000
+_MOST_ITEMS = 100
+_encode = msgspec.json.Encoder().encode
+
+
+# ---------------------------------------------------------------- to domain
+
+
+def wishes_of(metadata: Mapping[str, Any]) -> Wishes | None:
+    """What a sender asks for in a message's metadata; None when it asks for nothing.
+
+    What cannot be read is a refusal for the rules to make, and to record. Other programs use some of these names for
+    other things: where the sender itself did not put the message under the rules, it may be none at all.
+    """
+    beside = tuple(texts_of({name: value for name, value in metadata.items() if name not in _OURS}))
+    if _WISHES.isdisjoint(metadata):
+        return Wishes(beside=beside) if beside else None
+    try:
+        return _wishes(metadata)._replace(beside=beside)
+    except EnvelopeInvalid as error:
+        return Wishes(problem=error, meant=not _ANNOTATES.isdisjoint(metadata))
+
+
+def _wishes(metadata: Mapping[str, Any]) -> Wishes:
+    given = metadata.get(OCIP)
+    expires_at = metadata.get("expires_at")
+    wishes = Wishes(
+        purpose=_one_of(Purpose, metadata[_TYPE], _TYPE) if _TYPE in metadata else None,
+        classification=_one_of(Classification, metadata[_LEVEL], _LEVEL) if _LEVEL in metadata else None,
+        conversation_id=_id(metadata["conversation_id"], "conversation_id") if "conversation_id" in metadata else "",
+        max_rounds=_rounds(metadata["max_rounds"], "max_rounds") if "max_rounds" in metadata else None,
+        expires_at=stamp(parse_time(_moment(expires_at, "expires_at"))) if "expires_at" in metadata else "",
+        data=read_data(metadata[DATA]) if DATA in metadata else (),
+        envelope=read_envelope(given) if OCIP in metadata else None,
+        parent_message_id=_id(metadata["parent_message_id"], "parent_message_id")
+        if "parent_message_id" in metadata
+        else "",
+        # Only we say what travels beside an envelope: who says it asks to be stamped.
+        meant=EXT in metadata,
+    )
+    if wishes.envelope is not None:
+        _check_agree(wishes, wishes.envelope)
+    return wishes
+
+
+def _check_agree(wishes: Wishes, envelope: Envelope) -> None:
+    """Who says something twice says the same: otherwise nobody knows which of it was meant."""
+    if wishes.classification not in (None, envelope.classification):
+        _wrong(_LEVEL, "is not that of the envelope")
+    if wishes.conversation_id not in ("", envelope.conversation_id):
+        _wrong("conversation_id", "is not that of the envelope")
+    if wishes.max_rounds not in (None, envelope.max_rounds):
+        _wrong("max_rounds", "is not that of the envelope")
+    if wishes.expires_at not in ("", stamp(parse_time(envelope.expires_at))):
+        _wrong("expires_at", "is not that of the envelope")
+    meant = purpose_of(envelope.reply_policy, requires_commitment=envelope.requires_commitment)
+    if wishes.purpose not in (None, meant):
+        _wrong(_TYPE, f"the envelope is one of a {meant.value}")
+
+
+def read_envelope(given: object) -> Envelope:
+    """The envelope in a document, or `EnvelopeInvalid` with the field that is wrong."""
+    fields = _object(given, "", _FIELDS)
+    source = _object(fields["source_agent"], "source_agent", _SOURCE)
+    capabilities = _object(fields["capabilities"], "capabilities", _CAPABILITIES)
+    version = _text(fields["version"], "version")
+    if not _VERSION.fullmatch(version):
+        _wrong("version", "only 1.x is known")
+    shares = capabilities["can_share"]
+    if not isinstance(shares, list) or len(shares) > len(Classification):
+        _wrong("capabilities.can_share", "must be a list of levels")
+    return Envelope(
+        version=version,
+        message_type=_one_of(Origin, fields["message_type"], "message_type"),
+        source_agent=Source(*[_text(source[name], f"source_agent.{name}") for name in _SOURCE]),
+        classification=_one_of(Classification, fields["classification"], "classification"),
+        conversation_id=_id(fields["conversation_id"], "conversation_id"),
+        exchange_round=_rounds(fields["exchange_round"], "exchange_round"),
+        max_rounds=_rounds(fields["max_rounds"], "max_rounds"),
+        can_commit=_flag(capabilities["can_commit"], "capabilities.can_commit"),
+        can_share=tuple([_one_of(Classification, one, "capabilities.can_share") for one in shares]),
+        reply_policy=_one_of(ReplyPolicy, fields["reply_policy"], "reply_policy"),
+        requires_commitment=_flag(fields["requires_commitment"], "requires_commitment"),
+        expires_at=_moment(fields["expires_at"], "expires_at"),
+    )
+
+
+def read_data(given: object) -> tuple[DataItem, ...]:
+    """The data items that a sender says are in its message."""
+    if not isinstance(given, list) or len(given) > _MOST_ITEMS:
+        _wrong(DATA, f"must be a list of at most {_MOST_ITEMS} items")
+    return tuple([_item(one, f"{DATA}[{place}]") for place, one in enumerate(given)])
+
+
+def _item(given: object, where: str) -> DataItem:
+    if not isinstance(given, dict) or not given.keys() <= _ITEM or "source" not in given:
+        _wrong(where, "must have source, fields, classification and description, and nothing else")
+    fields = given.get("fields", [])
+    if not isinstance(fields, list) or not all(isinstance(one, str) and 0 < len(one) <= 256 for one in fields):
+        _wrong(f"{where}.fields", "must be a list of names")
+    described = given.get("description", "")
+    if not isinstance(described, str):
+        _wrong(f"{where}.description", "must be a text")
+    level = level_of(given.get("classification"))
+    return DataItem(_text(given["source"], f"{where}.source"), tuple(fields), level, described[:200])
+
+
+def _object(given: object, where: str, names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        _wrong(where or OCIP, "must be an object")
+    prefix = f"{where}." if where else ""
+    for name in names:
+        if name not in given:
+            _wrong(prefix + name, "is missing")
+    for name in given:
+        if name not in names:
+            _wrong(prefix + str(name)[:64], "is no field of the envelope")
+    return given
+
+
+def _text(given: object, where: str) -> str:
+    if not isinstance(given, str) or not 0 < len(given) <= 256:
+        _wrong(where, "must be a text of 1 to 256 characters")
+    return given
+
+
+def _id(given: object, where: str) -> str:
+    if not isinstance(given, str) or not _ID.fullmatch(given):
+        _wrong(where, "must be an id: letters, digits and . _ : @ / + - , at most 128")
+    return given
+
+
+def _flag(given: object, where: str) -> bool:
+    if not isinstance(given, bool):
+        _wrong(where, "must be true or false")
+    return given
+
+
+def _rounds(given: object, where: str) -> int:
+    # A boolean is a number to Python, not to the specification.
+    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= _MOST_ROUNDS:
+        _wrong(where, "must be a whole number from 1 on")
+    return given
+
+
+def _moment(given: object, where: str) -> str:
+    try:
+        parse_time(given if isinstance(given, str) else "")
+    except Invalid:
+        _wrong(where, "must be an RFC 3339 time with an offset")
+    return str(given)
+
+
+def _one_of(kind: type[Any], given: object, where: str) -> Any:  # noqa: ANN401  # of the kind that is asked for
+    found = _NAMES[kind].get(given) if isinstance(given, str) else None
+    if found is None:
+        _wrong(where, f"must be one of {', '.join(_NAMES[kind])}")
+    return found
+
+
+def _wrong(field: str, detail: str) -> NoReturn:
+    raise EnvelopeInvalid.because([Problem("invalid", field, detail)])
+
+
+_NAMES: dict[type[StrEnum], dict[str, Any]] = {
+    kind: {one.value: one for one in kind} for kind in (Classification, Origin, Purpose, ReplyPolicy)
+}
+
+
+# ---------------------------------------------------------------- from domain
+
+
+def envelope_document(envelope: Envelope) -> dict[str, Any]:
+    """The seventeen fields of the specification, in its order."""
+    return {
+        "version": envelope.version,
+        "message_type": envelope.message_type.value,
+        "source_agent": envelope.source_agent._asdict(),
+        "classification": envelope.classification.value,
+        "conversation_id": envelope.conversation_id,
+        "exchange_round": envelope.exchange_round,
+        "max_rounds": envelope.max_rounds,
+        "capabilities": {
+            "can_commit": envelope.can_commit,
+            "can_share": [one.value for one in envelope.can_share],
+        },
+        "reply_policy": envelope.reply_policy.value,
+        "requires_commitment": envelope.requires_commitment,
+        "expires_at": envelope.expires_at,
+    }
+
+
+def ext_document(ext: Ext, label: str) -> dict[str, Any]:
+    """What travels beside the envelope."""
+    document: dict[str, Any] = {
+        "exchange_id": ext.exchange_id,
+        "exchange_type": ext.purpose.value,
+        "hops": ext.hops,
+        "policy_version": ext.policy,
+        "disclosure": {"ai": True, "label": label} if label else None,
+    }
+    if ext.approval_id:
+        document["approval"] = {"id": ext.approval_id, "by": ext.approved_by}
+        if ext.signature:
+            document["approval"]["signature"] = ext.signature
+    return document
+
+
+def item_document(item: DataItem) -> dict[str, Any]:
+    return {
+        "source": item.source,
+        "fields": list(item.fields),
+        "classification": item.classification.value,
+        "description": item.description,
+    }
+
+
+class HeldOut(msgspec.Struct):
+    """What became of a message that waits for a person: nobody has it yet."""
+
+    status: Literal["held"]
+    approval: str
+    reason: str
+    cause: str
+    detectedKeywords: list[str]  # noqa: N815  # as the specification spells it
+    requiresHuman: bool  # noqa: N815
+    exchange_id: str
+    conversation_id: str
+    digest: str
+    expires_at: str
+    # The people who may decide about it.
+    deciders: list[str]
+    escalation: dict[str, Any] | None = None
+
+
+def held_document(approval: Approval, deciders: tuple[str, ...]) -> dict[str, Any]:
+    """The answer to a message that is held, with who may decide about it."""
+    document: dict[str, Any] = {
+        "status": "held",
+        "approval": approval.id,
+        "reason": approval.reason,
+        "cause": approval.cause.value,
+        "requiresHuman": True,
+        "detectedKeywords": list(approval.detected_keywords),
+        "exchange_id": approval.exchange_id,
+        "conversation_id": approval.conversation_id,
+        "digest": approval.digest,
+        "expires_at": approval.expires_at,
+        "deciders": list(deciders),
+    }
+    if approval.escalation is not None:
+        document["escalation"] = approval.escalation
+    return document
+
+
+class OcipFormat:
+    """See `team_ports.Envelopes`."""
+
+    def body(self, payload: bytes) -> dict[str, Any]:
+        found: dict[str, Any] = msgspec.json.decode(payload)
+        return found
+
+    def payload(self, body: dict[str, Any]) -> bytes:
+        return _encode(body)
+
+    def wishes(self, metadata: bytes) -> Wishes | None:
+        return wishes_of(msgspec.json.decode(metadata))
+
+    def stamped(self, metadata: bytes, envelope: Envelope, ext: Ext, label: str, data: tuple[DataItem, ...]) -> bytes:
+        fields: dict[str, Any] = msgspec.json.decode(metadata) if len(metadata) > 2 else {}
+        fields.pop(DISCLOSURE, None)
+        if DATA in fields:
+            fields[DATA] = [item_document(one) for one in data]
+        fields[OCIP] = envelope_document(envelope)
+        fields[EXT] = ext_document(ext, label)
+        if label:
+            fields[DISCLOSURE] = label
+        return _encode(fields)
