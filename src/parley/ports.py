@@ -9,19 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
+    from parley.domain.audit import AuditEntry
     from parley.domain.changes import Changes, Kept, Written
-    from parley.domain.channel import Channel, Tally
     from parley.domain.delivery import Delivery, Key, Status
+    from parley.domain.envelope import Carried, Envelope, Ext
     from parley.domain.errors import ParleyError
-    from parley.domain.event import Event
+    from parley.domain.mail_directory import Governance
     from parley.domain.message import Heading, Message, Reading, Value
-    from parley.domain.post import Post
     from parley.domain.record import Record
-    from parley.domain.subscription import Answered, Push
-    from parley.domain.team_changes import Committed, FeedItem, Query, Saved, Seen, TeamChanges
     from parley.domain.times import Instant
 
 R = TypeVar("R", bound="Record")
@@ -68,7 +66,8 @@ class Store(Protocol):
         Raises `Stale` when an expectation no longer holds or `new_conversation` or `new_file` is known, `Duplicate`
         when a minted message id of the same sender is kept with other content; then nothing is written. Keeping the
         same message again is no error. Entries get the next positions, dense and in commit order, each linked to
-        the one before.
+        the one before. A record in `puts` replaces the version that it carries, and counts on; one that is of another
+        version, or whose name another has, is stale. Audit entries are chained likewise, in one chain of one tenant.
         """
         ...
 
@@ -108,6 +107,24 @@ class Store(Protocol):
         """The files that a watcher has shown."""
         ...
 
+    async def record(self, kind: type[R], record_id: str) -> R | None:
+        """One record as it is kept, with its version; None when there is none."""
+        ...
+
+    async def records(
+        self, kind: type[R], parent: str | None = None, *, after: str = "", limit: int = 1_000
+    ) -> tuple[R, ...]:
+        """The records of a kind, or those of one parent, after an id, in the order of ids."""
+        ...
+
+    async def has_records(self, kind: str, parent: str) -> bool:
+        """Whether there is a record of that kind and parent: for those who have not loaded what a record is."""
+        ...
+
+    async def audits(self, after: int, limit: int) -> tuple[AuditEntry, ...]:
+        """The next entries of this agent's audit chain after a place, in order."""
+        ...
+
 
 class Format(Protocol):
     """Bytes to message and back; pure."""
@@ -134,6 +151,46 @@ class Format(Protocol):
 
     def packet(self, content: bytes) -> dict[str, Value]:
         """A packet file's fields, read under the same bounds as a message."""
+        ...
+
+
+class MailEnvelopes(Protocol):
+    """What a message file carries because of the rules; pure."""
+
+    def read(self, content: bytes) -> Carried:
+        """The envelope in a file and what stands beside it; `EnvelopeInvalid` for anything that is not exact."""
+        ...
+
+    def stamped(self, message: Message, envelope: Envelope, ext: Ext, label: str) -> Message:
+        """The message with its envelope, as every reader will see it."""
+        ...
+
+
+class MailGovernance(Protocol):
+    """The rules of a project: who is who, and which policies are in force."""
+
+    def is_set_up(self) -> bool:
+        """Whether the project has a governance file: one look at the disk."""
+        ...
+
+    def load(self) -> Governance:
+        """What is in force now. Raises `PolicyInvalid` with file and line for what cannot be read."""
+        ...
+
+
+class MailSignatures(Protocol):
+    """Ed25519 for the people of a project; all raw bytes. A seed is a private key."""
+
+    def public_key(self, seed: bytes) -> bytes:
+        """The public half of a key."""
+        ...
+
+    def sign(self, seed: bytes, content: bytes) -> bytes:
+        """The signature of exactly this content."""
+        ...
+
+    def verify(self, public_key: bytes, signature: bytes, content: bytes) -> bool:
+        """Whether the owner of this key signed exactly this content; False for what is no key or no signature."""
         ...
 
 
@@ -238,167 +295,4 @@ class Inbox(Protocol):
 
     def pulse(self) -> tuple[int, int]:
         """Changes when the inbox may have changed: cheap enough to ask many times a second."""
-        ...
-
-
-class Signatures(Protocol):
-    """Checks what somebody signed."""
-
-    def verify(self, public_key: bytes, signature: bytes, content: bytes) -> bool:
-        """Whether the owner of this raw Ed25519 key signed exactly this content."""
-        ...
-
-
-class Outbound(Protocol):
-    """Carries webhooks out: to public addresses over https, unless it was made for a laptop."""
-
-    async def check(self, url: str) -> None:
-        """Refuse with `TargetForbidden` a URL that no webhook may have, by its spelling or by where it leads now."""
-        ...
-
-    async def push(self, push: Push) -> Answered:
-        """Try once to hand something over, and say what came of it. Where the address leads is looked up and judged
-        anew; no redirect is followed; it ends within 15 seconds. What the other side does wrong is an answer, no error.
-        """
-        ...
-
-    def avoid(self, port: int, names: Iterable[str] = ()) -> None:
-        """From now on refuse this server itself: this port of this machine, and these names."""
-        ...
-
-
-class TeamStore(Protocol):
-    """The store of a server: every tenant's records, channels, logs and ledger. One write verb.
-
-    What is read was committed before. Reads never block the event loop. A record carries its version.
-    """
-
-    async def commit(self, changes: TeamChanges) -> Committed:
-        """Write all of `changes` in one transaction, durably, and say which places everything took.
-
-        Raises `Stale` when a version no longer holds or an idempotency key was used meanwhile, `NameTaken` when a
-        name is taken in its parent, `NotFound` for a post to no channel; then nothing is written. Posts and events
-        take the next positions of the tenant, dense and in commit order; posts the next places of their channel;
-        entries the next of the tenant's ledger, each linked to the one before.
-        """
-        ...
-
-    def watch(self, watcher: Callable[[str, Committed], None]) -> None:
-        """Have `watcher` called in the event loop with each commit and its tenant, in order, before `commit` ends."""
-        ...
-
-    async def close(self) -> None:
-        """Finish what is being written and let go of the file."""
-        ...
-
-    async def get(self, kind: type[R], tenant: str, record_id: str) -> R | None:
-        """A record by its id."""
-        ...
-
-    async def named(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
-        """The record of that name in its parent."""
-        ...
-
-    async def children(
-        self, kind: type[R], tenant: str, parent: str, *, after: str = "", limit: int = 10_000
-    ) -> tuple[R, ...]:
-        """The records of a parent, by id, after one."""
-        ...
-
-    async def count(self, kind: type[Record], tenant: str, parent: str) -> int:
-        """How many records of this kind a parent has."""
-        ...
-
-    async def due(self, now: str, limit: int = 500, *, kinds: tuple[str, ...] = ()) -> tuple[Record, ...]:
-        """Records of any tenant for which something has to happen by now; of these kinds, if any are named."""
-        ...
-
-    async def tally(self, channel_id: str) -> Tally:
-        """A channel's counters."""
-        ...
-
-    async def post(self, tenant: str, message_id: str) -> Post | None:
-        """A message that is still kept."""
-        ...
-
-    async def seen(self, post: Post, viewer: str) -> Seen:
-        """The message with the receipt that counts for this reader ("": one who sees all)."""
-        ...
-
-    async def page(self, tenant: str, query: Query) -> tuple[Seen, ...]:
-        """Messages of a channel that a reader may see, unexpired, in order, without gaps."""
-        ...
-
-    async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
-        """The responses to a request, in order."""
-        ...
-
-    async def pending(self, tenant: str, to: str) -> tuple[Post, ...]:
-        """Messages to this address that nobody could receive yet, oldest first."""
-        ...
-
-    async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
-        """The channels that list an agent as a member, in which it has said something, or in which it is asked."""
-        ...
-
-    async def overdue(self, now: str, limit: int = 500) -> tuple[tuple[str, str], ...]:
-        """Tenant and id of unanswered messages of any tenant whose time has passed."""
-        ...
-
-    async def search(
-        self, tenant: str, text: str, *, channel_id: str = "", before: int = 0, limit: int = 500
-    ) -> tuple[Post, ...]:
-        """Messages whose payload contains `text` in any case, newest first, before a position (0: all).
-
-        The caller filters by who may see them.
-        """
-        ...
-
-    async def head(self, tenant: str) -> int:
-        """The tenant's last position."""
-        ...
-
-    async def feed(self, tenant: str, after: int, limit: int = 500) -> tuple[FeedItem, ...]:
-        """What was said and happened in a tenant after a position, in order; the caller filters.
-
-        At most `limit`, and fewer where that would be a lot of text: only an empty answer says that there is no more.
-        """
-        ...
-
-    async def events(
-        self,
-        tenant: str,
-        intent_id: str,
-        *,
-        after: int = 0,
-        limit: int = 1000,
-        event_type: str = "",
-        since: str = "",
-        newest: bool = False,
-    ) -> tuple[Event, ...]:
-        """An intent's log after a sequence number and from a moment on, in order; with `newest` its last ones."""
-        ...
-
-    async def logged(self, tenant: str, after: int) -> tuple[tuple[str, int], ...]:
-        """The intents whose log grew after a position, each with by how many events."""
-        ...
-
-    async def traced(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
-        """Events of one trace, over all intents."""
-        ...
-
-    async def event(self, tenant: str, event_id: str) -> Event | None:
-        """One event."""
-        ...
-
-    async def entries(self, tenant: str, after: int, limit: int) -> tuple[Written, ...]:
-        """The tenant's ledger after a position."""
-        ...
-
-    async def saved(self, scope: str) -> Saved | None:
-        """What an idempotency key was used for."""
-        ...
-
-    async def checkpoint(self) -> None:
-        """Housekeeping of the file, in the background."""
         ...

@@ -6,14 +6,20 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
 
+from parley.domain.audit import AuditDraft
 from parley.domain.changes import Changes, Entry, Expect, Kept, Seen, Written, digest, expect
 from parley.domain.delivery import Delivery, Key, Lease, Status
+from parley.domain.envelope import Purpose, ReplyPolicy
 from parley.domain.errors import Duplicate, Stale
+from parley.domain.exchange import Exchange
+from parley.domain.mail_receipt import Met, Receipt, Spent
 from parley.domain.message import Kind, Message
+from parley.domain.record import Expect as RecordExpect
 from parley.ports import Store
 from tests.samples import NOW, STRUCTURED, a_message
 
@@ -34,6 +40,27 @@ def delivery_of(one: Kept, status: Status = Status.PENDING, /, **changes: object
 
 def entry(action: str = "sent", message_id: str = "m1", **facts: str) -> Entry:
     return Entry(action, "2026-03-13T14:30:00Z", "claude", message_id, "d" * 64, facts)
+
+
+def an_exchange(exchange_id: str, **changes: Any) -> Exchange:  # noqa: ANN401  # whatever an exchange has
+    exchange = Exchange(
+        id=exchange_id,
+        tenant_id="acme",
+        conversation_id="conv-1",
+        initiator="claude",
+        responder="codex",
+        purpose=Purpose.INFORMATION_QUERY,
+        reply_policy=ReplyPolicy.AGENT_OK,
+        requires_commitment=False,
+        max_rounds=3,
+        started_at="2026-03-13T14:30:00.000000+00:00",
+        expires_at="2026-03-14T14:30:00.000000+00:00",
+    )
+    return replace(exchange, **changes)
+
+
+def an_audit(entry_id: str, **facts: str) -> AuditDraft:
+    return AuditDraft(entry_id, "claude", "2026-03-13T14:30:00Z", "agent_exchange", "claude", facts, "e1")
 
 
 def assert_chained(written: tuple[Written, ...]) -> None:
@@ -412,3 +439,116 @@ class StoreContract(ABC):
 
         assert self.run(store.seen("one")) == frozenset()
         assert self.run(store.seen("two")) == {"a.yaml"}
+
+    # -- records
+
+    def test_a_record_is_kept_with_the_version_that_counts_on(self, store: Store) -> None:
+        self.commit(store, puts=(an_exchange("e1"),))
+        first = self.run(store.record(Exchange, "e1"))
+        assert first == an_exchange("e1", version=1)
+
+        self.commit(store, puts=(replace(first, current_round=1),))
+
+        assert self.run(store.record(Exchange, "e1")) == an_exchange("e1", version=2, current_round=1)
+        assert self.run(store.record(Exchange, "e2")) is None
+        assert self.run(store.record(Spent, "e1")) is None
+
+    @pytest.mark.parametrize("version", [0, 2])
+    def test_a_record_of_another_version_is_stale_and_nothing_of_the_commit_is_written(
+        self, store: Store, version: int
+    ) -> None:
+        self.commit(store, puts=(an_exchange("e1"),))
+        before = self.everything(store)
+
+        with pytest.raises(Stale):
+            self.commit(store, puts=(an_exchange("e1", version=version),), audits=(an_audit("a1"),), entries=(entry(),))
+
+        assert self.everything(store) == before
+        assert self.run(store.audits(0, 10)) == ()
+
+    def test_what_a_decision_depended_on_must_still_be_so(self, store: Store) -> None:
+        self.commit(store, puts=(an_exchange("e1"),))
+
+        self.commit(store, known=(RecordExpect("exchange", "e1", 1), RecordExpect("exchange", "e2", 0)))
+        for stale in (RecordExpect("exchange", "e1", 0), RecordExpect("exchange", "e2", 1)):
+            with pytest.raises(Stale):
+                self.commit(store, known=(stale,), entries=(entry(),))
+
+        assert self.run(store.entries(0, 10)) == ()
+
+    def test_a_name_has_one_record_in_its_parent(self, store: Store) -> None:
+        self.commit(store, puts=(an_exchange("e1"), an_exchange("e2", conversation_id="other")))
+
+        with pytest.raises(Stale):
+            self.commit(store, puts=(an_exchange("e3"),))
+        self.commit(store, puts=(an_exchange("e3", reserved=False), an_exchange("e4", responder="gemini")))
+
+        assert len(self.run(store.records(Exchange))) == 4
+
+    def test_records_are_listed_by_kind_and_parent_and_paged(self, store: Store) -> None:
+        pairs = [(f"e{number}", "even" if number % 2 == 0 else "odd") for number in range(5)]
+        for name, conversation in reversed(pairs):
+            self.commit(store, puts=(an_exchange(name, conversation_id=conversation, responder=name),))
+        self.commit(store, puts=(Spent(id="e9", tenant_id="acme"),))
+
+        def ids(parent: str | None = None, after: str = "", limit: int = 10) -> list[str]:
+            return [one.id for one in self.run(store.records(Exchange, parent, after=after, limit=limit))]
+
+        assert ids() == ["e0", "e1", "e2", "e3", "e4"]
+        assert ids("even") == ["e0", "e2", "e4"]
+        assert ids("even", after="e0", limit=1) == ["e2"]
+        assert self.run(store.has_records("exchange", "odd"))
+        assert not self.run(store.has_records("exchange", "none"))
+        assert not self.run(store.has_records("spent", "odd"))
+
+    def test_a_record_that_moves_to_another_parent_is_found_there_only(self, store: Store) -> None:
+        held = Receipt(id="d", tenant_id="acme", message_id="m", file="f", status=Met.HELD, at="")
+        self.commit(store, puts=(held,))
+
+        self.commit(store, puts=(replace(held, version=1, status=Met.ADMITTED),))
+
+        assert not self.run(store.has_records("receipt", "held"))
+        assert [one.status for one in self.run(store.records(Receipt, "admitted"))] == [Met.ADMITTED]
+
+    # -- the audit chain
+
+    def test_audit_entries_are_one_chain_of_one_tenant_in_the_order_of_commits(self, store: Store) -> None:
+        self.commit(store, audits=(an_audit("a1"), an_audit("a2", text="ü")), tenant="acme")
+        self.commit(store, audits=(an_audit("a3"),), tenant="renamed")
+
+        found = self.run(store.audits(0, 10))
+
+        previous = "0" * 64
+        for seq, one in enumerate(found, start=1):
+            document = json.loads(one.document)
+            canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+            assert one.document == canonical
+            assert (one.seq, one.number, document["seq"], document["prev_hash"]) == (seq, seq, seq, previous)
+            assert (one.side, document["side"], document["tenant"]) == ("claude", "claude", "acme")
+            previous = hashlib.sha256(b"\x00" + one.document).hexdigest()
+            assert one.entry_hash == previous
+        assert [one.id for one in found] == ["a1", "a2", "a3"]
+        assert [one.exchange_id for one in found] == ["e1", "e1", "e1"]
+
+    def test_audit_entries_are_paged_without_gap_or_overlap(self, store: Store) -> None:
+        for number in range(5):
+            self.commit(store, audits=(an_audit(f"a{number}"),), tenant="acme")
+        paged: list[str] = []
+        after = 0
+
+        while page := self.run(store.audits(after, 2)):
+            paged += [one.id for one in page]
+            after = page[-1].seq
+
+        assert paged == ["a0", "a1", "a2", "a3", "a4"]
+
+    def test_a_message_and_its_audit_entry_are_written_together_or_not_at_all(self, store: Store) -> None:
+        one = kept(a_message(), minted=True)
+        self.commit(store, kept=(one,), audits=(an_audit("a1"),), puts=(an_exchange("e1"),), tenant="acme")
+        other = kept(a_message(), b"other", minted=True)
+
+        with pytest.raises(Duplicate):
+            self.commit(store, kept=(other,), audits=(an_audit("a2"),), puts=(an_exchange("e2", responder="x"),))
+
+        assert [found.id for found in self.run(store.audits(0, 10))] == ["a1"]
+        assert self.run(store.record(Exchange, "e2")) is None

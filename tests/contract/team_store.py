@@ -25,7 +25,7 @@ from parley.domain.record import Expect, Record, expecting
 from parley.domain.registry import AgentRecord
 from parley.domain.team_changes import Committed, Moved, Query, Saved, TeamChanges
 from parley.domain.team_errors import NameTaken
-from parley.ports import TeamStore
+from parley.team_ports import TeamStore
 from parley.wire.event_log import event_hash
 from tests.contract.store import assert_chained
 

@@ -10,16 +10,30 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite import team_writer
+from parley.adapters.sqlite import team_file, team_writer
+from parley.adapters.sqlite.file import statements
 from parley.adapters.sqlite.team_store import SqliteTeamStore
+from parley.domain.channel import Channel
 from parley.domain.errors import DiskFull, NewerSchema, Unavailable
 from parley.domain.team_changes import Query, TeamChanges
-from parley.ports import TeamStore
-from tests.contract.team_store import ALL, AT, T1, TeamStoreContract, a_channel, a_post, an_event, stored
+from parley.team_ports import TeamStore
+from tests.contract.team_audit import TeamAuditContract
+from tests.contract.team_governance import TeamGovernanceContract, a_fact, log
+from tests.contract.team_store import (
+    ALL,
+    AT,
+    T1,
+    a_channel,
+    a_post,
+    a_use,
+    an_entry,
+    an_event,
+    stored,
+)
 from tests.team_rig import in_loop, kinds
 
 
-class TestSqliteTeamStore(TeamStoreContract):
+class TestSqliteTeamStore(TeamAuditContract, TeamGovernanceContract):
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path) -> None:
         self.path = tmp_path / "team.db"
@@ -110,3 +124,100 @@ async def test_a_file_of_a_newer_parley_is_refused_and_left_alone(tmp_path: Path
         SqliteTeamStore(str(path), kinds())
 
     assert path.read_bytes() == before
+
+
+_REST = "id, at, exchange, hash, document FROM audit WHERE number = 2"
+CHANGES_OF_THE_AUDIT_LOG = (
+    "UPDATE audit SET document = x'7b7d' WHERE number = 1",
+    "UPDATE audit SET hash = 'x' WHERE number = 1",
+    "UPDATE audit SET hash = 'x', document = x'' WHERE number = 1",
+    "UPDATE audit SET side = 'eve', document = x'' WHERE number = 1",
+    "UPDATE audit SET place = place + 9 WHERE number = 2",
+    "UPDATE audit SET at = '', document = x''",
+    "UPDATE OR REPLACE audit SET seq = 1, side = 'alice', document = x'' WHERE number = 2",
+    "DELETE FROM audit WHERE number = 2",
+    "DELETE FROM audit",
+    # Another in its place.
+    f"INSERT OR REPLACE INTO audit SELECT place, side, seq, {_REST}",
+    f"REPLACE INTO audit SELECT place, 'eve', 1, {_REST}",
+    f"INSERT INTO audit SELECT place, side, seq, {_REST} ON CONFLICT DO UPDATE SET hash = 'x'",
+    # One at the end that takes another's place on its side.
+    f"INSERT OR REPLACE INTO audit SELECT place + 1, 'alice', 1, {_REST}",
+    f"INSERT OR IGNORE INTO audit SELECT place + 1, 'alice', 1, {_REST}",
+    # A gap.
+    f"INSERT INTO audit SELECT place + 2, side, seq + 2, {_REST}",
+    f"INSERT INTO audit SELECT place - 2, 'eve', 1, {_REST}",
+)
+
+
+@pytest.mark.parametrize("statement", CHANGES_OF_THE_AUDIT_LOG)
+@in_loop
+async def test_the_audit_log_cannot_be_changed_behind_its_back(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "team.db"
+    store = SqliteTeamStore(str(path), kinds())
+    await store.commit(TeamChanges(T1, audits=(a_fact("aud_1"), a_fact("aud_2", "bob"))))
+    before = await log(store)
+    db = sqlite3.connect(path)
+
+    try:
+        with pytest.raises(sqlite3.IntegrityError):
+            db.execute(statement)
+    finally:
+        db.close()
+
+    assert await log(store) == before
+    await store.close()
+
+
+@in_loop
+async def test_a_file_of_the_first_schema_keeps_everything_that_was_in_it(tmp_path: Path) -> None:
+    path, old = tmp_path / "team.db", tmp_path / "old.db"
+    event = an_event()
+    new = SqliteTeamStore(str(path), kinds())
+    await new.commit(TeamChanges(T1, puts=(a_channel(),)))
+    await new.commit(TeamChanges(T1, (a_post("msg_1"),), events=(event,), entries=(an_entry(),), saved=a_use()))
+    expected = await _content(new)
+    await new.close()
+    _as_it_was(path, old)
+
+    store = SqliteTeamStore(str(old), kinds())
+
+    assert await _content(store) == expected
+    assert (await store.audit_size(T1), await log(store)) == (0, ())
+    # And goes on from there.
+    done = await store.commit(
+        TeamChanges(T1, (a_post("msg_2", exchange_id="exch_1"),), entries=(an_entry(),), audits=(a_fact(),))
+    )
+    assert (done.posts[0].seq, done.posts[0].position) == (2, 3)
+    assert [one.number for one in await log(store)] == [1]
+    await store.close()
+    db = sqlite3.connect(old)
+    assert db.execute("PRAGMA user_version").fetchone() == (team_file.SCHEMA_VERSION,)
+    assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    db.close()
+
+
+async def _content(store: SqliteTeamStore) -> list[object]:
+    return [
+        await store.entries(T1, 0, 10),
+        await store.feed(T1, 0),
+        await store.tally("chan_1"),
+        await store.saved("s1"),
+        await store.get(Channel, T1, "chan_1"),
+        await store.post(T1, "msg_1"),
+    ]
+
+
+def _as_it_was(path: Path, old: Path) -> None:
+    """The same content in a file of the first schema: its tables and columns are all that is copied."""
+    db = sqlite3.connect(old, isolation_level=None)
+    schema = Path(team_file.__file__).with_name("team.sql").read_text(encoding="utf-8")
+    for statement in statements(schema):
+        db.execute(statement)
+    db.execute("PRAGMA user_version=1")
+    db.execute("ATTACH ? AS new", (str(path),))
+    tables = [name for (name,) in db.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'")]
+    for table in tables:
+        columns = ", ".join(row[1] for row in db.execute(f"PRAGMA main.table_info({table})"))
+        db.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
+    db.close()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.domain.changes import GENESIS, Changes, Kept, Written, chain
 from parley.domain.errors import Duplicate, Stale
 from parley.domain.message import search_text
 
 if TYPE_CHECKING:
+    from parley.domain.audit import AuditEntry
     from parley.domain.delivery import Delivery, Key, Status
+    from parley.domain.record import Record
+
+R = TypeVar("R", bound="Record")
 
 
 class MemoryStore:
@@ -20,6 +24,9 @@ class MemoryStore:
         self._deliveries: dict[Key, Delivery] = {}
         self._written: list[Written] = []
         self._seen: set[tuple[str, str]] = set()
+        self._records: dict[tuple[str, str], Any] = {}
+        self._audits: list[AuditEntry] = []
+        self._tenant = ""
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -30,6 +37,8 @@ class MemoryStore:
             self._kept.setdefault((kept.message.id, kept.digest), kept._replace(minted=False))
         for delivery in changes.deliveries:
             self._deliveries[delivery.key] = delivery
+        if changes.puts or changes.audits:
+            self._govern(changes)
         self._seen |= set(changes.seen)
         self._seen -= set(changes.unseen)
         for entry in changes.entries:
@@ -38,7 +47,34 @@ class MemoryStore:
             self._written.append(Written(position, entry, link))
         return len(self._written)
 
+    def _govern(self, changes: Changes) -> None:
+        import json
+        from dataclasses import replace
+
+        from parley.domain.audit import AuditEntry, SideHead, entry_fields, entry_hash
+
+        for one in changes.puts:
+            self._records[one.kind, one.id] = replace(one, version=one.version + 1)
+        for draft in changes.audits:
+            self._tenant = self._tenant or changes.tenant
+            head = SideHead(self._audits[-1].seq, self._audits[-1].entry_hash) if self._audits else SideHead()
+            fields = entry_fields(draft, self._tenant, head)
+            document = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+            place = (head.seq + 1, draft.side, head.seq + 1)
+            self._audits.append(
+                AuditEntry(*place, draft.id, draft.at, draft.exchange_id, entry_hash(document), document)
+            )
+
     def _check(self, changes: Changes) -> None:
+        for one in (*changes.puts, *changes.known):
+            there = self._records.get((one.kind, one.id))
+            if (there.version if there else 0) != one.version:
+                raise Stale(f"{one.kind} {one.id} has changed meanwhile")
+        for put in changes.puts:
+            for other in self._records.values() if put.name else ():
+                same = (other.kind, other.parent, other.name) == (put.kind, put.parent, put.name)
+                if same and other.id != put.id:
+                    raise Stale(f"there is another {put.kind} of this name")
         for expect in changes.expects:
             known = self._deliveries.get(expect.key)
             token = known.lease.token if known and known.lease else None
@@ -87,6 +123,23 @@ class MemoryStore:
 
     async def entries(self, after: int, limit: int) -> tuple[Written, ...]:
         return tuple(self._written[after : after + limit])
+
+    async def record(self, kind: type[R], record_id: str) -> R | None:
+        found: R | None = self._records.get((kind.kind, record_id))
+        return found
+
+    async def records(
+        self, kind: type[R], parent: str | None = None, *, after: str = "", limit: int = 1_000
+    ) -> tuple[R, ...]:
+        found = [one for one in self._records.values() if one.kind == kind.kind and one.id > after]
+        fitting = [one for one in found if parent is None or one.parent == parent]
+        return tuple(sorted(fitting, key=lambda one: str(one.id))[:limit])
+
+    async def has_records(self, kind: str, parent: str) -> bool:
+        return any((one.kind, one.parent) == (kind, parent) for one in self._records.values())
+
+    async def audits(self, after: int, limit: int) -> tuple[AuditEntry, ...]:
+        return tuple(self._audits[after : after + limit])
 
     async def seen(self, watcher: str) -> frozenset[str]:
         return frozenset(file for who, file in self._seen if who == watcher)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [left + right for left in _CROCKFORD for right in _CROCKFORD]
-_SHIFTS = range(120, -1, -10)
-_ULID_NOISE = 10
+# Eight bytes for every sign, so that each is as likely as any other.
+_SIGNS = _CROCKFORD.encode() * 8
+_ULID_NOISE = 16
 _ULIDS_AT_ONCE = 256
 _SLEW = 500e-6
 _STEP_SECONDS = 60.0
@@ -41,8 +42,12 @@ class SystemIds:
     """Randomness from the operating system."""
 
     def __init__(self) -> None:
-        self._noise = b""
+        # The second halves of ulids to come.
+        self._noise = ""
         self._used = 0
+        # The last millisecond, and how it is spelled.
+        self._millisecond = -1
+        self._moment = ""
 
     def suffix(self, length: int) -> str:
         return time_ordered(datetime.now(UTC), os.urandom(length).hex())[:length]
@@ -54,9 +59,12 @@ class SystemIds:
         # Fetched for many at once: each call lets go of the interpreter, and a busy server waits to have it back.
         at = self._used
         if at >= len(self._noise):
-            self._noise, at = os.urandom(_ULID_NOISE * _ULIDS_AT_ONCE), 0
+            self._noise, at = spell_noise(os.urandom(_ULID_NOISE * _ULIDS_AT_ONCE)), 0
         self._used = at + _ULID_NOISE
-        return spell_ulid(time.time_ns() // 1_000_000, self._noise[at : at + _ULID_NOISE])
+        millisecond = time.time_ns() // 1_000_000
+        if millisecond != self._millisecond:
+            self._millisecond, self._moment = millisecond, spell_moment(millisecond)
+        return self._moment + self._noise[at : at + _ULID_NOISE]
 
     def secret(self) -> str:
         from base64 import urlsafe_b64encode  # only a server needs it
@@ -110,10 +118,17 @@ def monotonic() -> float:
     return time.monotonic()
 
 
-def spell_ulid(milliseconds: int, noise: bytes) -> str:
-    """48 bits of time and 80 of noise in Crockford's base 32."""
-    number = milliseconds << 80 | int.from_bytes(noise)
-    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
+def spell_moment(milliseconds: int) -> str:
+    """48 bits of time in Crockford's base 32: the first half of a ulid."""
+    high, low = milliseconds >> 20, milliseconds & 0xFFFFF
+    return (
+        f"{_PAIRS[high >> 20]}{_PAIRS[high >> 10 & 1023]}{_PAIRS[high & 1023]}{_PAIRS[low >> 10]}{_PAIRS[low & 1023]}"
+    )
+
+
+def spell_noise(noise: bytes) -> str:
+    """Five bits of each byte in Crockford's base 32: sixteen are the second half of a ulid."""
+    return noise.translate(_SIGNS).decode("ascii")
 
 
 def _read_boot() -> str:

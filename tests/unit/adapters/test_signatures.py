@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from parley.adapters.signatures import Ed25519Signatures
+from parley.adapters.signatures import Ed25519Signatures, read_public_key
+from parley.domain.errors import Invalid
 
 # Section 7.1: test 1 (empty message) and test 2 (one byte).
 VECTORS = [
@@ -38,6 +41,32 @@ def test_a_signature_fits_its_key_and_content_and_no_other(key: str, content: st
     assert not signatures.verify(raw, signed[:-1] + b"\xff", said)
 
 
+@pytest.mark.parametrize(
+    ("seed", "vector"),
+    [
+        ("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60", VECTORS[0]),
+        ("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb", VECTORS[1]),
+    ],
+)
+def test_a_seed_gives_the_key_and_the_signature_that_the_rfc_says(seed: str, vector: tuple[str, str, str]) -> None:
+    key, content, signature = vector
+    signatures = Ed25519Signatures()
+
+    assert signatures.public_key(bytes.fromhex(seed)).hex() == key
+    assert signatures.sign(bytes.fromhex(seed), bytes.fromhex(content)).hex() == signature
+
+
 @pytest.mark.parametrize(("key", "signature"), [(b"", b""), (b"\x00" * 31, b"\x00" * 64), (b"\x01" * 32, b"")])
 def test_what_is_no_key_or_no_signature_fits_nothing(key: bytes, signature: bytes) -> None:
     assert not Ed25519Signatures().verify(key, signature, b"content")
+
+
+def test_a_public_key_is_read_from_pem_and_nothing_else_is_taken_for_one() -> None:
+    key = ed25519.Ed25519PrivateKey.generate().public_key()
+    other = ec.generate_private_key(ec.SECP256R1()).public_key()
+    pem = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+
+    assert read_public_key(key.public_bytes(*pem)) == key.public_bytes_raw()
+    for content in (b"", b"no key", other.public_bytes(*pem)):
+        with pytest.raises(Invalid, match="Ed25519"):
+            read_public_key(content)

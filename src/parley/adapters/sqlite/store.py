@@ -6,7 +6,7 @@ import os
 import sqlite3
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from parley.adapters.sqlite import rows
 from parley.adapters.sqlite.file import quoted, reported, statements
@@ -18,7 +18,14 @@ from parley.domain.message import search_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SCHEMA_VERSION = 1
+    from parley.domain.audit import AuditEntry
+    from parley.domain.record import Record
+
+R = TypeVar("R", bound="Record")
+
+# The scripts that lead from each version to the next.
+_SCRIPTS = ("schema.sql", "schema_2.sql")
+SCHEMA_VERSION = len(_SCRIPTS)
 _BUSY_SECONDS = 30.0
 _SETUP_TURNS = 50
 # A small log: whoever opens the ledger after a command that did not tidy up reads all of it.
@@ -84,10 +91,10 @@ class SqliteStore:
                     f"{self._path} has schema {version}, this Parley knows {SCHEMA_VERSION}",
                     hint="upgrade Parley",
                 )
-            if version == 0:
-                for statement in statements(_read_schema()):
+            for script in _SCRIPTS[version:]:
+                for statement in statements(_read_schema(script)):
                     self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     def _version(self) -> int:
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
@@ -128,6 +135,8 @@ class SqliteStore:
             query = "SELECT 1 FROM delivery WHERE file = ? LIMIT 1"
             if self._db.execute(query, (changes.new_file,)).fetchone():
                 raise Stale(f"the file name {changes.new_file} is used already")
+        if changes.puts or changes.known or changes.audits:
+            self._govern(changes)
         for kept in changes.kept:
             self._keep(kept)
         for delivery in changes.deliveries:
@@ -137,6 +146,13 @@ class SqliteStore:
         if changes.unseen:
             self._db.executemany("DELETE FROM seen WHERE watcher = ? AND file = ?", changes.unseen)
         return self._append(changes.entries)
+
+    def _govern(self, changes: Changes) -> None:
+        from parley.adapters.sqlite import mail_records
+
+        mail_records.check(self._db, changes.puts, changes.known)
+        mail_records.put(self._db, changes.puts)
+        mail_records.append(self._db, changes.tenant, changes.audits)
 
     def _check(self, expect: Expect) -> None:
         query = "SELECT status, lease FROM delivery WHERE message_id = ? AND digest = ? AND recipient = ?"
@@ -247,6 +263,31 @@ class SqliteStore:
             found = self._db.execute(query, (after, limit)).fetchall()
         return tuple(Written(at, rows.entry_from_row(document), link) for at, document, link in found)
 
+    async def record(self, kind: type[R], record_id: str) -> R | None:
+        from parley.adapters.sqlite import mail_records
+
+        with reported(self._path):
+            return mail_records.get(self._db, kind, record_id)
+
+    async def records(
+        self, kind: type[R], parent: str | None = None, *, after: str = "", limit: int = 1_000
+    ) -> tuple[R, ...]:
+        from parley.adapters.sqlite import mail_records
+
+        with reported(self._path):
+            return mail_records.listed(self._db, kind, parent, after, limit)
+
+    async def has_records(self, kind: str, parent: str) -> bool:
+        query = "SELECT 1 FROM record WHERE kind = ? AND parent = ? LIMIT 1"
+        with reported(self._path):
+            return self._db.execute(query, (kind, parent)).fetchone() is not None
+
+    async def audits(self, after: int, limit: int) -> tuple[AuditEntry, ...]:
+        from parley.adapters.sqlite import mail_records
+
+        with reported(self._path):
+            return mail_records.audits(self._db, after, limit)
+
     async def seen(self, watcher: str) -> frozenset[str]:
         with reported(self._path):
             found = self._db.execute("SELECT file FROM seen WHERE watcher = ?", (watcher,)).fetchall()
@@ -282,7 +323,7 @@ def _to_delivery(row: tuple[str, str, str, str, str, int, str | None, str]) -> D
     return Delivery(key, file, Status(status), tries, rows.lease_from_row(lease), reason)
 
 
-def _read_schema() -> str:
+def _read_schema(script: str) -> str:
     # By path: importlib.resources would cost each first command several milliseconds.
-    with open(os.path.join(os.path.dirname(__file__), "schema.sql"), encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(__file__), script), encoding="utf-8") as file:
         return file.read()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Each migration leads from its index to the next version; forward only.
 _SCHEMA = "team.sql"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _OURS = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('tenant', 'tally', 'event', 'entry')"
 _BUSY_SECONDS = 30.0
 _CACHE_KIB = 16 * 1024

@@ -20,6 +20,7 @@ class Head(NamedTuple):
     position: int
     entry_position: int
     entry_link: bytes
+    audit_number: int = 0
 
 
 class Place(NamedTuple):

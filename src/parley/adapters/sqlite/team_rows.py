@@ -20,7 +20,7 @@ MASK = (1 << SHIFT) - 1
 
 POST = (
     "post.number, tally.id, post.seq, post.id, sender, addressee, pattern, in_reply_to, created_at, expires_at, state,"
-    " recipients, answered, payload, metadata, tally.intent"
+    " recipients, answered, payload, metadata, tally.intent, exchange"
 )
 EVENT = "number, intent_id, sequence, id, event_type, actor, created_at, trace_id, document, hash"
 
@@ -46,6 +46,7 @@ def post_to_row(post: Post, tenant: int, channel: int) -> tuple[Any, ...]:
         post.answered,
         post.payload,
         post.metadata,
+        post.exchange_id,
     )
 
 
@@ -73,6 +74,7 @@ def post_from_row(row: tuple[Any, ...]) -> Post:
         position=row[0] & MASK,
         seq=row[2],
         answered=bool(row[12]),
+        exchange_id=row[16],
     )
 
 

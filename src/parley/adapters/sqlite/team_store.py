@@ -8,7 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parley.adapters.sqlite import team_file
+from parley.adapters.sqlite import team_audit, team_file
 from parley.adapters.sqlite import team_rows as rows
 from parley.adapters.sqlite.file import reported
 from parley.adapters.sqlite.team_known import UNKNOWN, Known
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
+    from parley.domain.audit import AuditEntry
     from parley.domain.event import Event
     from parley.domain.post import Post
     from parley.domain.record import Record
-    from parley.domain.team_changes import Query
+    from parley.domain.team_changes import AuditQuery, Query
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Record")
@@ -53,7 +54,7 @@ _TO = "(:to = '' OR recipients IS NULL OR instr(recipients, ',' || :to || ','))"
 
 
 class SqliteTeamStore:
-    """See `ports.TeamStore`. Make it in the event loop that will use it."""
+    """See `team_ports.TeamStore`. Make it in the event loop that will use it."""
 
     def __init__(
         self, path: str, kinds: dict[str, type[Record]], *, durable: bool = True, reads_only: bool = False
@@ -127,11 +128,18 @@ class SqliteTeamStore:
     async def children(
         self, kind: type[R], tenant: str, parent: str, *, after: str = "", limit: int = 10_000
     ) -> tuple[R, ...]:
+        # Left alone, SQLite goes through all records of the kind, because they lie in the order that is asked for.
         query = (
-            "SELECT version, document FROM record WHERE tenant = ? AND kind = ? AND parent = ? AND id > ?"
-            " ORDER BY id LIMIT ?"
+            "SELECT version, document FROM record INDEXED BY record_parent"
+            " WHERE tenant = ? AND kind = ? AND parent = ? AND id > ? ORDER BY id LIMIT ?"
         )
         values = (tenant, kind.kind, parent, after, limit)
+        found = await self._read(lambda db: db.execute(query, values).fetchall())
+        return tuple(rows.record_from_row(kind, *row) for row in found)  # type: ignore[misc]
+
+    async def every(self, kind: type[R], tenant: str, *, after: str = "", limit: int = 1000) -> tuple[R, ...]:
+        query = "SELECT version, document FROM record WHERE tenant = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
+        values = (tenant, kind.kind, after, limit)
         found = await self._read(lambda db: db.execute(query, values).fetchall())
         return tuple(rows.record_from_row(kind, *row) for row in found)  # type: ignore[misc]
 
@@ -192,7 +200,7 @@ class SqliteTeamStore:
             "limit": query.limit,
         }
         found = await self._read(lambda db: db.execute(sql, values).fetchall())
-        return tuple(Seen(rows.post_from_row(row), row[16]) for row in found)
+        return tuple(Seen(rows.post_from_row(row), row[17]) for row in found)
 
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
         low, high = await self._range(tenant)
@@ -327,6 +335,19 @@ class SqliteTeamStore:
         query = "SELECT position, document, link FROM entry WHERE tenant = ? AND position > ? ORDER BY position LIMIT ?"
         found = await self._read(lambda db: db.execute(query, (low >> rows.SHIFT, after, limit)).fetchall())
         return tuple(Written(at, rows.entry_from_row(document), link) for at, document, link in found)
+
+    async def audits(self, tenant: str, query: AuditQuery) -> tuple[AuditEntry, ...]:
+        low, _ = await self._range(tenant)
+        number = low >> rows.SHIFT
+        return tuple(await self._read(lambda db: team_audit.read_page(db, number, query)))
+
+    async def audit_size(self, tenant: str) -> int:
+        known = self._known.heads.get(tenant)
+        if known is not None:
+            return known.audit_number
+        query = "SELECT audit_number FROM tenant WHERE id = ?"
+        row = await self._read(lambda db: db.execute(query, (tenant,)).fetchone())
+        return int(row[0]) if row else 0
 
     async def saved(self, scope: str) -> Saved | None:
         row = await self._read(lambda db: db.execute("SELECT * FROM saved WHERE scope = ?", (scope,)).fetchone())

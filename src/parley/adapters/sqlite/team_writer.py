@@ -16,16 +16,18 @@ import threading
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from parley.adapters.sqlite import team_erase
 from parley.adapters.sqlite import team_rows as rows
 from parley.adapters.sqlite.file import as_parley
+from parley.adapters.sqlite.team_audit import AuditWriter
 from parley.adapters.sqlite.team_known import UNKNOWN, Head, Place
+from parley.adapters.sqlite.team_records import RecordWriter
 from parley.domain.changes import GENESIS, canonical, chained
 from parley.domain.channel import Channel, Tally
 from parley.domain.errors import NotFound, ParleyError, Stale, Unavailable
 from parley.domain.message import Pattern
 from parley.domain.post import PostState
 from parley.domain.team_changes import Committed, Moved, TeamChanges
-from parley.domain.team_errors import NameTaken
 from parley.wire.event_log import appended
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from parley.domain.event import Event, EventDraft
     from parley.domain.post import Post
     from parley.domain.record import Record
+    from parley.domain.team_changes import Blank
 
 _MOST_AT_ONCE = 512
 # Evicted messages are removed from the file this many at a time; readers stop at the floor at once.
@@ -44,7 +47,7 @@ _EVICT_STEP = 64
 # A log longer than this is cut by the writer itself, because under constant load nobody else gets the chance.
 _LONGEST_LOG = 64 * 1024 * 1024
 
-_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 # All rows in one statement: each statement lets go of the interpreter and has to wait for it again.
 _MOST_ROWS = 64
 _INSERTS = [f"INSERT INTO post VALUES {', '.join([_ROW] * size)}" for size in range(_MOST_ROWS + 1)]
@@ -82,6 +85,10 @@ class TeamWriter:
         self._heads: dict[str, Head] = {}
         self._rows: list[tuple[Any, ...]] = []
         self._answered: list[tuple[str]] = []
+        self._audit = AuditWriter(db)
+        self._kept = RecordWriter(db)
+        # Something was erased, and the log still has it.
+        self._erased = False
 
     def start(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -151,22 +158,27 @@ class TeamWriter:
                 future.set_exception(outcome)
 
     def _cut_log(self) -> None:
-        if self._log_bytes() > _LONGEST_LOG:
+        if self._erased or self._log_bytes() > _LONGEST_LOG:
             try:
-                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                (busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._erased = self._erased and bool(busy)
             except sqlite3.Error:
                 return  # a reader is in the way, or the disk is full: the log goes on growing until it can be cut
 
     def _commit(self, batch: list[TeamChanges]) -> list[Outcome]:
         self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._records.update(dict.fromkeys(self._kept.look_ahead(batch, self._is_known)))
             outcomes = [self._try(changes) for changes in batch]
+            self._kept.flush()
             self._flush()
+            self._audit.flush()
             self._db.executemany(
-                "UPDATE tenant SET head = ?, entry_position = ?, entry_link = ? WHERE number = ?",
-                [(head.position, head.entry_position, head.entry_link, head.number) for head in self._heads.values()],
+                "UPDATE tenant SET head = ?, entry_position = ?, entry_link = ?, audit_number = ? WHERE number = ?",
+                [(*head[1:], head.number) for head in self._heads.values()],
             )
             self._db.execute("COMMIT")
+            self._audit.done()
             self._known.records.update(self._records)
             self._known.places.update(self._places)
             self._known.heads.update(self._heads)
@@ -180,6 +192,8 @@ class TeamWriter:
             self._records, self._places, self._heads = {}, {}, {}
             self._rows.clear()
             self._answered.clear()
+            self._audit.clear()
+            self._kept.clear()
 
     def _try(self, changes: TeamChanges) -> Outcome:
         try:
@@ -191,33 +205,35 @@ class TeamWriter:
     # ------------------------------------------------------------------ checks: nothing is written here
 
     def _check(self, changes: TeamChanges) -> None:
+        tenant, known = changes.tenant, self._known.records
         for expect in changes.expects:
-            self._check_version(changes.tenant, expect.kind, expect.id, expect.version)
-        for record in (*changes.puts, *changes.drops):
+            # Written out, because there are many of them: most are known and as they were.
+            key = (tenant, expect.kind, expect.id)
+            held = known.get(key) if key not in self._records else None
+            if held is None or held.version != expect.version:
+                self._check_version(*key, expect.version)
+        for record in changes.drops:
             self._check_version(record.tenant_id, record.kind, record.id, record.version)
         for record in changes.puts:
-            if record.name:
-                self._check_name(record)
+            found = self._check_version(record.tenant_id, record.kind, record.id, record.version)
+            self._kept.check_name(record, found)
         if changes.saved is not None and not changes.saved.answer:
             query = "SELECT 1 FROM saved WHERE scope = ?"
             if self._db.execute(query, (changes.saved.scope,)).fetchone():
                 raise Stale("the idempotency key was used at this moment")
+        if changes.spends:
+            self._audit.check(changes.tenant, changes.spends)
+        if changes.blank is not None and changes.blank.needed:
+            self._check_blank(changes.tenant, changes.blank)
         for post in changes.posts:
             if self._record(changes.tenant, Channel.kind, post.channel_id) is None and not _makes(changes, post):
                 raise NotFound("there is no such channel")
 
-    def _check_version(self, tenant: str, kind: str, record_id: str, version: int) -> None:
+    def _check_version(self, tenant: str, kind: str, record_id: str, version: int) -> Record | None:
         found = self._record(tenant, kind, record_id)
         if (found.version if found else 0) != version:
             raise Stale(f"the {kind} has changed meanwhile", facts={"kind": kind, "id": record_id, "tenant": tenant})
-
-    def _check_name(self, record: Record) -> None:
-        query = "SELECT id FROM record WHERE tenant = ? AND kind = ? AND parent = ? AND name = ? AND name <> ''"
-        row = self._db.execute(query, (record.tenant_id, record.kind, record.parent, record.name)).fetchone()
-        if row and row[0] != record.id:
-            raise NameTaken(
-                f"there is a {record.kind} called {record.name} already", facts={f"{record.kind}_id": row[0]}
-            )
+        return found
 
     # ------------------------------------------------------------------ writes
 
@@ -229,9 +245,10 @@ class TeamWriter:
             posts += tuple(post for one in changes.moved if (post := self._move(one, changes.tenant)))
         events = tuple(self._event(draft, changes.tenant) for draft in changes.events) if changes.events else ()
         self._apply_rest(changes)
-        return Committed(
+        done = Committed(
             self._head(changes.tenant).position, posts, events, puts, changes.ended + changes.purges, changes.departed
         )
+        return done._replace(blanked=self._blank(changes.tenant, changes.blank)) if changes.blank else done
 
     def _apply_rest(self, changes: TeamChanges) -> None:
         """What is not part of the usual message."""
@@ -252,10 +269,17 @@ class TeamWriter:
             self._drop(record)
         if changes.entries:
             self._append(changes.tenant, changes.entries)
+        if changes.audits:
+            self._heads[changes.tenant] = self._audit.append(changes.tenant, self._head(changes.tenant), changes.audits)
+        if changes.spends:
+            self._audit.spend(changes.tenant, changes.spends)
+        if changes.let_go:
+            self._audit.let_go(self._head(changes.tenant).number, changes.let_go)
         if changes.saved is not None:
             self._db.execute("INSERT OR REPLACE INTO saved VALUES (?, ?, ?, ?, ?, ?, ?)", changes.saved)
         if changes.forget_before:
             self._db.execute("DELETE FROM saved WHERE at < ?", (changes.forget_before,))
+            self._audit.forget(changes.forget_before)
 
     def _post(self, post: Post, tenant: str) -> Post:
         place = self._place(post.channel_id)
@@ -356,6 +380,18 @@ class TeamWriter:
         self._db.execute("UPDATE tally SET floor = ? WHERE number = ?", (place.seq, place.number))
         self._places[channel_id] = placed
 
+    def _check_blank(self, tenant: str, blank: Blank) -> None:
+        self._flush()  # what others have said in this transaction counts
+        low = self._head(tenant).number << rows.SHIFT
+        if not team_erase.has_posts(self._db, low, low | rows.MASK, blank):
+            raise NotFound("nothing was found to erase: it was never said, or erased before")
+
+    def _blank(self, tenant: str, blank: Blank) -> int:
+        self._flush()
+        self._erased = True
+        low = self._head(tenant).number << rows.SHIFT
+        return team_erase.blank_posts(self._db, low, low | rows.MASK, blank)
+
     def _event(self, draft: EventDraft, tenant: str) -> Event:
         head = self._head(tenant)
         query = "SELECT sequence, hash FROM event WHERE intent_id = ? ORDER BY sequence DESC LIMIT 1"
@@ -368,25 +404,16 @@ class TeamWriter:
         return event
 
     def _put(self, record: Record, tenant: str) -> Record:
-        version = record.version + 1
-        settled = record.settled(self._head(tenant).position)
-        row = rows.record_to_row(settled, version)
-        if record.version:
-            if isinstance(record, Channel):
+        if isinstance(record, Channel):
+            if record.version:
                 self._lower(record)
-            self._db.execute(
-                "UPDATE record SET version = ?, parent = ?, name = ?, due = ?, document = ?"
-                " WHERE tenant = ? AND kind = ? AND id = ?",
-                (*row[3:], *row[:3]),
-            )
-        else:
-            self._db.execute("INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-            if isinstance(record, Channel):
+            else:
                 self._db.execute(
                     "INSERT INTO tally (tenant, id, intent, count, seq, last_at, floor) VALUES (?, ?, ?, 0, 0, '', 0)",
                     (record.tenant_id, record.id, record.intent_id),
                 )
-        kept = rows.record_from_row(type(record), version, row[7])
+        settled = record.settled(self._head(tenant).position)
+        kept = self._kept.put(settled, self._record(record.tenant_id, record.kind, record.id))
         self._records[record.tenant_id, record.kind, record.id] = kept
         return kept
 
@@ -403,7 +430,7 @@ class TeamWriter:
 
     def _drop(self, record: Record) -> None:
         key = (record.tenant_id, record.kind, record.id)
-        self._db.execute("DELETE FROM record WHERE tenant = ? AND kind = ? AND id = ?", key)
+        self._kept.drop(record, self._record(*key))
         if isinstance(record, Channel):
             self._db.execute("DELETE FROM tally WHERE id = ?", (record.id,))
         self._records[key] = None
@@ -432,6 +459,9 @@ class TeamWriter:
         self._records[key] = found
         return found
 
+    def _is_known(self, key: RecordKey) -> bool:
+        return key in self._known.records
+
     def _place(self, channel_id: str) -> Place | None:
         place = self._places.get(channel_id) or self._known.places.get(channel_id)
         if place is None:
@@ -446,11 +476,11 @@ class TeamWriter:
     def _head(self, tenant: str) -> Head:
         head = self._heads.get(tenant) or self._known.heads.get(tenant)
         if head is None:
-            query = "SELECT number, head, entry_position, entry_link FROM tenant WHERE id = ?"
+            query = "SELECT number, head, entry_position, entry_link, audit_number FROM tenant WHERE id = ?"
             row = self._db.execute(query, (tenant,)).fetchone()
             if row is None:
                 insert = "INSERT INTO tenant (id, head, entry_position, entry_link) VALUES (?, 0, 0, ?)"
-                row = (self._db.execute(insert, (tenant, GENESIS)).lastrowid, 0, 0, GENESIS)
+                row = (self._db.execute(insert, (tenant, GENESIS)).lastrowid, 0, 0, GENESIS, 0)
             head = Head(*row)
             self._heads[tenant] = head
         return head

@@ -17,7 +17,7 @@ def path(tmp_path: Path) -> str:
     place = str(tmp_path / "team.db")
     db = team_file.connect(place, writes=True)
     team_file.migrate(db, place)
-    db.execute("INSERT INTO tenant VALUES (1, 'acme', 0, 0, x'00')")
+    db.execute("INSERT INTO tenant VALUES (1, 'acme', 0, 0, x'00', 0)")
     db.close()
     return place
 
@@ -93,7 +93,7 @@ def test_a_migration_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pyte
 
 def test_a_copy_is_whole_while_the_store_is_in_use(path: str, tmp_path: Path) -> None:
     writer = team_file.connect(path, writes=True)
-    writer.execute("INSERT INTO tenant VALUES (2, 'late', 0, 0, x'00')")  # in the log, not yet in the file
+    writer.execute("INSERT INTO tenant VALUES (2, 'late', 0, 0, x'00', 0)")  # in the log, not yet in the file
     target, told = str(tmp_path / "copy.db"), []
 
     team_file.copy(path, target, lambda done, total: told.append((done, total)))

@@ -21,7 +21,7 @@ NUMBER = 5 << rows.SHIFT | 9
 
 def read_back(post: Post) -> Post:
     row = rows.post_to_row(post, 5, 7)
-    joined = (row[0], post.channel_id, *row[2:13], *row[13:], post.intent_id)
+    joined = (row[0], post.channel_id, *row[2:15], post.intent_id, *row[15:])
     return rows.post_from_row(joined)
 
 
@@ -32,6 +32,7 @@ def read_back(post: Post) -> Post:
         a_post(position=9, seq=3, recipients=(), state=PostState.PENDING, to="role:r"),
         a_post(position=9, seq=3, recipients=("bob",), pattern=Pattern.REQUEST, answered=True, expires_at="x"),
         a_post(position=9, seq=3, recipients=("bob", "carol"), state=PostState.EXPIRED, in_reply_to="msg_0"),
+        a_post(position=9, seq=3, recipients=("bob",), exchange_id="exch_1"),
     ],
 )
 def test_a_post_is_the_same_after_its_row(post: Post) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from parley.adapters.sqlite import team_store
 from parley.adapters.sqlite.team_store import SqliteTeamStore
+from parley.domain.channel import Channel
 from parley.domain.errors import Stale, Unavailable
 from parley.domain.intent import Intent
 from parley.domain.team_changes import Query, TeamChanges
@@ -56,6 +57,33 @@ async def test_what_was_written_or_read_once_is_known(tmp_path: Path, monkeypatc
         for _ in range(3):
             assert await store.get(Intent, T1, "none") is None
         assert len(reads) == 1
+
+
+@in_loop
+async def test_the_few_of_a_parent_are_found_without_going_through_all_of_their_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_store(tmp_path) as store:
+        plans: list[str] = []
+        read = store._on_reader
+
+        def explained(work: Callable[[sqlite3.Connection], Any]) -> object:
+            def explain(db: sqlite3.Connection) -> object:
+                said: list[str] = []
+                db.set_trace_callback(said.append)
+                found = work(db)
+                db.set_trace_callback(None)
+                plans.extend(row[3] for one in said for row in db.execute(f"EXPLAIN QUERY PLAN {one}"))
+                return found
+
+            return read(explain)
+
+        monkeypatch.setattr(store, "_on_reader", explained)
+
+        await store.children(Channel, T1, "intent_1", after="chan_0")
+
+        assert len(plans) == 1
+        assert "record_parent (tenant=? AND kind=? AND parent=? AND id>?)" in plans[0]
 
 
 @in_loop

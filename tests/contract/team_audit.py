@@ -1,0 +1,153 @@
+"""The contract of every server's store about its audit log: what is found, what may go, and what never does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from parley.domain.audit import AuditDraft, AuditEntry, entry_hash
+from parley.domain.errors import NotFound
+from parley.domain.post import ERASED
+from parley.domain.team_changes import AuditQuery, Blank, Saved, TeamChanges
+from parley.team_ports import TeamStore
+from tests.contract.team_store import AT, LATER, T1, T2, TeamStoreContract, a_channel, a_post, a_use, stored
+
+
+def an_audit(number: int, side: str = "alice", **changes: Any) -> AuditDraft:  # noqa: ANN401
+    facts = {"exchange_id": f"ex_{number % 2}", "conversation_id": "conv_1", "outcome": "delivered", "round": number}
+    made = AuditDraft(f"aud_{number}", side, AT, "agent_exchange", side, facts, f"ex_{number % 2}")
+    return made._replace(**changes)
+
+
+async def numbers(store: TeamStore, tenant: str = T1, **query: Any) -> list[int]:  # noqa: ANN401
+    return [one.number for one in await store.audits(tenant, AuditQuery(**query))]
+
+
+async def all_of(store: TeamStore, tenant: str = T1) -> tuple[AuditEntry, ...]:
+    return await store.audits(tenant, AuditQuery())
+
+
+class TeamAuditContract(TeamStoreContract):
+    """All of the contract: what a store does for governance is the last part of it."""
+
+    @stored
+    async def test_audit_entries_are_found_by_what_they_tell(self, store: TeamStore) -> None:
+        drafts = (
+            an_audit(1),
+            an_audit(2, "bob"),
+            an_audit(3, facts={"outcome": "denied", "conversation_id": "conv_2"}),
+            an_audit(4, "bob", action="suspended", actor="ann", at=LATER),
+        )
+        await store.commit(TeamChanges(T1, audits=drafts))
+        await store.commit(TeamChanges(T2, audits=(an_audit(1),)))
+
+        assert await numbers(store) == [1, 2, 3, 4]
+        assert await numbers(store, after=1, through=3) == [2, 3]
+        assert await numbers(store, limit=2) == [1, 2]
+        assert await numbers(store, sides=("bob",)) == [2, 4]
+        assert await numbers(store, sides=()) == []
+        assert await numbers(store, sides=("alice",), or_actor="ann") == [1, 3, 4]
+        assert await numbers(store, exchange_id="ex_1") == [1, 3]
+        assert await numbers(store, exchange_id="ex_1", after=1) == [3]
+        assert await numbers(store, entry_id="aud_2") == [2]
+        assert await numbers(store, action="suspended") == [4]
+        assert await numbers(store, outcome="denied") == [3]
+        assert await numbers(store, conversation_id="conv_1") == [1, 2, 4]
+        assert await numbers(store, since=LATER) == [4]
+        assert await numbers(store, until=LATER) == [1, 2, 3]
+        assert await numbers(store, T2) == [1]
+        assert (await store.audit_size(T1), await store.audit_size(T2), await store.audit_size("nobody")) == (4, 1, 0)
+
+    @stored
+    async def test_bare_audit_entries_have_everything_but_their_documents(self, store: TeamStore) -> None:
+        await store.commit(TeamChanges(T1, audits=(an_audit(1), an_audit(2, "bob"))))
+
+        whole, bare = await all_of(store), await store.audits(T1, AuditQuery(bare=True))
+
+        assert [one._replace(document=b"") for one in whole] == [*bare]
+        assert [entry_hash(one.document) for one in whole] == [one.entry_hash for one in bare]
+
+    @stored
+    async def test_documents_that_are_let_go_of_leave_their_hashes_and_the_chain_goes_on(
+        self, store: TeamStore
+    ) -> None:
+        await store.commit(TeamChanges(T1, audits=(an_audit(1), an_audit(2, "bob"), an_audit(3))))
+        await store.commit(TeamChanges(T2, audits=(an_audit(1),)))
+        before = await all_of(store)
+
+        # What is written by the same commit may be let go of, too: the order within a commit is not the point.
+        await store.commit(TeamChanges(T1, audits=(an_audit(4),), let_go=2))
+
+        after = await all_of(store)
+        assert [one.document == b"" for one in after] == [True, True, False, False]
+        assert [one._replace(document=b"") for one in after[:3]] == [one._replace(document=b"") for one in before]
+        assert after[2] == before[2]
+        assert before[2].entry_hash.encode() in after[3].document
+        assert (await all_of(store, T2))[0].document != b""
+        assert await numbers(store, outcome="delivered") == [3, 4]
+        assert await numbers(store, sides=("alice",), or_actor="bob") == [1, 3, 4]
+
+    @stored
+    async def test_messages_of_an_exchange_or_a_sender_lose_what_they_say_and_keep_their_places(
+        self, store: TeamStore
+    ) -> None:
+        posts = (
+            a_post("msg_1", exchange_id="ex_1"),
+            a_post("msg_2", exchange_id="ex_2"),
+            a_post("msg_3", sender="bob", exchange_id="ex_1"),
+            a_post("msg_4"),
+        )
+        await store.commit(TeamChanges(T1, posts))
+        before = {one.id: await store.post(T1, one.id) for one in posts}
+
+        by_exchange = await store.commit(TeamChanges(T1, blank=Blank(exchanges=("ex_1", "ex_9"))))
+        again = await store.commit(TeamChanges(T1, blank=Blank(exchanges=("ex_1",))))
+        by_sender = await store.commit(TeamChanges(T1, blank=Blank(sender="alice")))
+        nobody = await store.commit(TeamChanges(T1, blank=Blank()))
+
+        assert (by_exchange.blanked, again.blanked, by_sender.blanked, nobody.blanked) == (2, 0, 2, 0)
+        for name, post in before.items():
+            found = await store.post(T1, name)
+            assert post is not None
+            assert found == post._replace(payload=b"{}", metadata=ERASED)
+        assert [one.position for one in await store.search(T1, "hello")] == []
+
+    @stored
+    async def test_nothing_of_a_commit_is_done_where_a_message_is_needed_and_there_is_none(
+        self, store: TeamStore
+    ) -> None:
+        needed = TeamChanges(T1, audits=(an_audit(1),), blank=Blank(sender="alice", needed=True))
+        with pytest.raises(NotFound):
+            await store.commit(needed)
+        assert await store.audit_size(T1) == 0
+
+        await store.commit(TeamChanges(T1, (a_post("msg_1"),)))
+        done = await store.commit(needed)
+
+        assert (done.blanked, await store.audit_size(T1)) == (1, 1)
+
+    @stored
+    async def test_another_tenants_messages_keep_what_they_say(self, store: TeamStore) -> None:
+        await store.commit(TeamChanges(T2, puts=(a_channel("chan_2", T2),)))
+        await store.commit(TeamChanges(T2, (a_post("msg_9", "chan_2", exchange_id="ex_1"),)))
+
+        done = await store.commit(TeamChanges(T1, blank=Blank(("ex_1",), "alice")))
+
+        kept = await store.post(T2, "msg_9")
+        assert done.blanked == 0
+        assert kept is not None
+        assert not kept.erased
+
+    @stored
+    async def test_the_answers_that_are_kept_for_who_asks_again_are_blanked_too(self, store: TeamStore) -> None:
+        await store.commit(TeamChanges(T1, (a_post("msg_1"),)))
+        await store.commit(TeamChanges(T1, saved=a_use("s1", message_id="msg_1", status=201, answer=b"hello")))
+        await store.commit(TeamChanges(T1, saved=a_use("s2", status=201, answer=b"something else")))
+
+        await store.commit(TeamChanges(T1, blank=Blank(sender="alice")))
+
+        first, second = await store.saved("s1"), await store.saved("s2")
+        assert isinstance(first, Saved)
+        assert isinstance(second, Saved)
+        assert (first.answer, second.answer) == (b"", b"something else")
