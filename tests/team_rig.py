@@ -24,9 +24,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
+from parley.adapters.signing_key import Ed25519Signer
 from parley.adapters.sqlite.team_store import SqliteTeamStore
 from parley.app.team import posting
 from parley.app.team.hub import Team
+from parley.app.team.posting import Held
 from parley.domain.access import Access, Assignment, Grant, Permission, Policy
 from parley.domain.channel import Channel, Member, MemberPolicy, Options, Tally, lifetime_end
 from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, Caller, Holder, Key, KeyKind, Role, Tenant, key_digest
@@ -40,6 +42,7 @@ from parley.domain.team_limits import TeamLimits
 from parley.domain.times import stamp
 from parley.surfaces.http.listener import Listener
 from parley.surfaces.http.server import LOCAL_NAMES, serve
+from parley.wire.ocip import OcipFormat
 from tests.unit.app.rig import FakeClock
 
 __all__ = ["FakeClock", "LiveServer", "Rig", "in_loop", "live_server", "open_rig", "with_rig", "with_server"]
@@ -92,6 +95,13 @@ class Ed25519:
         return True
 
 
+def a_signer() -> Ed25519Signer:
+    """The same key in every test."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519Signer(Ed25519PrivateKey.from_private_bytes(b"\x01" * 32))
+
+
 @dataclass
 class Rig:
     """One server's kernel on a temporary folder."""
@@ -109,7 +119,7 @@ class Rig:
         """What a restart does: the same file, nothing else."""
         await self.store.close()
         self.store = SqliteTeamStore(str(self.path), kinds(), durable=self.durable)
-        self.team = Team(self.store, self.clock, self.ids, Ed25519(), self.limits)
+        self.team = Team(self.store, self.clock, self.ids, Ed25519(), OcipFormat(), self.limits, signer=a_signer())
 
     def at(self) -> str:
         return stamp(self.clock.at)
@@ -267,7 +277,15 @@ class Rig:
     ) -> Post:
         """Post `{"text": text}` by the one way there is."""
         said = PostDraft(pattern, json.dumps({"text": text}).encode(), to, **draft)
-        return await posting.post(self.team, self.caller(sender, tenant=tenant), channel_id, said)
+        done = await posting.post(self.team, self.caller(sender, tenant=tenant), channel_id, said)
+        assert isinstance(done, Post)  # nothing of this waits for a person
+        return done
+
+
+def delivered(said: Post | Held) -> Post:
+    """A message that does not wait for a person."""
+    assert isinstance(said, Post)
+    return said
 
 
 def key_id(agent: str, kind: KeyKind, tenant: str) -> str:
@@ -284,7 +302,8 @@ async def open_rig(
     """A rig with an empty store."""
     path, clock, ids = folder / "team.db", FakeClock(), CountedIds()
     store = SqliteTeamStore(str(path), kinds(), durable=durable)
-    rig = Rig(path, store, Team(store, clock, ids, Ed25519(), limits), clock, ids, limits, durable)
+    team = Team(store, clock, ids, Ed25519(), OcipFormat(), limits, signer=a_signer())
+    rig = Rig(path, store, team, clock, ids, limits, durable)
     try:
         yield rig
     finally:

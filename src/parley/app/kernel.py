@@ -14,11 +14,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from datetime import timedelta
 
+    from parley.app.mail_approvals import Deciding
+    from parley.app.mail_sending import Spoken
+    from parley.domain.approval import Approval, ApprovalStatus, Standing
     from parley.domain.delivery import Key, Lease
+    from parley.domain.exchange import Exchange
     from parley.domain.mailbox import Claimed, Finished, Found, Item, Sent
-    from parley.domain.message import Draft, Heading
+    from parley.domain.message import Draft, Heading, Message
     from parley.domain.review import Review
-    from parley.ports import Clock, Courier, Format, Held, Ids, Inbox, Store
+    from parley.ports import (
+        Clock,
+        Courier,
+        Format,
+        Held,
+        Ids,
+        Inbox,
+        MailEnvelopes,
+        MailGovernance,
+        MailSignatures,
+        Store,
+    )
 
 T = TypeVar("T")
 
@@ -42,6 +57,9 @@ class Kernel:
         ids: Ids,
         limits: Limits = DEFAULT_LIMITS,
         enforce_owner: bool = False,
+        is_governed: Callable[[], bool] = bool,
+        open_rules: Callable[[], tuple[MailGovernance, MailEnvelopes]] | None = None,
+        open_signatures: Callable[[], MailSignatures] | None = None,
     ) -> None:
         self.agent = agent
         self.inbox = inbox
@@ -57,6 +75,11 @@ class Kernel:
         self._open_store = open_store
         self._has_store = has_store
         self._open_courier = open_courier
+        # Whether somebody has put this project under rules: one look at the disk.
+        self.is_governed = is_governed
+        self._open_rules = open_rules
+        self._rules: tuple[MailGovernance, MailEnvelopes] | None = None
+        self._open_signatures = open_signatures
         self._closed = False
         self._store: Store | None = None
         self._courier: Courier | None = None
@@ -82,6 +105,34 @@ class Kernel:
         """The ledger when there is one already: for those who only look."""
         return self.store if self._store is not None or self._has_store() else None
 
+    @property
+    def governance(self) -> MailGovernance:
+        """The rules of the project; `PolicyUnavailable` where nobody could be asked, which allows nothing."""
+        return self._loaded_rules()[0]
+
+    @property
+    def envelopes(self) -> MailEnvelopes:
+        """What a message carries because of the rules."""
+        return self._loaded_rules()[1]
+
+    @property
+    def signatures(self) -> MailSignatures:
+        """What people sign with; loaded only where somebody signed. `PolicyUnavailable` where nobody could check."""
+        if self._open_signatures is None:
+            from parley.domain.governance_errors import PolicyUnavailable
+
+            raise PolicyUnavailable
+        return self._open_signatures()
+
+    def _loaded_rules(self) -> tuple[MailGovernance, MailEnvelopes]:
+        if self._rules is None:
+            if self._open_rules is None:
+                from parley.domain.governance_errors import PolicyUnavailable
+
+                raise PolicyUnavailable
+            self._rules = self._open_rules()
+        return self._rules
+
     def close(self) -> None:
         """Let go of locks and ledger, for good."""
         self._closed = True
@@ -93,11 +144,25 @@ class Kernel:
             self._store = None
         self._courier = None  # with it go the folders that it kept open
 
-    async def send(self, draft: Draft, *, suffix: str = "") -> Sent:
+    async def send(self, draft: Draft, *, suffix: str = "", spoken: Spoken | None = None) -> Sent:
         """See `app.post.send`."""
         from parley.app import post
 
-        return await post.send(self, draft, suffix=suffix)
+        return await post.send(self, draft, suffix=suffix, spoken=spoken)
+
+    async def preview(self, draft: Draft) -> Message:
+        """See `app.preview.preview`."""
+        from parley.app import preview
+
+        return await preview.preview(self, draft)
+
+    def over(self, store: Store) -> Kernel:
+        """The same over another ledger."""
+        from copy import copy
+
+        other = copy(self)
+        other._store = store  # of the same class
+        return other
 
     async def reply(self, ref: str, draft: Draft, *, kind_given: bool) -> Sent:
         """See `app.post.reply`."""
@@ -182,6 +247,48 @@ class Kernel:
         from parley.app import follow
 
         await follow.shown(self, watcher, items)
+
+    async def approvals(self, status: ApprovalStatus | None = None) -> list[Approval]:
+        """See `app.mail_approvals.listed`."""
+        from parley.app import mail_approvals
+
+        return await mail_approvals.listed(self, status)
+
+    async def approval(self, approval_id: str) -> Approval:
+        """See `app.mail_approvals.show`."""
+        from parley.app import mail_approvals
+
+        return await mail_approvals.show(self, approval_id)
+
+    async def standing(self, approval: Approval, key: str = "") -> Standing:
+        """See `app.mail_approvals.standing`."""
+        from parley.app import mail_approvals
+
+        return await mail_approvals.standing(self, approval, key)
+
+    async def decide(self, approval_id: str, deciding: Deciding) -> Approval:
+        """See `app.mail_approvals.decide`."""
+        from parley.app import mail_approvals
+
+        return await mail_approvals.decide(self, approval_id, deciding)
+
+    async def exchanges(self) -> list[Exchange]:
+        """See `app.mail_exchanges.listed`."""
+        from parley.app import mail_exchanges
+
+        return await mail_exchanges.listed(self)
+
+    async def exchange(self, exchange_id: str) -> Exchange:
+        """See `app.mail_exchanges.show`."""
+        from parley.app import mail_exchanges
+
+        return await mail_exchanges.show(self, exchange_id)
+
+    async def close_exchange(self, exchange_id: str, reason: str = "", key: str = "") -> Exchange:
+        """See `app.mail_exchanges.close`."""
+        from parley.app import mail_exchanges
+
+        return await mail_exchanges.close(self, exchange_id, reason, key)
 
     async def sweep(self) -> None:
         """See `app.sweep.sweep`."""

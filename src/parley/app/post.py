@@ -28,32 +28,45 @@ from parley.domain.times import format_time
 
 if TYPE_CHECKING:
     from parley.app.kernel import Kernel
+    from parley.app.mail_sending import Governed, Spoken
     from parley.domain.limits import Limits
     from parley.domain.message import Draft, Message
 
 _ATTEMPTS = 8
+# Between an agent and the tenant that it is in.
+TENANT_MARK = "@"
 _SUFFIX, _LONG_SUFFIX = 4, 10
 # What another try would not mend: decided now, by name, while the other recipients get theirs.
 _PERMANENT = (UnknownAgent, InboxFull, NameExists, Forbidden, NotRegular)
 
 
-async def send(kernel: Kernel, draft: Draft, *, suffix: str = "", free_form: bool = False) -> Sent:
+async def send(
+    kernel: Kernel, draft: Draft, *, suffix: str = "", free_form: bool = False, spoken: Spoken | None = None
+) -> Sent:
     """Send a draft. On return every recipient has it, durably.
 
-    `suffix` ends the file name where a user wants one; `free_form` takes any body for any kind, as the OACP tool does.
+    `suffix` ends the file name where a user wants one; `free_form` takes any body for any kind, as the OACP tool does;
+    `spoken` says which person stands behind it.
 
     Raises `Invalid` with all reasons, `UnknownAgent` before anything is written, what the only recipient's inbox
     refused it with, `Undelivered` when some of several recipients refused it for good while the others have it,
     `Unavailable` when it is safe in the ledger but could not be carried yet: the next command that writes carries it.
+    Under the rules of an exchange also `Denied` with a code, and `MessageHeld` when it waits for a person: then nothing
+    was carried, and what was decided is on record.
     """
     await recover(kernel)
-    parent = await _parent(kernel, draft)
+    if any(TENANT_MARK in name for name in draft.to):
+        from parley.app import mail_sending
+
+        draft = await mail_sending.addressed(kernel, draft)
+    parent = await parent_of(kernel, draft)
     with kernel.courier.sending():
-        kept, deliveries = await _commit(kernel, draft, parent, suffix, free_form=free_form)
+        kept, deliveries, governed = await _commit(kernel, draft, parent, suffix, free_form=free_form, spoken=spoken)
         settled, refusals = await _carry(kernel, kept, deliveries)
     if refusals and len(settled) == 1:
         raise refusals[0]
-    sent = Sent(kept.message, deliveries[0].file, settled, warnings(kept.message, kernel.limits))
+    told = [*warnings(kept.message, kernel.limits), *(governed.warnings if governed is not None else ())]
+    sent = Sent(kept.message, deliveries[0].file, settled, told)
     if refusals:
         raise _undelivered(sent)
     return sent
@@ -110,7 +123,8 @@ async def recover(kernel: Kernel) -> int:
         return len(groups)
 
 
-async def _parent(kernel: Kernel, draft: Draft) -> Message | None:
+async def parent_of(kernel: Kernel, draft: Draft) -> Message | None:
+    """The message that a draft answers, if it can be found."""
     if not draft.in_reply_to:
         return None
     from parley.app import find  # a message that answers none is sent without
@@ -119,17 +133,50 @@ async def _parent(kernel: Kernel, draft: Draft) -> Message | None:
     return found[0].message if found else None
 
 
+async def govern(
+    kernel: Kernel, draft: Draft, message: Message, parent: Message | None, spoken: Spoken | None = None
+) -> Governed | None:
+    """What the rules make of a message; None, after a glance, for one that they cannot concern."""
+    conversation = message.conversation_id
+    if (
+        draft.wishes is None
+        and spoken is None
+        and not (parent is not None and "ocip" in parent.extras)
+        and not kernel.is_governed()
+        and not ((draft.conversation_id or parent) and await kernel.store.has_records("exchange", conversation))
+    ):
+        return None
+    from parley.app import mail_sending
+
+    return await mail_sending.govern(kernel, draft, message, parent, spoken)
+
+
 async def _commit(
-    kernel: Kernel, draft: Draft, parent: Message | None, file_suffix: str, *, free_form: bool
-) -> tuple[Kept, tuple[Delivery, ...]]:
+    kernel: Kernel,
+    draft: Draft,
+    parent: Message | None,
+    file_suffix: str,
+    *,
+    free_form: bool,
+    spoken: Spoken | None = None,
+) -> tuple[Kept, tuple[Delivery, ...], Governed | None]:
     """Decide and commit; an id, conversation or file name that somebody else was faster with is chosen anew."""
     for attempt in range(_ATTEMPTS):
         now = kernel.clock.now().at
         suffix = kernel.ids.suffix(_SUFFIX if attempt == 0 else _LONG_SUFFIX)
-        opened = await _opened(kernel, draft, parent, attempt)
+        opened = await opened_by(kernel, draft, parent, attempt)
         opening = draft._replace(conversation_id=opened) if opened else draft
         message_id = names.message_id(now, draft.sender, suffix)
         message = compose(opening, message_id, now, parent, kernel.limits, free_form=free_form)
+        try:
+            governed = await govern(kernel, draft, message, parent, spoken)
+            if governed is not None and governed.refusal is not None:
+                await kernel.store.commit(governed.changes)
+                raise governed.refusal
+        except Stale:
+            continue
+        if governed is not None:
+            message = governed.message
         content = kernel.format.encode(message)
         file = await _file_name(kernel, message, file_suffix, suffix, attempt)
         kept = Kept(kernel.format.settle(message), content, digest(content), minted=True)
@@ -137,11 +184,13 @@ async def _commit(
         facts = {"to": ",".join(message.to), "kind": message.kind.value, "file": file}
         entry = Entry("sent", format_time(now), kernel.agent, message.id, kept.digest, facts)
         changes = Changes((kept,), deliveries, (entry,), new_conversation=opened, new_file=file)
+        if governed is not None:
+            changes = governed.completed(kernel, changes, kept)
         try:
             await kernel.store.commit(changes)
         except (Stale, Duplicate):
             continue
-        return kept, deliveries
+        return kept, deliveries, governed
     raise Conflict("too many others are sending as this agent at this moment", hint="try again")
 
 
@@ -154,16 +203,18 @@ async def _file_name(kernel: Kernel, message: Message, wanted: str, suffix: str,
     return names.file_name(message.created_at, message.sender, message.kind, suffix) if taken or attempt else file
 
 
-async def _opened(kernel: Kernel, draft: Draft, parent: Message | None, attempt: int) -> str:
+async def opened_by(kernel: Kernel, draft: Draft, parent: Message | None, attempt: int = 0) -> str:
     """The id of the conversation that this message starts, "" when it continues one."""
     if draft.conversation_id or draft.in_reply_to or (parent and parent.conversation_id):
         return ""
     now = kernel.clock.now().at
-    if attempt:  # rivals count too: step out of their way instead of racing them for the next number
+    count = 0 if attempt else await kernel.store.count_conversations(names.conversation_prefix(now, draft.sender))
+    first = names.conversation_id(now, draft.sender, count + 1)
+    # Rivals count too: step out of their way instead of racing them for the next number. So does what is still held.
+    if attempt or await kernel.store.has_records("exchange", first):
         # Six digits: the OACP tool refuses to answer in a conversation whose id has more.
         return f"{names.conversation_prefix(now, draft.sender)}{int(kernel.ids.token()[:8], 16) % 10**6:06d}"
-    count = await kernel.store.count_conversations(names.conversation_prefix(now, draft.sender))
-    return names.conversation_id(now, draft.sender, count + 1)
+    return first
 
 
 async def _carry(

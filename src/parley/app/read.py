@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from parley.app.kernel import Kernel
     from parley.domain.message import Heading
 
+# More of them are not told apart in a listing.
+_MOST_HELD = 10_000
+
 
 async def inbox(kernel: Kernel) -> list[Item]:
     """What waits in the inbox, in processing order; unreadable files last. Looking consumes nothing."""
-    claimed = await _claimed_files(kernel)
+    states = dict.fromkeys(await _claimed_files(kernel), "claimed")
+    states |= dict.fromkeys(await _held_files(kernel), "held")
     items = await listing(kernel, "inbox")
-    if not claimed:
+    if not states:
         return items
-    return [item._replace(status="claimed") if item.file in claimed else item for item in items]
+    return [item._replace(status=states[item.file]) if item.file in states else item for item in items]
 
 
 async def outbox(kernel: Kernel) -> list[Item]:
@@ -83,3 +87,13 @@ async def _claimed_files(kernel: Kernel) -> frozenset[str]:
         for one in await store.deliveries(Status.CLAIMED)
         if one.lease is not None and not lease_over(one.lease, now)
     )
+
+
+async def _held_files(kernel: Kernel) -> list[str]:
+    """What waits for my person: it is not handed over."""
+    store = kernel.store_if_any
+    if store is None or not await store.has_records("receipt", "held"):
+        return []
+    from parley.domain.mail_receipt import Met, Receipt
+
+    return [one.file for one in await store.records(Receipt, Met.HELD.value, limit=_MOST_HELD)]

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from parley.app.kernel import Kernel
+    from parley.app.mail_receiving import Admission
     from parley.domain.message import Message
     from parley.ports import Held
+
+_ATTEMPTS = 8
 
 
 async def claim_next(kernel: Kernel, length: timedelta | None) -> Claimed | None:
@@ -98,6 +101,18 @@ async def _claim_held(kernel: Kernel, held: Held, length: timedelta | None) -> C
         await _bury(kernel, held.name, error)
         return None
     kept = Kept(message, held.content, digest(held.content))
+    for _ in range(_ATTEMPTS):
+        try:
+            return await _claim_kept(kernel, held, kept, doubts, length)
+        except Stale:  # its exchange went on meanwhile: it is judged again
+            continue
+    return None
+
+
+async def _claim_kept(
+    kernel: Kernel, held: Held, kept: Kept, doubts: tuple[Problem, ...], length: timedelta | None
+) -> Claimed | None:
+    message = kept.message
     key = Key(message.id, kept.digest, kernel.agent)
     loaded = known = await kernel.store.delivery(key)
     if known is not None and known.status is Status.DONE:
@@ -111,15 +126,50 @@ async def _claim_held(kernel: Kernel, held: Held, length: timedelta | None) -> C
         if known.lease is None or known.lease.held_by_lock or lease_over(known.lease, now):
             await _give_up(kernel, known, held)
         return None
+    admission = await _judged(kernel, kept, held.name)
+    if admission is not None and not admission.admitted:
+        await _not_handed_over(kernel, held, kept, admission)
+        return None
     lease = take_lease(kernel.ids.token(), now, length)
     try:
         delivery = claim(known, key, held.name, lease, now)
-        await _commit(kernel, "claimed", kept, loaded, delivery)
-    except (AlreadyClaimed, Stale):
+        await _commit(kernel, "claimed", kept, loaded, delivery, admission.changes if admission else None)
+    except AlreadyClaimed:
+        return None
+    except Stale:
+        if admission is not None:
+            raise
         return None
     if lease.held_by_lock:
         kernel.held[key] = held
     return Claimed(message, held.name, lease, delivery.tries, doubts)
+
+
+async def _judged(kernel: Kernel, kept: Kept, file: str) -> Admission | None:
+    """What the rules make of a message on this side; None, after a glance, for one that they cannot concern."""
+    message = kept.message
+    if (
+        "ocip" not in message.extras
+        and not kernel.is_governed()
+        and not (message.conversation_id and await kernel.store.has_records("exchange", message.conversation_id))
+    ):
+        return None
+    from parley.app import mail_receiving
+
+    return await mail_receiving.met(kernel, kept, file)
+
+
+async def _not_handed_over(kernel: Kernel, held: Held, kept: Kept, admission: Admission) -> None:
+    """A message that waits for my person, that my person has answered, or that the rules refuse: on record first."""
+    key = Key(kept.message.id, kept.digest, kernel.agent)
+    if admission.changes.puts:
+        entry = _entry(kernel, admission.status.value, key, {"file": held.name})
+        kept_too = (kept,) if admission.waits else ()
+        await kernel.store.commit(admission.changes._replace(kept=kept_too, entries=(entry,)))
+    if admission.answered:
+        await kernel.inbox.archive(held.name, held.content)
+    elif not admission.waits and admission.refusal is not None:
+        await _bury(kernel, held.name, admission.refusal)
 
 
 async def _held_elsewhere(kernel: Kernel, known: Delivery, file: str) -> bool:
@@ -321,15 +371,29 @@ async def _unclaimed(kernel: Kernel, ref: str) -> Delivery:
     if found.place != "inbox":
         raise UnknownMessage(f"{found.message.id} is not in the inbox of {kernel.agent}")
     key = Key(found.message.id, found.digest, kernel.agent)
+    if "ocip" in found.message.extras:
+        from parley.app import mail_receiving
+
+        await mail_receiving.admitted(kernel, found.message.id)
     await kernel.store.commit(Changes(kept=(Kept(found.message, found.content, found.digest),)))
     return Delivery(key, found.file, Status.DELIVERED)
 
 
-async def _commit(kernel: Kernel, action: str, kept: Kept | None, known: Delivery | None, after: Delivery) -> None:
+async def _commit(
+    kernel: Kernel,
+    action: str,
+    kept: Kept | None,
+    known: Delivery | None,
+    after: Delivery,
+    governed: Changes | None = None,
+) -> None:
+    """Write what became of a delivery, with what the rules add to it."""
     expects = (expect(known) if known is not None else Expect(after.key, None),)
     facts = {"file": after.file, "until": after.lease.until if after.lease else ""}
     entry = _entry(kernel, action, after.key, facts)
-    await kernel.store.commit(Changes((kept,) if kept else (), (after,), (entry,), expects))
+    changes = governed or Changes()
+    kept_too = (kept,) if kept else ()
+    await kernel.store.commit(changes._replace(kept=kept_too, deliveries=(after,), entries=(entry,), expects=expects))
 
 
 def _entry(kernel: Kernel, action: str, key: Key, facts: dict[str, str]) -> Entry:

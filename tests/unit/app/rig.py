@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from parley.adapters.files import layout
 from parley.adapters.files.courier import FileCourier
+from parley.adapters.files.governance import GovernanceFiles
 from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import Workspace
 from parley.adapters.memory import MemoryStore
+from parley.adapters.signatures import Ed25519Signatures
 from parley.app.kernel import Kernel, drive
 from parley.domain.limits import DEFAULT_LIMITS, Limits
 from parley.domain.mailbox import Claimed, Sent
 from parley.domain.message import Kind
 from parley.domain.times import Instant
 from parley.wire.oacp import OacpFormat
+from parley.wire.oacp_ocip import OacpEnvelopes
+from parley.wiring import default_policy, public_key_of
 from tests.samples import NOW, a_draft
 
 PROJECT = "demo"
 HALF_AN_HOUR = timedelta(minutes=30)
+# The keys of the people whom claude and codex act for.
+ANN, BEN = "pk_ann", "pk_ben"
+# claude and codex are of one org unit, gemini of another.
+GOVERNANCE = f"""\
+tenant: acme
+agents:
+  claude:
+    user_id: ann
+    org_unit: engineering
+    max_classification: confidential
+  codex:
+    user_id: ben
+    org_unit: engineering
+  gemini:
+    user_id: gil
+    org_unit: sales
+humans:
+  ann: {public_key_of(ANN)}
+  ben: {public_key_of(BEN)}
+"""
 
 
 class FakeClock:
@@ -73,6 +99,7 @@ class Rig:
     ids: Ids = field(default_factory=Ids)
     stores: dict[str, MemoryStore] = field(default_factory=dict)
     opened: list[Kernel] = field(default_factory=list)
+    rules: dict[Limits, GovernanceFiles] = field(default_factory=dict)
 
     def kernel(
         self, agent: str, *, ids: Ids | None = None, limits: Limits = DEFAULT_LIMITS, enforce_owner: bool = False
@@ -80,6 +107,7 @@ class Rig:
         """What a new process of `agent` would work with."""
         workspace = Workspace(str(self.folder), PROJECT)
         store = self.stores.setdefault(agent, MemoryStore())
+        files = self.rules.setdefault(limits, GovernanceFiles(workspace, default_policy, limits))
         kernel = Kernel(
             agent,
             open_store=lambda: store,
@@ -91,9 +119,32 @@ class Rig:
             ids=ids or self.ids,
             limits=limits,
             enforce_owner=enforce_owner,
+            is_governed=files.is_set_up,
+            open_rules=lambda: (files, OacpEnvelopes(limits)),
+            open_signatures=Ed25519Signatures,
         )
         self.opened.append(kernel)
         return kernel
+
+    def govern(self, text: str = "", **policies: str) -> None:
+        """Put the project under rules: `text` is its governance file, each policy `scope__name` a document's keys."""
+        folder = self.folder / "projects" / PROJECT / ".parley"
+        folder.mkdir(mode=0o750, exist_ok=True)
+        (folder / "governance.yaml").write_text(text or GOVERNANCE)
+        (folder / "governance.yaml").chmod(0o640)
+        for name, keys in policies.items():
+            path = folder / "policies" / f"{name.replace('__', '/')}.yaml"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("agent-to-agent:\n" + "".join(f"  {line}\n" for line in keys.split("; ")))
+            path.chmod(0o640)
+
+    def audits(self, agent: str) -> list[dict[str, Any]]:
+        """What an agent's own audit chain says, in order."""
+        return [json.loads(one.document) for one in drive(self.stores[agent].audits(0, 1_000))]
+
+    def outcomes(self, agent: str) -> list[str]:
+        """The outcome, and the code of a refusal, of each entry of an agent's audit chain."""
+        return [" ".join(filter(None, (one.get("outcome"), one.get("code")))) for one in self.audits(agent)]
 
     def path(self, agent: str, place: str = "inbox") -> Path:
         return self.folder / "projects" / PROJECT / "agents" / agent / place

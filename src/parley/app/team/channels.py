@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team import roles
+from parley.app.team import posting, roles
 from parley.app.team.attempts import committed, put
-from parley.app.team.hub import ATTEMPTS
-from parley.app.team.posting import addressed_role, check_present, check_reachable, check_speaks, decide
+from parley.app.team.posting import check_present, check_speaks
 from parley.domain.access import Access, Permission, Standing, standing
 from parley.domain.channel import (
     Channel,
@@ -25,19 +24,18 @@ from parley.domain.channel import (
     with_policy,
 )
 from parley.domain.directory import party_name
-from parley.domain.errors import Conflict, Forbidden, Invalid, NotFound, Problem, Stale
+from parley.domain.errors import Forbidden, Invalid, NotFound, Problem
 from parley.domain.intent import RESOLVED, TASK_OVER, Intent, Task
 from parley.domain.names import is_name
-from parley.domain.post import place
 from parley.domain.record import expecting
 from parley.domain.team_changes import TeamChanges
-from parley.domain.team_errors import BadTransition, ChannelClosed, NameTaken, NoIntentAccess, QuotaExceeded
-from parley.domain.times import stamp
+from parley.domain.team_errors import BadTransition, ChannelClosed, NoIntentAccess, QuotaExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from parley.app.team.hub import Team
+    from parley.app.team.posting import Decided, Held
     from parley.domain.directory import Caller
     from parley.domain.post import Post, PostDraft
     from parley.domain.record import Expect
@@ -157,41 +155,35 @@ async def _check_members(team: Team, tenant: str, access: Access, agents: Sequen
         await check_present(team, tenant, agent)
 
 
-async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, draft: PostDraft) -> Post:
+async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, draft: PostDraft) -> Post | Held:
     """Post to a channel by its name; one that does not exist yet is created in the same transaction."""
     check_speaks(caller)
     message_id = team.new_id("msg")
-    for _ in range(ATTEMPTS):
+
+    async def decide() -> Decided:
+        if posting.leaves_tenant(caller, draft):
+            return await posting.decide(team, caller, "", (draft,), (message_id,))
         intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
         channel = await team.store.named(Channel, caller.tenant, intent_id, name)
-        try:
-            if channel is not None:
-                changes = await decide(team, caller, channel.id, (draft,), (message_id,))
-                return (await team.commit(caller, changes)).posts[0]
-            return await _open_with(team, caller, intent, access, name, draft, message_id)
-        except NameTaken:
-            continue  # another was first: post there
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-    raise Conflict("the channel changes too often at this moment", hint="try again")
+        if channel is not None:
+            return await posting.decide(team, caller, channel.id, (draft,), (message_id,))
+        return await _open_with(team, caller, intent, access, name, draft, message_id)
+
+    async with posting.queued(team, caller, draft):
+        return await posting.settled(team, caller, decide)
 
 
 async def _open_with(
     team: Team, caller: Caller, intent: Intent, access: Access, name: str, draft: PostDraft, message_id: str
-) -> Post:
+) -> Decided:
     expects = [expecting(intent), expecting(access)]
     channel = await _drafted(team, caller, intent, access, ChannelDraft(name), expects)
-    now = team.now()
-    seen = view(channel, access, caller, stamp(now))
-    role = await addressed_role(team, caller.tenant, draft, expects)
-    said = place(
-        draft, message_id, now, caller.agent, seen, channel, access, role=role, longest=team.limits.longest_expiry
-    )
-    await check_reachable(team, caller.tenant, said, expects)
+    decided = await posting.decide_in(team, caller, channel, access, (draft,), (message_id,), expects)
+    if decided.refusal is not None:
+        return decided
     entry = team.entry(caller, "channel_created", channel.id, intent=intent.id, name=name)
-    changes = TeamChanges(caller.tenant, (said,), tuple(expects), (channel,), entries=(entry,))
-    return (await team.commit(caller, changes)).posts[0]
+    changes = decided.changes
+    return decided._replace(changes=changes._replace(puts=(channel, *changes.puts), entries=(entry,)))
 
 
 async def listed(team: Team, caller: Caller, intent_id: str) -> list[Shown]:

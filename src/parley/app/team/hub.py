@@ -6,6 +6,11 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from parley.app.team import rules
+from parley.app.team.audit_keeping import AuditKeeping
+from parley.app.team.governance_keeping import GovernanceKeeping
+from parley.app.team.notice_keeping import NoticeKeeping
+from parley.app.team.policy_keeping import PolicyKeeping
 from parley.app.team.tail import Tail
 from parley.app.team.waits import Waits
 from parley.domain.changes import Entry
@@ -20,7 +25,8 @@ if TYPE_CHECKING:
     from parley.domain.directory import Caller
     from parley.domain.post import Post
     from parley.domain.team_changes import Committed, TeamChanges
-    from parley.ports import Clock, Ids, Outbound, Signatures, TeamStore
+    from parley.ports import Clock, Ids
+    from parley.team_ports import Envelopes, Outbound, Signatures, Signer, TeamStore, Witness
 
 ATTEMPTS = 8
 _REMEMBERED = 10_000
@@ -29,26 +35,36 @@ _REMEMBERED = 10_000
 class Team:
     """Everything a use case of the server needs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # one parameter a port
         self,
         store: TeamStore,
         clock: Clock,
         ids: Ids,
         signatures: Signatures,
+        envelopes: Envelopes,
         limits: TeamLimits = TeamLimits(),  # noqa: B008  # frozen
         *,
         sdk_event_names: bool = False,
         outbound: Outbound | None = None,
+        signer: Signer | None = None,
+        witness: Witness | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
         self.ids = ids
         self.signatures = signatures
+        self.envelopes = envelopes
         self.limits = limits
         # Whether listings spell event types as the OpenIntent SDK's parser knows them; the log never does.
         self.sdk_event_names = sdk_event_names
         # Who judges where webhooks may go; None where none are sent.
         self.outbound = outbound
+        self.audit = AuditKeeping(signer, witness)
+        # Whoever puts the parts together may give it a default document and a folder.
+        self.policies = PolicyKeeping()
+        self.governance = GovernanceKeeping()
+        # Whoever puts the parts together may give it somebody who carries letters to people.
+        self.notices = NoticeKeeping()
         self.tail = Tail()
         self.waits = Waits()
         # Who changes roles, or leaves, waits here for the others instead of trying against them.
@@ -72,11 +88,14 @@ class Team:
         """A fresh id: prefix, then 26 characters that sort by time."""
         return f"{prefix}_{self.ids.ulid()}"
 
-    async def commit(self, caller: Caller, changes: TeamChanges) -> Committed:
-        """Commit for a caller, remembering its idempotency key in the same transaction."""
+    async def commit(self, caller: Caller, changes: TeamChanges, held_id: str = "") -> Committed:
+        """Commit for a caller, remembering its idempotency key in the same transaction, and what it was used for."""
+        if caller.agent and rules.tells(changes):
+            expects = await rules.check_active(self, caller)
+            changes = changes._replace(expects=(*changes.expects, *expects))
         if caller.saved is not None:
-            first = changes.posts[0].id if changes.posts else ""
-            changes = changes._replace(saved=caller.saved._replace(message_id=first))
+            made = changes.posts[0].id if changes.posts else held_id
+            changes = changes._replace(saved=caller.saved._replace(message_id=made))
         return await self.store.commit(changes)
 
     def entry(self, caller: Caller, action: str, subject: str, **facts: str) -> Entry:
@@ -118,5 +137,7 @@ class Team:
         if committed.ended or committed.departed:
             self._requests.clear()
             self._asking.clear()
+        self.audit.wrote(tenant)
+        self.governance.committed(tenant, committed)
         self.tail.publish(tenant, committed)
         self.waits.publish(tenant, committed)

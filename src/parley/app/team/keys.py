@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.attempts import committed, put
+from parley.domain.audit import TENANT_SIDE, AuditDraft
 from parley.domain.changes import Entry
 from parley.domain.directory import (
     DEFAULT_TENANT,
@@ -19,6 +20,7 @@ from parley.domain.directory import (
     key_digest,
     party_name,
 )
+from parley.domain.envelope import NOBODY
 from parley.domain.errors import Conflict, Invalid, NotFound, Problem
 from parley.domain.team_changes import TeamChanges
 from parley.domain.team_errors import NameTaken, QuotaExceeded, ScopeRequired
@@ -128,7 +130,10 @@ async def create(team: Team, caller: Caller, draft: KeyDraft) -> Made:
         expires_at=stamp(draft.expires_at) if draft.expires_at else "",
     )
     entry = team.entry(caller, "key_created", key.id, **_facts(key))
-    await team.commit(caller, TeamChanges(owner, puts=(key, _issued(key)), entries=(entry,)))
+    await team.commit(
+        caller,
+        TeamChanges(owner, puts=(key, _issued(key)), entries=(entry,), audits=_told(team, caller, "key_created", key)),
+    )
     return Made(key, fresh.secret)
 
 
@@ -150,7 +155,7 @@ async def revoke(team: Team, caller: Caller, key_id: str) -> Key:
             raise Conflict("the operator's key cannot be revoked", hint="rotate it")
         ended = replace(key, revoked_at=team.at())
         entry = team.entry(caller, "key_revoked", key.id, **_facts(key))
-        return TeamChanges(key.owner, puts=(ended,), entries=(entry,))
+        return TeamChanges(key.owner, puts=(ended,), entries=(entry,), audits=_told(team, caller, "key_revoked", key))
 
     await committed(team, caller, decide, "key")
     return await _known(team, caller, key_id)
@@ -169,7 +174,12 @@ async def rotate(team: Team, caller: Caller, key_id: str) -> Made:
         made = fresh.like(key)
         ended = replace(key, revoked_at=team.at())
         entry = team.entry(caller, "key_rotated", key.id, successor=made.id, **_facts(key))
-        return TeamChanges(key.owner, puts=(made, ended, _issued(made)), entries=(entry,))
+        return TeamChanges(
+            key.owner,
+            puts=(made, ended, _issued(made)),
+            entries=(entry,),
+            audits=_told(team, caller, "key_rotated", made),
+        )
 
     return Made(await put(team, caller, decide, Key, "key"), fresh.secret)
 
@@ -197,6 +207,14 @@ def _issued(key: Key) -> IssuedKey:
 def _facts(key: Key) -> dict[str, str]:
     facts = {"kind": key.key_kind.value, "agent": key.agent_id, "user": key.user_id}
     return {name: value for name, value in facts.items() if value}
+
+
+def _told(team: Team, caller: Caller, action: str, key: Key) -> tuple[AuditDraft, ...]:
+    """That somebody may decide as a person from now on, or no more: whoever checks an approval wants to know."""
+    if key.key_kind is not KeyKind.HUMAN:
+        return ()
+    facts = {"made_key": key.id, "user_id": key.user_id, "key": caller.key_id}
+    return (AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), action, caller.actor, facts),)
 
 
 def _check_operator(caller: Caller) -> None:
@@ -228,6 +246,8 @@ def _check_fits(draft: KeyDraft) -> None:
         problems.append(Problem("invalid", "agent_id", f"a {draft.kind.value} key speaks for no single agent"))
     if draft.kind is KeyKind.HUMAN and not draft.user_id:
         problems.append(Problem("required", "user_id", "a person's key names its person"))
+    if draft.user_id in (NOBODY, SYSTEM):
+        problems.append(Problem("invalid", "user_id", f"{draft.user_id} is no person"))
     if problems:
         raise Invalid.because(problems)
     if draft.agent_id:

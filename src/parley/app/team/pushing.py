@@ -9,7 +9,7 @@ import logging
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team import streams
+from parley.app.team import notices, streams
 from parley.app.team.hub import ATTEMPTS
 from parley.app.team.streams import Followed
 from parley.domain.changes import Entry
@@ -30,9 +30,11 @@ from parley.domain.subscription import (
 from parley.domain.team_changes import FeedItem, TeamChanges
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from parley.app.team.hub import Team
     from parley.domain.subscription import Answered
-    from parley.ports import Outbound
+    from parley.team_ports import Outbound
 
 _log = logging.getLogger("parley.webhooks")
 PAGE = 500
@@ -66,7 +68,7 @@ async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: 
         return Progress(found)
     subscription, _ = found
     after = max(after, subscription.cursor)
-    page = await team.store.feed(tenant, after, PAGE)
+    page, reached = await _coming(team, subscription, after)
     left = AT_ONCE
     for item in page:
         if wants(subscription, item):
@@ -78,8 +80,18 @@ async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: 
         if not left:
             return Progress(Outcome.MORE, after)
     # A short page may have been cut off because there was much in it.
-    more = len(page) == PAGE or (page and await team.store.feed(tenant, after, 1))
-    return Progress(Outcome.MORE if more else Outcome.IDLE, after)
+    more = len(page) == PAGE or (reached and (await _coming(team, subscription, reached, 1))[1])
+    return Progress(Outcome.MORE if more else Outcome.IDLE, reached or after)
+
+
+async def _coming(
+    team: Team, subscription: Subscription, after: int, limit: int = PAGE
+) -> tuple[Sequence[FeedItem], int]:
+    """What comes after a position, and up to where that goes; 0: there is nothing."""
+    if subscription.notices:
+        return await notices.coming(team, subscription.tenant_id, after, limit)
+    page = await team.store.feed(subscription.tenant_id, after, limit)
+    return page, page[-1].position if page else 0
 
 
 async def move_on(team: Team, tenant: str, subscription_id: str, position: int) -> None:
@@ -121,7 +133,7 @@ async def _subscriber(team: Team, subscription: Subscription, now: str) -> Calle
         return None
     if key.agent_id and key.agent_id != agent:
         return None
-    return Caller(tenant, agent, key.key_kind, key.id)
+    return Caller(tenant, agent, key.key_kind, key.id, key.user_id)
 
 
 async def _drop(team: Team, subscription: Subscription) -> Outcome:
@@ -182,6 +194,8 @@ async def _fresh(team: Team, tenant: str, item: FeedItem) -> FeedItem | None:
 
 
 async def _may_see(team: Team, caller: Caller, subscription: Subscription, item: FeedItem) -> bool:
+    if item.notice is not None:
+        return await notices.shows(team, caller, item.notice)
     if subscription.intent_id or not subscription.subscriber_id:
         followed = Followed(intent_id=subscription.intent_id or item.intent_id)
     else:

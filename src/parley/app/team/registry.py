@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.team import departure, roles
 from parley.app.team.attempts import put
 from parley.app.team.hub import ATTEMPTS
+from parley.domain import org_units
+from parley.domain.audit import TENANT_SIDE, AuditDraft
 from parley.domain.directory import GONE, AgentStatus, KeyKind, Role, party_name
 from parley.domain.errors import Conflict, NotFound, Stale
+from parley.domain.governance_errors import CrossEnterpriseBlocked
+from parley.domain.names import is_name
+from parley.domain.org_units import OrgUnits
+from parley.domain.party import UNKNOWN_ATTRIBUTES
 from parley.domain.registry import AgentRecord, health, registered
 from parley.domain.team_changes import TeamChanges
-from parley.domain.team_errors import AgentGone, QuotaExceeded, WrongSender
+from parley.domain.team_errors import AgentGone, QuotaExceeded, ScopeRequired, WrongSender
 
 if TYPE_CHECKING:
     from parley.app.team.hub import Team
     from parley.domain.directory import Caller
+    from parley.domain.party import Attributes
     from parley.domain.registry import AgentDraft
     from parley.domain.team_changes import Committed
 
@@ -43,10 +50,44 @@ def check_changes(caller: Caller, agent_id: str) -> None:
         raise WrongSender("this key does not speak for that agent")
 
 
+def registering_in(caller: Caller, tenant: str) -> Caller:
+    """The caller in the tenant that it names: its own, or any for the operator."""
+    if not tenant or tenant == caller.tenant:
+        return caller
+    if not caller.operator:
+        raise CrossEnterpriseBlocked("an agent is registered in the tenant of the key")
+    return caller._replace(tenant=tenant)
+
+
+async def own_name(team: Team, tenant: str, user: str) -> str:
+    """The name under which a person speaks: its own, unless that is the name of an agent of somebody else."""
+    record = await team.store.get(AgentRecord, tenant, user)
+    taken = record is not None and record.attributes.user_id != user
+    return "" if taken or not is_name(user) else user
+
+
+async def in_seat(team: Team, caller: Caller, agent_id: str) -> Caller:
+    """A person in the place of an agent that acts for it: it sees what the agent sees, and speaks for itself."""
+    record = await team.store.get(AgentRecord, caller.tenant, party_name(agent_id))
+    if record is None or record.attributes.user_id != caller.user:
+        raise WrongSender(f"{agent_id[:64]} does not act for {caller.user}")
+    return caller._replace(agent=agent_id)
+
+
+async def attributes(team: Team, caller: Caller, agent_id: str) -> Attributes:
+    """What was said about an agent so far."""
+    known = await team.store.get(AgentRecord, caller.tenant, agent_id)
+    return known.attributes if known is not None else UNKNOWN_ATTRIBUTES
+
+
 async def register(team: Team, caller: Caller, draft: AgentDraft) -> Listed:
     """Register an agent: for the first time, again with what has changed, or anew after it had left."""
     agent_id = party_name(draft.agent_id)
     check_changes(caller, agent_id)
+    if draft.attributes is not None and caller.kind is not KeyKind.ADMIN:
+        known = await team.store.get(AgentRecord, caller.tenant, agent_id)
+        if draft.attributes != (known.attributes if known else UNKNOWN_ATTRIBUTES):
+            raise ScopeRequired("only an admin says where an agent belongs and what it may know")
     for _ in range(ATTEMPTS):
         known = await team.store.get(AgentRecord, caller.tenant, agent_id)
         if known is not None and not known.gone and health(known, team.at()) in GONE:
@@ -73,9 +114,42 @@ async def _register(
     record = registered(draft, caller.tenant, known, team.at())
     granted = await roles.registering(team, caller, record.id, known, draft.role_id)
     facts = {"role": record.role_id} if record.role_id else {}
+    units: tuple[OrgUnits, ...] = ()
+    audits: tuple[AuditDraft, ...] = ()
+    before = known.attributes if known else UNKNOWN_ATTRIBUTES
+    if record.attributes != before:
+        units = await _units(team, caller.tenant, record.attributes.org_unit)
+        audits = (_told(team, caller, record),)
     entry = team.entry(caller, "agent_registered", record.id, **facts)
-    changes = TeamChanges(caller.tenant, puts=(record, *granted), drops=forgotten, entries=(entry,))
+    changes = TeamChanges(
+        caller.tenant, puts=(record, *granted, *units), drops=forgotten, entries=(entry,), audits=audits
+    )
     return granted, await team.commit(caller, changes)
+
+
+async def _units(team: Team, tenant: str, name: str) -> tuple[OrgUnits, ...]:
+    """The tenant's org units, if this one is new."""
+    known = await team.store.get(OrgUnits, tenant, org_units.ALL) or OrgUnits(id=org_units.ALL, tenant_id=tenant)
+    changed = org_units.with_unit(known, name)
+    return () if changed is known else (changed,)
+
+
+def _told(team: Team, caller: Caller, record: AgentRecord) -> AuditDraft:
+    """That an agent now belongs elsewhere, or may know something else: it changes what may be told to it."""
+    shown = record.attributes
+    facts = {
+        "agent": record.id,
+        "org_unit": shown.org_unit,
+        "user_id": shown.user_id,
+        "team": shown.team,
+        "max_classification": shown.max_classification.value,
+        "can_receive_queries": shown.can_receive_queries,
+        "can_auto_respond": shown.can_auto_respond,
+        "supported_exchange_types": [one.value for one in shown.supported_exchange_types],
+        "max_rounds_accepted": shown.max_rounds_accepted or 0,
+        "key": caller.key_id,
+    }
+    return AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), "agent_placed", caller.actor, facts)
 
 
 async def _make_room(team: Team, tenant: str) -> tuple[AgentRecord, ...]:
@@ -84,7 +158,8 @@ async def _make_room(team: Team, tenant: str) -> tuple[AgentRecord, ...]:
     if await team.store.count(AgentRecord, tenant, "") < most:
         return ()
     for record in await team.store.children(AgentRecord, tenant, "", limit=most + 1):
-        if record.gone:
+        # Who was placed by an admin keeps that, however often it leaves.
+        if record.gone and record.attributes == UNKNOWN_ATTRIBUTES:
             return (record,)
     raise QuotaExceeded(f"a tenant has at most {most} agents")
 

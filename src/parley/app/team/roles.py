@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from parley.app.team import rules
 from parley.app.team.attempts import committed
 from parley.domain.access import Access
 from parley.domain.channel import Channel
 from parley.domain.directory import ROLE_PREFIX, KeyKind, Role, party_name, with_holder, without_holder
 from parley.domain.errors import Forbidden, NotFound
+from parley.domain.governance_errors import Suspended
 from parley.domain.post import PostState, holders
 from parley.domain.registry import AgentRecord
+from parley.domain.rulebook import concerns
+from parley.domain.suspension import check_not_stopped
 from parley.domain.team_changes import Moved, TeamChanges
 from parley.domain.team_errors import AgentDeparted
 
@@ -32,13 +36,33 @@ async def deliver_waiting(team: Team, tenant: str, *, role_id: str = "", channel
             access = await team.store.get(Access, tenant, post.intent_id)
             if channel is None or access is None or (channel_id and channel.id != channel_id) or post.over(team.at()):
                 continue
-            recipients = holders(role, channel, access, team.at())
+            recipients = await unconcerned(team, tenant, post.sender, holders(role, channel, access, team.at()))
             if recipients:
                 moved.append(Moved(post.id, PostState.DELIVERED, recipients))
         if moved:
             await team.store.commit(TeamChanges(tenant, moved=tuple(moved)))
             delivered += len(moved)
     return delivered
+
+
+async def unconcerned(team: Team, tenant: str, sender: str, agents: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of these agents to whom the sender may say something without asking the rules.
+
+    What waits for a holder was not judged for anybody: it does not leave the org unit, and reaches nobody suspended.
+    """
+    in_force = await rules.in_force(team, tenant, [])
+    speaker = await rules.party(team, tenant, sender)
+    found = []
+    for agent in agents:
+        one = await rules.party(team, tenant, agent)
+        if concerns(in_force.book.between(speaker.attributes, one.attributes), speaker, one):
+            continue
+        try:
+            check_not_stopped(in_force.stopped, speaker, one)
+        except Suspended:
+            continue
+        found.append(agent)
+    return tuple(found)
 
 
 async def registering(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.app.team import notices
 from parley.app.team.attempts import committed, put
 from parley.app.team.channels import intent_access
 from parley.app.team.hub import ATTEMPTS
 from parley.domain.access import Permission
 from parley.domain.changes import Entry
-from parley.domain.directory import SYSTEM
+from parley.domain.directory import SYSTEM, KeyKind
 from parley.domain.errors import Invalid, NotFound, Problem, Stale
 from parley.domain.record import UNSETTLED
 from parley.domain.registry import AgentRecord
@@ -21,10 +22,12 @@ from parley.domain.subscription import (
     disabled,
     enabled,
     endpoint_id,
+    is_about_notices,
+    is_mixed,
     with_secret,
 )
 from parley.domain.team_changes import TeamChanges
-from parley.domain.team_errors import BadTransition, QuotaExceeded, TargetForbidden
+from parley.domain.team_errors import BadTransition, QuotaExceeded, ScopeRequired, TargetForbidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +60,7 @@ async def check_target(team: Team, url: str) -> None:
 
 async def create(team: Team, caller: Caller, wanted: Wanted) -> Subscription:
     """A new subscription, from now on."""
+    about_notices = _check_types(caller, wanted)
     if wanted.intent_id:
         await intent_access(team, caller, wanted.intent_id, Permission.READ)
     if wanted.expires_at and wanted.expires_at <= team.at():
@@ -70,18 +74,34 @@ async def create(team: Team, caller: Caller, wanted: Wanted) -> Subscription:
         tenant_id=caller.tenant,
         url=wanted.url,
         subscriber_id=caller.agent,
+        user_id=caller.user if caller.kind is KeyKind.HUMAN else "",
         key_id=caller.key_id,
         intent_id=wanted.intent_id,
         event_types=wanted.event_types,
         secret=_new_secret(team),
         created_at=team.at(),
         expires_at=wanted.expires_at,
+        cursor=await notices.newest(team, caller.tenant) if about_notices else UNSETTLED,
     )
     entry = team.entry(caller, "subscription_created", made.id, intent=wanted.intent_id, host=_host(wanted.url))
     committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(made,), entries=(entry,)))
     kept = committed.puts[0]
     assert isinstance(kept, Subscription)  # noqa: S101  # what was put
     return kept
+
+
+def _check_types(caller: Caller, wanted: Wanted) -> bool:
+    """Whether it is about approvals and exchanges, which are asked for apart from what is said."""
+    if is_mixed(wanted.event_types):
+        raise Invalid.because([Problem("invalid", "event_types", "notices and messages are subscribed to apart")])
+    about_notices = is_about_notices(wanted.event_types)
+    if caller.kind is KeyKind.HUMAN and not (about_notices and caller.user):
+        raise ScopeRequired("a person subscribes to notices about approvals and exchanges")
+    if not about_notices:
+        return False
+    if wanted.intent_id:
+        raise Invalid.because([Problem("invalid", "intent_id", "notices belong to no intent")])
+    return True
 
 
 def _new_secret(team: Team) -> str:
@@ -101,7 +121,7 @@ async def listed(team: Team, caller: Caller, intent_id: str = "") -> list[Subscr
     found = list(await team.store.children(Subscription, caller.tenant, ""))
     if caller.all_seeing:
         found += await team.store.children(Subscription, caller.tenant, ENDPOINTS)
-    elif caller.agent:
+    elif caller.agent and caller.kind is not KeyKind.HUMAN:
         endpoint = await team.store.get(Subscription, caller.tenant, endpoint_id(caller.agent))
         found += [endpoint] if endpoint else []
     return [one for one in found if _is_known(one, caller) and (not intent_id or one.intent_id == intent_id)]
@@ -116,7 +136,11 @@ async def show(team: Team, caller: Caller, subscription_id: str) -> Subscription
 
 
 def _is_known(subscription: Subscription, caller: Caller) -> bool:
-    return caller.all_seeing or (caller.agent != "" and caller.agent == subscription.subscriber_id)
+    if caller.all_seeing:
+        return True
+    if caller.kind is KeyKind.HUMAN or subscription.user_id:
+        return caller.kind is KeyKind.HUMAN and caller.user != "" and caller.user == subscription.user_id
+    return caller.agent != "" and caller.agent == subscription.subscriber_id
 
 
 async def delete(team: Team, caller: Caller, subscription_id: str) -> None:
@@ -143,6 +167,9 @@ async def switch(team: Team, caller: Caller, subscription_id: str, *, active: bo
     def switched(now: Subscription) -> Subscription:
         if not active:
             return disabled(now, Reason.SWITCHED_OFF)
+        if now.user_id and caller.user != now.user_id:
+            # It is pushed by the rights of a key, and those of another person are others.
+            raise ScopeRequired("only the person who made it switches it on")
         if now.expires_at and now.expires_at <= team.at():
             raise BadTransition("its time is up", hint="subscribe again")
         if now.endpoint and now.reason is Reason.NO_ENDPOINT:

@@ -11,12 +11,14 @@ from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from parley.app.team import access_lists, checkpoints, departure
+from parley.app.team import access_lists, approvals, checkpoints, departure, exchanges, notifying
 from parley.domain.access import Access
+from parley.domain.approval import Approval
 from parley.domain.changes import Entry
 from parley.domain.channel import Channel, closed, lifetime_end
 from parley.domain.directory import NO_TENANT, SYSTEM
 from parley.domain.errors import Stale
+from parley.domain.exchange import Exchange
 from parley.domain.identity import Challenge
 from parley.domain.post import PostState
 from parley.domain.registry import AgentRecord
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from parley.domain.record import Record
 
 _MOST = 500
-_SWEPT = (Channel.kind, AgentRecord.kind, Challenge.kind, Access.kind)
+_SWEPT = (Channel.kind, AgentRecord.kind, Challenge.kind, Access.kind, Exchange.kind, Approval.kind)
 # Idempotency keys may be remembered a little longer than they have to.
 _FORGET_EVERY = timedelta(minutes=10)
 
@@ -62,6 +64,11 @@ async def _settle(team: Team, record: Record) -> None:
             await (_run_out(team, record) if record.is_open else _purge(team, record))
         elif isinstance(record, Access):
             await access_lists.expire(team, record.tenant_id, record.id)
+        elif isinstance(record, Exchange):
+            await exchanges.expire(team, record.tenant_id, record.id)
+        elif isinstance(record, Approval):
+            await approvals.expire(team, record.tenant_id, record.id)
+            await notifying.tell(team, record.tenant_id, record.id)
         elif isinstance(record, AgentRecord):
             await departure.settle(team, record.tenant_id, record.id)
         else:

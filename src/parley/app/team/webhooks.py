@@ -19,8 +19,10 @@ from parley.app.team import pushing
 from parley.app.team.pushing import Outcome, Progress
 from parley.app.team.subscriptions import follow_endpoint, follows
 from parley.app.team.tail import of_agent, of_intent
+from parley.domain.approval import Approval
 from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, Tenant
 from parley.domain.errors import ParleyError
+from parley.domain.exchange import Exchange
 from parley.domain.record import UNSETTLED
 from parley.domain.registry import AgentRecord
 from parley.domain.subscription import ENDPOINTS, Subscription, endpoint_id, wants
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from parley.app.team.hub import Team
     from parley.app.team.tail import Topic
     from parley.domain.team_changes import Committed
-    from parley.ports import Outbound
+    from parley.team_ports import Outbound
 
 _log = logging.getLogger("parley.webhooks")
 TICK_SECONDS = 1.0
@@ -165,11 +167,15 @@ class Worker:
         for ref, one in self._known.items():
             if ref in stumbled or (one.due and one.due <= now):
                 self._look(ref)
-        behind = [ref for ref in self._idle if self._heads.get(ref[0], 0) - self._known[ref].cursor > _FAR_BEHIND]
+        behind = [ref for ref in self._idle if self._known_to(ref) - self._known[ref].cursor > _FAR_BEHIND]
         for ref in behind[:_WRITTEN_AT_ONCE]:
             # Looked up at the last moment: what came meanwhile may be for it, and then it is not idle any more.
             if ref in self._idle:
-                await pushing.move_on(self._team, *ref, self._heads[ref[0]])
+                await pushing.move_on(self._team, *ref, self._known_to(ref))
+
+    def _known_to(self, ref: Ref) -> int:
+        """Up to where nothing is left for a subscription that is idle."""
+        return self._after.get(ref, 0) if self._known[ref].notices else self._heads.get(ref[0], 0)
 
     # ------------------------------------------------------------------ hearing
 
@@ -183,6 +189,11 @@ class Worker:
                 self._wake.set()
         if not self._known:
             return
+        if any(isinstance(one, Approval) or (isinstance(one, Exchange) and one.over) for one in committed.puts):
+            for ref in self._wanting.get(_notices(tenant), ()):
+                if ref in self._idle or ref in self._running:
+                    self._idle.discard(ref)
+                    self._look(ref)
         for post in committed.posts:
             item = FeedItem.of_post(post)
             topics: list[Topic] = [of_intent(tenant, post.intent_id), _everything(tenant)]
@@ -285,6 +296,8 @@ class Worker:
 def _topics(one: Subscription) -> tuple[Topic, ...]:
     """Where a subscription hears of what it may want."""
     tenant = one.tenant_id
+    if one.notices:
+        return (_notices(tenant),)
     if one.intent_id:
         return (of_intent(tenant, one.intent_id),)
     if not one.subscriber_id:
@@ -302,3 +315,7 @@ def _agents(tenant: str) -> Topic:
 
 def _endpoints(tenant: str) -> Topic:
     return (tenant, "endpoints", "")
+
+
+def _notices(tenant: str) -> Topic:
+    return (tenant, "notices", "")

@@ -31,7 +31,7 @@ from parley.domain.team_errors import (
 )
 from parley.domain.team_limits import TeamLimits
 from parley.domain.times import stamp
-from tests.team_rig import CHANNEL, INTENT, Rig, with_rig
+from tests.team_rig import CHANNEL, INTENT, Rig, delivered, with_rig
 
 NOTE = PostDraft(Pattern.NOTIFY, b"{}")
 
@@ -223,9 +223,10 @@ async def test_a_channel_on_a_task_that_ends_at_this_moment_is_refused(
 async def test_sixteen_first_messages_make_one_channel(rig: Rig) -> None:
     await rig.intent()
 
-    posts = await asyncio.gather(
+    said = await asyncio.gather(
         *(channels.post_by_name(rig.team, rig.caller(f"a{n}"), INTENT, "talk", NOTE) for n in range(16))
     )
+    posts = [delivered(one) for one in said]
 
     (shown,) = await channels.listed(rig.team, rig.caller("bob"), INTENT)
     assert (shown.channel.label, shown.channel.policy) == ("talk", MemberPolicy.INTENT)
@@ -256,7 +257,7 @@ async def test_a_first_message_that_is_refused_makes_no_channel(rig: Rig) -> Non
 async def test_the_first_message_can_be_read_by_everyone_on_the_intent(rig: Rig) -> None:
     await rig.intent()
 
-    said = await channels.post_by_name(rig.team, rig.caller("bob"), INTENT, "talk", NOTE)
+    said = delivered(await channels.post_by_name(rig.team, rig.caller("bob"), INTENT, "talk", NOTE))
 
     page = await reading.page(rig.team, rig.caller("carol"), said.channel_id, reading.Asked())
     assert [one.post.id for one in page.messages] == [said.id]

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 
 from parley.app.team import posting
+from parley.app.team.posting import Held
 from parley.domain.access import Permission, Policy
 from parley.domain.channel import Channel, MemberPolicy, Options, closed
 from parley.domain.directory import AgentStatus, KeyKind
@@ -29,7 +30,7 @@ from parley.domain.team_errors import (
     NotMember,
 )
 from parley.domain.times import stamp
-from tests.team_rig import CHANNEL, INTENT, Rig, soon, with_rig
+from tests.team_rig import CHANNEL, INTENT, Rig, delivered, soon, with_rig
 
 NOTE = PostDraft(Pattern.NOTIFY, b"{}")
 QUESTION = PostDraft(Pattern.REQUEST, b'{"q":1}', "bob")
@@ -140,8 +141,8 @@ async def test_a_role_that_changes_at_this_moment_is_looked_at_again(rig: Rig) -
 
     await rig.role("billing", "carol")
 
-    assert await refusal(rig.store.commit(decided)) is Stale
-    assert (await posting.post(rig.team, rig.caller("alice"), CHANNEL, draft)).recipients == ("carol",)
+    assert await refusal(rig.store.commit(decided.changes)) is Stale
+    assert delivered(await posting.post(rig.team, rig.caller("alice"), CHANNEL, draft)).recipients == ("carol",)
 
 
 @with_rig
@@ -161,7 +162,7 @@ async def test_no_message_slips_in_behind_a_close(rig: Rig) -> None:
 
     await rig.put(closed(channel, rig.at(), timedelta(days=7)))
 
-    assert await refusal(rig.store.commit(decided)) is Stale
+    assert await refusal(rig.store.commit(decided.changes)) is Stale
     assert (await rig.store.tally(CHANNEL)).total == 0
 
 
@@ -198,8 +199,8 @@ async def test_no_message_slips_in_behind_a_departure(rig: Rig) -> None:
 
     await rig.agent("bob", status=AgentStatus.DEREGISTERED)
 
-    assert await refusal(rig.store.commit(speaks)) is Stale
-    assert await refusal(rig.store.commit(spoken_to)) is Stale
+    assert await refusal(rig.store.commit(speaks.changes)) is Stale
+    assert await refusal(rig.store.commit(spoken_to.changes)) is Stale
 
 
 @with_rig
@@ -239,7 +240,7 @@ async def test_a_used_idempotency_key_is_not_tried_again(rig: Rig) -> None:
 
     saved = await rig.store.saved("scope")
     assert saved is not None
-    assert saved.message_id == said.id
+    assert saved.message_id == delivered(said).id
     assert await refusal(posting.post(rig.team, caller, CHANNEL, NOTE)) is Stale
     assert (await rig.store.tally(CHANNEL)).total == 1
 
@@ -286,7 +287,7 @@ async def test_a_reply_goes_to_the_one_who_asked(rig: Rig) -> None:
     await an_open_channel(rig)
     request = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
 
-    answer = await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, REPLY)
+    answer = delivered(await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, REPLY))
 
     assert (answer.pattern, answer.to, answer.in_reply_to) == (Pattern.RESPONSE, "alice", request.id)
     assert answer.recipients == ("alice",)
@@ -323,8 +324,8 @@ async def test_only_who_was_asked_may_reply(rig: Rig) -> None:
     direct = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
     to_role = await rig.say("alice", to="role:billing", pattern=Pattern.REQUEST)
 
-    def reply(sender: str, request: Post) -> Awaitable[Post]:
-        return posting.reply(rig.team, rig.caller(sender), CHANNEL, request.id, REPLY)
+    async def reply(sender: str, request: Post) -> Post:
+        return delivered(await posting.reply(rig.team, rig.caller(sender), CHANNEL, request.id, REPLY))
 
     assert await refusal(reply("carol", direct)) is NotAddressee
     assert await refusal(reply("alice", direct)) is NotAddressee
@@ -341,7 +342,7 @@ async def test_of_what_one_may_not_see_a_reply_tells_nothing(rig: Rig) -> None:
     request = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
     await rig.channel("chan_2")
 
-    def reply(sender: str, channel_id: str, message_id: str) -> Awaitable[Post]:
+    def reply(sender: str, channel_id: str, message_id: str) -> Awaitable[Post | Held]:
         return posting.reply(rig.team, rig.caller(sender), channel_id, message_id, REPLY)
 
     said = set()
@@ -405,7 +406,7 @@ async def test_a_request_of_a_closed_channel_is_not_answered(rig: Rig) -> None:
 # ---------------------------------------------------------------- asking
 
 
-async def asking(rig: Rig, sender: str, to: str, seconds: float = 5.0) -> asyncio.Task[tuple[Post, Post]]:
+async def asking(rig: Rig, sender: str, to: str, seconds: float = 5.0) -> asyncio.Task[Post | Held]:
     """An ask that has been posted and waits."""
     before = (await rig.store.tally(CHANNEL)).total
     draft = PostDraft(Pattern.REQUEST, b"{}", to)
@@ -433,7 +434,7 @@ async def test_an_ask_returns_the_first_answer(rig: Rig) -> None:
     first = await posting.reply(rig.team, rig.caller("carol"), CHANNEL, request.id, REPLY)
     await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, REPLY)
 
-    assert await ask == (request, first)
+    assert await ask == first
 
 
 @with_rig

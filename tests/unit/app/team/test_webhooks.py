@@ -8,13 +8,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from parley.app.team import pushing, subscriptions, webhooks
+from parley.app.team import notices, pushing, subscriptions, sweep, webhooks
 from parley.app.team.subscriptions import Wanted
+from parley.domain.approval import Decision
 from parley.domain.directory import DEFAULT_TENANT, KeyKind
 from parley.domain.errors import Unavailable
+from parley.domain.party import Attributes
 from parley.domain.subscription import Answered, Reason, Subscription, endpoint_id
 from parley.domain.team_changes import TeamChanges
 from tests.fake_outbound import FakeOutbound
+from tests.notice_rig import decide, waiting
 from tests.team_rig import INTENT, Rig, soon, with_rig
 
 SLOW, QUICK, THIRD = "https://slow.example/", "https://quick.example/", "https://third.example/"
@@ -353,6 +356,41 @@ async def test_the_cursor_of_who_wants_little_is_moved_on_and_loses_nothing(
         await soon(has_moved)
         await rig.say("alice", "mine", channel_id="chan_2")
         await soon(lambda: out.texts() == ["mine"])
+
+
+@pytest.mark.usefixtures("quick_ticks")
+@with_rig
+async def test_the_cursor_of_who_waits_for_notices_is_moved_on_by_the_audit_log_and_loses_nothing(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "_FAR_BEHIND", 10)
+    out = await prepared(rig)
+    for agent, user in (("alice", "ann"), ("bob", "ben")):
+        await rig.agent(agent, attributes=Attributes(user_id=user))
+    await rig.key("", KeyKind.ADMIN)
+    admin = rig.caller("", KeyKind.ADMIN)
+    made = await subscriptions.create(rig.team, admin, Wanted(QUICK, "", ("approval.pending",)))
+
+    async def has_moved() -> bool:
+        return (await kept(rig, made)).cursor >= made.cursor + 20
+
+    async with working(rig, out):
+        for number in range(30):
+            # Far more is said than is recorded: the two are counted apart.
+            await rig.say("bob", str(number))
+        for _ in range(8):
+            await decide(rig, await waiting(rig), Decision.REJECT)
+        await soon(has_moved)
+        assert out.pushes == []
+        assert (await kept(rig, made)).cursor <= await notices.newest(rig.team, DEFAULT_TENANT)
+        approval = await waiting(rig)
+        await sweep.sweep(rig.team)
+        await soon(lambda: len(out.pushes) == 1)
+
+    notice = out.pushes[0].item.notice
+    assert notice is not None
+    assert notice.approval is not None
+    assert notice.approval.id == approval.id
 
 
 @pytest.mark.usefixtures("quick_ticks")

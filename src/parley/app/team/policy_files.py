@@ -1,0 +1,85 @@
+"""Policies as files: what is in force is mirrored, and what somebody edits comes into force within about a second."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from parley.app.team import policies
+from parley.domain.directory import NO_TENANT, Caller, KeyKind, Tenant
+from parley.domain.errors import ParleyError
+from parley.domain.policy import BrokenPolicy
+
+if TYPE_CHECKING:
+    from parley.app.team.hub import Team
+    from parley.domain.policy import PolicyLook
+    from parley.team_ports import PolicyFolder
+
+_log = logging.getLogger("parley.policies")
+LOOK_SECONDS = 1.0
+_PAGE = 1_000
+
+
+async def follow_forever(team: Team) -> None:
+    """Keep files and policies the same; at once when a policy changed or somebody asks for it, else every second."""
+    folder = team.policies.folder
+    while folder is not None:
+        team.policies.look.clear()
+        try:
+            await follow(team, folder)
+        except ParleyError as error:
+            _log.warning("the policy files were not followed", extra={"action": "policy_files", "code": error.code})
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await team.policies.look.wait()
+        except TimeoutError:
+            continue
+
+
+async def follow(team: Team, folder: PolicyFolder) -> None:
+    """One look at the files of all tenants."""
+    after = ""
+    while page := await team.store.children(Tenant, NO_TENANT, "", after=after, limit=_PAGE):
+        looks = await folder.look([one.id for one in page])
+        for tenant, look in looks.items():
+            try:
+                await _take_over(team, tenant, look)
+                await _mirror(team, folder, tenant, gone=look.gone)
+            except ParleyError as error:
+                about = {"action": "policy_files", "tenant": tenant, "code": error.code, "detail": error.message}
+                _log.warning("the policy files of a tenant were not followed", extra=about)
+        after = page[-1].id
+
+
+async def _take_over(team: Team, tenant: str, look: PolicyLook) -> None:
+    """Put into force what was edited, and tell of what cannot be."""
+    await policies.settle(team, tenant)
+    broken = list(look.broken)
+    caller = Caller(tenant, "", KeyKind.ADMIN, "", user=policies.FILE_EDITOR)
+    for edit in look.edited:
+        scope, _, name = edit.document.partition("/")
+        try:
+            now = await policies.put(team, caller, scope, name, edit.text, edit.fragment)
+        except ParleyError as error:
+            broken.append(BrokenPolicy(f"{edit.document}.yaml", f"{edit.document}.yaml: {error.message}"))
+            continue
+        about = {"action": policies.CHANGED, "tenant": tenant, "document": edit.document, "policy": now.label}
+        _log.info("a policy file was taken over", extra=about)
+    known = {one.message for one in team.policies.broken.get(tenant, ())}
+    team.policies.broken[tenant] = tuple(broken)
+    for one in broken:
+        if one.message not in known:
+            about = {"action": "policy_broken", "tenant": tenant, "file": one.file, "detail": one.message}
+            _log.error("a policy file cannot be used; what was in force before stays in force", extra=about)
+
+
+async def _mirror(team: Team, folder: PolicyFolder, tenant: str, *, gone: bool) -> None:
+    """Write down what is in force, when that has changed or a file is gone."""
+    now = await policies.current(team, tenant)
+    if team.policies.mirrored.get(tenant) == now.label and not gone:
+        return
+    for file in await folder.mirror(tenant, now.texts):
+        about = {"action": "policy_files", "tenant": tenant, "file": file}
+        _log.warning("a policy file was gone, and is back; to take a policy away: parley policy remove", extra=about)
+    team.policies.mirrored[tenant] = now.label

@@ -1,0 +1,194 @@
+"""Letting go: of old audit documents, and of what was said. The hashes stay, so every proof about the rest stays valid.
+
+entry:   hash ── document          the document of an old entry may go; its hash remains a leaf of the tree
+message: place ── what it says     what it says may go; the audit log never had more of it than its digest
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parley.app.team.attempts import committed
+from parley.app.team.audit_checkpoints import mark_of
+from parley.domain.approval import Approval, ApprovalStatus, decided
+from parley.domain.audit import TENANT_SIDE, AuditDraft
+from parley.domain.audit_checkpoint import ERASED, LET_GO
+from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, SYSTEM, Tenant
+from parley.domain.errors import Invalid, ParleyError, Problem, Stale
+from parley.domain.exchange import Exchange, released
+from parley.domain.team_changes import AuditQuery, Blank, TeamChanges
+from parley.domain.times import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from parley.app.team.hub import Team
+    from parley.domain.directory import Caller
+    from parley.domain.record import Record
+
+_log = logging.getLogger("parley.audit")
+_LOOK_SECONDS = 60.0
+# So many documents go in one commit: others write meanwhile.
+_MOST = 10_000
+_PAGE = 500
+GONE = "[erased]"
+
+
+# ---------------------------------------------------------------- old documents
+
+
+async def let_go_forever(team: Team) -> None:
+    """Let go of what is due, a piece a minute."""
+    while True:
+        try:
+            await let_go_due(team)
+        except ParleyError as error:
+            _log.warning("nothing was let go of", extra={"action": LET_GO, "code": error.code})
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def let_go_due(team: Team) -> int:
+    """Let go of audit documents that are older than the tenant wants to keep them. How many."""
+    if not team.limits.audit_retention_days or team.clock.now().stepped:
+        return 0
+    tenants = {one.id for one in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
+    return sum([await _let_go(team, tenant) for tenant in sorted(tenants)])
+
+
+async def _let_go(team: Team, tenant: str) -> int:
+    """Only what a signed checkpoint covers, from the oldest on."""
+    mark = await mark_of(team, tenant)
+    end = stamp(team.now() - timedelta(days=team.limits.audit_retention_days))
+    through = min(mark.size, mark.let_go + _MOST)
+    if through <= mark.let_go:
+        return 0
+    query = AuditQuery(after=mark.let_go, through=through, limit=1, since=end, bare=True)
+    kept = await team.store.audits(tenant, query)
+    through = kept[0].number - 1 if kept else through
+    if through <= mark.let_go:
+        return 0
+    facts = {"through": through, "checkpoint": mark.size, "older_than": end}
+    draft = _draft(team, LET_GO, SYSTEM, facts)
+    changes = TeamChanges(tenant, puts=(replace(mark, let_go=through),), audits=(draft,), let_go=through)
+    try:
+        await team.store.commit(changes)
+    except Stale:
+        return 0  # a checkpoint was made at this moment: the next time
+    return through - mark.let_go
+
+
+# ---------------------------------------------------------------- what was said
+
+
+class Erasure(NamedTuple):
+    """What was erased, and how many quotations of it stay in the logs of intents, which nobody can change."""
+
+    messages: int
+    exchanges: int
+    approvals: int
+    entry_id: str
+
+
+async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_id: str = "") -> Erasure:
+    """Erase what was said in a conversation, or by an agent or a person. That it was said stays on record.
+
+    `NotFound` when nothing of it is there, or no longer.
+    """
+    if bool(conversation_id) == bool(agent_id):
+        raise Invalid.because([Problem("required", "conversation_id", "name a conversation or an agent, not both")])
+    exchanges = await (
+        _of_conversation(team, caller.tenant, conversation_id)
+        if conversation_id
+        else _of_agent(team, caller.tenant, agent_id)
+    )
+    approvals = [one async for one in _approvals(team, caller.tenant) if _asks(one, conversation_id, agent_id)]
+    held = sum([await _blank_approval(team, caller, approval.id) for approval in approvals])
+    told = sum([await _blank_exchange(team, caller, exchange_id, agent_id) for exchange_id in exchanges])
+    # Where nothing was there to erase, nothing is recorded either.
+    blank = Blank(exchanges if conversation_id else (), agent_id, needed=not held and not told)
+    which = {"conversation_id": conversation_id} if conversation_id else {"agent_id": agent_id}
+    facts: dict[str, Any] = {**which, "exchanges": told, "approvals": held, "key": caller.key_id}
+    draft = _draft(team, ERASED, caller.actor, facts)
+    # The entry says what is erased, and both are one commit.
+    done = await team.commit(caller, TeamChanges(caller.tenant, audits=(draft,), blank=blank))
+    return Erasure(done.blanked, told, held, draft.id)
+
+
+def _asks(approval: Approval, conversation_id: str, agent_id: str) -> bool:
+    if conversation_id:
+        return approval.conversation_id == conversation_id
+    return approval.agent == agent_id
+
+
+async def _blank_exchange(team: Team, caller: Caller, exchange_id: str, agent_id: str) -> bool:
+    """Blank what somebody, or everybody, said in an exchange; whether there was anything."""
+
+    async def decide() -> TeamChanges | None:
+        exchange = await team.store.get(Exchange, caller.tenant, exchange_id)
+        if exchange is None:
+            return None
+        turns = tuple(
+            replace(turn, summary=GONE) if not agent_id or turn.sender == agent_id else turn
+            for turn in exchange.transcript
+        )
+        blanked = replace(exchange, transcript=turns, note="")
+        return TeamChanges(caller.tenant, puts=(blanked,)) if blanked != exchange else None
+
+    return await committed(team, caller._replace(saved=None), decide, "exchange") is not None
+
+
+async def _blank_approval(team: Team, caller: Caller, approval_id: str) -> bool:
+    """What was held goes; what still waited for a decision can no longer be decided. Whether there was anything."""
+
+    async def decide() -> TeamChanges | None:
+        approval = await team.store.get(Approval, caller.tenant, approval_id)
+        if approval is None:
+            return None
+        puts: tuple[Record, ...] = ()
+        before = approval
+        if approval.pending:
+            exchange = await team.store.get(Exchange, caller.tenant, approval.exchange_id)
+            approval = decided(approval, ApprovalStatus.CLOSED, caller.actor, team.at(), "erased")
+            puts = (released(exchange, approval.id),) if exchange is not None else ()
+        draft = replace(approval.draft, payload="{}", metadata="{}") if approval.draft else None
+        told = {**approval.escalation, "conversationSummary": GONE} if approval.escalation else None
+        note = GONE if approval.note else ""
+        blanked = replace(approval, draft=draft, escalation=told, note=note)
+        return TeamChanges(caller.tenant, puts=(blanked, *puts)) if blanked != before else None
+
+    return await committed(team, caller._replace(saved=None), decide, "approval") is not None
+
+
+async def _of_conversation(team: Team, tenant: str, conversation_id: str) -> tuple[str, ...]:
+    found: list[str] = []
+    while page := await team.store.children(
+        Exchange, tenant, conversation_id, after=found[-1] if found else "", limit=_PAGE
+    ):
+        found += [one.id for one in page]
+    return tuple(found)
+
+
+async def _of_agent(team: Team, tenant: str, agent_id: str) -> tuple[str, ...]:
+    """The exchanges that an agent took part in; its side of the audit log knows them all."""
+    found: dict[str, None] = {}
+    after = 0
+    while page := await team.store.audits(tenant, AuditQuery(after, 0, _MOST, (agent_id,), bare=True)):
+        found.update(dict.fromkeys(one.exchange_id for one in page if one.exchange_id))
+        after = page[-1].number
+    return tuple(found)
+
+
+async def _approvals(team: Team, tenant: str) -> AsyncIterator[Approval]:
+    after = ""
+    while page := await team.store.every(Approval, tenant, after=after, limit=_PAGE):
+        for one in page:
+            yield one
+        after = page[-1].id
+
+
+def _draft(team: Team, action: str, actor: str, facts: dict[str, Any]) -> AuditDraft:
+    return AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), action, actor, facts)
