@@ -6,15 +6,19 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import msgspec
 import pytest
 
 from parley.app.team import posting
 from parley.domain.channel import Options
 from parley.domain.directory import KeyKind
+from parley.domain.errors import Invalid
 from parley.domain.message import Pattern
 from parley.domain.post import PostDraft
 from parley.domain.team_changes import Committed, TeamChanges
-from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, soon, with_server
+from parley.surfaces.http.api import converted
+from parley.wire.registry import AgentIn
+from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, delivered, soon, with_server
 
 PLACE = f"/channels/{CHANNEL}/messages"
 ASK = f"/channels/{CHANNEL}/ask"
@@ -291,7 +295,7 @@ async def test_an_ask_whose_connection_broke_goes_on_with_the_same_key(server: L
     await asyncio.sleep(0.05)
     (asked,) = (await (await server.client("bob")).get(PLACE, since=0)).json
     reply = PostDraft(Pattern.NOTIFY, b'{"a":1}')
-    said = await posting.reply(server.rig.team, server.rig.caller("bob"), CHANNEL, asked["id"], reply)
+    said = delivered(await posting.reply(server.rig.team, server.rig.caller("bob"), CHANNEL, asked["id"], reply))
 
     answer = await waiting
     assert (answer.status, answer.json["id"], answer.json["payload"]) == (200, said.id, {"a": 1})
@@ -323,7 +327,7 @@ async def test_an_ask_that_timed_out_may_be_asked_again_for_its_late_answer(serv
     again = await once(alice, "k1", body, path)
     reply = PostDraft(Pattern.NOTIFY, b"{}")
     asked = gave_up.json["request_id"]
-    said = await posting.reply(server.rig.team, server.rig.caller("bob"), CHANNEL, asked, reply)
+    said = delivered(await posting.reply(server.rig.team, server.rig.caller("bob"), CHANNEL, asked, reply))
 
     answered = await once(alice, "k1", body, path)
 
@@ -355,3 +359,32 @@ async def test_what_goes_wrong_inside_is_shown_without_detail(
     assert (failed.status, failed.code) == (500, "internal")
     assert b"secret" not in failed.body
     assert (await bob.get(f"/channels/{CHANNEL}")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"org_unit": "a b"}, "must be letters, digits, '.', '_' or '-', at most 64"),
+        ({"user_id": "a b"}, "must be letters, digits, '.', '_', '@', '+' or '-', at most 128"),
+        ({"max_classification": "secret"}, "must be public or internal or confidential or restricted"),
+        ({"supported_exchange_types": ["chat"]}, "must be information_query or "),
+    ],
+)
+def test_what_is_wrong_with_a_field_is_said_in_words_with_what_there_is_to_choose_from(
+    body: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        converted({"agent_id": "alice", **body}, AgentIn)
+
+    (problem,) = refused.value.problems
+    assert said in problem.detail
+    assert "regex" not in problem.detail
+
+
+def test_a_choice_that_lies_deeper_is_refused_as_it_is() -> None:
+    inner = msgspec.defstruct("Inner", [("kind", KeyKind)])
+    outer = msgspec.defstruct("Outer", [("inner", inner)])
+
+    for kind, document in ((outer, {"inner": {"kind": "x"}}), (list[inner], [{"kind": "x"}])):  # type: ignore[valid-type]
+        with pytest.raises(Invalid, match="Invalid enum value"):
+            converted(document, kind)

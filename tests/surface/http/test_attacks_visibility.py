@@ -44,11 +44,12 @@ BODIES: dict[tuple[str, str], object] = {
     ("PATCH", "/channels/{channel_id}/messages/{message_id}"): {"status": "read"},
     ("PATCH", "/subscriptions/{subscription_id}"): {"active": True},
     ("PATCH", "/tasks/{task_id}"): {"status": "completed"},
+    ("POST", "/approvals/{approval_id}/decision"): {"decision": "approve"},
 }
 # Whoever knows the name of an intent may ask to be let in; nothing else about it is told.
 ASKING = "/intents/{intent_id}/access-requests"
 # What is not looked up by an id that belongs to somebody.
-WITHOUT_IDS = ("/agents/{agent_id}", "/roles/", "/schemas/", "/subscribe/agents/")
+WITHOUT_IDS = ("/agents/{agent_id}", "/roles/", "/schemas/", "/subscribe/agents/", "/policies/", "/audit/")
 
 
 async def belongings(server: LiveServer) -> dict[str, str]:
@@ -64,7 +65,13 @@ async def belongings(server: LiveServer) -> dict[str, str]:
     logged = (await alice.post("/intents/intent_2/events", {"event_type": "comment"})).json
     checkpoint = (await admin.post("/admin/checkpoints", {"intent_id": "intent_2"})).json
     subscribed = (await alice.post("/subscriptions", {"intent_id": "intent_2"})).json
+    await rig.access("intent_2", grants=(rig.grant("bob"),))
+    rules = {"to": "bob", "message_type": "request", "metadata": {"classification": "public"}}
+    governed = (await alice.post("/channels/chan_2/messages", {**rules, "payload": {"text": "needle"}})).json
+    waiting = (await alice.post("/channels/chan_2/messages", {**rules, "payload": {"text": "I promise."}})).json
     return {
+        "exchange_id": governed["metadata"]["ocip_ext"]["exchange_id"],
+        "approval_id": waiting["approval"],
         "intent_id": "intent_2",
         "channel_id": "chan_2",
         "name": "talk",

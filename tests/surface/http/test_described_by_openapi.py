@@ -55,7 +55,18 @@ class Known:
         said: dict[str, Any] = {"to": "alice", "message_type": "request", "payload": {}}
         self.message_id = session.post(f"{api}/channels/{self.channel_id}/messages", json=said).json()["id"]
         self.agent_id = "alice"
-        session.post(f"{api}/agents/register", json={"agent_id": "alice"})
+        session.post(f"{api}/agents/register", json={"agent_id": "alice", "org_unit": "sales", "user_id": "ann"})
+        session.post(f"{api}/agents/register", json={"agent_id": "bob", "org_unit": "sales", "user_id": "ben"})
+        governed: dict[str, Any] = {"to": "bob", "message_type": "request", "metadata": {"classification": "public"}}
+        posts = f"{api}/channels/{self.channel_id}/messages"
+        asked = session.post(posts, json={**governed, "payload": {"text": "hello"}}).json()
+        self.exchange_id = asked["metadata"]["ocip_ext"]["exchange_id"]
+        self.approval_id = session.post(posts, json={**governed, "payload": {"text": "I promise."}}).json()["approval"]
+        text = "agent-to-agent:\n  max_rounds: 2\n"
+        session.put(f"{api}/policies/org/sales", json={"text": text})
+        self.scope, self.name = "org", "sales"
+        session.get(f"{api}/audit/export")
+        self.entry_id, self.size = session.get(f"{api}/audit").json()["entries"][0]["id"], "latest"
         self.task_id = session.post(f"{api}/tasks", json={"intent_id": self.intent_id, "name": "t"}).json()["id"]
 
     def put_into(self, case: schemathesis.Case[Any]) -> None:
@@ -67,6 +78,10 @@ class Known:
                 parameters[name] = known
         if case.query and "wait" in case.query:
             case.query["wait"] = 0.01
+        third = sum(map(ord, str(case.id))) % 3 == 0
+        if isinstance(case.body, dict) and third and case.method == "POST" and "/messages" in case.path:
+            # Under the rules: such a message is held.
+            case.body.update({"metadata": {"classification": "public"}, "payload": {"text": "I promise."}})
         if isinstance(case.body, dict) and isinstance(case.body.get("timeout"), int | float):
             case.body["timeout"] = 0.01
         if case.headers and "X-Agent-ID" in case.headers:

@@ -9,6 +9,7 @@ import pytest
 
 from parley.domain import errors, team_errors
 from parley.domain.errors import Invalid, ParleyError, Problem
+from parley.domain.governance_errors import PolicyUnavailable
 from parley.domain.team_errors import CircularWait, NameTaken, RateLimited, VersionMismatch
 from parley.surfaces.http.problem import problem, problem_of, status_of
 
@@ -108,6 +109,14 @@ def test_what_went_wrong_inside_is_not_told() -> None:
     response = problem_of(ParleyError("the secret"))
 
     assert (response.status, b"secret" in response.body) == (500, False)
+
+
+def test_that_there_is_no_policy_is_told_with_what_to_do_and_what_is_wrong_with_the_machine_is_not() -> None:
+    missing = problem_of(PolicyUnavailable("there is no policy", hint="put one into force"))
+    broken = problem_of(errors.Unavailable("/srv/secret cannot be read"))
+
+    assert (missing.status, json.loads(missing.body)["detail"]) == (503, "there is no policy (put one into force)")
+    assert (broken.status, b"secret" in broken.body) == (503, False)
 
 
 def test_a_problem_of_any_status_has_a_title() -> None:

@@ -18,6 +18,7 @@ from parley.domain.team_changes import Saved, TeamChanges
 from parley.domain.team_errors import KeyReused, ScopeRequired, UnsupportedMedia
 from parley.surfaces.http.message import Request, Response
 from parley.surfaces.http.problem import problem, problem_of, status_of
+from parley.surfaces.http.readable import readable
 from parley.surfaces.http.route import Call, Route, parse_query
 from parley.wire.json_strict import JsonLimits, parse
 
@@ -227,7 +228,7 @@ def converted(document: object, kind: Any) -> Any:  # noqa: ANN401  # the type s
         detail, _, path = str(error).partition(" - at `$")
         field = path.strip("`.").removeprefix(".")
         code = "unknown_field" if "unknown field" in detail else "invalid"
-        raise Invalid.because([Problem(code, field, detail)]) from None
+        raise Invalid.because([Problem(code, field, readable(detail, kind, field))]) from None
 
 
 def _plant(root: _Node, route: Route) -> None:

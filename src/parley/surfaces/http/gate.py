@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from typing import TYPE_CHECKING
 
+from parley.app.team.registry import in_seat, own_name
 from parley.domain.directory import NO_TENANT, Caller, Key, KeyKind, key_digest, party_name
 from parley.domain.team_errors import RateLimited, Unauthorized
 
@@ -61,6 +62,8 @@ class Gate:
             raise Unauthorized
         self._count(key)
         named = request.headers.get(b"x-agent-id", b"")
+        if key.key_kind is KeyKind.HUMAN:
+            return await self._person(key, named.decode("latin-1"))
         known = self._callers.get((key.id, named))
         if known is not None and known[0] is key:
             return known[1]
@@ -69,6 +72,12 @@ class Gate:
             self._callers.clear()
         self._callers[key.id, named] = (key, caller)
         return caller
+
+    async def _person(self, key: Key, named: str) -> Caller:
+        """A person, under its own name or in the place of an agent that acts for it: as the directory says now."""
+        agent = await own_name(self._team, key.owner, key.user_id)
+        caller = Caller(key.owner, agent, key.key_kind, key.id, key.user_id)
+        return await in_seat(self._team, caller, named) if named and named != agent else caller
 
     async def _key(self, secret: str) -> Key | None:
         digest = key_digest(secret)
@@ -116,7 +125,7 @@ class Gate:
 
 def _caller(key: Key, named: str) -> Caller:
     caller = Caller(key.owner, key.agent_id, key.key_kind, key.id, key.user_id, key.operator)
-    if not named or named == caller.agent or caller.kind is KeyKind.HUMAN:
+    if not named or named == caller.agent:
         return caller
     return caller.speaking_as(party_name(named))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parley.domain import errors, team_errors
+from parley.domain.governance_errors import PolicyUnavailable
 from parley.surfaces.http.message import Response
 
 if TYPE_CHECKING:
@@ -71,6 +72,13 @@ def problem(status: int, code: str, detail: str, **facts: object) -> Response:
     return Response(status, msgspec.json.encode(document), CONTENT_TYPE)
 
 
+def _told(error: ParleyError, status: int) -> str:
+    """What is wrong with the machine names its files: that is for the one who runs it. A policy is none of them."""
+    if status in _OURS and not isinstance(error, PolicyUnavailable):
+        return (type(error).__doc__ or "").strip()
+    return str(error)
+
+
 def problem_of(error: ParleyError) -> Response:
     """The answer to a refusal."""
     status = status_of(error)
@@ -79,8 +87,7 @@ def problem_of(error: ParleyError) -> Response:
     response = problem(
         status,
         error.code,
-        # What is wrong with the machine names its files: that is for the one who runs it.
-        str(error) if status not in _OURS else (type(error).__doc__ or "").strip(),
+        _told(error, status),
         errors=[{"code": one.code, "field": one.field, "detail": one.detail} for one in error.problems],
         **error.facts,
     )

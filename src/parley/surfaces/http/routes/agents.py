@@ -27,6 +27,8 @@ async def _shown(call: Call, found: Listed) -> Response:
 
 async def register(call: Call) -> Response:
     given: AgentIn = call.body
+    caller = agents.registering_in(call.caller, given.tenant_id or "")
+    known = await agents.attributes(call.team, caller, given.agent_id)
     draft = AgentDraft(
         given.agent_id,
         None if given.capabilities is None else tuple(dict.fromkeys(given.capabilities)),
@@ -37,9 +39,10 @@ async def register(call: Call) -> Response:
         given.endpoint,
         given.metadata,
         given.drain_timeout_seconds,
+        registry.attributes_of(given, known),
     )
     registry.check_metadata(given.metadata, call.team.limits.metadata_bytes)
-    return await _shown(call, await agents.register(call.team, call.caller, draft))
+    return await _shown(call, await agents.register(call.team, caller, draft))
 
 
 async def show(call: Call) -> Response:

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from parley.app.team import channels
 from parley.app.team.channels import ChannelChange, ChannelDraft
-from parley.surfaces.http.route import Call, Route, json
+from parley.surfaces.http.route import EVERYBODY, Call, Route, json
 from parley.wire import rfc0021
 from parley.wire.rfc0021 import ChannelIn, ChannelOut, ChannelPatch
 
@@ -72,8 +72,16 @@ async def delete(call: Call) -> Response:
 _TAG = "channels"
 ROUTES = (
     Route("POST", "/intents/{intent_id}/channels", create, "Create a channel", _TAG, {201: ChannelOut}, body=ChannelIn),
-    Route("GET", "/intents/{intent_id}/channels", listed, "List channels on an intent", _TAG, {200: list[ChannelOut]}),
-    Route("GET", "/channels/{channel_id}", show, "Get channel details", _TAG, {200: ChannelOut}),
+    Route(
+        "GET",
+        "/intents/{intent_id}/channels",
+        listed,
+        "List channels on an intent",
+        _TAG,
+        {200: list[ChannelOut]},
+        scope=EVERYBODY,
+    ),
+    Route("GET", "/channels/{channel_id}", show, "Get channel details", _TAG, {200: ChannelOut}, scope=EVERYBODY),
     Route(
         "PATCH",
         "/channels/{channel_id}",

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from parley.app.team import channels, posting, reading, streams
+from parley.app.team import approvals, channels, posting, reading, streams
+from parley.app.team import registry as agents
+from parley.app.team.posting import Held
 from parley.app.team.reading import Asked
+from parley.domain.approval import Approval
+from parley.domain.directory import KeyKind
 from parley.domain.errors import Invalid, NotFound, Problem
 from parley.domain.message import Pattern
 from parley.domain.names import is_name
@@ -15,12 +20,14 @@ from parley.domain.team_errors import ImmutableField
 from parley.surfaces.http.api import converted
 from parley.surfaces.http.message import Response
 from parley.surfaces.http.proof import check_named_proof, check_proof
-from parley.surfaces.http.route import Call, Param, Route
-from parley.wire import rfc0021
+from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
+from parley.wire import ocip, rfc0021
+from parley.wire.ocip import HeldOut
 from parley.wire.openintent_log import trace_of
 from parley.wire.rfc0021 import AskIn, BatchIn, MessageIn, MessageOut, MessagePatch, ReplyIn
 
 if TYPE_CHECKING:
+    from parley.domain.directory import Caller
     from parley.domain.post import Post, PostDraft
     from parley.domain.team_changes import Seen
 
@@ -29,34 +36,54 @@ _PIECE = 500
 _FIELDS = frozenset(MessageOut.__struct_fields__) - {"status"}
 
 
-def _created(post: Post) -> Response:
-    return Response(201, rfc0021.posted(post, post.state.value))
+async def _created(call: Call, said: Post | Held) -> Response:
+    if isinstance(said, Held):
+        return await _held(call, said.approval)
+    return Response(201, rfc0021.posted(said, said.state.value))
+
+
+async def _held(call: Call, approval: Approval) -> Response:
+    return json(202, ocip.held_document(approval, await approvals.deciders(call.team, approval)))
 
 
 async def _created_again(call: Call, message_id: str) -> Response:
-    """A message as it was answered when it was posted."""
+    """A message as it was answered when it was posted, or held."""
+    if message_id.startswith("appr_"):
+        approval = await call.team.store.get(Approval, call.caller.tenant, message_id)
+        if approval is None:
+            raise NotFound("there is no such approval")
+        if approval.agent != (getattr(call.body, "sender", None) or call.caller.agent):
+            # What the other side wanted to say is for a person to read.
+            approval = replace(approval, escalation=None, detected_keywords=())
+        return await _held(call, approval)
     post = await call.team.store.post(call.caller.tenant, message_id)
     if post is None:
         raise NotFound("there is no such message")
-    return _created(post._replace(state=PostState.PENDING if post.recipients == () else PostState.DELIVERED))
+    return await _created(
+        call, post._replace(state=PostState.PENDING if post.recipients == () else PostState.DELIVERED)
+    )
 
 
 async def _sent_again(call: Call, message_id: str) -> Response:
     given: MessageIn = call.body
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
-    if wait:
+    if wait and not message_id.startswith("appr_"):
         return await _answered(call, await posting.ask_again(call.team, call.speaker(given.sender), message_id, wait))
     return await _created_again(call, message_id)
 
 
 async def _asked_again(call: Call, message_id: str) -> Response:
     given: AskIn = call.body
+    if message_id.startswith("appr_"):
+        return await _created_again(call, message_id)
     answer = await posting.ask_again(call.team, call.speaker(given.sender), message_id, given.timeout)
     return await _answered(call, answer)
 
 
-async def _answered(call: Call, answer: Post) -> Response:
-    """The answer, unless the key was revoked while it was waited for."""
+async def _answered(call: Call, answer: Post | Held) -> Response:
+    """The answer, unless the key was revoked while it was waited for, or the question waits for a person."""
+    if isinstance(answer, Held):
+        return await _created(call, answer)
     await streams.check_key(call.team, call.caller)
     return Response(200, rfc0021.posted(answer, PostState.DELIVERED.value))
 
@@ -64,20 +91,29 @@ async def _answered(call: Call, answer: Post) -> Response:
 def _draft(call: Call, given: MessageIn) -> PostDraft:
     limits = call.team.limits
     draft = rfc0021.draft_of(given, limits.metadata_bytes, limits.payload_keys)
+    if given.metadata:
+        draft = draft._replace(wishes=ocip.wishes_of(given.metadata))
     parent = call.request.header(b"traceparent")
     return draft._replace(trace_id=trace_of(parent)) if parent and not draft.trace_id else draft
 
 
+async def _speaker(call: Call, sender: str | None) -> Caller:
+    """Who speaks: the agent that the body names, or a person in the place of an agent that acts for it."""
+    if call.caller.kind is KeyKind.HUMAN and sender and sender != call.caller.agent:
+        return await agents.in_seat(call.team, call.caller, sender)
+    return call.speaker(sender)
+
+
 async def send(call: Call) -> Response:
     given: MessageIn = call.body
-    caller = call.speaker(given.sender)
+    caller = await _speaker(call, given.sender)
     channel_id = call.params["channel_id"]
     draft = _draft(call, given)
     await check_proof(call, caller, channel_id, given, draft)
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait:
-        return await _answered(call, (await posting.ask(call.team, caller, channel_id, draft, wait))[1])
-    return _created(await posting.post(call.team, caller, channel_id, draft))
+        return await _answered(call, await posting.ask(call.team, caller, channel_id, draft, wait))
+    return await _created(call, await posting.post(call.team, caller, channel_id, draft))
 
 
 async def send_by_name(call: Call) -> Response:
@@ -85,10 +121,10 @@ async def send_by_name(call: Call) -> Response:
     name = call.params["name"]
     if not is_name(name):
         raise Invalid.because([Problem("bad_name", "name", "is no channel name")])
-    caller = call.speaker(given.sender)
+    caller = await _speaker(call, given.sender)
     draft = _draft(call, given)
     await check_named_proof(call, caller, name, given, draft)
-    return _created(await channels.post_by_name(call.team, caller, call.params["intent_id"], name, draft))
+    return await _created(call, await channels.post_by_name(call.team, caller, call.params["intent_id"], name, draft))
 
 
 async def send_batch(call: Call) -> Response:
@@ -96,7 +132,7 @@ async def send_batch(call: Call) -> Response:
     senders = {one.sender for one in given.messages}
     if len(senders) != 1:
         raise Invalid.because([Problem("invalid", "messages", "all messages of a batch have one sender")])
-    caller = call.speaker(senders.pop())
+    caller = await _speaker(call, senders.pop())
     channel_id = call.params["channel_id"]
     drafts = [_draft(call, one) for one in given.messages]
     for one, draft in zip(given.messages, drafts, strict=True):
@@ -107,17 +143,17 @@ async def send_batch(call: Call) -> Response:
 
 async def ask(call: Call) -> Response:
     given: AskIn = call.body
-    caller = call.speaker(given.sender)
+    caller = await _speaker(call, given.sender)
     message = MessageIn(given.payload, Pattern.REQUEST, given.sender, given.to, metadata=given.metadata)
     draft = _draft(call, message)
     channel_id = call.params["channel_id"]
     await check_proof(call, caller, channel_id, message, draft)
-    return await _answered(call, (await posting.ask(call.team, caller, channel_id, draft, given.timeout))[1])
+    return await _answered(call, await posting.ask(call.team, caller, channel_id, draft, given.timeout))
 
 
 async def reply(call: Call) -> Response:
     given: ReplyIn = call.body
-    caller = call.speaker(given.sender)
+    caller = await _speaker(call, given.sender)
     channel_id, request_id = call.params["channel_id"], call.params["message_id"]
     message = MessageIn(
         given.payload,
@@ -128,7 +164,7 @@ async def reply(call: Call) -> Response:
     )
     draft = _draft(call, message)
     await check_proof(call, caller, channel_id, message, draft)
-    return _created(await posting.reply(call.team, caller, channel_id, request_id, draft))
+    return await _created(call, await posting.reply(call.team, caller, channel_id, request_id, draft))
 
 
 async def listed(call: Call) -> Response:
@@ -198,12 +234,13 @@ ROUTES = (
         send,
         "Send a message",
         _TAG,
-        {201: MessageOut, 200: MessageOut},
+        {201: MessageOut, 200: MessageOut, 202: HeldOut},
         body=MessageIn,
         keyed=True,
         again=_sent_again,
         query=(_WAIT,),
         refusals=(504,),
+        scope=EVERYBODY,
     ),
     Route(
         "GET",
@@ -220,8 +257,9 @@ ROUTES = (
             Param("on_evicted", "What to do when the cursor is evicted.", choices=("continue", "error")),
         ),
         refusals=(410,),
+        scope=EVERYBODY,
     ),
-    Route("GET", _MESSAGES + "/{message_id}", show, "Get a message", _TAG, {200: MessageOut}),
+    Route("GET", _MESSAGES + "/{message_id}", show, "Get a message", _TAG, {200: MessageOut}, scope=EVERYBODY),
     Route(
         "PATCH",
         _MESSAGES + "/{message_id}",
@@ -231,6 +269,7 @@ ROUTES = (
         {200: MessageOut},
         body=MessagePatch,
         body_raw=True,
+        scope=EVERYBODY,
     ),
     Route(
         "POST",
@@ -238,10 +277,11 @@ ROUTES = (
         reply,
         "Answer a request",
         _TAG,
-        {201: MessageOut},
+        {201: MessageOut, 202: HeldOut},
         body=ReplyIn,
         keyed=True,
         again=_created_again,
+        scope=EVERYBODY,
     ),
     Route(
         "POST",
@@ -252,6 +292,7 @@ ROUTES = (
         {201: list[MessageOut]},
         body=BatchIn,
         documents=100,
+        scope=EVERYBODY,
     ),
     Route(
         "POST",
@@ -259,11 +300,12 @@ ROUTES = (
         ask,
         "Ask, and get the answer",
         _TAG,
-        {200: MessageOut},
+        {200: MessageOut, 202: HeldOut},
         body=AskIn,
         keyed=True,
         again=_asked_again,
         refusals=(504,),
+        scope=EVERYBODY,
     ),
     Route(
         "POST",
@@ -271,10 +313,11 @@ ROUTES = (
         send_by_name,
         "Send a message to a channel by name, which is created when it does not exist",
         _TAG,
-        {201: MessageOut},
+        {201: MessageOut, 202: HeldOut},
         body=MessageIn,
         keyed=True,
         again=_created_again,
+        scope=EVERYBODY,
     ),
     Route(
         "GET",
@@ -284,6 +327,7 @@ ROUTES = (
         _TAG,
         {200: list[MessageOut]},
         query=_SEARCH,
+        scope=EVERYBODY,
     ),
     Route(
         "GET",
@@ -293,5 +337,6 @@ ROUTES = (
         _TAG,
         {200: list[MessageOut]},
         query=_SEARCH,
+        scope=EVERYBODY,
     ),
 )

@@ -38,7 +38,7 @@ class Openings:
     def __init__(self) -> None:
         self._by_key: dict[str, int] = {}
         self._all = 0
-        self.frames: dict[tuple[str, int, bool], bytes] = {}
+        self.frames: dict[tuple[str, int, bool, bool], bytes] = {}
         self._frame_bytes = 0
 
     def enter(self, key_id: str, per_key: int, most: int) -> None:
@@ -59,7 +59,8 @@ class Openings:
 
     def frame(self, tenant: str, item: FeedItem, *, upper: bool) -> bytes:
         """The bytes of one event: made once, however many read it."""
-        key = (tenant, item.position, upper)
+        # What was erased must not come back from here.
+        key = (tenant, item.position, upper, item.post is not None and item.post.erased)
         frame = self.frames.get(key)
         if frame is None:
             if len(self.frames) >= _REMEMBERED or self._frame_bytes >= _REMEMBERED_BYTES:

@@ -6,7 +6,7 @@ from parley.app.team import subscriptions
 from parley.app.team.subscriptions import Wanted
 from parley.domain.errors import Invalid, Problem
 from parley.surfaces.http.message import Response
-from parley.surfaces.http.route import Call, Param, Route, json
+from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire import webhook
 from parley.wire.webhook import (
     AttemptOut,
@@ -77,6 +77,7 @@ ROUTES = (
         "Subscribe by webhook; the secret is shown only now",
         _TAG,
         {201: SubscriptionMade},
+        scope=EVERYBODY,
         body=SubscriptionIn,
     ),
     Route(
@@ -86,13 +87,22 @@ ROUTES = (
         "List one's subscriptions",
         _TAG,
         {200: list[SubscriptionOut]},
+        scope=EVERYBODY,
         query=(
             Param("intent_id", "Only those for this intent."),
             Param("portfolio_id", "There are no portfolios: gives none."),
         ),
     ),
-    Route("GET", _ONE, show, "Get a subscription", _TAG, {200: SubscriptionOut}),
-    Route("GET", _ONE + "/attempts", attempts, "List the last tries to push", _TAG, {200: list[AttemptOut]}),
+    Route("GET", _ONE, show, "Get a subscription", _TAG, {200: SubscriptionOut}, scope=EVERYBODY),
+    Route(
+        "GET",
+        _ONE + "/attempts",
+        attempts,
+        "List the last tries to push",
+        _TAG,
+        {200: list[AttemptOut]},
+        scope=EVERYBODY,
+    ),
     Route(
         "PATCH",
         _ONE,
@@ -100,6 +110,7 @@ ROUTES = (
         "Switch a subscription on or off",
         _TAG,
         {200: SubscriptionOut},
+        scope=EVERYBODY,
         body=SubscriptionPatch,
     ),
     Route(
@@ -109,6 +120,7 @@ ROUTES = (
         "Sign by a new secret, which is shown only now",
         _TAG,
         {200: SecretOut},
+        scope=EVERYBODY,
     ),
-    Route("DELETE", _ONE, delete, "Unsubscribe", _TAG, {204: None}),
+    Route("DELETE", _ONE, delete, "Unsubscribe", _TAG, {204: None}, scope=EVERYBODY),
 )

@@ -1,0 +1,43 @@
+"""What is wrong with a document, as people say it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# What patterns mean, for those who do not read them: by the characters that they allow.
+_PATTERNS = {
+    "[A-Za-z0-9._-]{0,63}": "must be letters, digits, '.', '_' or '-', at most 64, and begin with a letter or digit",
+    "[A-Za-z0-9._@+-]{0,127}": "must be letters, digits, '.', '_', '@', '+' or '-', at most 128, and begin with a"
+    " letter or digit",
+    "[a-z0-9_.]{0,63}": "must be small letters, digits, '_' or '.', at most 64, and begin with a letter",
+    "[0-9a-f]{32}": "must be 32 hexadecimal digits in small letters",
+}
+
+
+def readable(detail: str, kind: Any, field: str) -> str:  # noqa: ANN401  # a type
+    """What is wrong, as people say it: a pattern in words, a choice with what there is to choose from."""
+    if "matching regex" in detail:
+        return next((said for pattern, said in _PATTERNS.items() if pattern in detail), detail)
+    if detail.startswith("Invalid enum value"):
+        choices = _choices(kind, field)
+        return f"{detail}: must be {' or '.join(choices)}" if choices else detail
+    return detail
+
+
+def _choices(kind: Any, field: str) -> list[str]:  # noqa: ANN401  # a type
+    """The values that the field of a document may have; none when it lies deeper."""
+    import msgspec.inspect  # only for who is refused
+
+    described = msgspec.inspect.type_info(kind)
+    if not isinstance(described, msgspec.inspect.StructType):
+        return []
+    of_field = [one.type for one in described.fields if one.encode_name == field.partition("[")[0]]
+    inner = [one for of in of_field for one in (of.types if isinstance(of, msgspec.inspect.UnionType) else [of])]
+    inner = [one.item_type if isinstance(one, msgspec.inspect.ListType) else one for one in inner]
+    found: list[str] = []
+    for one in inner:
+        if isinstance(one, msgspec.inspect.EnumType):
+            found += [str(member.value) for member in one.cls]
+        elif isinstance(one, msgspec.inspect.LiteralType):
+            found += [str(value) for value in one.values]
+    return found

@@ -1,0 +1,75 @@
+"""Approvals over HTTP: what waits for a person, and what the person decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.app.team import approvals
+from parley.app.team.approvals import Deciding
+from parley.domain.approval import ApprovalStatus
+from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
+from parley.wire import governance
+from parley.wire.governance import ApprovalOut, DecisionIn
+
+if TYPE_CHECKING:
+    from parley.domain.approval import Approval
+    from parley.surfaces.http.message import Response
+
+
+async def _shown(call: Call, found: Approval) -> dict[str, Any]:
+    return governance.approval(found, await approvals.standing(call.team, call.caller, found))
+
+
+async def listed(call: Call) -> Response:
+    text = call.choice("status", "", *[one.value for one in ApprovalStatus])
+    found = await approvals.listed(
+        call.team,
+        call.caller,
+        status=ApprovalStatus(text) if text else None,
+        after=call.query.get("after", ""),
+        limit=call.whole("limit", 100, 1, call.team.limits.page),
+    )
+    return json(200, [await _shown(call, one) for one in found])
+
+
+async def show(call: Call) -> Response:
+    found = await approvals.show(call.team, call.caller, call.params["approval_id"])
+    return json(200, await _shown(call, found))
+
+
+async def decide(call: Call) -> Response:
+    given: DecisionIn = call.body
+    deciding = Deciding(given.decision, given.digest, given.note, governance.answer_payload(given.answer))
+    found = await approvals.decide(call.team, call.caller, call.params["approval_id"], deciding)
+    return json(200, await _shown(call, found))
+
+
+_TAG = "approvals"
+ROUTES = (
+    Route(
+        "GET",
+        "/approvals",
+        listed,
+        "List what waits, or waited, for a person",
+        _TAG,
+        {200: list[ApprovalOut]},
+        scope=EVERYBODY,
+        query=(
+            Param("status", "Only those that stand so.", choices=tuple(one.value for one in ApprovalStatus)),
+            Param("after", "The id of an approval: what comes after it."),
+            Param("limit", "At most so many.", "integer", 1, 1000),
+        ),
+    ),
+    Route("GET", "/approvals/{approval_id}", show, "Get an approval", _TAG, {200: ApprovalOut}, scope=EVERYBODY),
+    Route(
+        "POST",
+        "/approvals/{approval_id}/decision",
+        decide,
+        "Approve, reject or answer, as a person",
+        _TAG,
+        {200: ApprovalOut},
+        scope=EVERYBODY,
+        body=DecisionIn,
+        keyed=True,
+    ),
+)

@@ -1,0 +1,204 @@
+"""The audit log over HTTP: look, take it along, compare, prove, erase. What a key may see follows from the key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team import audit_checkpoints, audits, retention
+from parley.app.team.audits import Filters
+from parley.domain.audit_checkpoint import key_id
+from parley.domain.errors import NotFound
+from parley.surfaces.http.message import Response
+from parley.surfaces.http.route import ADMINS, EVERYBODY, Call, Param, Route, json
+from parley.wire import audit_api, audit_log, openintent
+from parley.wire.audit_api import AuditCheckpointsOut, AuditPageOut, AuditProofOut, ErasureIn, ErasureOut
+from parley.wire.audit_log import CheckpointLine
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from parley.app.team.audits import Sight
+
+_LARGEST = 10**15
+_PAGE = 1_000
+
+
+async def listed(call: Call) -> Response:
+    query = call.query
+    filters = Filters(
+        after=call.whole("after", 0, 0, _LARGEST),
+        before=call.whole("before", 0, 0, _LARGEST),
+        limit=call.whole("limit", 100, 1, call.team.limits.page),
+        side=query.get("side", "") or query.get("agent", ""),
+        exchange_id=query.get("exchange_id", ""),
+        conversation_id=query.get("conversation_id", ""),
+        action=query.get("action", ""),
+        outcome=query.get("outcome", ""),
+        since=openintent.moment(query.get("since", ""), "since"),
+        until=openintent.moment(query.get("until", ""), "until"),
+    )
+    found = await audits.page(call.team, call.caller, filters)
+    document = {
+        "entries": [audit_api.entry(one) for one in found.entries],
+        "next": found.next or None,
+        "previous": found.previous or None,
+    }
+    return json(200, document)
+
+
+async def export(call: Call) -> Response:
+    """All that the key may see; the rest as hashes, so that the tree can be computed again."""
+    caller = call.caller
+    side = call.query.get("side", "")
+    seen = (await audits.sight(call.team, caller)).narrowed(side)
+    checkpoint = await audit_checkpoints.make(call.team, caller.tenant)
+    size = checkpoint.size if checkpoint else await call.team.store.audit_size(caller.tenant)
+    # The key of the last checkpoint, which may be an older one than the server has now.
+    key = checkpoint.public_key if checkpoint else _public_key(call) or ""
+    return Response(200, content_type=b"application/jsonl", stream=_lines(call, seen, size, key))
+
+
+async def _lines(call: Call, seen: Sight, size: int, key: str) -> AsyncGenerator[bytes]:
+    team, tenant = call.team, call.caller.tenant
+    yield audit_log.header_line(
+        audit_log.Header(
+            parley_audit=audit_log.VERSION,
+            tenant=tenant,
+            public_key=key,
+            size=size,
+            sides=None if seen.sides is None else [*seen.sides],
+        )
+    )
+    async for piece in audits.whole(team, tenant, size, seen):
+        yield b"".join([audit_log.entry_line(one, shown=shown) for one, shown in piece])
+    after = 0
+    while page := await audit_checkpoints.listed(team, tenant, after, _PAGE):
+        page = tuple(one for one in page if one.size <= size)
+        if not page:
+            break
+        yield b"".join([audit_log.checkpoint_line(one, wrapped=True) for one in page])
+        after = page[-1].size
+    yield audit_log.end_line(size)
+
+
+async def checkpoints(call: Call) -> Response:
+    after = call.whole("after", 0, 0, _LARGEST)
+    limit = call.whole("limit", 100, 1, call.team.limits.page)
+    found = await audit_checkpoints.listed(call.team, call.caller.tenant, after, limit)
+    public_key = _public_key(call)
+    document = {
+        "public_key": public_key,
+        "key_id": key_id(public_key) if public_key else None,
+        "checkpoints": [audit_log.checkpoint_document(one) for one in found],
+    }
+    return json(200, document)
+
+
+async def checkpoint(call: Call) -> Response:
+    text = call.params["size"]
+    size = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
+    if text == "latest":
+        size = (await audit_checkpoints.mark_of(call.team, call.caller.tenant)).size
+    found = await audit_checkpoints.of_size(call.team, call.caller.tenant, size)
+    if found is None:
+        raise NotFound("there is no such checkpoint")
+    return json(200, audit_log.checkpoint_document(found))
+
+
+async def proof(call: Call) -> Response:
+    entry = await audits.show(call.team, call.caller, call.params["entry_id"])
+    found = await audit_checkpoints.prove(call.team, call.caller.tenant, entry)
+    return Response(200, audit_log.proof_document(*found))
+
+
+async def erase(call: Call) -> Response:
+    given: ErasureIn = call.body
+    done = await retention.erase(
+        call.team, call.caller, conversation_id=given.conversation_id or "", agent_id=given.agent_id or ""
+    )
+    return json(201, done._asdict())
+
+
+def _public_key(call: Call) -> str | None:
+    signer = call.team.audit.signer
+    return signer.public_key.hex() if signer is not None else None
+
+
+_TAG = "audit"
+_AFTER = Param("after", "Only what comes after this number.", "integer", 0, _LARGEST)
+_LIMIT = Param("limit", "How many at most.", "integer", 1, 1_000)
+_SIDE = Param("side", "Only one side: an agent, a person, or @tenant.")
+ROUTES = (
+    Route(
+        "GET",
+        "/audit",
+        listed,
+        "List audit entries in their order; next is where the following page begins, previous where older ones end",
+        _TAG,
+        {200: AuditPageOut},
+        EVERYBODY,
+        query=(
+            _AFTER,
+            Param("before", "The last ones before this number instead of the first ones.", "integer", 0, _LARGEST),
+            _LIMIT,
+            _SIDE,
+            Param("agent", "The same as side."),
+            Param("exchange_id", "Only of this exchange."),
+            Param("conversation_id", "Only of this conversation."),
+            Param("action", "Only of this action, like agent_exchange."),
+            Param("outcome", "Only with this outcome."),
+            Param("since", "Only from this moment on."),
+            Param("until", "Only before this moment."),
+        ),
+    ),
+    Route(
+        "GET",
+        "/audit/export",
+        export,
+        "The audit log as JSON lines that can be checked without the server",
+        _TAG,
+        {200: str},
+        EVERYBODY,
+        query=(_SIDE,),
+        content_type="application/jsonl",
+    ),
+    Route(
+        "GET",
+        "/audit/checkpoints",
+        checkpoints,
+        "List the signed checkpoints, and the key by which they are checked",
+        _TAG,
+        {200: AuditCheckpointsOut},
+        EVERYBODY,
+        query=(_AFTER, _LIMIT),
+    ),
+    Route(
+        "GET",
+        "/audit/checkpoints/{size}",
+        checkpoint,
+        "The checkpoint over this many entries; latest is the last one",
+        _TAG,
+        {200: CheckpointLine},
+        EVERYBODY,
+    ),
+    Route(
+        "GET",
+        "/audit/proof/{entry_id}",
+        proof,
+        "Prove that an entry, by its id or number, is part of what a checkpoint signs",
+        _TAG,
+        {200: AuditProofOut},
+        EVERYBODY,
+        refusals=(409,),
+    ),
+    Route(
+        "POST",
+        "/audit/erasures",
+        erase,
+        "Erase what was said in a conversation or by somebody; that it was said stays on record",
+        _TAG,
+        {201: ErasureOut},
+        ADMINS,
+        body=ErasureIn,
+    ),
+)

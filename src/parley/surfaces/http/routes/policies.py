@@ -1,0 +1,93 @@
+"""Policies over HTTP: an admin changes them, everybody reads those that concern them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team import policies
+from parley.domain.policy import Scope, document_name
+from parley.surfaces.http.route import ADMINS, EVERYBODY, Call, Param, Route, json
+from parley.wire import policy_json
+from parley.wire.policy import read_policy
+from parley.wire.policy_json import InForceOut, PoliciesOut, PolicyIn, PolicyOut, RevisionOut
+
+if TYPE_CHECKING:
+    from parley.surfaces.http.message import Response
+
+
+async def listed(call: Call) -> Response:
+    label = call.query.get("label", "")
+    seen = await policies.listed(call.team, call.caller, label)
+    # Files are the business of those who may write them.
+    broken = call.team.policies.broken.get(call.caller.tenant, ()) if call.caller.all_seeing and not label else ()
+    return json(200, policy_json.policies(seen, broken, texts=call.flag("texts")))
+
+
+async def show(call: Call) -> Response:
+    found = await policies.show(call.team, call.caller, call.params["scope"], call.params["name"])
+    return json(200, policy_json.documents(found)[0])
+
+
+async def put(call: Call) -> Response:
+    given: PolicyIn = call.body
+    scope, name = call.params["scope"], call.params["name"]
+    document = document_name(scope, name)
+    fragment = read_policy(given.text, f"{document}.yaml", scope=Scope(scope))
+    now = await policies.put(call.team, call.caller, scope, name, given.text, fragment)
+    shown = {"scope": scope, "name": name, "label": now.label, "keys": policy_json.said(fragment), "text": given.text}
+    return json(200, shown)
+
+
+async def remove(call: Call) -> Response:
+    now = await policies.remove(call.team, call.caller, call.params["scope"], call.params["name"])
+    return json(200, policy_json.policies(now, (), texts=False))
+
+
+async def history(call: Call) -> Response:
+    return json(200, [policy_json.revision(one) for one in await policies.history(call.team, call.caller.tenant)])
+
+
+async def in_force(call: Call) -> Response:
+    found = await policies.in_force(call.team, call.caller, call.query.get("agent", ""))
+    return json(200, policy_json.in_force(*found))
+
+
+_TAG = "policies"
+_ONE = "/policies/{scope}/{name}"
+_LABEL = Param("label", "What was in force once, by its label; without it what is in force now.")
+_TEXTS = Param("texts", "Whether the documents come with their texts.", "boolean")
+_AGENT = Param("agent", "Whom it is in force for; without it whoever asks.")
+ROUTES = (
+    Route(
+        "GET",
+        "/policies",
+        listed,
+        "List the policies in force, and the files that cannot be used",
+        _TAG,
+        {200: PoliciesOut},
+        scope=EVERYBODY,
+        query=(_LABEL, _TEXTS),
+    ),
+    Route(
+        "GET",
+        "/policies/effective",
+        in_force,
+        "Get what is in force for an agent, and which policy says so",
+        _TAG,
+        {200: InForceOut},
+        scope=EVERYBODY,
+        query=(_AGENT,),
+    ),
+    Route(
+        "GET",
+        "/policies/history",
+        history,
+        "List all that was in force, the newest first",
+        _TAG,
+        {200: list[RevisionOut]},
+        scope=ADMINS,
+    ),
+    Route("GET", _ONE, show, "Get a policy", _TAG, {200: PolicyOut}, scope=EVERYBODY),
+    Route("PUT", _ONE, put, "Put a policy into force", _TAG, {200: PolicyOut}, scope=ADMINS, body=PolicyIn),
+    Route("DELETE", _ONE, remove, "Take a policy out of force", _TAG, {200: PoliciesOut}, scope=ADMINS),
+)

@@ -1,0 +1,60 @@
+"""The kill switch over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team import suspensions
+from parley.domain.suspension import Stopped
+from parley.surfaces.http.route import ADMINS, Call, Param, Route, json
+from parley.wire import governance
+from parley.wire.governance import SuspensionIn, SuspensionOut
+
+if TYPE_CHECKING:
+    from parley.surfaces.http.message import Response
+
+
+async def listed(call: Call) -> Response:
+    return json(200, [governance.suspension(one) for one in await suspensions.listed(call.team, call.caller)])
+
+
+async def suspend(call: Call) -> Response:
+    given: SuspensionIn = call.body
+    one = await suspensions.suspend(call.team, call.caller, given.what, given.name, given.reason)
+    return json(201, governance.suspension(one))
+
+
+async def lift(call: Call) -> Response:
+    what = Stopped(call.choice("what", *[one.value for one in Stopped]))
+    name = call.query.get("name", "")
+    await suspensions.lift(call.team, call.caller, what, name)
+    return json(200, {"status": "lifted"})
+
+
+_TAG = "suspensions"
+ROUTES = (
+    Route("GET", "/suspensions", listed, "List what is suspended", _TAG, {200: list[SuspensionOut]}, scope=ADMINS),
+    Route(
+        "POST",
+        "/suspensions",
+        suspend,
+        "Suspend an agent, a pair, an org unit or the tenant",
+        _TAG,
+        {201: SuspensionOut},
+        scope=ADMINS,
+        body=SuspensionIn,
+    ),
+    Route(
+        "DELETE",
+        "/suspensions",
+        lift,
+        "Lift a suspension",
+        _TAG,
+        {200: dict[str, str]},
+        scope=ADMINS,
+        query=(
+            Param("what", "What is suspended.", choices=tuple(one.value for one in Stopped)),
+            Param("name", "Its name; two names with a comma between them for a pair."),
+        ),
+    ),
+)

@@ -1,0 +1,64 @@
+"""Trying the rules over HTTP, for those who make them: nothing is sent, and nothing changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team import trials
+from parley.domain.policy import Scope, document_name
+from parley.domain.times import stamp
+from parley.surfaces.http.route import ADMINS, Call, Route, json
+from parley.wire import trials as wire
+from parley.wire.policy import read_policy
+from parley.wire.rfc0021 import moment
+from parley.wire.trials import ExplainedOut, ExplainIn, ReplayedOut, ReplayIn
+
+if TYPE_CHECKING:
+    from parley.domain.policy import Fragment
+    from parley.surfaces.http.message import Response
+
+
+async def explain(call: Call) -> Response:
+    given: ExplainIn = call.body
+    found = await trials.explain(call.team, call.caller, given.sender, given.to, wire.trial_of(given))
+    return json(200, wire.explained(found))
+
+
+async def replay(call: Call) -> Response:
+    given: ReplayIn = call.body
+    documents: dict[str, tuple[str, Fragment | None]] = {}
+    for name, text in given.documents.items():
+        scope, _, rest = name.partition("/")
+        document = document_name(scope, rest)
+        read = None if text is None else read_policy(text, f"{document}.yaml", scope=Scope(scope))
+        documents[document] = (text or "", read)
+    snapshot = await trials.proposed(call.team, call.caller.tenant, documents)
+    since = moment(given.since, "since")
+    begin = stamp(since) if since else ""
+    found = await trials.replay(call.team, call.caller, snapshot, since=begin, after=given.after, most=given.limit)
+    return json(200, wire.replayed(found.messages, found.with_content, found.label, found.changes, found.next))
+
+
+_TAG = "policies"
+ROUTES = (
+    Route(
+        "POST",
+        "/policies/explain",
+        explain,
+        "Say what the rules would make of a message, and why",
+        _TAG,
+        {200: ExplainedOut},
+        scope=ADMINS,
+        body=ExplainIn,
+    ),
+    Route(
+        "POST",
+        "/policies/replay",
+        replay,
+        "Try recorded messages under changed policies",
+        _TAG,
+        {200: ReplayedOut},
+        scope=ADMINS,
+        body=ReplayIn,
+    ),
+)
