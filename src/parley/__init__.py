@@ -18,15 +18,17 @@ if TYPE_CHECKING:
         UnknownMessage,
         UnknownProject,
     )
+    from parley.domain.governance_errors import Denied, MessageHeld
     from parley.domain.mailbox import Found, Item
     from parley.domain.message import Kind, Message, Priority
     from parley.domain.review import Review
     from parley.sdk.mailbox import Mailbox
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "Conflict",
+    "Denied",
     "Forbidden",
     "Found",
     "Invalid",
@@ -35,6 +37,7 @@ __all__ = [
     "LeaseLost",
     "Mailbox",
     "Message",
+    "MessageHeld",
     "NotFound",
     "ParleyError",
     "Priority",
@@ -48,11 +51,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Denied": "parley.domain.governance_errors",
     "Found": "parley.domain.mailbox",
     "Item": "parley.domain.mailbox",
     "Kind": "parley.domain.message",
     "Mailbox": "parley.sdk.mailbox",
     "Message": "parley.domain.message",
+    "MessageHeld": "parley.domain.governance_errors",
     "Priority": "parley.domain.message",
     "Review": "parley.domain.review",
 }

@@ -34,15 +34,21 @@ _TEXTS = {
     "url": "http://127.0.0.1:8420",
     "key": "",
     "admin_key": "",
+    "human_key": "",
     "data": "",
+    "checkpoints": "",
     "host": "127.0.0.1",
     "port": "8420",
     "allowed_hosts": "",
     "event_names": "rfc",
     "webhook_targets": "public",
+    "rego": "",
+    "approvals_home": "",
+    "approvals_project": "",
+    "approvals_agent": "parley",
 }
 # What `parley config` must not print.
-SECRETS = frozenset({"key", "admin_key"})
+SECRETS = frozenset({"key", "admin_key", "human_key"})
 _LIMITS = {name: int(default) for name, default in Limits._field_defaults.items()}
 _TEAM_LIMITS = {name: int(default) for name, default in TeamLimits._field_defaults.items()}
 NAMES = (*_TEXTS, *_LIMITS, *_TEAM_LIMITS)
@@ -67,12 +73,18 @@ class Settings(NamedTuple):
     url: str
     key: str
     admin_key: str
+    human_key: str
     data: str
+    checkpoints: str
     host: str
     port: str
     allowed_hosts: str
     event_names: str
     webhook_targets: str
+    rego: str
+    approvals_home: str
+    approvals_project: str
+    approvals_agent: str
     limits: Limits
     team_limits: TeamLimits
     runtime: str
@@ -97,7 +109,7 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     _check_choice(values["webhook_targets"], ("public", "any"))
     _check_duration(values["lease"])
     team_limits = TeamLimits(
-        **{name: _whole(values[name], least=0 if name == "retention_days" else 1) for name in _TEAM_LIMITS}
+        **{name: _whole(values[name], least=0 if name.endswith("retention_days") else 1) for name in _TEAM_LIMITS}
     )
     if team_limits.http_body_bytes > HARD_FILE_BYTES:
         raise BadConfig(f"{values['http_body_bytes'].source}: http_body_bytes may be at most {HARD_FILE_BYTES}")
@@ -193,6 +205,13 @@ def data_directory(settings: Settings) -> str:
         return os.path.abspath(os.path.expanduser(settings.data))
     share = os.environ.get("XDG_DATA_HOME") or os.path.join(settings.user_home, ".local", "share")
     return os.path.join(share, "parley")
+
+
+def checkpoints_directory(settings: Settings, data: str) -> str:
+    """Where signed checkpoints are kept outside of the store: as given, best on another disk, else beside it."""
+    if settings.checkpoints:
+        return os.path.abspath(os.path.expanduser(settings.checkpoints))
+    return os.path.join(data, "checkpoints")
 
 
 def child_environment(**additions: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.adapters.files.inbox import FileInbox
@@ -12,15 +12,22 @@ from parley.adapters.process import SystemClock, SystemIds, monotonic, wall_time
 from parley.app.kernel import Kernel, drive
 from parley.domain.errors import Ambiguous, UnknownProject, UnknownSender
 from parley.domain.names import agent_name
-from parley.settings import Settings, Value, load
+from parley.settings import Settings, Value, checkpoints_directory, load
 from parley.wire.oacp import OacpFormat
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
+    from parley.adapters.files.governance import GovernanceFiles
     from parley.adapters.files.layout import Added, Created
+    from parley.adapters.mailman import MailboxMailman
     from parley.app.team.hub import Team
-    from parley.ports import Courier, Outbound, Store, TeamStore
+    from parley.domain.approval import Approval
+    from parley.domain.message import Body
+    from parley.domain.notice import Letter
+    from parley.domain.policy import Document
+    from parley.ports import Courier, MailEnvelopes, MailSignatures, Store
+    from parley.team_ports import Outbound, Signatures, TeamStore, Tightening
 
 __all__ = [
     "Kernel",
@@ -28,20 +35,29 @@ __all__ = [
     "Place",
     "SystemIds",
     "add_agent",
+    "approvals_project",
     "backup",
     "create_project",
+    "deciding",
+    "default_policy",
     "drive",
     "find_agent",
     "find_home",
     "find_place",
     "find_project",
+    "governance_files",
     "monotonic",
     "open_data",
     "open_kernel",
+    "open_ledger",
     "open_mailbox",
+    "open_mailman",
     "open_team",
+    "own_rules",
+    "public_key",
     "read_card",
     "restore",
+    "signatures",
     "wall_time",
 ]
 
@@ -126,7 +142,51 @@ def open_kernel(home: str, project: str, agent: str, settings: Settings, *, use_
         ids=SystemIds(),
         limits=settings.limits,
         enforce_owner=settings.sender_check == "enforce",
+        is_governed=lambda: os.path.lexists(f"{workspace.path}/.parley/governance.yaml"),
+        open_rules=lambda: (governance_files(workspace, settings), _mail_envelopes(settings)),
+        open_signatures=_mail_signatures,
     )
+
+
+def open_ledger(path: str) -> Store:
+    """The ledger of a mailbox by its file."""
+    from parley.adapters.sqlite.store import SqliteStore
+
+    return SqliteStore(path, create=False)
+
+
+def governance_files(workspace: Workspace, settings: Settings) -> GovernanceFiles:
+    """The rules of a project in its files."""
+    from parley.adapters.files.governance import GovernanceFiles
+
+    return GovernanceFiles(workspace, default_policy, settings.limits)
+
+
+def _mail_envelopes(settings: Settings) -> MailEnvelopes:
+    from parley.wire.oacp_ocip import OacpEnvelopes  # few messages are under the rules
+
+    return OacpEnvelopes(settings.limits)
+
+
+def _mail_signatures() -> MailSignatures:
+    from parley.adapters.signatures import Ed25519Signatures  # slow to load, and fewer still say that a person decided
+
+    return Ed25519Signatures()
+
+
+def public_key_of(secret: str) -> str:
+    """The public half of a person's key, as the governance file has it."""
+    from parley.domain.mail_proof import seed_of, spelled
+
+    return spelled(_mail_signatures().public_key(seed_of(secret)))
+
+
+async def deciding(kernel: Kernel, approval: Approval, decision: str, *, key: str, note: str, answer: Body) -> Approval:
+    """What a person decides about something in a mailbox; see `app.mail_approvals`."""
+    from parley.app.mail_approvals import Deciding
+    from parley.domain.approval import Decision
+
+    return await kernel.decide(approval.id, Deciding(Decision(decision), key, approval.digest, note, answer))
 
 
 def open_mailbox(home: str = "", project: str = "", agent: str = "") -> tuple[Kernel, Settings]:
@@ -169,25 +229,110 @@ class Opened(NamedTuple):
 @asynccontextmanager
 async def open_team(settings: Settings, data: str, *, durable: bool = True) -> AsyncIterator[Opened]:
     """The kernel of a server over a data directory, which it holds alone until it is closed."""
+    from parley.adapters.checkpoint_files import CheckpointFiles
     from parley.adapters.data_directory import DataDirectory
     from parley.adapters.outbound import HttpOutbound
+    from parley.adapters.policy_files import PolicyFiles
     from parley.adapters.process import SteadyClock
     from parley.adapters.signatures import Ed25519Signatures
+    from parley.adapters.signing_key import open_signer
     from parley.adapters.sqlite.team_store import SqliteTeamStore
     from parley.app.team.hub import Team
+    from parley.app.team.notice_keeping import NoticeKeeping
+    from parley.app.team.policy_keeping import PolicyKeeping
     from parley.domain.kinds import KINDS
+    from parley.wire.ocip import OcipFormat
 
-    with DataDirectory(data) as directory:
+    with own_rules(settings) as tightening, DataDirectory(data) as directory:
         store = SqliteTeamStore(directory.store_path, KINDS, durable=durable)
+        mailman = open_mailman(settings)
         try:
             sdk_names = settings.event_names == "sdk"
             limits = settings.team_limits
             outbound = HttpOutbound(private=settings.webhook_targets == "any")
-            ports = (store, SteadyClock(), SystemIds(), Ed25519Signatures())
-            team = Team(*ports, limits, sdk_event_names=sdk_names, outbound=outbound)
+            ports = (store, SteadyClock(), SystemIds(), Ed25519Signatures(), OcipFormat())
+            witness = CheckpointFiles(checkpoints_directory(settings, data))
+            team = Team(
+                *ports,
+                limits,
+                sdk_event_names=sdk_names,
+                outbound=outbound,
+                signer=open_signer(data),
+                witness=witness,
+            )
+            team.policies = PolicyKeeping(default_policy(), PolicyFiles(os.path.join(data, "policies")))
+            team.notices = NoticeKeeping(mailman)
+            team.governance.tightening = tightening
             yield Opened(team, outbound)
         finally:
+            if mailman is not None:
+                mailman.close()
             await store.close()
+
+
+@contextmanager
+def own_rules(settings: Settings) -> Iterator[Tightening | None]:
+    """The organisation's own rules, compiled; None when the settings name none. `BadConfig` when they are broken."""
+    if not settings.rego:
+        yield None
+        return
+    from parley.adapters.rego import RegoRules
+
+    rules = RegoRules(os.path.abspath(os.path.expanduser(settings.rego)), monotonic)
+    rules.start()
+    try:
+        yield rules
+    finally:
+        rules.close()
+
+
+def open_mailman(settings: Settings) -> MailboxMailman | None:
+    """Who carries letters into the mailboxes of a project; None when the settings name no home of mailboxes."""
+    if not settings.approvals_home:
+        return None
+    from parley.adapters.mailman import MailboxMailman
+
+    return MailboxMailman(lambda user, letter: _deliver(settings, user, letter))
+
+
+def approvals_project(settings: Settings) -> str:
+    """The project whose mailboxes get letters: as given, else the only one there is."""
+    home = os.path.expanduser(settings.approvals_home)
+    return find_project(settings._replace(home=home, project=settings.approvals_project), home).value
+
+
+def _deliver(settings: Settings, user: str, letter: Letter) -> bool:
+    """Send a letter to a person's folder in the project, if it has one; the sender's folder is made for it."""
+    from parley.domain.message import Draft, Kind, Priority
+    from parley.domain.times import from_stamp
+
+    home = os.path.expanduser(settings.approvals_home)
+    project = approvals_project(settings)
+    known = Workspace(home, project).agents()
+    if user not in known:
+        return False
+    sender = agent_name(settings.approvals_agent)
+    if sender not in known:
+        add_agent(home, project, sender)
+    kernel = open_kernel(home, project, sender, settings)
+    try:
+        subject = letter.subject[: settings.limits.subject_chars]
+        priority = Priority.P1 if letter.urgent else Priority.P2
+        draft = Draft(sender, (user,), Kind.NOTIFICATION, subject, letter.body, priority)
+        drive(kernel.send(draft._replace(expires_at=from_stamp(letter.expires_at))))
+    finally:
+        kernel.close()
+    return True
+
+
+def default_policy() -> Document:
+    """The enterprise policy that Parley brings along, readable in `parley/policies/enterprise.yaml`."""
+    from parley.domain.policy import DEFAULT_DOCUMENT, Document
+    from parley.wire.policy import read_policy
+
+    with open(os.path.join(os.path.dirname(__file__), "policies", "enterprise.yaml"), encoding="utf-8") as file:
+        text = file.read()
+    return Document(text, read_policy(text, f"{DEFAULT_DOCUMENT}.yaml"))
 
 
 def backup(data: str, target: str, progress: Callable[[int, int], None]) -> None:
@@ -219,6 +364,20 @@ async def open_data(data: str) -> AsyncIterator[TeamStore]:
         yield store
     finally:
         await store.close()
+
+
+def signatures() -> Signatures:
+    """Who checks signatures."""
+    from parley.adapters.signatures import Ed25519Signatures
+
+    return Ed25519Signatures()
+
+
+def public_key(content: bytes) -> str:
+    """The key of an `audit.pub`, in hexadecimal."""
+    from parley.adapters.signatures import read_public_key
+
+    return read_public_key(content).hex()
 
 
 def _source(settings: Settings, name: str) -> str:

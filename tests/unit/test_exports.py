@@ -12,6 +12,7 @@ from parley.domain import errors
 
 PUBLIC = [
     "Conflict",
+    "Denied",
     "Forbidden",
     "Found",
     "Invalid",
@@ -20,6 +21,7 @@ PUBLIC = [
     "LeaseLost",
     "Mailbox",
     "Message",
+    "MessageHeld",
     "NotFound",
     "ParleyError",
     "Priority",

@@ -203,3 +203,13 @@ def test_the_environment_is_read_when_none_is_given(place: Path, monkeypatch: py
     assert settings.load().agent == "from-the-environment"
     assert settings.load().user_home == str(place / "home")
     assert settings.load().cwd == str(place / "work")
+
+
+def test_checkpoints_lie_where_the_setting_says_else_beside_the_store(place: Path) -> None:
+    assert settings.checkpoints_directory(load(place), "/data") == "/data/checkpoints"
+    assert settings.checkpoints_directory(load(place, PARLEY_CHECKPOINTS="/mnt/other"), "/data") == "/mnt/other"
+
+
+def test_audit_documents_may_be_kept_for_ever(place: Path) -> None:
+    assert load(place).team_limits.audit_retention_days == 0
+    assert load(place, PARLEY_AUDIT_RETENTION_DAYS="30").team_limits.audit_retention_days == 30

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.cli.command import Command, screen_of
-from parley.cli.exits import OK
-from parley.cli.payload import add_payload, read_payload
-from parley.cli.post import posted_line
-from parley.cli.remote import add_server, channel_id, connection_of, show
+from parley.cli.command import Command
+from parley.cli.payload import add_payload, add_purpose, read_metadata, read_payload
+from parley.cli.post import show_posted
+from parley.cli.remote import add_server, channel_id, connection_of, without_none
 
 if TYPE_CHECKING:
     import argparse
@@ -19,16 +18,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--channel", required=True, help="where it was asked: the channel's id; with --intent its name")
     parser.add_argument("--intent", default="", metavar="INTENT", help="the intent on which the channel is a name")
     add_payload(parser)
+    add_purpose(parser)
     add_server(parser)
 
 
 def _answer(args: argparse.Namespace) -> int:
-    body = {"payload": read_payload(args)}
+    body = without_none({"payload": read_payload(args), "metadata": read_metadata(args)})
     connection = connection_of(args)
     found = channel_id(connection, args)
     posted = connection.post("channels", found, "messages", args.message, "reply", body=body)
-    show(args, screen_of(args), posted, posted_line("Answered with", posted))
-    return OK
+    return show_posted(args, posted, "Answered with")
 
 
 COMMANDS = {

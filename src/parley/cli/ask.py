@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.payload import add_payload, read_payload
+from parley.cli.payload import add_payload, add_purpose, read_metadata, read_payload
+from parley.cli.post import is_held, show_posted
 from parley.cli.remote import add_channel, add_server, cell, channel_id, connection_of, given_id, seconds
 from parley.domain.errors import Invalid, NotFound
 from parley.domain.team_errors import NameTaken
@@ -27,10 +28,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, help="who is asked: an agent or role:ROLE")
     parser.add_argument("--timeout", default="30s", metavar="TIME", help="how long to wait: 10s, 5m (default: 30s)")
     add_payload(parser)
+    add_purpose(parser)
     add_server(parser)
     parser.description = (
         f"{parser.description}.\n\nWith --intent, CHANNEL may be a name; a channel of that name is created when\n"
-        "there is none. Without an answer in time the exit code is 8, and the question expires."
+        "there is none. Without an answer in time the exit code is 8, and the question expires. A question\n"
+        "that waits for a person is not asked yet: the exit code is 9."
     )
 
 
@@ -41,7 +44,9 @@ def _ask(args: argparse.Namespace) -> int:
     payload = read_payload(args)
     connection = connection_of(args)
     found = _found_or_made(connection, args) if args.intent else given_id(args.channel)
-    answer = connection.ask(found, args.to, payload, timeout=timeout)
+    answer = connection.ask(found, args.to, payload, timeout=timeout, metadata=read_metadata(args))
+    if is_held(answer):
+        return show_posted(args, answer, "Asked")
     screen = screen_of(args)
     if args.json:
         screen.json(answer)
@@ -77,6 +82,7 @@ COMMANDS = {
         _ask,
         (
             "parley ask chan_01K... --to codex --field question='Which schema?' --agent claude",
+            "parley ask chan_01K... --to codex --purpose information_query --field question='Which schema?'",
             "parley ask questions --intent intent_01K... --to role:reviewer --timeout 5m --field pr:=42 --json",
         ),
     ),

@@ -62,8 +62,41 @@ COMMANDS: dict[str, str] = {
     "key rotate": "key",
     "key revoke": "key",
     "tenant create": "tenant",
-    "audit verify": "audit",
+    "audit verify": "audit_verify",
     "audit export": "audit",
+    "audit list": "audit",
+    "audit prove": "audit",
+    "audit reconcile": "audit_reconcile",
+    "audit erase": "audit",
+    "exchange list": "exchange",
+    "exchange show": "exchange",
+    "exchange close": "exchange",
+    "approvals list": "approvals",
+    "approvals show": "approvals",
+    "approvals approve": "approvals",
+    "approvals reject": "approvals",
+    "approvals answer": "approvals",
+    "suspend agent": "suspend",
+    "suspend pair": "suspend",
+    "suspend org": "suspend",
+    "suspend tenant": "suspend",
+    "resume agent": "suspend",
+    "resume pair": "suspend",
+    "resume org": "suspend",
+    "resume tenant": "suspend",
+    "suspensions": "suspend",
+    "policy list": "policy",
+    "policy show": "policy",
+    "policy put": "policy",
+    "policy remove": "policy",
+    "policy check": "policy",
+    "policy diff": "policy",
+    "policy explain": "policy_trials",
+    "policy test": "policy_trials",
+    "policy replay": "policy_trials",
+    "governance init": "governance",
+    "governance add-human": "governance",
+    "governance show": "governance",
     "backup": "backup",
     "restore": "restore",
 }
@@ -73,6 +106,7 @@ _GROUPS = (
     ("write", ("send", "reply")),
     ("look", ("inbox", "read", "thread", "search", "outbox", "review status", "watch", "validate")),
     ("work", ("next", "extend", "release", "done")),
+    ("put mailboxes under rules", ("governance init", "governance add-human", "governance show")),
     ("serve", ("up", "backup", "restore", "key create", "key list", "key rotate", "key revoke", "tenant create")),
     ("talk on a server", ("post", "ask", "answer", "listen", "messages")),
     (
@@ -80,7 +114,24 @@ _GROUPS = (
         (
             *("intent create", "intent list", "intent show", "intent activate", "intent complete", "intent abandon"),
             *("intent assign", "channel create", "channel list", "channel show", "channel close"),
-            *("agent register", "agent heartbeat", "agent leave", "audit verify", "audit export"),
+            *("agent register", "agent heartbeat", "agent leave"),
+        ),
+    ),
+    ("prove", ("audit verify", "audit export", "audit list", "audit prove", "audit reconcile", "audit erase")),
+    (
+        "decide",
+        (
+            *("approvals list", "approvals show", "approvals approve", "approvals reject", "approvals answer"),
+            *("exchange list", "exchange show", "exchange close", "suspensions"),
+            *("suspend agent", "suspend pair", "suspend org", "suspend tenant"),
+            *("resume agent", "resume pair", "resume org", "resume tenant"),
+        ),
+    ),
+    (
+        "govern",
+        (
+            *("policy list", "policy show", "policy put", "policy remove", "policy check", "policy diff"),
+            *("policy explain", "policy test", "policy replay"),
         ),
     ),
 )
@@ -128,7 +179,11 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
         for name in members:
             sys.stdout.write(f"parley {name:<{_WIDTH}} {load_command(name).summary}\n")
         raise SystemExit(OK)
-    raise Invalid(f"{first!r} needs one of: {', '.join(name.split()[1] for name in members)}")
+    words = [name.split()[1] for name in members]
+    if len(arguments) > 1 and not arguments[1].startswith("-"):
+        hint = meant(arguments[1], words) or f"it has: {', '.join(words)}"
+        raise Invalid(f"there is no command {f'{first} {arguments[1]}'!r}", hint=hint)
+    raise Invalid(f"{first!r} needs one of: {', '.join(words)}")
 
 
 def _help(words: list[str]) -> int:

@@ -15,6 +15,8 @@ from parley.domain.errors import (
 
 OK = 0
 FOUND_PROBLEMS = 1
+# Nothing failed: the message waits for a person, and goes out when that person says so.
+HELD = 9
 INTERNAL = 70
 INTERRUPTED = 130
 
@@ -22,6 +24,7 @@ INTERRUPTED = 130
 def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
     """Error, exit code and meaning. The first class that fits wins, so the special stands before the general."""
     # What only a server refuses is not loaded by a command that succeeds.
+    from parley.domain.governance_errors import MessageHeld
     from parley.domain.team_errors import AskTimeout, Gone, RateLimited, Unauthorized, UnsafeMode, VersionRequired
 
     return (
@@ -38,6 +41,7 @@ def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
         (Unavailable, 7, "disk or inbox full, storage failing, no server; trying again later may help"),
         (RateLimited, 7, "too many requests; trying again later helps"),
         (AskTimeout, 8, "nobody answered the question in time"),
+        (MessageHeld, HELD, "the message waits for a person, and goes on when that person says so"),
     )
 
 

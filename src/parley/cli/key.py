@@ -46,6 +46,10 @@ def _add_one(parser: argparse.ArgumentParser) -> None:
 def _kind(args: argparse.Namespace) -> str:
     if args.kind:
         return str(args.kind)
+    if args.speaker and args.user:
+        raise Invalid(
+            "a key is for an agent or for a person, not both", hint="leave out --agent or --user, or add --kind"
+        )
     if args.speaker or args.user:
         return "agent" if args.speaker else "human"
     raise Invalid("which kind of key?", hint="give --agent NAME, --user NAME, --kind service or --kind admin")

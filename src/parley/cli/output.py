@@ -63,6 +63,30 @@ def terminal_width() -> int:
         return UNLIMITED
 
 
+# What to do where nobody may decide: on a server, and on a mailbox.
+NAME_SOMEBODY = "name a person with: parley agent register AGENT --user USER, or approvers in the policy"
+NAME_SOMEBODY_HERE = "name a person as the agent's user_id in governance.yaml, or as approvers in the policy"
+
+
+def either(names: Sequence[str], nobody: str) -> str:
+    """Names of which any will do: `ann, bea or cy`."""
+    if len(names) < 2:
+        return safe(names[0]) if names else nobody
+    return f"{', '.join(map(safe, names[:-1]))} or {safe(names[-1])}"
+
+
+def on_terminal() -> bool:
+    """Whether there is somebody who can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def confirmed(question: str) -> bool:
+    """What somebody on the terminal answers; only a yes counts."""
+    sys.stdout.write(f"{question} [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 class Screen:
     """Standard output, with colours only where a person looks."""
 
@@ -172,10 +196,24 @@ def found_fields(found: Found) -> dict[str, Value]:
     return {**fields, "place": found.place, "file": found.file, "doubts": doubts}
 
 
+def _readable(fields: Mapping[str, Value]) -> Mapping[str, Value]:
+    """The fields, with one line in place of an envelope."""
+    envelope, beside = fields.get("ocip"), fields.get("ocip_ext")
+    if not isinstance(envelope, dict):
+        return fields
+    approval = beside.get("approval") if isinstance(beside, dict) else None
+    by = f", approved by {approval.get('by')}" if isinstance(approval, dict) else ""
+    line = (
+        f"{envelope.get('classification')}, round {envelope.get('exchange_round')} of {envelope.get('max_rounds')}, "
+        f"{envelope.get('message_type')}{by}, {envelope.get('reply_policy')}, until {envelope.get('expires_at')}"
+    )
+    return {key: line if key == "ocip" else value for key, value in fields.items() if key != "ocip_ext"}
+
+
 def show_message(screen: Screen, fields: Mapping[str, Value], notes: Iterable[str] = ()) -> None:
     """One message as people read it: its fields, a blank line, its body."""
     body = fields.get("body", "")
-    for key, value in fields.items():
+    for key, value in _readable(fields).items():
         if key != "body" and value not in (None, "", []):
             text = ", ".join(str(part) for part in value) if isinstance(value, list) else str(value)
             screen.line(f"{screen.paint(safe(key) + ':', 'cyan')} {safe(text)}")

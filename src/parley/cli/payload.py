@@ -1,4 +1,4 @@
-"""Where a payload comes from: `--payload` JSON, `--field name=value`, or standard input."""
+"""Where a payload comes from, `--payload` JSON, `--field name=value` or standard input; and what stands beside it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from parley.domain.classification import Classification
+from parley.domain.envelope import Purpose
 from parley.domain.errors import Invalid
 from parley.domain.limits import HARD_FILE_BYTES
 
@@ -24,6 +26,78 @@ def add_payload(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="one field as text; NAME:=JSON for a number, a list, true; reach inside with a dot",
     )
+
+
+def add_purpose(parser: argparse.ArgumentParser) -> None:
+    """What puts a message under the rules of an exchange."""
+    purposes, levels = [one.value for one in Purpose], [one.value for one in Classification]
+    group = parser.add_argument_group("under rules (any of these makes the message part of an exchange)")
+    group.add_argument(
+        "--purpose", default="", choices=["", *purposes], metavar="PURPOSE", help=f"one of {', '.join(purposes)}"
+    )
+    group.add_argument(
+        "--classification", default="", choices=["", *levels], metavar="LEVEL", help=f"one of {', '.join(levels)}"
+    )
+    group.add_argument("--conversation", default="", metavar="ID", help="the conversation that it goes on with")
+    group.add_argument("--max-rounds", type=int, default=None, metavar="N", help="messages before a person looks")
+    group.add_argument(
+        "--data",
+        dest="items",
+        default="",
+        metavar="FILE",
+        help="JSON or YAML: a list of what is shared, each with source, fields, classification, description",
+    )
+
+
+def read_metadata(args: argparse.Namespace, given: str = "") -> dict[str, Any] | None:
+    """What stands beside the payload: the purpose's options, and `given` JSON; None when there is nothing."""
+    metadata = json_object(given, "--metadata") if given else {}
+    named: dict[str, Any] = {
+        "exchange_type": args.purpose or None,
+        "classification": args.classification or None,
+        "conversation_id": args.conversation or None,
+        "max_rounds": args.max_rounds,
+        "data": data_items(args.items) if args.items else None,
+    }
+    for name, value in named.items():
+        if value is None:
+            continue
+        if name in metadata:
+            raise Invalid(f"{name} is given twice: in --metadata and as an option")
+        metadata[name] = value
+    return metadata or None
+
+
+def data_items(path: str) -> list[Any]:
+    """The list in a file; what an item may hold the rules say."""
+    from parley.cli.body import read_text_file
+
+    text = read_text_file(path)
+    found: object
+    if text.lstrip()[:1] in ("[", "{"):
+        try:
+            found = json.loads(text, parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
+            raise Invalid(f"{path} is not JSON: {error}") from None
+    else:
+        found = _yaml_list(path, text)
+    if isinstance(found, dict) and list(found) == ["data"]:
+        found = found["data"]
+    if not isinstance(found, list):
+        raise Invalid(f"{path} holds no list", hint="a list of items with source, fields, classification, description")
+    return found
+
+
+def _yaml_list(path: str, text: str) -> object:
+    from parley.domain.limits import DEFAULT_LIMITS
+    from parley.wire.yaml_strict import read_strict
+
+    # The reader takes mappings. A list may stand under a name without being moved to the right.
+    is_list = any(line.startswith("-") and not line.startswith("---") for line in text.splitlines())
+    try:
+        return read_strict(f"data:\n{text}" if is_list else text, DEFAULT_LIMITS)
+    except Invalid as error:
+        raise Invalid(f"{path} is not YAML: {error.message}") from None
 
 
 def read_payload(args: argparse.Namespace) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+from typing import Any
 
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import OK
@@ -19,10 +20,9 @@ from parley.cli.remote import (
     show_table,
     without_none,
 )
+from parley.domain.classification import Classification
+from parley.domain.envelope import Purpose
 from parley.domain.errors import UnknownSender
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def _add_register(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,53 @@ def _add_register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", default=None, metavar="TEXT", help="a name for people")
     parser.add_argument("--endpoint", default=None, metavar="URL", help="where it can be reached")
     parser.add_argument("--metadata", default="", metavar="JSON", help="a JSON object with anything else")
+    _add_attributes(parser)
     add_server(parser)
+
+
+def _add_attributes(parser: argparse.ArgumentParser) -> None:
+    """What the rules know of an agent, which it cannot say of itself."""
+    group = parser.add_argument_group("for the rules (an admin's key)")
+    levels, purposes = [one.value for one in Classification], [one.value for one in Purpose]
+    group.add_argument("--user", default=None, metavar="USER", help="the person that it acts for")
+    group.add_argument("--org-unit", default=None, metavar="UNIT", help="where it belongs")
+    group.add_argument("--team", default=None, metavar="TEAM", help="the team in its org unit")
+    group.add_argument(
+        "--max-classification",
+        default=None,
+        choices=levels,
+        metavar="LEVEL",
+        help=f"the most that it may share or be told: {', '.join(levels)}",
+    )
+    group.add_argument(
+        "--queries",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="whether other agents may ask it",
+    )
+    group.add_argument(
+        "--auto-respond",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="whether it may answer without its person",
+    )
+    group.add_argument(
+        "--exchange-types", default=None, metavar="PURPOSES", help=f"with commas, of {', '.join(purposes)}"
+    )
+    group.add_argument("--max-rounds", type=int, default=None, metavar="N", help="the most that it takes part in")
+
+
+def _attributes(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "user_id": args.user,
+        "org_unit": args.org_unit,
+        "team": args.team,
+        "max_classification": args.max_classification,
+        "can_receive_queries": args.queries,
+        "can_auto_respond": args.auto_respond,
+        "supported_exchange_types": None if args.exchange_types is None else names([args.exchange_types]),
+        "max_rounds_accepted": args.max_rounds,
+    }
 
 
 def _add_beat(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +109,7 @@ def _register(args: argparse.Namespace) -> int:
             "name": args.title,
             "endpoint": args.endpoint,
             "metadata": json_object(args.metadata, "--metadata") if args.metadata else None,
+            **_attributes(args),
         }
     )
     made = connection_of(args).post("agents", "register", body=body)
@@ -114,7 +161,10 @@ COMMANDS = {
         "Register an agent on the server",
         _add_register,
         _register,
-        ("parley agent register codex --capability python,review --role reviewer",),
+        (
+            "parley agent register codex --capability python,review --role reviewer",
+            "parley agent register codex --user ann --org-unit sales --max-classification confidential",
+        ),
     ),
     "agent heartbeat": Command(
         "Say that an agent is alive",

@@ -30,6 +30,11 @@ HINTS = {
     "version_mismatch": "somebody changed it meanwhile; look at it and try again",
     "rate_limited": "wait a moment and try again",
     "cursor_evicted": "begin again without --since",
+    "human_required": "use that person's own key: parley key create --user NAME",
+    "not_approver": "the person whom the agent acts for decides, or one whom the policy names",
+    "approval_stale": "look at what waits now: parley approvals show ID",
+    "not_releasable": "answer it yourself, or reject it: parley approvals answer, parley approvals reject",
+    "suspended": "an admin can lift that: parley suspensions, parley resume",
 }
 DATA_HELP = "the data directory of the server (default: as `parley up` finds it)"
 
@@ -173,6 +178,19 @@ def moment(text: str, option: str) -> str | None:
 
     try:
         return stamp(parse_moment(text, SystemClock().now().at))
+    except Invalid as error:
+        raise Invalid(f"{option}: {error.message}", hint=error.hint) from None
+
+
+def past(text: str, option: str) -> str | None:
+    """A time, or how long ago, as the server reads it; None when nothing was given."""
+    if not text:
+        return None
+    from parley.adapters.process import SystemClock
+    from parley.domain.times import parse_past, stamp
+
+    try:
+        return stamp(parse_past(text, SystemClock().now().at))
     except Invalid as error:
         raise Invalid(f"{option}: {error.message}", hint=error.hint) from None
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from parley.cli.body import add_body, discard_edited, read_body, read_text_file
 from parley.cli.command import Command, add_place, kernel_of, screen_of, settings_of
-from parley.cli.exits import OK
-from parley.cli.output import safe
+from parley.cli.exits import HELD, OK
+from parley.cli.output import NAME_SOMEBODY_HERE, either, safe
 from parley.domain.bodies import default_reply
-from parley.domain.errors import ParleyError, Undelivered, UnknownMessage
+from parley.domain.errors import Invalid, ParleyError, Undelivered
 from parley.domain.mailbox import Sent
 from parley.domain.message import KINDS, PRIORITIES, Draft, Kind, Value
 from parley.domain.times import parse_moment
@@ -20,6 +19,12 @@ from parley.wiring import Kernel, drive
 
 if TYPE_CHECKING:
     import argparse
+
+    from parley.domain.envelope import Wishes
+
+# Named here: what they mean is loaded by the few messages that have one.
+_PURPOSES = ("information_query", "commitment_request", "meeting_scheduling")
+_LEVELS = ("public", "internal", "confidential", "restricted")
 
 
 def _add_send(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +72,28 @@ def _add_optional(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--related-packet", default="", metavar="ID")
     parser.add_argument("--context-keys", default="", metavar="TEXT", help="what the reader needs to know")
     parser.add_argument("--context-keys-file", default="", metavar="FILE")
-    parser.add_argument("--dry-run", action="store_true", help="print the file that would be sent, and send nothing")
+    group = parser.add_argument_group("rules (any of these puts the message under them)")
+    group.add_argument(
+        "--purpose", default="", choices=["", *_PURPOSES], metavar="PURPOSE", help=f"what for: {', '.join(_PURPOSES)}"
+    )
+    group.add_argument(
+        "--classification",
+        default="",
+        choices=["", *_LEVELS],
+        metavar="LEVEL",
+        help=f"how secret it is: {', '.join(_LEVELS)} (default: internal)",
+    )
+    group.add_argument(
+        "--max-rounds", type=int, default=None, metavar="N", help="so many messages, then a person looks"
+    )
+    group.add_argument(
+        "--data", default="", metavar="FILE", help="YAML or JSON: a list of source, fields, classification, description"
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the file that would be sent, or that it would be held, and send nothing",
+    )
 
 
 def _kinds() -> str:
@@ -107,6 +133,26 @@ def _draft(args: argparse.Namespace, kernel: Kernel, kind: Kind) -> Draft:
         related_packet=args.related_packet,
         related_pr=args.related_pr,
         context_keys=context,
+        wishes=_wishes(args),
+    )
+
+
+def _wishes(args: argparse.Namespace) -> Wishes | None:
+    """What the sender asks of the rules; None for a message that does not ask for them."""
+    if not (args.purpose or args.classification or args.data) and args.max_rounds is None:
+        return None
+    from parley.domain.classification import Classification
+    from parley.domain.envelope import Purpose, Wishes
+    from parley.wire.oacp_ocip import read_items
+
+    if args.max_rounds is not None and args.max_rounds < 1:
+        raise Invalid("--max-rounds is at least 1")
+    return Wishes(
+        purpose=Purpose(args.purpose) if args.purpose else None,
+        classification=Classification(args.classification) if args.classification else None,
+        max_rounds=args.max_rounds,
+        data=read_items(read_text_file(args.data), args.data) if args.data else (),
+        meant=True,
     )
 
 
@@ -122,6 +168,9 @@ def _finish(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> int:
         discard_edited(args)
         raise
     except ParleyError as error:
+        if error.code == "held":  # by its code: what the rules can refuse is not loaded by a command that succeeds
+            discard_edited(args)
+            return _show_held(args, error)
         if getattr(args, "edited", ""):
             error.hint = "; ".join(filter(None, (error.hint, f"your text is in {args.edited}")))
         raise
@@ -129,18 +178,33 @@ def _finish(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> int:
     return OK
 
 
-def _preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> None:
-    """The file as it would be, but for its id and a conversation that it would start."""
-    from parley.domain.compose import compose
-    from parley.domain.names import message_id
+def _show_held(args: argparse.Namespace, held: ParleyError) -> int:
+    """That a message waits, or would, for whom and why, in one line."""
+    screen = screen_of(args)
+    if args.dry_run:
+        # Nobody has made what its ids would name.
+        told = {name: held.facts[name] for name in ("reason", "cause", "detectedKeywords", "deciders")}
+        if args.json:
+            screen.json({"status": "would_be_held", "requiresHuman": True, **told})
+        else:
+            screen.line(f"would be held for {_who(held)}: {safe(held.message)}")
+    elif args.json:
+        screen.json({"status": "held", "requiresHuman": True, **held.facts})
+    else:
+        approval = str(held.facts["approval"])
+        what_to_do = "" if held.facts["deciders"] else f"; {NAME_SOMEBODY_HERE}"
+        screen.line(f"held for {_who(held)}: {safe(held.message)} (approval {safe(approval)}){what_to_do}")
+    return HELD
 
-    now = kernel.clock.now().at
-    parent = None
-    if draft.in_reply_to:
-        with suppress(UnknownMessage):
-            parent = drive(kernel.find(draft.in_reply_to)).message
-    message = compose(draft, message_id(now, draft.sender, "0000"), now, parent, kernel.limits)
-    content = kernel.format.encode(message)
+
+def _who(held: ParleyError) -> str:
+    deciders = held.facts["deciders"]
+    return either(deciders if isinstance(deciders, list) else (), "nobody who may decide")
+
+
+def _preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> None:
+    """The file as it would be, but for its id and the ids of what it would start."""
+    content = kernel.format.encode(drive(kernel.preview(draft)))
     screen = screen_of(args)
     if args.json:
         screen.json(OacpFormat().fields(kernel.format.decode(content)))
@@ -165,13 +229,14 @@ def _show(args: argparse.Namespace, sent: Sent) -> None:
 
 COMMANDS = {
     "send": Command(
-        "Send a message; when it returns, everyone has it",
+        "Send a message; on exit code 0 everyone has it, on 9 it waits for a person",
         _add_send,
         _send,
         (
             "parley send --from claude --to codex --type question --subject 'mTLS or JWT?' --body 'Internal calls.'",
             "git diff --stat | parley send --to codex,gemini --type notification --subject 'Pushed'",
             "parley send --to codex --type review_request --subject 'Review #55' --set pr=#55 --set branch=x ...",
+            "parley send --to sales --type question --purpose information_query --classification internal ...",
         ),
     ),
     "reply": Command(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from parley.cli.command import Command, add_json, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import json_text
-from parley.domain.errors import BadConfig, Invalid
+from parley.domain.errors import BadConfig, Invalid, NotFound
 from parley.settings import data_directory
 
 if TYPE_CHECKING:
@@ -43,11 +43,14 @@ def _up(args: argparse.Namespace) -> int:
     log_lines.begin()
     settings = settings_of(args)
     host, port = settings.host, _port(settings)
+    _check_letters(settings)
     context = server.tls_context(args.tls_cert, args.tls_key)
     root = os.geteuid() == 0 and not args.allow_root
     server.check_exposure(host, encrypted=context is not None, behind_proxy=args.behind_proxy, root=root)
     os.umask(0o077)
-    gc.enable()  # a server lives long, unlike the other commands
+    # A server lives long, unlike the other commands. Each message makes some hundred objects and leaves few of them.
+    gc.set_threshold(5_000, 10, 10)
+    gc.enable()
     if args.ephemeral:
         with tempfile.TemporaryDirectory(prefix="parley-") as folder:
             _run(args, settings, folder, host, port, context)
@@ -65,6 +68,29 @@ def _port(settings: Settings) -> int:
     return int(text)
 
 
+def _check_letters(settings: Settings) -> None:
+    """Refuse to start where nobody could say into which mailboxes letters about approvals go."""
+    from parley import wiring
+    from parley.domain.errors import Ambiguous
+
+    sources = {value.name: value.source for value in settings.sources}
+    if settings.approvals_project and not settings.approvals_home:
+        raise BadConfig(
+            f"{sources['approvals_project']}: approvals_project is set, and approvals_home is not",
+            hint="set PARLEY_APPROVALS_HOME to the home of its mailboxes",
+        )
+    if settings.approvals_home and not settings.approvals_project:
+        try:
+            wiring.approvals_project(settings)
+        except Ambiguous as error:
+            raise BadConfig(
+                f"{sources['approvals_home']}: approvals_home is set, and approvals_project is not: {error.message}",
+                hint="set PARLEY_APPROVALS_PROJECT to one of them",
+            ) from None
+        except NotFound:
+            pass  # it may come later; a letter is tried again
+
+
 def _run(
     args: argparse.Namespace, settings: Settings, data: str, host: str, port: int, context: SSLContext | None
 ) -> None:
@@ -77,6 +103,7 @@ async def _serve(
     args: argparse.Namespace, settings: Settings, data: str, host: str, port: int, context: SSLContext | None
 ) -> None:
     import asyncio
+    import gc
     import signal
 
     from parley import wiring
@@ -101,9 +128,11 @@ async def _serve(
         # Not before it can be reached: a key that is made is shown.
         admin_key = await keys.first_start(opened.team, settings.admin_key)
         opened.outbound.avoid(listener.port, names - server.LOCAL_NAMES)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, opened.team.policies.look.set)
         works = [asyncio.ensure_future(work) for work in background.works(opened.team, opened.outbound)]
         shown = f"[{host}]" if ":" in host else host
         _tell(args, f"{'https' if context else 'http'}://{shown}:{listener.port}", admin_key, data)
+        gc.freeze()  # what was loaded so far stays: nobody has to look through it again
         await stop.wait()
         await listener.drain(_DRAIN_SECONDS)
         for work in works:

@@ -17,6 +17,8 @@ from parley.wire.oacp import OacpFormat
 if TYPE_CHECKING:
     import argparse
 
+    from parley.domain.limits import Limits
+
 # Free text in a structured type's body stands in the specification's own example.
 _WARNINGS = frozenset({"body_not_structured", "long_context"})
 
@@ -67,14 +69,28 @@ def _show(screen: Screen, result: _Result, *, quiet: bool) -> None:
 
 def _inspect(path: str, form: OacpFormat) -> _Result:
     try:
-        reading = form.inspect(_read(path))
+        content = _read(path)
+        reading = form.inspect(content)
+        annotated = reading.message is not None and "ocip" in reading.message.extras
+        wrong = _envelope_problems(content, form.limits) if annotated else []
     except OSError as error:
         return _Result(path, [Problem("not_found", "", error.strerror or str(error))], [])
     except ParleyError as error:
         return _Result(path, [Problem(error.code, "", error.message)], [])
     warnings = [doubt for doubt in reading.doubts if doubt.code in _WARNINGS]
-    errors = [*reading.problems, *(doubt for doubt in reading.doubts if doubt.code not in _WARNINGS)]
+    errors = [*reading.problems, *wrong, *(doubt for doubt in reading.doubts if doubt.code not in _WARNINGS)]
     return _Result(path, errors, warnings)
+
+
+def _envelope_problems(content: bytes, limits: Limits) -> list[Problem]:
+    """What is wrong with the envelope of a message that is under rules."""
+    from parley.wire.oacp_ocip import OacpEnvelopes
+
+    try:
+        OacpEnvelopes(limits).read(content)
+    except ParleyError as error:
+        return [Problem(error.code, problem.field, problem.detail) for problem in error.problems]
+    return []
 
 
 def _read(path: str) -> bytes:

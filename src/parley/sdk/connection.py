@@ -112,16 +112,29 @@ class Connection:
         except ParleyError as error:
             raise self._with_hint(error) from None
 
-    def ask(self, channel_id: str, to: str, payload: Mapping[str, Any], *, timeout: float = 30.0) -> Any:  # noqa: ANN401
+    def ask(
+        self,
+        channel_id: str,
+        to: str,
+        payload: Mapping[str, Any],
+        *,
+        timeout: float = 30.0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401
         """Ask in a channel and wait for the first answer, which comes back. `AskTimeout` when there is none in time.
 
+        A question that waits for a person comes back as it is held: `status` is "held", `approval` its id.
         A server that restarts meanwhile has the question already; then the answer is looked for in the channel.
         """
         from parley.wiring import monotonic
 
         until = monotonic() + timeout
-        body = {"to": to, "payload": payload, "timeout": timeout}
+        body: dict[str, Any] = {"to": to, "payload": payload, "timeout": timeout}
+        if metadata:
+            body["metadata"] = metadata
         said = self.post("channels", channel_id, "ask", body=body, timeout=timeout + _GRACE_SECONDS)
+        if said.get("status") == "held":
+            return said
         question = cursor = said["id"]
         while said.get("correlation_id") is None:
             left = until - monotonic()
@@ -166,6 +179,30 @@ class Connection:
                 broken(said)
             self._pause(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def lines(self, *path: str, query: Mapping[str, object] | None = None) -> Iterator[bytes]:
+        """An answer line by line, byte for byte as the server sends it, however long it is."""
+        connection: HTTPConnection | None = None
+        try:
+            connection = self._made(_STREAM_SECONDS)
+            connection.request("GET", self._path(path, query), headers=self._headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                self._answer(response, response.read())
+            rest = b""
+            # Not `readline`: it takes a connection that broke for the end.
+            while content := response.read1(_CHUNK):
+                *lines, rest = (rest + content).split(b"\n")
+                yield from (line + b"\n" for line in lines)
+            if rest:
+                yield rest
+        except (OSError, HTTPException) as broken:
+            raise self._with_hint(self._lost(broken, arrived=connection is not None)) from None
+        except ParleyError as error:
+            raise self._with_hint(error) from None
+        finally:
+            if connection is not None:
+                connection.close()
 
     def close(self) -> None:
         """Let go of the connection; the next request opens another."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
+    from parley.domain.approval import Approval
+    from parley.domain.envelope import Wishes
+    from parley.domain.exchange import Exchange
     from parley.domain.mailbox import Found, Item
     from parley.domain.review import Review
 
@@ -57,12 +60,15 @@ class Mailbox:
         related_packet: str = "",
         context_keys: str | Iterable[str] = "",
         extras: Mapping[str, Value] | None = None,
+        rules: Mapping[str, object] | None = None,
     ) -> Message:
         """Send a message and return it as its readers will see it; on return everyone has it, durably.
 
         `expires` is a duration ("2h"), a time, a timedelta or a datetime. `reply_to` is the id of the message this one
-        answers. Raises `Invalid` naming everything that is wrong, `UnknownAgent` before anything is written,
-        `Undelivered` when some recipients refused it while the others have it.
+        answers. `rules` puts it under the rules of an exchange: `exchange_type`, `classification`, `max_rounds` and
+        `data`, as on a server. Raises `Invalid` naming everything that is wrong, `UnknownAgent` before anything is
+        written, `Undelivered` when some recipients refused it while the others have it, `Denied` when the rules refuse
+        it, and `MessageHeld` when it waits for a person: its `facts` name the approval.
         """
         draft = self.draft(
             to=to,
@@ -79,9 +85,10 @@ class Mailbox:
             context_keys=context_keys,
             extras=extras,
         )
+        draft = draft._replace(wishes=_wishes(rules))
         return wiring.drive(self.kernel.send(draft)).message
 
-    def reply(
+    def reply(  # noqa: PLR0913  # one parameter a field
         self,
         ref: str | Message,
         body: str | Mapping[str, Value],
@@ -92,8 +99,12 @@ class Mailbox:
         priority: Priority | str | None = None,
         expires: str | timedelta | datetime | None = None,
         context_keys: str | Iterable[str] = "",
+        rules: Mapping[str, object] | None = None,
     ) -> Message:
-        """Answer a message by id or file name: recipient, kind, subject, conversation and parent come from it."""
+        """Answer a message by id or file name: recipient, kind, subject, conversation and parent come from it.
+
+        An answer in an exchange is under its rules, whether it names any or not; see `send`.
+        """
         draft = self.draft(
             to=to,
             kind=kind or Kind.NOTIFICATION,
@@ -103,6 +114,7 @@ class Mailbox:
             expires=expires,
             context_keys=context_keys,
         )
+        draft = draft._replace(wishes=_wishes(rules))
         return wiring.drive(self.kernel.reply(_ref(ref), draft, kind_given=kind is not None)).message
 
     def draft(  # noqa: PLR0913  # one parameter a field
@@ -206,6 +218,25 @@ class Mailbox:
         """Where the review in a conversation stands."""
         return wiring.drive(self.kernel.review(_ref(ref)))
 
+    def approvals(self, status: str = "pending") -> list[Approval]:
+        """What waits for a person in this mailbox, mine and others'; with `status=""` also what was decided."""
+        from parley.domain.approval import ApprovalStatus
+
+        return wiring.drive(self.kernel.approvals(ApprovalStatus(status) if status else None))
+
+    def decide(
+        self, approval: Approval, decision: str, *, key: str, note: str = "", answer: str | Mapping[str, Value] = ""
+    ) -> Approval:
+        """Say as a person, with its own key, what becomes of what waits: approve, reject, or answer in its place.
+
+        What is decided is `approval` as it is given here; if it is no longer that, `ApprovalStale`.
+        """
+        return wiring.drive(wiring.deciding(self.kernel, approval, decision, key=key, note=note, answer=_body(answer)))
+
+    def exchanges(self) -> list[Exchange]:
+        """The exchanges that this agent takes part in, as its own ledger knows them."""
+        return wiring.drive(self.kernel.exchanges())
+
     def watch(
         self, watcher: str = "default", *, timeout: float | None = None, pause: Callable[[float], None] = time.sleep
     ) -> Iterator[Item]:
@@ -281,3 +312,19 @@ def _length(lease: str | timedelta | None) -> timedelta | None:
     if lease is not None and not isinstance(lease, str | timedelta):
         raise _invalid("bad_lease", "lease", f"must be a duration such as '30m', not {lease!r}")
     return parse_duration(lease) if isinstance(lease, str) else lease
+
+
+def _wishes(rules: Mapping[str, object] | None) -> Wishes | None:
+    """What a sender asks of the rules."""
+    if rules is None:
+        return None
+    from parley.wire.ocip import wishes_of
+
+    known = {"exchange_type", "classification", "max_rounds", "data", "expires_at"}
+    for name in rules:
+        if name not in known:
+            raise _invalid("unknown_field", name, f"is no rule; known are {', '.join(sorted(known))}")
+    wishes = wishes_of(rules)
+    if wishes is not None and wishes.problem is not None:
+        raise wishes.problem
+    return wishes._replace(meant=True) if wishes is not None else None

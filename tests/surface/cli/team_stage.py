@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -113,3 +114,22 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def typed_on_terminal(typed: str, *words: str) -> tuple[int, str]:
+    """A command on a terminal of its own, and what somebody types there; the exit code and what was shown."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([parley_script(), *words], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    os.write(ours, typed.encode())
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 65_536)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    return process.wait(30), shown.decode()

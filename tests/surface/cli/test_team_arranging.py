@@ -295,3 +295,10 @@ def test_an_agent_in_the_environment_does_not_narrow_what_an_admin_sees(team: Te
 
     assert team.run("key", "list").code == 0
     assert team.run("audit", "verify", team.intent).code == 0
+
+
+def test_a_key_is_for_an_agent_or_for_a_person(team: Team) -> None:
+    ran = team.run("key", "create", "--user", "ann", "--agent", "codex")
+
+    assert (ran.code, ran.error, ran.out) == (2, "invalid", "")
+    assert "not both" in ran.err

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from parley import wiring
+
 PATIENCE = 30
 
 
@@ -64,10 +66,13 @@ def test_what_it_keeps_is_for_its_owner_alone(tmp_path: Path) -> None:
     process = start(tmp_path, "--json", "--port", "0", "--data", str(tmp_path / "data"))
     ready(process)
 
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "data").iterdir()}
+    kept = list((tmp_path / "data").iterdir())
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in kept if path.is_file()}
+    folders = {stat.S_IMODE(path.stat().st_mode) for path in kept if path.is_dir()}
     stop(process)
 
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+    assert folders <= {0o700}
     assert set(modes.values()) == {0o600}
     assert "parley.db" in modes
 
@@ -95,6 +100,7 @@ def test_a_port_that_is_taken_is_said_in_one_line_and_costs_no_key(tmp_path: Pat
         (("--tls-cert", "none.pem", "--tls-key", "none.key"), {}, 78, "none.pem"),
         (("--port", "many"), {}, 2, "not a port"),
         ((), {"PARLEY_PORT": "many"}, 78, "$PARLEY_PORT"),
+        ((), {"PARLEY_APPROVALS_PROJECT": "demo"}, 78, "$PARLEY_APPROVALS_PROJECT: approvals_project is set, and"),
     ],
 )
 def test_what_is_not_safe_or_not_possible_is_refused_with_what_to_do(
@@ -107,6 +113,25 @@ def test_what_is_not_safe_or_not_possible_is_refused_with_what_to_do(
     assert found == code
     assert said in complaint
     assert len(complaint.splitlines()) == 1
+
+
+def test_a_home_with_several_projects_needs_the_name_of_one(tmp_path: Path) -> None:
+    home = tmp_path / "people"
+    given = {"PARLEY_APPROVALS_HOME": str(home)}
+    options = ("--json", "--port", "0", "--data", str(tmp_path / "data"))
+    wiring.create_project(str(home), "first", ("ann",))
+    one = start(tmp_path, *options, **given)
+    assert ready(one)["url"]
+    stop(one)
+    wiring.create_project(str(home), "second", ("ann",))
+
+    code, complaint = ended(start(tmp_path, *options, **given))
+    named = start(tmp_path, *options, **given, PARLEY_APPROVALS_PROJECT="second")
+
+    assert (code, len(complaint.splitlines())) == (78, 1)
+    assert "approvals_home is set, and approvals_project is not: 2 projects" in complaint
+    assert ready(named)["url"]
+    stop(named)
 
 
 def test_a_directory_that_others_may_read_is_refused(tmp_path: Path) -> None:
@@ -138,3 +163,41 @@ def test_what_is_ephemeral_leaves_nothing_behind(tmp_path: Path) -> None:
     assert stop(process) == 0
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("package parley\nimport rego.v1\n\ndeny contains {\n", "acme.rego:4: this is unclosed"),
+        ("package acme\n", "acme.rego: no module is of the package parley"),
+        (None, "acme.rego: there is no .rego file"),
+    ],
+)
+def test_with_broken_rules_of_ones_own_it_does_not_start_and_says_where(
+    tmp_path: Path, text: str | None, said: str
+) -> None:
+    pytest.importorskip("regopy")
+    rules = tmp_path / "acme.rego"
+    if text is not None:
+        rules.write_text(text)
+
+    options = ("--data", str(tmp_path / "data"), "--port", "0")
+    code, complaint = ended(start(tmp_path, *options, PARLEY_REGO=str(rules)))
+
+    assert code == 78
+    assert said in complaint
+    assert len(complaint.splitlines()) <= 2
+
+
+def test_with_rules_of_ones_own_it_starts_and_leaves_no_process_behind(tmp_path: Path) -> None:
+    pytest.importorskip("regopy")
+    rules = tmp_path / "acme.rego"
+    rules.write_text('package parley\nimport rego.v1\ndeny contains "no" if input.level == "restricted"\n')
+
+    server = start(tmp_path, "--json", "--ephemeral", "--port", "0", PARLEY_REGO=str(rules))
+    ready(server)
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+    before = children.read_text().split() if children.exists() else []
+    assert stop(server) == 0
+
+    assert all(not Path(f"/proc/{one}").exists() for one in before)

@@ -355,6 +355,16 @@ def test_the_answer_to_a_question_comes_back() -> None:
     assert peer.got[0].json == {"to": "codex", "payload": {"q": 1}, "timeout": 5}
 
 
+def test_a_question_that_waits_for_a_person_comes_back_as_it_is_held() -> None:
+    held = {"status": "held", "approval": "appr_1", "reason": "it commits"}
+    with a_peer(answer(held, "202 Accepted")) as peer, connected(peer) as connection:
+        metadata = {"exchange_type": "information_query"}
+        assert connection.ask("chan_1", "codex", {}, timeout=60, metadata=metadata) == held
+
+    body = {"to": "codex", "payload": {}, "timeout": 60, "metadata": metadata}
+    assert [got.json for got in peer.got] == [body]
+
+
 def test_a_question_that_the_server_has_already_is_not_asked_twice() -> None:
     question, noise, answered = said("msg_1"), said("msg_2"), said("msg_3", "msg_1")
     pages = (answer([noise]), answer([]), answer([answered]))
@@ -455,3 +465,37 @@ def test_where_there_is_no_server_a_stream_does_not_wait_for_one() -> None:
 
     with pytest.raises(Unavailable, match="no server answers"):
         next(Connection(url, pause=lambda _: pytest.fail("it waits")).follow("subscribe", "channels", "c"))
+
+
+# ---------------------------------------------------------------- lines
+
+
+def test_an_answer_in_lines_comes_byte_for_byte() -> None:
+    said = streamed('{"a": 1}\n{"b"', ":2}\n\n", "é\n", ends=True)
+    with a_peer(said) as peer, connected(peer, key="k") as connection:
+        lines = list(connection.lines("audit", "export", query={"side": "alice", "other": ""}))
+
+    assert lines == [b'{"a": 1}\n', b'{"b":2}\n', b"\n", "é\n".encode()]
+    assert peer.got[0].line == "GET /api/v1/audit/export?side=alice HTTP/1.1"
+    assert peer.got[0].headers["x-api-key"] == "k"
+
+
+def test_lines_that_broke_off_are_no_end() -> None:
+    with a_peer(streamed("1\n", "2\n")) as peer, connected(peer) as connection:
+        lines = connection.lines("audit", "export")
+        with pytest.raises(Unavailable, match="broke"):
+            list(lines)
+
+
+def test_refused_lines_are_the_error_that_they_are() -> None:
+    with a_peer(refused("404 Not Found", "not_found")) as peer, connected(peer) as connection, pytest.raises(NotFound):
+        list(connection.lines("audit", "proof", "x"))
+
+
+def test_lines_of_nobody_are_refused_with_a_hint() -> None:
+    connection = Connection("http://127.0.0.1:1", hints={"unreachable": "start one"})
+
+    with pytest.raises(Unavailable, match="no server answers") as refusal:
+        list(connection.lines("audit", "export"))
+
+    assert refusal.value.hint == "start one"

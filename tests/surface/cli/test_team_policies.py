@@ -1,0 +1,200 @@
+"""`parley policy` against a real server, and policy files that somebody edits while it runs."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.surface.cli.team_stage import Team, typed_on_terminal
+
+pytestmark = pytest.mark.slow
+
+SALES = "agent-to-agent:\n  max_rounds: 2\n"
+BROKEN = "agent-to-agent:\n  max_rounds: 2\n  hop_limt: 4\n"
+# It looks every second.
+PATIENCE = 10.0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Ask the server again and again: its clock is not ours."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.05)
+
+
+def listed(team: Team) -> Any:  # noqa: ANN401  # what the server says
+    return team.said("policy", "list")
+
+
+def folder(team: Team) -> Path:
+    return team.server.data / "policies" / "default"
+
+
+def test_a_policy_is_put_shown_and_removed(lone_team: Team) -> None:
+    team = lone_team
+    (team.stage.here / "sales.yaml").write_text(SALES)
+
+    put = team.run("policy", "put", "org/sales", "sales.yaml")
+
+    label = listed(team)["label"]
+    assert (put.code, put.out) == (0, f"Put org/sales into force ({label})\n")
+    assert team.run("policy", "show", "org/sales").out == SALES
+    assert team.run("policy", "list").out.splitlines()[-1].split() == ["org", "sales", "max_rounds"]
+    removed = team.run("policy", "remove", "org/sales")
+    assert removed.out.startswith("Took org/sales out of force (3-")
+    assert (team.run("policy", "show", "org/sales").code, len(listed(team)["policies"])) == (3, 1)
+
+
+def test_a_policy_comes_from_standard_input_too(lone_team: Team) -> None:
+    assert lone_team.said("policy", "put", "org/sales", "-", stdin=SALES.encode())["keys"] == {"max_rounds": 2}
+
+
+def test_a_broken_policy_is_refused_with_the_line_of_the_file_that_lies_here(lone_team: Team) -> None:
+    before = listed(lone_team)["label"]
+    (lone_team.stage.here / "mine.yaml").write_text(BROKEN)
+
+    ran = lone_team.run("policy", "put", "org/sales", "mine.yaml")
+
+    assert (ran.code, ran.error) == (2, "policy_invalid")
+    assert "mine.yaml:3: hop_limt: is not known (did you mean hop_limit?)" in ran.err
+    assert listed(lone_team)["label"] == before
+
+
+def test_that_nothing_is_allowed_any_more_is_said_with_what_to_do(lone_team: Team) -> None:
+    channel = lone_team.channel()
+    lone_team.said("policy", "remove", "enterprise/default", "--yes")
+
+    refused = lone_team.run("post", channel, "--agent", "claude", "--to", "codex", "--field", "a=b")
+
+    hint = "parley policy put enterprise/default FILE"
+    listed = lone_team.run("policy", "list").out
+    assert "There is no enterprise policy: nothing at all is delivered" in listed
+    assert hint in listed
+    assert (refused.code, refused.error) == (7, "policy_unavailable")
+    assert hint in refused.err
+
+
+def test_the_last_policy_of_the_enterprise_is_not_removed_by_accident(lone_team: Team) -> None:
+    team = lone_team
+    word = ("policy", "remove", "enterprise/default")
+    refused = team.run(*word)
+    declined = typed_on_terminal("n\n", *word)
+    team.said("policy", "put", "enterprise/second", "-", stdin=SALES.encode())
+
+    assert (refused.code, refused.error, "--yes" in refused.err) == (2, "invalid", True)
+    assert (declined[0], "Nothing was changed." in declined[1]) == (1, True)
+    assert team.run(*word).code == 0
+    agreed = typed_on_terminal("y\n", "policy", "remove", "enterprise/second")
+    assert (agreed[0], "nothing at all is delivered. Remove it? [y/N]" in agreed[1]) == (0, True)
+    assert listed(team)["policies"] == []
+
+
+def test_a_policy_for_whom_nobody_knows_is_put_with_a_note(lone_team: Team) -> None:
+    lone_team.said("agent", "register", "claude", "--user", "ann", "--org-unit", "sales", "--team", "west")
+    path = lone_team.stage.here / "sales.yaml"
+    path.write_text(SALES)
+
+    def noted(document: str) -> str:
+        ran = lone_team.run("policy", "put", document, str(path))
+        assert ran.code == 0
+        return ran.err
+
+    assert [noted(one) for one in ("org/sales", "team/west", "user/ann", "org/default", "enterprise/x")] == [""] * 5
+    assert noted("org/slaes") == "parley: note: the server knows no agent in the org unit slaes\n"
+    assert noted("team/wets") == "parley: note: the server knows no agent in the team wets\n"
+    assert noted("user/anne") == "parley: note: the server knows no agent that acts for anne\n"
+
+
+def test_what_was_in_force_is_compared_by_its_labels(lone_team: Team) -> None:
+    team = lone_team
+    first = listed(team)["label"]
+    second = team.said("policy", "put", "org/sales", "-", stdin=SALES.encode())["label"]
+    team.said("policy", "remove", "org/sales")
+
+    found = team.said("policy", "diff", first, second)
+    back = team.said("policy", "diff", second, "current")
+
+    row = {"document": "org/sales", "key": "max_rounds", "old": None, "new": 2}
+    assert found["documents"] == [row]
+    assert back["documents"] == [{**row, "old": 2, "new": None}]
+    history = team.said("policy", "list", "--history")
+    assert [one["label"] for one in history][1:] == [second, first]
+    assert team.run("policy", "list", "--history").out.splitlines()[0].split() == ["LABEL", "AGE", "BY", "DOCUMENTS"]
+
+
+def test_a_file_is_compared_with_what_is_in_force_before_it_is_put(lone_team: Team) -> None:
+    (lone_team.stage.here / "default.yaml").write_text("agent-to-agent:\n  max_rounds: 1\n")
+
+    found = lone_team.said("policy", "diff", "current", "default.yaml")
+
+    assert found["effective"] == [{"for": "enterprise", "key": "max_rounds", "old": 3, "new": 1}]
+
+
+def test_a_file_may_be_said_to_be_another_document_than_its_name_says(lone_team: Team) -> None:
+    (lone_team.stage.here / "d2.yaml").write_text("agent-to-agent:\n  max_rounds: 1\n")
+
+    guessed = lone_team.run("policy", "diff", "current", "d2.yaml")
+    said = lone_team.said("policy", "diff", "current", "d2.yaml", "--as", "enterprise/default")
+    replayed = lone_team.run("policy", "replay", "d2.yaml")
+    meant = lone_team.run("policy", "replay", "d2.yaml", "--as", "enterprise/default")
+
+    note = "parley: note: d2.yaml is read as enterprise/d2; say --as enterprise/default if that is meant\n"
+    assert guessed.err == replayed.err == note
+    assert {one["document"] for one in said["documents"]} == {"enterprise/default"}
+    assert (meant.err, "Tried as the document enterprise/default." in meant.out) == ("", True)
+    for words in (("diff", "current", "d2.yaml"), ("replay", "d2.yaml")):
+        assert lone_team.run("policy", *words, "--as", "default").code == 2
+    assert lone_team.run("policy", "diff", "current", "current", "--as", "enterprise/default").code == 2
+    assert lone_team.run("policy", "replay", ".", "--as", "enterprise/default").code == 2
+
+
+def test_a_file_edited_by_hand_comes_into_force_and_a_broken_one_changes_nothing(lone_team: Team) -> None:
+    team = lone_team
+    until((folder(team) / "enterprise" / "default.yaml").exists)
+    (folder(team) / "org").mkdir()
+    path = folder(team) / "org" / "sales.yaml"
+
+    path.write_text(SALES)
+    until(lambda: any(one["name"] == "sales" for one in listed(team)["policies"]))
+    good = listed(team)
+    path.write_text(BROKEN)
+    until(lambda: bool(listed(team)["broken"]))
+
+    shown = team.run("policy", "list").out
+    assert good["made_by"] == "policy-file"
+    assert listed(team)["label"] == good["label"]
+    assert "  org/sales.yaml:3: hop_limt: is not known (did you mean hop_limit?)" in shown.splitlines()
+    path.write_text("agent-to-agent:\n  max_rounds: 1\n")
+    until(lambda: not listed(team)["broken"])
+    assert team.said("policy", "show", "org/sales")["keys"] == {"max_rounds": 1}
+
+
+def test_a_hangup_makes_it_look_at_once_and_not_end(lone_team: Team) -> None:
+    team = lone_team
+    path = folder(team) / "enterprise" / "default.yaml"
+    until(path.exists)
+    assert team.server.process is not None
+
+    path.write_text(SALES)
+    team.server.process.send_signal(signal.SIGHUP)
+
+    until(lambda: bool(team.said("policy", "show", "enterprise/default")["keys"] == {"max_rounds": 2}))
+
+
+def test_what_was_edited_while_it_was_down_comes_into_force_when_it_is_up(lone_team: Team) -> None:
+    team = lone_team
+    until((folder(team) / "enterprise" / "default.yaml").exists)
+    team.said("policy", "put", "org/sales", "-", stdin=SALES.encode())
+    team.server.kill()
+    (folder(team) / "enterprise" / "default.yaml").write_text("agent-to-agent:\n  max_rounds: 1\n")
+
+    team.server.start()
+
+    until(lambda: bool(team.said("policy", "show", "enterprise/default")["keys"] == {"max_rounds": 1}))
+    assert team.said("policy", "show", "org/sales")["text"] == SALES
