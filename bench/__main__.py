@@ -1,7 +1,8 @@
 """`python -m bench`: Parley beside its peers and beside bare system calls, in one run.
 
-`mailbox` is everything beside oacp-cli, `channels` everything beside the OpenIntent server and SDK. `--quick`, or
-PARLEY_BENCH=quick, takes about a minute for the channels. Exit code 1 when a goal is missed.
+`mailbox` is everything beside oacp-cli, `channels` everything beside the OpenIntent server and SDK, `governance` what
+the rules cost beside doing without them. `--quick`, or PARLEY_BENCH=quick, takes about a minute for the channels. Exit
+code 1 when a goal is missed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import parley
 from bench import cold_inbox, cold_send, durable_send, listing, next_done, reading, senders, start
 from bench.channels import asks, posts, pushes, sdk_asks, server_start, volume
 from bench.figures import Figure, table
+from bench.governance import decisions, sends, verifying
 from bench.measure import Runner
 from bench.workspace import Bench, check_shape
 
@@ -43,8 +45,13 @@ _CHANNELS: dict[str, Callable[[Bench], list[Figure]]] = {
     "sdk_asks": sdk_asks.run,
     "pushes": pushes.run,
 }
-BENCHES = _CHANNELS | _MAILBOX
-_GROUPS = {"mailbox": list(_MAILBOX), "channels": list(_CHANNELS)}
+_GOVERNANCE: dict[str, Callable[[Bench], list[Figure]]] = {
+    "sends": sends.run,
+    "decisions": decisions.run,
+    "verifying": verifying.run,
+}
+BENCHES = _CHANNELS | _GOVERNANCE | _MAILBOX
+_GROUPS = {"mailbox": list(_MAILBOX), "channels": list(_CHANNELS), "governance": list(_GOVERNANCE)}
 # Ignored by git, and on the file system of the repository: a /tmp in memory would make every sync free.
 _SCRATCH = Path(__file__).parent / "results" / "local"
 

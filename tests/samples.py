@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from parley.domain.compose import EMITTED_EXTRAS
 from parley.domain.message import Body, Draft, Kind, Message, Priority, Value
+from parley.wire.yaml_write import mapping_text
 
 NOW = datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
 
@@ -115,6 +117,16 @@ def a_file(without: str = "", **changes: str) -> bytes:
         **{name.rstrip("_"): text for name, text in changes.items()},
     }
     return "".join(f"{name}: {text}\n" for name, text in fields.items() if name != without).encode()
+
+
+def with_blocks(text: str) -> str:
+    """A message file whose envelope is spread over lines, as other tools may write it."""
+    lines = []
+    for line in text.splitlines(keepends=True):
+        key, _, value = line.partition(": ")
+        carried = key in ("ocip", "ocip_ext") and value.startswith("{")
+        lines.append(mapping_text({key: json.loads(value)}) if carried else line)
+    return "".join(lines)
 
 
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"

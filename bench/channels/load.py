@@ -9,7 +9,8 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count, cycle
 from statistics import median
 from typing import Any, TypeVar, cast
 
@@ -20,6 +21,8 @@ Job = dict[str, Any]
 Result = dict[str, Any]
 P = TypeVar("P", bound=asyncio.Protocol)
 
+# Stands in a request for the name of a conversation.
+CONVERSATION = b"conversation-by-name-"
 _LENGTH = b"content-length:"
 
 
@@ -88,19 +91,20 @@ def _length(head: bytes) -> int:
 
 
 class _Looping(Client):
-    """Sends its request again as soon as it is answered."""
+    """Sends its next request as soon as the last is answered."""
 
-    def __init__(self, request: bytes, begin: float, end: float) -> None:
+    def __init__(self, requests: Iterator[bytes], begin: float, end: float) -> None:
         super().__init__()
-        self._request, self._begin, self._end = request, begin, end
+        self._requests, self._begin, self._end = requests, begin, end
         self._sent = 0.0
         self.times: list[float] = []
         self.all = 0
 
     def go(self) -> asyncio.Future[bytes]:
         """Begin; done when the time is over."""
+        request = next(self._requests)
         self._sent = time.perf_counter()
-        self.send(self._request)
+        self.send(request)
         return self._answer
 
     def answered(self, body: bytes) -> None:
@@ -111,22 +115,35 @@ class _Looping(Client):
         if now >= self._end:
             super().answered(body)
             return
+        request = next(self._requests)
         self._sent = time.perf_counter()
-        self.send(self._request)
+        self.send(request)
 
 
 async def closed_loop(job: Job) -> Result:
-    """So many connections, each always with one request under way."""
-    request = job["request"].encode()
+    """So many connections, each always with one request under way: always the same, or those of a conversation."""
+    requests = [one.encode() for one in job.get("requests") or [job["request"]]]
     begin = time.perf_counter() + job["warm"]
     clients = [
-        await connect(_Looping(request, begin, begin + job["seconds"]), job["port"]) for _ in range(job["connections"])
+        await connect(_Looping(in_turn(requests, number), begin, begin + job["seconds"]), job["port"])
+        for number in range(job["connections"])
     ]
     await asyncio.gather(*[client.go() for client in clients])
     for client in clients:
         client.close()
     times = [seconds for client in clients for seconds in client.times]
     return summary(times) | {"rate": len(times) / job["seconds"], "all": sum(client.all for client in clients)}
+
+
+def in_turn(requests: list[bytes], connection: int) -> Iterator[bytes]:
+    """The requests one after the other, again and again, each time in a new conversation where they name one."""
+    if not any(CONVERSATION in one for one in requests):
+        yield from cycle(requests)
+    for turn in count():
+        # As long as the name in its place: the length of the body was announced before.
+        name = b"c%06d-%013x" % (connection, time.time_ns() // 1000 + turn & 0xFFFFFFFFFFFFF)
+        for one in requests:
+            yield one.replace(CONVERSATION, name)
 
 
 async def in_order(job: Job) -> Result:

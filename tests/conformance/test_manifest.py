@@ -14,8 +14,9 @@ HERE = Path(__file__).resolve()
 TESTS = HERE.parent.parent
 MANIFESTS = HERE.parent
 REQUIRED_KEYS = ("id", "source", "sentence")
-# OACP: its three texts and our decisions. Channels: the RFC with its sections, and what we decided beside it.
-ID = re.compile(r"(S1|S2|S3|D)(-[A-Z0-9]+)+|RFC21-[0-9A-Z.]+(-[A-Z0-9]+)*|CHAN(-[A-Z0-9]+)+")
+# OACP: its three texts and our decisions. Channels: the RFC with its sections, and what we decided beside it. OCIP: its
+# text, and the answers where that is open (GOV).
+ID = re.compile(r"(S1|S2|S3|D|CHAN|OCIP|GOV)(-[A-Z0-9]+)+|RFC21-[0-9A-Z.]+(-[A-Z0-9]+)*")
 
 
 @dataclass

@@ -39,7 +39,10 @@ _BLOCK = re.compile(
 _EXITS = re.compile(r"\s+# exits (\d+)$", re.MULTILINE)
 _MESSAGE_ID = re.compile(r"msg-\d{8}T?\d{4,6}Z?-([A-Za-z0-9.]+)-([a-z0-9]{4,10})\b")
 _TOKEN = re.compile(r"\b[0-9a-f]{32}\b")
-_TEAM_ID = re.compile(r"\b(?:intent|chan|msg|evt|key|task|sub)_[0-9A-HJKMNP-TV-Z]{26}\b")
+_TEAM_ID = re.compile(r"\b(?:intent|chan|msg|evt|key|task|sub|conv|exch|appr|aud)_[0-9A-HJKMNP-TV-Z]{26}\b")
+_LABEL = re.compile(r"\b\d+-[0-9a-f]{12}\b")
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+_SIGNER = re.compile(r"(?<=\bkey )[0-9a-f]{16}\b")
 _SECRET = re.compile(r"\b(?:pk_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/]{43}=)")
 _HASH = re.compile(r"sha256:[A-Za-z0-9_-]{43}")
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
@@ -51,12 +54,15 @@ _VARYING = (
     (_MESSAGE_ID, r"msg-\1-ID"),
     (_TOKEN, "TOKEN"),
     (_TEAM_ID, "ID"),
+    (_LABEL, "LABEL"),
+    (_DIGEST, "DIGEST"),
+    (_SIGNER, "SIGNER"),
     (_SECRET, "SECRET"),
     (_ADDRESS, "ADDRESS"),
     (_HASH, "HASH"),
     (re.compile(r"\([\d,]+ bytes\)"), "(SIZE)"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00"), "TIME"),
-    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?Z?"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?Z?"), "TIME"),
     (re.compile(r"\d{8}T\d{4}Z_([A-Za-z0-9]+)_([a-z_]+?)(_[a-z0-9]{4,10})?\.yaml"), r"\1_\2.yaml"),
     (re.compile(r"conv-\d{8}-"), "conv-DAY-"),
     (re.compile(r"\b[0-2]m\b"), "AGE"),
@@ -235,7 +241,7 @@ class Stage:
         for old, new in zip(_MESSAGE_ID.finditer(shown), _MESSAGE_ID.finditer(actual), strict=True):
             self._now[old[0]] = new[0]
             self._now[old[2]] = new[2]
-        for pattern in (_TOKEN, _TEAM_ID, _SECRET, _ADDRESS):
+        for pattern in (_TOKEN, _TEAM_ID, _LABEL, _DIGEST, _SECRET, _ADDRESS):
             self._now.update(zip(pattern.findall(shown), pattern.findall(actual), strict=True))
         for day in re.findall(r"conv-\d{8}-", actual):
             self._now[day] = day

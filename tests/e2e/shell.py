@@ -15,6 +15,8 @@ class Shell(NamedTuple):
 
     home: Path
     agent: str = ""
+    # With which the agent's person decides.
+    key: str = ""
 
     def run(self, *arguments: str, body: str = "") -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
@@ -36,7 +38,8 @@ class Shell(NamedTuple):
 
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
-        return {**kept, "HOME": str(self.home), "PARLEY_HOME": str(self.home / "oacp"), "PARLEY_AGENT": self.agent}
+        named = {"PARLEY_HOME": str(self.home / "oacp"), "PARLEY_AGENT": self.agent, "PARLEY_HUMAN_KEY": self.key}
+        return {**kept, "HOME": str(self.home), **{name: value for name, value in named.items() if value}}
 
     def folder(self, *names: str) -> Path:
         return self.home.joinpath("oacp", "projects", "demo", "agents", self.agent, *names)

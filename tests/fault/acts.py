@@ -23,6 +23,7 @@ from parley import wiring
 from parley.app.kernel import Kernel
 from parley.domain.compose import compose
 from parley.domain.delivery import Status
+from parley.domain.envelope import Purpose, Wishes
 from parley.domain.errors import ParleyError
 from parley.domain.message import Draft, Kind, Priority
 from parley.domain.times import Instant
@@ -56,7 +57,8 @@ class Play(NamedTuple):
     def draft(self, tag: str) -> Draft:
         priority = Priority.P0 if tag == self.options.get("urgent") else Priority.P2
         sender = self.options.get("sender", self.agent)
-        return Draft(sender, tuple(self.options["to"]), Kind.NOTIFICATION, tag, body_of(tag), priority)
+        wishes = Wishes(purpose=Purpose.INFORMATION_QUERY) if self.options.get("governed") else None
+        return Draft(sender, tuple(self.options["to"]), Kind.NOTIFICATION, tag, body_of(tag), priority, wishes=wishes)
 
     def leave(self, kernel: Kernel) -> None:
         """Close what is open, except where the act is to end with its last word."""

@@ -23,7 +23,9 @@ def _put(owner: object, name: str, part: object) -> None:
 def claim_after_read() -> None:
     """No lock on the file, and a claim that does not ask the ledger whether somebody was faster."""
 
-    async def commit(kernel: Kernel, action: str, kept: Kept | None, known: Delivery | None, after: Delivery) -> None:
+    async def commit(
+        kernel: Kernel, action: str, kept: Kept | None, known: Delivery | None, after: Delivery, _governed: object
+    ) -> None:
         entry = receipts._entry(kernel, action, after.key, {})
         await kernel.store.commit(Changes((kept,) if kept else (), (after,), (entry,)))
 
@@ -107,6 +109,21 @@ def commit_without_sync() -> None:
     _put(store.SqliteStore, "commit", lazily)
 
 
+def record_after_commit() -> None:
+    """The message is committed first, and what is on record about it afterwards."""
+    from parley.adapters.sqlite import store
+
+    commit = store.SqliteStore.commit
+
+    async def in_two_steps(self: store.SqliteStore, changes: Changes) -> int:
+        position = await commit(self, changes._replace(audits=()))
+        if changes.audits:
+            await commit(self, Changes(audits=changes.audits, tenant=changes.tenant))
+        return position
+
+    _put(store.SqliteStore, "commit", in_two_steps)
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     mutant.__name__: mutant
     for mutant in (
@@ -117,6 +134,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
         mark_before_delivery,
         acknowledge_before_commit,
         commit_without_sync,
+        record_after_commit,
     )
 }
 

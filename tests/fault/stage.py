@@ -26,10 +26,13 @@ CALLS = (
 )  # fmt: skip
 _CALL = re.compile(r"^(?:\d+\s+)?(?P<name>[a-z0-9]+)\((?P<arguments>.*)$")
 
+# Set for senders that put what they send under the rules of an exchange.
+RULES = "PARLEY_TEST_RULES"
+
 
 def environment(mutant: str = "") -> dict[str, str]:
     """For a worker: able to import the tests and Parley, with compiled modules kept aside."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", RULES) if name in os.environ}
     return {
         **kept,
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"))),

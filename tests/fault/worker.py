@@ -20,6 +20,9 @@ from parley import LeaseLost, Mailbox
 from parley.domain.errors import ParleyError
 from tests.fault.history import Recorder, body_of, tag_of
 
+# Whether senders put what they send under the rules of an exchange.
+RULES = {"exchange_type": "information_query"} if os.environ.get("PARLEY_TEST_RULES") else None
+
 
 def send(home: str, agent: str, to: str, client: str, history: str, count: str) -> None:
     recorder = Recorder(history, client)
@@ -30,7 +33,7 @@ def send(home: str, agent: str, to: str, client: str, history: str, count: str) 
         tag = f"{client}-{number:04d}"
         recorder.note("send", "invoke", tag, to)
         try:
-            message = mailbox.send(to.split(","), "notification", tag, body_of(tag))
+            message = mailbox.send(to.split(","), "notification", tag, body_of(tag), rules=RULES)
         except ParleyError as error:
             recorder.note("send", "fail", tag, error.code)
         else:

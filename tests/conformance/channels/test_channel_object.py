@@ -62,24 +62,25 @@ async def test_there_is_no_channel_without_an_intent(server: LiveServer) -> None
 
 @pytest.mark.requirement("RFC21-0-AGENT-ONLY")
 @pytest.mark.parametrize(
-    ("method", "path", "body"),
+    ("method", "path", "body", "refused"),
     [
-        ("POST", CHANNELS, {"name": "hall"}),
-        ("GET", CHANNELS, None),
-        ("GET", "/channels/chan_1", None),
-        ("POST", MESSAGES, {"payload": {}}),
-        ("GET", MESSAGES, None),
+        ("POST", CHANNELS, {"name": "hall"}, (403, "scope_required")),
+        ("PATCH", "/channels/chan_1", {"status": "closed"}, (403, "scope_required")),
+        ("GET", CHANNELS, None, (404, "not_found")),
+        ("GET", "/channels/chan_1", None, (404, "not_found")),
+        ("POST", MESSAGES, {"payload": {}}, (422, "invalid")),
+        ("GET", MESSAGES, None, (404, "not_found")),
     ],
 )
 @with_server
-async def test_a_person_takes_no_part_in_channels(
-    server: LiveServer, method: str, path: str, body: dict[str, object] | None
+async def test_a_person_who_is_in_no_agents_place_takes_no_part_in_channels(
+    server: LiveServer, method: str, path: str, body: dict[str, object] | None, refused: tuple[int, str]
 ) -> None:
     person = await server.client("", KeyKind.HUMAN)
 
     answer = await person.request(method, path, body)
 
-    assert (answer.status, answer.code) == (403, "scope_required")
+    assert (answer.status, answer.code) == refused
 
 
 @pytest.mark.requirement("RFC21-1.2-ID")

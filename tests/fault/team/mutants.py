@@ -82,7 +82,145 @@ def commit_without_sync() -> None:
     team_file.connect = lazily
 
 
+def _nobody_waits() -> None:
+    """Those who speak in one conversation do so at once: only the commit is left to keep them apart."""
+    import asyncio
+
+    from parley.app.team.governance_keeping import GovernanceKeeping
+
+    def at_once(self: GovernanceKeeping, tenant: str, conversation: str) -> asyncio.Lock:
+        del self, tenant, conversation
+        return asyncio.Lock()
+
+    GovernanceKeeping.queue = at_once  # type: ignore[method-assign]
+
+
+def _overwrite(*kinds: str) -> None:
+    """Of these kinds of records the last one written wins, whatever it was decided on."""
+    from parley.adapters.sqlite.team_writer import TeamWriter
+    from parley.domain.record import Record
+
+    check = TeamWriter._check_version
+
+    def blindly(self: TeamWriter, tenant: str, kind: str, record_id: str, version: int) -> Record | None:
+        found = self._record(tenant, kind, record_id)
+        return found if kind in kinds else check(self, tenant, kind, record_id, version)
+
+    TeamWriter._check_version = blindly  # type: ignore[method-assign]
+
+
+def forget_the_exchange() -> None:
+    """A message does not depend on the exchange that it was decided on."""
+    _nobody_waits()
+    _overwrite("exchange")
+
+
+def assign_rounds_outside_the_commit() -> None:
+    """The message is written first; what its exchange became comes in a commit of its own."""
+    from parley.app.team.hub import Team
+    from parley.domain.directory import Caller
+    from parley.domain.exchange import Exchange
+    from parley.domain.team_changes import Committed, TeamChanges
+
+    _nobody_waits()
+    _overwrite("exchange")
+    commit = Team.commit
+
+    async def in_two_steps(self: Team, caller: Caller, changes: TeamChanges, held_id: str = "") -> Committed:
+        later = tuple(one for one in changes.puts if isinstance(one, Exchange) and changes.posts)
+        now = tuple(one for one in changes.puts if one not in later)
+        done = await commit(self, caller, changes._replace(puts=now), held_id)
+        if later:
+            await self.store.commit(TeamChanges(changes.tenant, puts=later))
+        return done
+
+    Team.commit = in_two_steps  # type: ignore[method-assign]
+
+
+def deliver_before_judging() -> None:
+    """A message is delivered, and then somebody asks whether it may be."""
+    from parley.app.team import governing
+    from parley.app.team.hub import Team
+    from parley.app.team.message import Governed, Message
+    from parley.domain.record import Expect
+    from parley.domain.team_changes import TeamChanges
+
+    judge = governing.govern
+
+    async def later(team: Team, message: Message, expects: list[Expect]) -> Governed | None:
+        governed = await judge(team, message, expects)
+        if governed is not None and governed.held is not None:
+            await team.store.commit(TeamChanges(message.caller.tenant, posts=(message.placed,)))
+        return governed
+
+    governing.govern = later
+
+
+def skip_the_receivers_entry() -> None:
+    """Only the sender has it on record."""
+    from parley.app.team import recording
+    from parley.app.team.hub import Team
+    from parley.app.team.message import Message
+    from parley.domain.audit import AuditDraft
+    from parley.domain.post import Post
+    from parley.domain.ruling import Ruling
+
+    delivered = recording.delivered
+
+    def one_side(team: Team, message: Message, post: Post, ruling: Ruling) -> tuple[AuditDraft, ...]:
+        return delivered(team, message, post, ruling)[:1]
+
+    recording.delivered = one_side
+
+
+def record_afterwards() -> None:
+    """The message is written first; its entries come later, if they can be written at all."""
+    from parley.app.team.hub import Team
+    from parley.domain.directory import Caller
+    from parley.domain.errors import ParleyError
+    from parley.domain.team_changes import Committed, TeamChanges
+
+    commit = Team.commit
+
+    async def in_two_steps(self: Team, caller: Caller, changes: TeamChanges, held_id: str = "") -> Committed:
+        done = await commit(self, caller, changes._replace(audits=()), held_id)
+        try:
+            await self.store.commit(TeamChanges(changes.tenant, audits=changes.audits))
+        except ParleyError:
+            return done
+        return done
+
+    Team.commit = in_two_steps  # type: ignore[method-assign]
+
+
+def approve_again() -> None:
+    """Whoever approves does not look whether somebody else has."""
+    from dataclasses import replace
+
+    from parley.app.team import approvals, governing
+    from parley.domain.approval import Approval, ApprovalStatus
+
+    def anyway(
+        approval: Approval, status: ApprovalStatus, by: str, at: str, note: str, message_id: str = ""
+    ) -> Approval:
+        return replace(approval, status=status, decided_by=by, decided_at=at, note=note, message_id=message_id)
+
+    def check(*about: object) -> None:
+        del about
+
+    _nobody_waits()
+    _overwrite("approval", "exchange")
+    setattr(approvals, "check_decidable", check)  # noqa: B010  # it is imported there, not its own
+    setattr(governing, "decided", anyway)  # noqa: B010
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
+    "approve_again": approve_again,
+    "assign_rounds_outside_the_commit": assign_rounds_outside_the_commit,
+    "deliver_before_judging": deliver_before_judging,
+    "forget_the_exchange": forget_the_exchange,
+    "record_afterwards": record_afterwards,
+    "skip_the_receivers_entry": skip_the_receivers_entry,
     "acknowledge_before_commit": acknowledge_before_commit,
     "forget_idempotency": forget_idempotency,
     "resume_one_too_far": resume_one_too_far,

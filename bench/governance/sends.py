@@ -1,0 +1,109 @@
+"""POST of a message under the rules against one without, on one server: what an exchange and its audit log cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from bench.channels.load import CONVERSATION
+from bench.channels.posts import TEXT, of
+from bench.channels.processes import AGENT, Server, Worker, load, parley_up, request
+from bench.figures import Figure, Goal
+from bench.measure import Sample
+from bench.workspace import Bench
+
+ANSWERER = "answerer"
+# As many as the load can say, and three rounds as always.
+POLICY = "agent-to-agent:\n  enabled: true\n  max_rounds: 3\n  pair_budget: 1000000\n"
+_WARM = 0.2
+_GOALS = {16: Goal("<=", 1.5, "x")}
+
+Result = dict[str, Any]
+Turn = Callable[[int, float], Result]
+
+
+def run(bench: Bench) -> list[Figure]:
+    home, figures = f"{bench.folder}/sends", list[Figure]()
+    os.mkdir(home)
+    with parley_up(f"{home}/data") as server, load() as clients:
+        found(server)
+        plain, fresh, rounds = [server.channel(name) for name in ("plain", "fresh", "rounds")]
+        sides = (
+            _posting(clients, server, [post(plain)]),
+            _posting(clients, server, [post(fresh, {"exchange_type": "information_query"})]),
+            _posting(clients, server, conversation(rounds)),
+        )
+        for connections in (1, 16, 64):
+            figures += _figures(connections, _in_turns(bench, connections, sides))
+    return figures
+
+
+def found(server: Server) -> None:
+    """Two agents of one org unit, and a policy that stops none of what they say."""
+    for agent in (AGENT, ANSWERER):
+        server.call(
+            "POST",
+            "/agents/register",
+            {"agent_id": agent, "org_unit": "engineering", "user_id": f"{agent}@example.com"},
+        )
+    server.call("PUT", "/policies/enterprise/default", {"text": POLICY})
+
+
+def post(channel: str, metadata: dict[str, object] | None = None, sender: str = AGENT, to: str = ANSWERER) -> str:
+    body: dict[str, object] = {"to": to, "message_type": "notify", "payload": {"text": TEXT}}
+    if metadata:
+        body["metadata"] = metadata
+    return request("POST", f"/api/v1/channels/{channel}/messages", body, sender)
+
+
+def conversation(channel: str) -> list[str]:
+    """All rounds that an exchange has: to, fro and to again."""
+    named: dict[str, object] = {
+        "exchange_type": "information_query",
+        "conversation_id": CONVERSATION.decode(),
+        "classification": "internal",
+    }
+    there, back = post(channel, named), post(channel, named, ANSWERER, AGENT)
+    return [there, back, there]
+
+
+def _posting(clients: Worker, server: Server, requests: list[str]) -> Turn:
+    def turn(connections: int, seconds: float) -> Result:
+        before = server.cpu
+        result: Result = clients.do(
+            "closed_loop", port=server.port, requests=requests, connections=connections, seconds=seconds, warm=_WARM
+        )
+        return result | {"cpu": (server.cpu - before) / result["all"]}
+
+    return turn
+
+
+def _in_turns(bench: Bench, connections: int, sides: tuple[Turn, ...]) -> list[list[Result]]:
+    results: list[list[Result]] = [[] for _ in sides]
+    for turn in range(3 if bench.quick else 9):
+        order = range(len(sides)) if turn % 2 == 0 else reversed(range(len(sides)))
+        for number in order:
+            results[number].append(sides[number](connections, 0.5 if bench.quick else 1.5))
+    return results
+
+
+def _figures(connections: int, results: list[list[Result]]) -> list[Figure]:
+    plain, fresh, rounds = results
+    name = "sends"
+    with_s = f"{connections} connection{'s' if connections > 1 else ''}"
+    goal = _GOALS.get(connections)
+    return [
+        Figure(name, f"governed post over a plain one, {with_s}", "us", each(fresh), each(plain), goal, False),
+        Figure(name, "  in exchanges of three rounds", "us", each(rounds), each(plain), goal, False),
+        Figure(name, "  rate", "/s", of(fresh, "rate"), of(plain, "rate")),
+        Figure(name, "  p50", "ms", of(fresh, "p50"), of(plain, "p50"), faster=False),
+        Figure(name, "  p99", "ms", of(fresh, "p99"), of(plain, "p99"), faster=False),
+        Figure(name, "  CPU time of the server", "us", of(fresh, "cpu"), of(plain, "cpu"), faster=False),
+        Figure(name, "  the same, three rounds", "us", of(rounds, "cpu"), of(plain, "cpu"), faster=False),
+    ]
+
+
+def each(results: list[Result]) -> Sample:
+    """How long one message takes of the time in which all of them were sent."""
+    return Sample(tuple(1 / float(result["rate"]) for result in results))
