@@ -23,16 +23,19 @@ from parley.cli import command as commands
 from parley.cli import dispatch as cli
 from parley.cli import exits, remote
 from parley.cli.oacp import main as oacp
-from parley.domain import team_errors
+from parley.domain import governance_errors, team_errors
 from parley.domain.bodies import KIND_SPECS, Field, KindSpec, Shape
 from parley.domain.errors import ParleyError
 from parley.domain.limits import HARD_FILE_BYTES
 from parley.domain.message import GOES_FIRST, Kind, Priority
+from parley.domain.policy import Policy
+from parley.domain.policy_meet import KEYS, MEETS
 from parley.sdk.mailbox import Mailbox
 from parley.surfaces.http.message import HttpLimits
 from parley.surfaces.http.problem import status_of
 from parley.surfaces.http.route import PUBLIC, Param, Route
 from parley.surfaces.http.server import all_routes
+from parley.wire import policy as policies
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -58,13 +61,20 @@ SETTING_MEANINGS = {
     "inbox_messages": "messages of one operating system user in one inbox",
     "url": "where the server is, for commands on a server",
     "key": "the key that commands on a server show; `parley config` does not print it",
+    "human_key": "a person's key, for decisions in a mailbox; `parley config` does not print it",
     "admin_key": "the first admin key of a new server, instead of one that it makes up",
     "data": "where a server keeps everything; empty: `~/.local/share/parley` (or under `$XDG_DATA_HOME`)",
     "host": "the address that `parley up` listens on",
     "port": "the port that `parley up` listens on; 0 takes any free one",
     "allowed_hosts": "further names that the server answers to, with commas between them",
+    "checkpoints": "where a server keeps signed checkpoints of its audit logs, best on another disk; empty:"
+    " `checkpoints` beside its store",
     "event_names": "how the type of an audited message is spelled: `rfc` (channel_message) or `sdk` (channel.message)",
     "webhook_targets": "where webhooks may lead: `public` addresses over https only, or `any`",
+    "rego": "a file or folder with the organisation's own rules in Rego, asked after the policies; empty: none",
+    "approvals_home": "a home of mailboxes in which a server tells people what waits for them; empty: it does not",
+    "approvals_project": "the project there in which people have a folder of their own name; empty: the only one",
+    "approvals_agent": "who the sender of these messages is; its folder is made when it is missing",
     "http_body_bytes": f"size of a request's body in bytes; never above {HARD_FILE_BYTES}",
     "payload_depth": "levels of nesting in a payload",
     "payload_keys": "keys in a payload, all levels together",
@@ -90,6 +100,7 @@ SETTING_MEANINGS = {
     "expiry_days": "days until a message expires, at most",
     "idempotency_hours": "hours that an `Idempotency-Key` is remembered",
     "retention_days": "days that messages of a closed channel stay readable; 0: none",
+    "audit_retention_days": "days that audit entries keep their documents, their hashes stay; 0: for ever",
 }
 SETTING_GROUPS = ("Mailboxes", "Commands on a server", "The server", "Limits of the server")
 # Where a problem is named in the code: the class, and the small functions that make one.
@@ -110,7 +121,8 @@ SERVED = frozenset(
         "DiskFull",
     }
 )
-LOCAL = frozenset({"UnsafeMode", "WebhookInvalid", "WebhookReplayed", "Gone"})
+LOCAL = frozenset({"UnsafeMode", "WebhookInvalid", "WebhookReplayed", "Gone", "Overspent"})
+ERROR_MODULES = frozenset({ParleyError.__module__, team_errors.__name__, governance_errors.__name__})
 BOUNDS = {"minLength": "characters or more", "maxLength": "at most", "minimum": "or more", "maximum": "at most"}
 
 CLI_INTRO = """\
@@ -135,9 +147,10 @@ ERRORS_INTRO = """\
 # Errors
 
 Every error has a stable code: on the command line (`parley: CODE: ...`), in JSON, in the reason file beside a dead
-letter, in a server's answer, and as `error.code` in Python. The classes are in `parley.domain.errors` and
-`parley.domain.team_errors` (what only a server refuses); those marked * can be imported from `parley`. Catching a class
-catches all that are a kind of it. How a server says them is in [http.md](http.md#refusals).
+letter, in a server's answer, and as `error.code` in Python. The classes are in `parley.domain.errors`,
+`parley.domain.team_errors` (what only a server refuses) and `parley.domain.governance_errors` (what the rules refuse);
+those marked * can be imported from `parley`. Catching a class catches all that are a kind of it. How a server says them
+is in [http.md](http.md#refusals).
 """
 HTTP_INTRO = """\
 # HTTP
@@ -190,6 +203,21 @@ PROBLEMS_INTRO = """
 
 `invalid` lists everything that is wrong at once, as `problems` of code, field and detail. `parley validate` and the
 `doubts` of a message use the same codes. An ellipsis stands for what varies.
+"""
+POLICY_INTRO = """\
+# Policies
+
+A policy is a YAML document with one key, `agent-to-agent`, and below it any of these. It stands in one of four scopes:
+`enterprise`, `org`, `team` or `user`. The documents of the enterprise set the values; the others can only narrow them.
+How to write, check and change them: [Govern your agents](../how-to/govern-your-agents.md); why it is so:
+[Governance](../explanation/governance.md#policies).
+
+*Together* is how two values become one: of two scopes, of two documents of the enterprise, and of the two sides of an
+exchange. Choices are listed with the strictest first. The default holds when the enterprise says nothing about a
+key; unknown keys and wrong types are refused.
+"""
+POLICY_FILE = """
+## The policy of a fresh install
 """
 KINDS_INTRO = """\
 # The twelve kinds
@@ -290,6 +318,7 @@ def pages() -> dict[str, str]:
         "errors.md": errors_page,
         "http.md": http_page,
         "kinds.md": kinds_page,
+        "policy.md": policy_page,
         "settings.md": settings_page,
         "python.md": python_page,
     }
@@ -393,7 +422,7 @@ def exits_page() -> Iterator[str]:
         (
             exits.FOUND_PROBLEMS,
             "-",
-            "`validate`, `doctor`, `watch` or `listen` found something wrong; or nobody read the output",
+            "`validate`, `doctor`, `watch` or `listen` found something wrong; you said no; or nobody read the output",
         ),
     ]
     rows += [(code, f"`{kind.code}`", meaning) for kind, code, meaning in exits.exit_codes()]
@@ -414,7 +443,7 @@ def errors_page() -> Iterator[str]:
 def error_tree(kind: type[ParleyError] = ParleyError) -> Iterator[type[ParleyError]]:
     yield kind
     for below in kind.__subclasses__():
-        if below.__module__ in (ParleyError.__module__, team_errors.__name__):
+        if below.__module__ in ERROR_MODULES:
             yield from error_tree(below)
 
 
@@ -470,6 +499,58 @@ def pattern_of(node: ast.expr, texts: dict[str, str]) -> str:
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
     return texts.get(node.id, "…") if isinstance(node, ast.Name) else "…"
+
+
+# ---------------------------------------------------------------- policies
+
+
+def policy_page() -> Iterator[str]:
+    yield POLICY_INTRO
+    meanings = policy_meanings()
+    rows = [(f"`{key}`", policy_values(key), policy_default(key), MEETS[key].value, meanings[key]) for key in KEYS]
+    yield from table(("key", "values", "default", "together", "meaning"), rows)
+    yield POLICY_FILE
+    yield from ("```yaml", default_policy().rstrip("\n"), "```")
+
+
+def default_policy() -> str:
+    return (ROOT / "src" / "parley" / "policies" / "enterprise.yaml").read_text(encoding="utf-8")
+
+
+def policy_meanings() -> dict[str, str]:
+    """What the policy of a fresh install says above each key; a key may stand there as a comment."""
+    found: dict[str, str] = {}
+    above: list[str] = []
+    for line in map(str.strip, default_policy().splitlines()):
+        key = line.removeprefix("# ").partition(":")[0]
+        if key in MEETS:
+            found.setdefault(key, " ".join(above))
+        elif line.startswith("#"):
+            above.append(line.removeprefix("#").strip())
+        else:
+            above = []
+    return found
+
+
+def policy_values(key: str) -> str:
+    if key in policies.RANGES:
+        least, most = policies.RANGES[key]
+        return f"{least} to {most}"
+    if key in policies.CHOICES:
+        return ", ".join(f"`{choice.value}`" for choice in policies.CHOICES[key])
+    default = getattr(Policy(), key)
+    if isinstance(default, bool):
+        return "`true`, `false`"
+    if key == "cross_org":
+        return "`false`, `approval`, `true`"
+    return "list" if isinstance(default, tuple) else "text"
+
+
+def policy_default(key: str) -> str:
+    value = policies.spelled(key, getattr(Policy(), key))
+    if isinstance(value, bool):
+        return "`true`" if value else "`false`"
+    return ("`[" + ", ".join(value) + "]`" if value else "none") if isinstance(value, list) else f"`{value}`"
 
 
 # ---------------------------------------------------------------- HTTP
@@ -564,7 +645,7 @@ def is_sent(kind: type[ParleyError]) -> bool:
     """Whether a server answers with it, rather than a command or a mailbox."""
     return (
         status_of(kind()) != 500
-        and (kind.__module__ == team_errors.__name__ or kind.__name__ in SERVED)
+        and (kind.__module__ != ParleyError.__module__ or kind.__name__ in SERVED)
         and kind.__name__ not in LOCAL
     )
 
