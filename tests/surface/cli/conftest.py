@@ -1,4 +1,5 @@
-"""For commands on a server: one server for all tests that do not break it, and one for each that does."""
+"""For commands on a server: one for all tests that leave its rules alone, one for those that change them, and one for
+each test that breaks it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,21 @@ def _team(stage: Stage, server: Server) -> Team:
 def team(stage: Stage, shared_server: Server) -> Iterator[Team]:
     """A server that others use, too; the environment names it and its admin key."""
     made = _team(stage, shared_server)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def ruled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("ruled") / "data").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def ruled_team(stage: Stage, ruled_server: Server) -> Iterator[Team]:
+    """A server whose org units, policies and suspensions others change, too."""
+    made = _team(stage, ruled_server)
     yield made
     made.close()
 

@@ -19,6 +19,12 @@ from tests.surface.cli.test_team_audit import tampered
 from tests.surface.stage import Stage
 
 
+@pytest.fixture
+def team(ruled_team: Team) -> Team:
+    """These tests change the rules: those of other tests stay as they were."""
+    return ruled_team
+
+
 def erased(team: Team, count: int = 1) -> list[str]:
     """Entries of erasures; their ids."""
     channel = team.channel("told")

@@ -16,6 +16,13 @@ from parley.domain.mailbox import Item
 from tests.surface.cli.team_stage import Server, Team, typed_on_terminal
 from tests.surface.stage import PROJECT, Ran, Stage
 
+
+@pytest.fixture
+def team(ruled_team: Team) -> Team:
+    """These tests change the rules: those of other tests stay as they were."""
+    return ruled_team
+
+
 HIDDEN = "I commit\u200b to the \u202eplan"
 HELD = 9
 

@@ -12,6 +12,13 @@ import pytest
 
 from tests.surface.cli.team_stage import Team, typed_on_terminal
 
+
+@pytest.fixture
+def team(ruled_team: Team) -> Team:
+    """These tests change the rules: those of other tests stay as they were."""
+    return ruled_team
+
+
 pytestmark = pytest.mark.slow
 
 SALES = "agent-to-agent:\n  max_rounds: 2\n"

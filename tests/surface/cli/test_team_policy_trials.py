@@ -7,6 +7,13 @@ import pytest
 from parley.cli import policy_trials
 from tests.surface.cli.team_stage import Team
 
+
+@pytest.fixture
+def team(ruled_team: Team) -> Team:
+    """These tests change the rules: those of other tests stay as they were."""
+    return ruled_team
+
+
 pytestmark = pytest.mark.slow
 
 STRICT = "agent-to-agent:\n  max_classification: public\n"

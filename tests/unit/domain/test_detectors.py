@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 
 import pytest
 from hypothesis import given
@@ -251,11 +251,11 @@ def test_a_text_made_for_looking_at_it_to_take_long_counts_as_found(piece: str, 
 def test_sixteen_times_the_text_is_no_more_than_some_sixteen_times_the_work(piece: str) -> None:
     def work(length: int) -> float:
         text, best = (piece * (length // len(piece) + 1))[:length] + " 1234567890123", 1.0
-        for _ in range(3):
-            begun = perf_counter()
+        for _ in range(7):
+            begun = thread_time()
             findings([text], (CASE, PROJECT))
-            best = min(best, perf_counter() - begun)
+            best = min(best, thread_time() - begun)
         return best
 
-    # Quadratic work would be 256 times as much.
-    assert work(65_536) < 64 * max(work(4_096), 50e-6)
+    # Processor time, so that a busy machine does not count. Quadratic work would be 256 times as much.
+    assert work(65_536) < 160 * max(work(4_096), 50e-6)
