@@ -167,11 +167,6 @@ def accepted(exchange: Exchange, sender: str, summary: str, at: str, hops: int) 
     return said
 
 
-def at_limit(exchange: Exchange) -> bool:
-    """Whether the next message would be one round too many."""
-    return exchange.current_round + 1 > exchange.max_rounds
-
-
 def escalated(exchange: Exchange, approval_id: str, *, limit: bool = False) -> Exchange:
     """The exchange waits for a person: about one message, or about its limit."""
     if limit:

@@ -21,8 +21,6 @@ _BY_STATUS: dict[int, type[ParleyError]] = {
     500: ParleyError,
     504: team_errors.AskTimeout,
 }
-# Named here so that its classes are known by their codes.
-_RULES = governance_errors.Denied
 # Errors are found by walking their tree, so the modules that define them have to be there.
 _DEFINED_IN = (team_errors, governance_errors)
 _STANDARD = frozenset({"type", "title", "status", "code", "detail", "message", "errors"})

@@ -11,7 +11,6 @@ from parley.domain.exchange import (
     Outcome,
     Turn,
     accepted,
-    at_limit,
     chain_length,
     check_open,
     ended,
@@ -39,11 +38,6 @@ def test_a_round_is_taken_by_what_is_accepted_whoever_says_it() -> None:
     assert exchange.current_round == 2
     assert exchange.transcript == (Turn(1, "alice", "said 1"), Turn(2, "bob", "said 2"))
     assert exchange.outcome is Outcome.IN_PROGRESS
-
-
-@pytest.mark.parametrize(("rounds", "last"), [(0, False), (2, False), (3, True), (4, True)])
-def test_the_limit_is_reached_when_the_next_message_would_be_one_too_many(rounds: int, last: bool) -> None:
-    assert at_limit(talk(rounds)) is last
 
 
 def test_what_needs_no_reply_is_resolved_when_it_is_said() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from parley.domain.exchange import Exchange
     from parley.domain.judge import Hold
     from parley.domain.party import Party
+    from parley.domain.post import Post
     from parley.domain.ruling import Ruling
 
 QUEUE = "approvals/"
@@ -81,14 +83,7 @@ def waiting(
 ) -> Approval:
     """The approval that a held message waits for. `payload` is what would be sent."""
     placed = message.placed
-    draft = HeldDraft(
-        pattern=placed.pattern.value,
-        to=placed.to,
-        in_reply_to=placed.in_reply_to,
-        payload=payload.decode(),
-        metadata=placed.metadata.decode(),
-        expires_at=placed.expires_at,
-    )
+    draft = replace(_held(placed, payload), expires_at=placed.expires_at)
     level = ruling.level.value
     version = ruling.policy.version
     ends = from_stamp(placed.created_at) + timedelta(hours=ruling.policy.approval_hours)
@@ -130,13 +125,7 @@ def about_a_limit(
     """Something for a person to look at that releases nothing."""
     placed = message.placed
     policy = ruling.policy if ruling else Policy()
-    draft = HeldDraft(
-        pattern=placed.pattern.value,
-        to=placed.to,
-        in_reply_to=placed.in_reply_to,
-        payload=placed.payload.decode(),
-        metadata=placed.metadata.decode(),
-    )
+    draft = _held(placed, placed.payload)
     level = ruling.level.value if ruling else DEFAULT_LEVEL.value
     return Approval(
         id=team.new_id("appr"),
@@ -156,6 +145,17 @@ def about_a_limit(
         created_at=placed.created_at,
         expires_at=stamp(from_stamp(placed.created_at) + timedelta(hours=policy.approval_hours)),
         unique=unique,
+    )
+
+
+def _held(placed: Post, payload: bytes) -> HeldDraft:
+    """A message as it is kept for a person."""
+    return HeldDraft(
+        pattern=placed.pattern.value,
+        to=placed.to,
+        in_reply_to=placed.in_reply_to,
+        payload=payload.decode(),
+        metadata=placed.metadata.decode(),
     )
 
 
