@@ -215,6 +215,10 @@ class TeamStore(Protocol):
         """Messages to this address that nobody could receive yet, oldest first."""
         ...
 
+    async def oldest_request(self, tenant: str, agent: str, now: str) -> int | None:
+        """The position of the oldest request to exactly this agent that is unanswered, unexpired and still kept."""
+        ...
+
     async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
         """The channels that list an agent as a member, in which it has said something, or in which it is asked."""
         ...

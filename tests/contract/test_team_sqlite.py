@@ -19,6 +19,7 @@ from parley.domain.team_changes import Query, TeamChanges
 from parley.team_ports import TeamStore
 from tests.contract.team_audit import TeamAuditContract
 from tests.contract.team_governance import TeamGovernanceContract, a_fact, log
+from tests.contract.team_requests import TeamRequestsContract
 from tests.contract.team_store import (
     ALL,
     AT,
@@ -33,7 +34,7 @@ from tests.contract.team_store import (
 from tests.team_rig import in_loop, kinds
 
 
-class TestSqliteTeamStore(TeamAuditContract, TeamGovernanceContract):
+class TestSqliteTeamStore(TeamAuditContract, TeamGovernanceContract, TeamRequestsContract):
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path) -> None:
         self.path = tmp_path / "team.db"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from parley.domain.access import Access, AccessRequest
 from parley.domain.approval import Approval
 from parley.domain.audit_checkpoint import AuditCheckpoint, AuditMark
+from parley.domain.bookmark import Bookmark
 from parley.domain.channel import Channel
 from parley.domain.checkpoint import Checkpoint, LogMark
 from parley.domain.directory import IssuedKey, Key, Role, Tenant
@@ -35,6 +36,7 @@ KINDS: dict[str, type[Record]] = {
         Access,
         AccessRequest,
         AgentRecord,
+        Bookmark,
         Identity,
         Challenge,
         Checkpoint,

@@ -8,7 +8,6 @@ Invalid
 ├── NoIntentAccess           no_intent_access      a member who may not see the intent
 ├── TargetForbidden          target_forbidden      an address that no webhook may have
 ├── UnsupportedMedia         unsupported_media_type
-├── UnsupportedMedia         unsupported_media_type
 └── KeyReused                idempotency_mismatch
 Conflict
 ├── NameTaken                name_taken            `facts` has the id of what has the name
@@ -19,6 +18,7 @@ Conflict
 ├── BadTransition            bad_transition
 ├── CircularWait             circular_wait         `facts` names the circle
 ├── AgentDeparted            agent_departed
+├── BookmarkTaken            bookmark_taken
 └── QuotaExceeded            quota_exceeded
 Forbidden
 ├── WrongSender              sender_mismatch       another speaker than the credential's
@@ -136,6 +136,12 @@ class AgentDeparted(Conflict):
     """The agent has left."""
 
     code = "agent_departed"
+
+
+class BookmarkTaken(Conflict):
+    """Another process has taken over this agent's bookmark."""
+
+    code = "bookmark_taken"
 
 
 class QuotaExceeded(Conflict):

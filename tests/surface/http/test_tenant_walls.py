@@ -145,6 +145,7 @@ BODIES: dict[tuple[str, str], list[Any]] = {
     ("PATCH", "/agents/{agent_id}/status"): [{"status": "draining"}, {"status": "deregistered"}],
     ("POST", "/intents/{intent_id}/channels"): [{"name": "{name}", "members": ["{agent_id}"], "task_id": "{task_id}"}],
     ("PATCH", "/channels/{channel_id}"): [{"add_members": ["{agent_id}"]}, {"status": "closed"}],
+    ("PUT", "/agents/{agent_id}/bookmarks/{name}"): [{"holder": "hold_1", "position": 0}],
     ("POST", "/agents/{agent_id}/identity"): [{"public_key": "A" * 44}],
     ("POST", "/agents/{agent_id}/identity/verify"): [{"payload": {}, "signature": "A" * 88}],
     ("POST", "/tenants"): [{"id": "{tenant_id}"}],

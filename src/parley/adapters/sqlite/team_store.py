@@ -220,6 +220,17 @@ class SqliteTeamStore:
         found = await self._read(lambda db: db.execute(query, (to, low, high)).fetchall())
         return tuple(map(rows.post_from_row, found))
 
+    async def oldest_request(self, tenant: str, agent: str, now: str) -> int | None:
+        low, high = await self._range(tenant)
+        query = (
+            "SELECT MIN(post.number) FROM post INDEXED BY post_open_request JOIN tally ON tally.number = post.channel"
+            " WHERE addressee = :agent AND pattern = 'request' AND answered = 0 AND post.number BETWEEN :low AND :high"
+            f" AND {_UNEXPIRED} AND post.seq > tally.floor"
+        )
+        values = {"agent": agent, "low": low, "high": high, "now": now}
+        (number,) = await self._read(lambda db: db.execute(query, values).fetchone())
+        return None if number is None else int(number) & rows.MASK
+
     async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
         low, high = await self._range(tenant)
         query = (

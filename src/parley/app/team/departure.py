@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from parley.app.team import system_posts
 from parley.app.team.attempts import committed
 from parley.app.team.posting import audited
-from parley.domain.channel import lifetime_end, without_member
-from parley.domain.directory import EVERYONE, GONE, SYSTEM, AgentStatus, Caller, KeyKind, Role, without_holder
+from parley.domain.bookmark import Bookmark
+from parley.domain.channel import without_member
+from parley.domain.directory import GONE, SYSTEM, AgentStatus, Caller, KeyKind, Role, without_holder
 from parley.domain.errors import NotFound, Stale
-from parley.domain.message import Pattern
-from parley.domain.post import Post, PostDraft, PostState
+from parley.domain.post import PostDraft
 from parley.domain.record import expecting
 from parley.domain.registry import AgentRecord, health
 from parley.domain.team_changes import TeamChanges
@@ -22,6 +23,7 @@ from parley.domain.team_changes import TeamChanges
 if TYPE_CHECKING:
     from parley.app.team.hub import Team
     from parley.domain.channel import Channel
+    from parley.domain.post import Post
 
 
 async def depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
@@ -35,11 +37,14 @@ async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
         record = await _known(team, caller.tenant, agent_id)
         if record.status is AgentStatus.DEREGISTERED:
             return None
+        # Who leaves by itself is done with what it was told; one that only fell silent may come back and go on.
+        bookmarks = await team.store.children(Bookmark, caller.tenant, agent_id)
         if record.gone:
             entry = team.entry(caller, "agent_status", agent_id, status=AgentStatus.DEREGISTERED.value)
             over = replace(record, status=AgentStatus.DEREGISTERED)
-            return TeamChanges(caller.tenant, puts=(over,), entries=(entry,))
-        return await _leaving(team, caller, record, AgentStatus.DEREGISTERED)
+            return TeamChanges(caller.tenant, puts=(over,), drops=bookmarks, entries=(entry,))
+        leaving = await _leaving(team, caller, record, AgentStatus.DEREGISTERED)
+        return leaving._replace(drops=bookmarks)
 
     await committed(team, caller, decide, "list of the agent's channels")
     return await _known(team, caller.tenant, agent_id)
@@ -78,7 +83,7 @@ async def _leaving(team: Team, caller: Caller, record: AgentRecord, status: Agen
     channels = await team.store.taking_part(tenant, agent)
     listed = [channel for channel in channels if channel.member(agent)]
     held = [role for role in await team.store.children(Role, tenant, "") if role.held_by(agent)]
-    told = [channel for channel in channels if await _is_alive(team, channel, now)]
+    told = [channel for channel in channels if await system_posts.is_alive(team, channel, now)]
     notices = [_notice(team, channel, agent, now) for channel in told]
     events = [
         audited(team, channel, said, PostDraft(said.pattern, said.payload, said.to))
@@ -100,27 +105,5 @@ async def _leaving(team: Team, caller: Caller, record: AgentRecord, status: Agen
     )
 
 
-async def _is_alive(team: Team, channel: Channel, now: str) -> bool:
-    """Nothing is said in a channel that is closed, or whose time has run out before the sweep came by."""
-    if not channel.is_open:
-        return False
-    end = lifetime_end(channel, await team.store.tally(channel.id))
-    return not end or end > now
-
-
 def _notice(team: Team, channel: Channel, agent: str, now: str) -> Post:
-    return Post(
-        id=team.new_id("msg"),
-        channel_id=channel.id,
-        sender=SYSTEM,
-        to=EVERYONE,
-        pattern=Pattern.NOTIFY,
-        in_reply_to="",
-        payload=b'{"event":"agent_departed","agent_id":"%b"}' % agent.encode(),
-        metadata=b"{}",
-        created_at=now,
-        expires_at="",
-        state=PostState.DELIVERED,
-        recipients=None,
-        intent_id=channel.intent_id,
-    )
+    return system_posts.spoken(team, channel, b'{"event":"agent_departed","agent_id":"%b"}' % agent.encode(), now)

@@ -19,6 +19,7 @@ from parley.surfaces.http.routes import (
     agents,
     approvals,
     audit,
+    bookmarks,
     channels,
     checkpoints,
     discovery,
@@ -53,6 +54,7 @@ def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
     found: tuple[Route, ...] = ()
     found += (
         *agents.ROUTES,
+        *bookmarks.ROUTES,
         *channels.ROUTES,
         *identity.ROUTES,
         *keys.ROUTES,
@@ -77,6 +79,18 @@ def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
     return found
 
 
+def api_for(team: Team, *, monotonic: Callable[[], float], hosts: frozenset[str], limited: bool) -> Api:
+    """What answers every request, wherever it comes from; see `serve`."""
+    metrics = Metrics()
+    gate = Gate(team, limited=limited, monotonic=monotonic)
+    return Api(team, gate, all_routes(metrics), hosts, metrics, monotonic)
+
+
+def limits_for(team: Team) -> HttpLimits:
+    """What a request may cost."""
+    return HttpLimits(body_bytes=team.limits.http_body_bytes)
+
+
 async def serve(
     team: Team,
     host: str,
@@ -89,12 +103,9 @@ async def serve(
     ssl: ssl.SSLContext | None = None,
 ) -> Listener:
     """Begin to listen. `hosts` are the names it answers to (none: all); `limited` counts requests by key."""
-    metrics = Metrics()
-    gate = Gate(team, limited=limited, monotonic=monotonic)
-    api = Api(team, gate, all_routes(metrics), hosts, metrics, monotonic)
-    limits = HttpLimits(body_bytes=team.limits.http_body_bytes)
+    api = api_for(team, monotonic=monotonic, hosts=hosts, limited=limited)
     try:
-        return await listen(api, host, port, limits=limits, problem=problem, ssl=ssl, now=now)
+        return await listen(api, host, port, limits=limits_for(team), problem=problem, ssl=ssl, now=now)
     except OSError as error:
         if error.errno == EADDRINUSE:
             raise Unavailable(f"port {port} is taken", hint="name another one with --port, or 0 for any") from None

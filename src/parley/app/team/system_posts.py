@@ -1,0 +1,43 @@
+"""What the server itself says in a channel: a word to everyone, or to one agent. Nobody judges it, and no exchange
+counts it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.domain.channel import lifetime_end
+from parley.domain.directory import EVERYONE, SYSTEM
+from parley.domain.message import Pattern
+from parley.domain.post import Post, PostState
+
+if TYPE_CHECKING:
+    from parley.app.team.hub import Team
+    from parley.domain.channel import Channel
+
+
+async def is_alive(team: Team, channel: Channel, now: str) -> bool:
+    """Nothing is said in a channel that is closed, or whose time has run out before the sweep came by."""
+    if not channel.is_open:
+        return False
+    end = lifetime_end(channel, await team.store.tally(channel.id))
+    return not end or end > now
+
+
+def spoken(team: Team, channel: Channel, payload: bytes, now: str, *, to: str = EVERYONE) -> Post:
+    """The message; `payload` is JSON. Said to one agent, it is seen by nobody else."""
+    return Post(
+        id=team.new_id("msg"),
+        channel_id=channel.id,
+        sender=SYSTEM,
+        to=to,
+        pattern=Pattern.NOTIFY,
+        in_reply_to="",
+        payload=payload,
+        metadata=b"{}",
+        created_at=now,
+        expires_at="",
+        state=PostState.DELIVERED,
+        recipients=None if to == EVERYONE else (to,),
+        intent_id=channel.intent_id,
+    )

@@ -1,0 +1,64 @@
+"""An agent's bookmarks over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team import bookmarks
+from parley.surfaces.http.message import Response
+from parley.surfaces.http.route import Call, Route, json
+from parley.wire import bookmark
+from parley.wire.bookmark import BookmarkIn, BookmarkOpenIn, BookmarkOut
+
+if TYPE_CHECKING:
+    from parley.app.team.bookmarks import Placed
+
+
+def _shown(placed: Placed) -> Response:
+    return json(200, bookmark.bookmark(placed.bookmark, placed.head))
+
+
+def _which(call: Call) -> tuple[str, str]:
+    return call.params["agent_id"], call.params["name"]
+
+
+async def open_(call: Call) -> Response:
+    given: BookmarkOpenIn = call.body
+    return _shown(await bookmarks.open_(call.team, call.caller, *_which(call), given.start))
+
+
+async def save(call: Call) -> Response:
+    given: BookmarkIn = call.body
+    agent_id, name = _which(call)
+    dealt = (given.position, given.open)
+    return _shown(await bookmarks.save(call.team, call.caller, agent_id, name, given.holder, *dealt))
+
+
+async def show(call: Call) -> Response:
+    return _shown(await bookmarks.show(call.team, call.caller, *_which(call)))
+
+
+async def delete(call: Call) -> Response:
+    await bookmarks.delete(call.team, call.caller, *_which(call))
+    return Response(204)
+
+
+_TAG = "agents"
+_ONE = "/agents/{agent_id}/bookmarks/{name}"
+ROUTES = (
+    Route(
+        "POST",
+        f"{_ONE}/open",
+        open_,
+        "Take over how far an agent has dealt with its stream",
+        _TAG,
+        {200: BookmarkOut},
+        body=BookmarkOpenIn,
+        body_optional=True,
+    ),
+    Route(
+        "PUT", _ONE, save, "Keep how far an agent has dealt with its stream", _TAG, {200: BookmarkOut}, body=BookmarkIn
+    ),
+    Route("GET", _ONE, show, "See how far an agent has dealt with its stream", _TAG, {200: BookmarkOut}),
+    Route("DELETE", _ONE, delete, "Forget how far an agent has dealt with its stream", _TAG, {204: None}),
+)
