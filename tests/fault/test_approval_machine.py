@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from parley.app.team import sweep
 from parley.domain.approval import Approval, ApprovalStatus, Decision
-from parley.domain.directory import DEFAULT_TENANT, Caller, KeyKind
+from parley.domain.directory import DEFAULT_TENANT, SYSTEM, Caller, KeyKind
 from parley.domain.errors import ParleyError
 from parley.domain.exchange import Exchange
 from parley.domain.post import Post
@@ -212,8 +212,10 @@ class Approvals(RuleBasedStateMachine):
         assert found is not None
         return found
 
-    def posts(self) -> list[Post]:
-        return [item.post for item in self.run(self.rig.store.feed(DEFAULT_TENANT, 0)) if item.post]
+    def posts(self) -> tuple[list[Post], list[Post]]:
+        """What went out, and what the server said about it."""
+        found = [item.post for item in self.run(self.rig.store.feed(DEFAULT_TENANT, 0)) if item.post]
+        return [one for one in found if one.sender != SYSTEM], [one for one in found if one.sender == SYSTEM]
 
     @invariant()
     def each_stands_as_the_model_says(self) -> None:
@@ -224,7 +226,7 @@ class Approvals(RuleBasedStateMachine):
 
     @invariant()
     def exactly_what_was_approved_or_answered_went_out_once(self) -> None:
-        posts = self.posts()
+        posts, _ = self.posts()
         assert [one.payload for one in posts] == self.said
         for post in posts:
             ext, stamped = (json.loads(post.metadata)[name] for name in ("ocip_ext", "ocip"))
@@ -237,6 +239,16 @@ class Approvals(RuleBasedStateMachine):
             assert json.loads(post.payload) == {"text": released.text}
             assert ext["approval"]["by"] == released.by
             assert self.approval(ext["approval"]["id"]).message_id == post.id
+
+    @invariant()
+    def the_agent_alone_is_told_of_each_decision_once(self) -> None:
+        _, words = self.posts()
+        told = [json.loads(one.payload) for one in words]
+        over = {one: model for one, model in self.waiting.items() if model.status is not ApprovalStatus.PENDING}
+        assert {one["approval_id"]: one["status"] for one in told} == {one: over[one].status.value for one in over}
+        assert len(told) == len(over)
+        assert {one["message_id"] for one in told} - {None} == {one.id for one in self.posts()[0]}
+        assert all((one.to, one.recipients) == ("alice", ("alice",)) for one in words)
 
     @invariant()
     def what_a_person_refused_is_denied_and_what_one_allowed_goes_on(self) -> None:

@@ -26,7 +26,7 @@ from parley.domain.approval import Approval, ApprovalStatus, Cause, Decision
 from parley.domain.audit import AuditEntry, entry_hash
 from parley.domain.changes import digest
 from parley.domain.classification import Classification, level_of
-from parley.domain.directory import DEFAULT_TENANT
+from parley.domain.directory import DEFAULT_TENANT, SYSTEM
 from parley.domain.errors import ParleyError
 from parley.domain.exchange import FINAL, Exchange, Outcome
 from parley.domain.policy import CrossOrg
@@ -91,6 +91,7 @@ class Exchanges(RuleBasedStateMachine):
         self.approved: set[str] = set()
         # What was read so far: nothing of it ever changes.
         self.posts: list[Post] = []
+        self.read = 0
         self.documents: list[dict[str, Any]] = []
         self.heads: dict[str, tuple[int, str]] = {}
         self.checked = 0
@@ -318,9 +319,10 @@ class Exchanges(RuleBasedStateMachine):
     # ------------------------------------------------------------------ looking
 
     def look(self) -> list[Post]:
-        """All messages, after reading what is new of them and of the audit log."""
-        after = self.posts[-1].position if self.posts else 0
-        self.posts += [item.post for item in self.run(self.rig.store.feed(DEFAULT_TENANT, after)) if item.post]
+        """All that agents and people said, after reading what is new of it and of the audit log."""
+        for item in self.run(self.rig.store.feed(DEFAULT_TENANT, self.read)):
+            self.read = item.position
+            self.posts += [item.post] if item.post and item.post.sender != SYSTEM else []
         for entry in self.run(self.rig.store.audits(DEFAULT_TENANT, AuditQuery(after=len(self.documents)))):
             self.follow(entry)
         return self.posts

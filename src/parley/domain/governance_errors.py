@@ -220,3 +220,13 @@ class MessageHeld(ParleyError):
     """The message waits for a person."""
 
     code = "held"
+
+    @property
+    def approval(self) -> str:
+        """The id of what the person decides."""
+        return str(self.facts.get("approval", ""))
+
+    @property
+    def reason(self) -> str:
+        """Why it waits."""
+        return str(self.facts.get("reason", ""))

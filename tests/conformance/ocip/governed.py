@@ -156,6 +156,11 @@ async def decide(client: Client, waiting: Document, decision: str, **more: objec
     return await client.post(f"/approvals/{approval}/decision", body)
 
 
+def by_parties(messages: list[Document]) -> list[Document]:
+    """What agents and people said of it; the server's own words are not part of their exchange."""
+    return [one for one in messages if one["sender"] != "system"]
+
+
 async def inbox(client: Client, path: str = MESSAGES) -> list[Document]:
     """Everything in the channel that this client may see."""
     answer = await client.get(path, limit=1000)

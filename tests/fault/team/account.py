@@ -80,6 +80,8 @@ class Account:
     delivered: list[Delivered] = field(default_factory=list)
     # Labels of messages that are there without an envelope, although they asked for the rules.
     bare: list[str] = field(default_factory=list)
+    # What the server told agents about what was decided: the approval, its status, and the message.
+    told: list[tuple[str, str, str]] = field(default_factory=list)
     noted: list[Noted] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     # Of every exchange: its most rounds and its current one.

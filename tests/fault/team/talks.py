@@ -135,6 +135,9 @@ class Talks:
         for message in await self._pages(admin, f"/channels/{self.channel_id}/messages?limit=1000&since=", "seq", 0):
             if "ocip" in (message["metadata"] or {}):
                 account.delivered.append(delivered_of(message, digest_of(message["payload"])))
+            elif message["sender"] == "system":
+                said = message["payload"]
+                account.told.append((said["approval_id"], said["status"], said["message_id"] or ""))
             else:
                 account.bare.append(message["payload"]["label"])
         for entry in await self._entries(admin):

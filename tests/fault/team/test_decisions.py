@@ -64,6 +64,7 @@ def test_what_is_approved_by_many_at_once_goes_out_once(tmp_path: Path, full: bo
     assert check(account) == []
     assert Counter(one.status for one in account.asked) == {"approved": count}
     assert len({one.approval for one in account.delivered}) == len(account.delivered) == count
+    assert sorted(account.told) == sorted((one.id, one.status, one.message) for one in account.asked)
     checked = verified(tmp_path / "data")
     assert checked.returncode == 0, checked.stderr
 
@@ -77,6 +78,7 @@ def test_what_some_approve_and_some_reject_is_decided_one_way(tmp_path: Path, fu
     assert check(account) == []
     assert statuses["approved"] + statuses["rejected"] == count
     assert len(account.delivered) == statuses["approved"]
+    assert sorted(account.told) == sorted((one.id, one.status, one.message) for one in account.asked)
 
 
 def test_a_server_that_lets_one_approve_what_another_did_is_found_out(tmp_path: Path) -> None:

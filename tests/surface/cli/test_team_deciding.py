@@ -49,6 +49,10 @@ class People(NamedTuple):
         words = ["--type", "request", "--to", self.other, "--field", f"text={text}", "--key", self.agent_key, *more]
         return self.team.run("post", self.channel, "--purpose", "information_query", *words)
 
+    def messages(self) -> list[dict[str, Any]]:
+        """What agents and people said; what the server told the agent about it is not part of it."""
+        return [one for one in self.team.said("messages", self.channel) if one["sender"] != "system"]
+
     def decide(self, *words: str) -> Ran:
         return self.team.run("approvals", *words, "--key", self.user_key)
 
@@ -206,7 +210,7 @@ def test_approve_shows_it_and_sends_the_digest_of_what_it_showed(people: People)
     assert ran.out.splitlines()[-1].startswith(f"Approved {held['approval']}: sent as msg_")
     shown = people.decide("show", held["approval"], "--json").json
     assert (shown["status"], shown["note"], shown["decided_by"]) == ("approved", "agreed", people.user)
-    (said,) = people.team.said("messages", people.channel)
+    (said,) = people.messages()
     assert (said["id"], said["metadata"]["ocip"]["message_type"]) == (shown["message_id"], "agent-assisted")
 
 
@@ -335,7 +339,7 @@ def test_a_rejected_message_never_goes_out_and_is_decided_once(people: People) -
 
     assert (ran.code, ran.out.startswith(f"Rejected {held['approval']}: ")) == (0, True)
     assert (again.code, again.error) == (4, "approval_decided")
-    assert people.team.said("messages", people.channel) == []
+    assert people.messages() == []
     exchange = people.team.said("exchange", "show", held["exchange_id"])
     assert exchange["outcome"] == "denied"
 
@@ -351,7 +355,7 @@ def test_a_person_answers_in_its_own_words(people: People, tmp_path: Path, way: 
     ran = people.team.run(*words, stdin=b"Let us talk.\n")
 
     assert (ran.code, ran.err) == (0, "")
-    (said,) = people.team.said("messages", people.channel)
+    (said,) = people.messages()
     assert (said["payload"], said["metadata"]["ocip"]["message_type"]) == ({"text": "Let us talk."}, "human")
 
 

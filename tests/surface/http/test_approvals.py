@@ -242,3 +242,36 @@ async def test_the_same_key_decides_once_and_is_answered_the_same(server: LiveSe
     assert first.status == again.status == 200
     assert json.loads(first.body)["message_id"] == json.loads(again.body)["message_id"]
     assert len(await inbox(bob)) == 1
+
+
+@with_server
+async def test_an_agents_stream_tells_it_what_became_of_what_was_held_and_no_other_does(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    ann = await person(server, "ann")
+    waits = [await held(alice, "bob", "We promise it.") for _ in range(2)]
+    async with alice.events("/agents/alice/subscribe") as hers, bob.events("/agents/bob/subscribe") as his:
+        rejected = await decide(ann, waits[0], "reject", note="not now")
+        approved = await decide(ann, waits[1], "approve")
+        heard = [(await hers.next()).json for _ in range(2)]
+        passed = (await his.next()).json
+        quiet = await his.silence()
+
+    assert [(one["sender"], one["to"], one["message_type"]) for one in heard] == [("system", "alice", "notify")] * 2
+    assert [one["payload"] for one in heard] == [
+        {
+            "event": "approval_decided",
+            "approval_id": rejected.json["id"],
+            "status": "rejected",
+            "message_id": None,
+            "note": "not now",
+        },
+        {
+            "event": "approval_decided",
+            "approval_id": approved.json["id"],
+            "status": "approved",
+            "message_id": passed["id"],
+            "note": None,
+        },
+    ]
+    assert (passed["payload"], quiet) == ({"text": "We promise it."}, True)
+    assert [one["sender"] for one in await inbox(bob)] == ["alice"]

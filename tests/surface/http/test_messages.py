@@ -481,11 +481,15 @@ async def asking(server: LiveServer, verb: Coroutine[Any, Any, Answer]) -> async
 
 
 async def last_id(client: Client) -> str:
+    """The request that was just asked; the one who waits is known a moment before it is there."""
+    said: list[dict[str, Any]] = []
+
     async def there() -> bool:
-        return bool((await client.get(PLACE, since=0)).json)
+        said[:] = (await client.get(PLACE, since=0)).json
+        return bool(said) and said[-1]["message_type"] == "request"
 
     await soon(there)
-    return str((await client.get(PLACE, since=0)).json[-1]["id"])
+    return str(said[-1]["id"])
 
 
 @with_server

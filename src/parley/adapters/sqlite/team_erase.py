@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from parley.domain.directory import SYSTEM
 from parley.domain.post import ERASED, NO_PAYLOAD
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ def _which(low: int, high: int, blank: Blank) -> tuple[str, list[Any]]:
         conditions.append(f"exchange IN ({', '.join('?' * len(blank.exchanges))})")
         values += blank.exchanges
     if blank.sender:
-        conditions.append("sender = ?")
-        values.append(blank.sender)
+        # What was said to it alone about its messages quotes what a person wrote about them.
+        conditions.append("sender = ? OR (sender = ? AND addressee = ?)")
+        values += (blank.sender, SYSTEM, blank.sender)
     return f"number BETWEEN ? AND ? AND metadata <> ? AND ({' OR '.join(conditions) or 'FALSE'})", values
 
 

@@ -193,7 +193,7 @@ async def _answering(team: Team, caller: Caller, approval_id: str, deciding: Dec
     spoken = await posting.decide(
         team, speaker, approval.channel_id, (draft,), (team.new_id("msg"),), instead_of=approval
     )
-    if not spoken.changes.posts:
+    if spoken.held is not None or spoken.refusal is not None:
         return spoken
     post = spoken.changes.posts[0]
     over = decided(approval, ApprovalStatus.ANSWERED, caller.user, team.at(), deciding.note, post.id)
@@ -213,7 +213,7 @@ async def _answering(team: Team, caller: Caller, approval_id: str, deciding: Dec
         audits=(first, *spoken.changes.audits, *closed.audits),
         spends=(*spoken.changes.spends, *holding.left_queue(approval), *closed.spends),
     )
-    return spoken._replace(changes=changes)
+    return spoken._replace(changes=await holding.told(team, changes, over, *closed.approvals))
 
 
 def _answered(team: Team, exchange: Exchange, approval: Approval, caller: Caller) -> Exchange:
@@ -250,7 +250,8 @@ async def refusing(team: Team, caller: Caller, approval: Approval, status: Appro
         puts += closed.approvals
         spends += closed.spends
         audits += closed.audits
-    return TeamChanges(approval.tenant_id, puts=tuple(puts), audits=audits, spends=tuple(spends))
+    changes = TeamChanges(approval.tenant_id, puts=tuple(puts), audits=audits, spends=tuple(spends))
+    return await holding.told(team, changes, *holding.decided_of(puts))
 
 
 async def expire(team: Team, tenant: str, approval_id: str) -> None:

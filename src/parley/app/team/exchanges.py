@@ -140,12 +140,13 @@ async def _ending(
     """What is written when an exchange ends. `note` is what was said about it, and on whose sides that is kept."""
     over = replace(ended(exchange, outcome, team.at(), by, reason), note=note[0])
     closed = await holding.closing(team, exchange, by)
-    return TeamChanges(
+    changes = TeamChanges(
         exchange.tenant_id,
         puts=(over, *closed.approvals),
         audits=(*told_both(team, by, over, note[1]), *closed.audits),
         spends=closed.spends,
     )
+    return await holding.told(team, changes, *closed.approvals)
 
 
 def sides_of(exchange: Exchange) -> list[str]:

@@ -6,28 +6,36 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from parley.app.team import system_posts
 from parley.domain.approval import Approval, ApprovalStatus, Cause, HeldDraft, content_digest, decided
 from parley.domain.audit import AuditDraft
 from parley.domain.changes import digest
+from parley.domain.channel import Channel
 from parley.domain.classification import DEFAULT_LEVEL
 from parley.domain.directory import EVERYONE
 from parley.domain.envelope import Origin
 from parley.domain.policy import Policy
+from parley.domain.record import expecting
 from parley.domain.team_changes import Spend
 from parley.domain.times import from_stamp, stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from parley.app.team.hub import Team
     from parley.app.team.message import Message
     from parley.domain.exchange import Exchange
     from parley.domain.judge import Hold
     from parley.domain.party import Party
     from parley.domain.post import Post
+    from parley.domain.record import Record
     from parley.domain.ruling import Ruling
+    from parley.domain.team_changes import TeamChanges
 
 QUEUE = "approvals/"
-# What the audit log calls it that something was decided.
+# What the audit log, and the word to the agent, call it that something was decided.
 DECIDED = "approval_decided"
+_BY_A_PERSON = frozenset({ApprovalStatus.APPROVED, ApprovalStatus.REJECTED, ApprovalStatus.ANSWERED})
 
 
 def queue_of(agent: str) -> str:
@@ -58,6 +66,43 @@ async def closing(team: Team, exchange: Exchange, by: str, but: str = "") -> Clo
             entry = decision_entry(team, by, "", closed, closed.status.value, closed.note)
             found = Closing((*found.approvals, closed), (*found.spends, *left_queue(closed)), (*found.audits, entry))
     return found
+
+
+async def told(team: Team, changes: TeamChanges, *approvals: Approval) -> TeamChanges:
+    """The changes, and in the same commit a word to each agent about what became of what it wanted to say.
+
+    Nobody else sees it. Where the channel is closed or gone, nothing is said.
+    """
+    now = team.at()
+    posts, expects = list(changes.posts), list(changes.expects)
+    for approval in approvals:
+        channel = await team.store.get(Channel, approval.tenant_id, approval.channel_id)
+        if channel is None or not await system_posts.is_alive(team, channel, now):
+            continue
+        posts.append(_word(team, channel, approval, now))
+        if (still := expecting(channel)) not in expects:
+            expects.append(still)
+    return changes._replace(posts=tuple(posts), expects=tuple(expects))
+
+
+def _word(team: Team, channel: Channel, approval: Approval, now: str) -> Post:
+    # What is over by itself has a reason, but nobody wrote it.
+    note = approval.note if approval.status in _BY_A_PERSON else ""
+    payload = {
+        "event": DECIDED,
+        "approval_id": approval.id,
+        "status": approval.status.value,
+        "message_id": approval.message_id or None,
+        "note": note or None,
+    }
+    post = system_posts.spoken(team, channel, team.envelopes.payload(payload), now, to=approval.agent)
+    # It counts as nothing there; but what a person wrote is erased together with the conversation that it is about.
+    return post._replace(exchange_id=approval.exchange_id) if note else post
+
+
+def decided_of(puts: Iterable[Record]) -> tuple[Approval, ...]:
+    """Those about which a commit decides."""
+    return tuple([one for one in puts if isinstance(one, Approval) and not one.pending])
 
 
 def decision_entry(team: Team, actor: str, key: str, approval: Approval, decision: str, note: str) -> AuditDraft:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team import governing, rules
+from parley.app.team import governing, holding, rules
 from parley.app.team.hub import ATTEMPTS
 from parley.app.team.message import Message
 from parley.domain.access import Access
@@ -78,7 +78,8 @@ async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence
             if decided.refusal is not None:
                 await team.store.commit(decided.changes)
                 raise decided.refusal
-            return (await team.commit(caller, decided.changes)).posts
+            # What the server itself says about it comes behind.
+            return (await team.commit(caller, decided.changes)).posts[: len(drafts)]
         except Stale as stale:
             if "kind" not in stale.facts:
                 raise
@@ -208,7 +209,7 @@ async def decide_in(  # everything that a message depends on
         elif len(drafts) > 1:
             raise Invalid.because([_ONE_BY_ONE])
         else:
-            return _governed(team, channel, message, governed, expects)
+            return await _governed(team, channel, message, governed, expects)
     events: tuple[EventDraft, ...] = ()
     if channel.options.audit:
         # Everybody with access to the intent reads its log, of whichever org unit.
@@ -228,7 +229,9 @@ def _unread(post: Post) -> Post:
     return post._replace(payload=b'{"sha256":"%b"}' % digest(post.payload).encode())
 
 
-def _governed(team: Team, channel: Channel, message: Message, governed: Governed, expects: list[Expect]) -> Decided:
+async def _governed(
+    team: Team, channel: Channel, message: Message, governed: Governed, expects: list[Expect]
+) -> Decided:
     post = governed.post
     events: tuple[EventDraft, ...] = ()
     if post is not None and channel.options.audit:
@@ -245,6 +248,9 @@ def _governed(team: Team, channel: Channel, message: Message, governed: Governed
         audits=governed.audits,
         spends=governed.spends,
     )
+    over = holding.decided_of(governed.puts)
+    if over:
+        changes = await holding.told(team, changes, *over)
     return Decided(changes, governed.held, governed.refusal, message)
 
 
@@ -385,6 +391,6 @@ async def _answer(request: Post, answer: asyncio.Future[Post], patience: float) 
             return await answer
     except TimeoutError:
         raise AskTimeout(
-            f"nobody answered {request.id} within {patience:g} s",
+            f"{request.to} did not answer {request.id} within {patience:g} s",
             facts={"request_id": request.id},
         ) from None

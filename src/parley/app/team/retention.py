@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from parley.app.team import holding
 from parley.app.team.attempts import committed
 from parley.app.team.audit_checkpoints import mark_of
 from parley.domain.approval import Approval, ApprovalStatus, decided
@@ -158,7 +159,10 @@ async def _blank_approval(team: Team, caller: Caller, approval_id: str) -> bool:
         told = {**approval.escalation, "conversationSummary": GONE} if approval.escalation else None
         note = GONE if approval.note else ""
         blanked = replace(approval, draft=draft, escalation=told, note=note)
-        return TeamChanges(caller.tenant, puts=(blanked, *puts)) if blanked != before else None
+        changes = TeamChanges(caller.tenant, puts=(blanked, *puts))
+        if before.pending:
+            changes = await holding.told(team, changes, blanked)
+        return changes if blanked != before else None
 
     return await committed(team, caller._replace(saved=None), decide, "approval") is not None
 

@@ -10,7 +10,7 @@ from parley.app.team.approvals import Deciding
 from parley.app.team.posting import Held
 from parley.domain.approval import Approval, ApprovalStatus, Cause, Decision
 from parley.domain.classification import Classification, OnOver
-from parley.domain.directory import DEFAULT_TENANT, Caller, KeyKind
+from parley.domain.directory import DEFAULT_TENANT, SYSTEM, Caller, KeyKind
 from parley.domain.exchange import Outcome
 from parley.domain.message import Pattern
 from parley.domain.policy import AppliesTo, ContentPattern, CrossOrg
@@ -39,7 +39,9 @@ ADMIN = Caller("default", "", KeyKind.ADMIN, "key_admin")
 
 
 async def posts(rig: Rig) -> list[Post]:
-    return [item.post for item in await rig.store.feed(DEFAULT_TENANT, 0) if item.post]
+    """What was said by agents and people; what the server said itself is not part of it."""
+    found = [item.post for item in await rig.store.feed(DEFAULT_TENANT, 0) if item.post]
+    return [one for one in found if one.sender != SYSTEM]
 
 
 # ---------------------------------------------------------------- approving

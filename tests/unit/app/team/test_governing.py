@@ -12,7 +12,7 @@ from parley.app.team.posting import Held
 from parley.domain.approval import Approval, ApprovalStatus, Cause, Decision
 from parley.domain.channel import MemberPolicy, Options
 from parley.domain.classification import Classification, OnOver
-from parley.domain.directory import DEFAULT_TENANT
+from parley.domain.directory import DEFAULT_TENANT, SYSTEM
 from parley.domain.envelope import DISCLOSURE
 from parley.domain.errors import Invalid
 from parley.domain.exchange import Exchange, Outcome
@@ -45,7 +45,9 @@ NOTE = Pattern.NOTIFY
 
 
 async def posts(rig: Rig) -> list[Post]:
-    return [item.post for item in await rig.store.feed(DEFAULT_TENANT, 0) if item.post]
+    """What was said by agents and people; what the server said itself is not part of it."""
+    found = [item.post for item in await rig.store.feed(DEFAULT_TENANT, 0) if item.post]
+    return [one for one in found if one.sender != SYSTEM]
 
 
 # ---------------------------------------------------------------- what is governed
