@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -224,6 +225,24 @@ async def test_a_key_has_so_many_streams_and_no_more(tmp_path: Path, monkeypatch
                     return again.status == 200
 
             await soon(is_free)
+
+
+@in_loop
+async def test_a_key_for_a_fleet_has_so_many_streams_for_each_agent_and_ten_times_as_many_in_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "_REFUSAL_SECONDS", 0)
+    async with open_rig(tmp_path) as rig, live_server(rig) as live, AsyncExitStack() as open_streams:
+        rig.team.limits = TeamLimits(streams_per_key=1)
+        key = await rig.key("", KeyKind.SERVICE)
+        fleet = [live.with_key(key, f"agent-{n}") for n in range(11)]
+
+        for n, one in enumerate(fleet[:10]):
+            events = await open_streams.enter_async_context(one.events(f"/agents/agent-{n}/subscribe"))
+            assert events.status == 200
+
+        assert (await fleet[0].get("/agents/agent-0/subscribe")).status == 429
+        assert (await fleet[10].get("/agents/agent-10/subscribe")).status == 429
 
 
 @with_server

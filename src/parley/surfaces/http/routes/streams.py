@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
     from parley.domain.event import Event
     from parley.domain.team_changes import FeedItem
 
+K = TypeVar("K")
+
 # The id lets a client that has seen no event yet go on from here after a break.
 _HELLO = b": parley\nretry: 1000\nid: %d\n\n"
 _PING = b": ping\n\n"
 _REVOKED = b'event: revoked\ndata: {"reason":"you may no longer follow this"}\n\n'
+_AGENTS_OF_A_KEY = 10
 _REMEMBERED = 4_096
 _REMEMBERED_BYTES = 16 * 1024 * 1024
 # So much of a long batch is handed over at once; then the reader has to take it.
@@ -33,29 +37,32 @@ _PIECE_BYTES = 256 * 1024
 
 
 class Openings:
-    """How many streams are open, by key and in all; and frames that many streams share."""
+    """How many streams are open, by key and in all; and frames that many streams share.
+
+    A key that speaks for several agents is counted for each of them, and may have so many times more in all.
+    """
 
     def __init__(self) -> None:
-        self._by_key: dict[str, int] = {}
+        self._by_key: Counter[str] = Counter()
+        self._by_agent: Counter[tuple[str, str]] = Counter()
         self._all = 0
         self.frames: dict[tuple[str, int, bool, bool], bytes] = {}
         self._frame_bytes = 0
 
-    def enter(self, key_id: str, per_key: int, most: int) -> None:
+    def enter(self, key_id: str, agent: str, per_key: int, most: int) -> None:
         """Count one more, or refuse it."""
-        if self._by_key.get(key_id, 0) >= per_key or self._all >= most:
+        full = self._by_agent[key_id, agent] >= per_key or self._by_key[key_id] >= per_key * _AGENTS_OF_A_KEY
+        if full or self._all >= most:
             raise RateLimited("too many streams are open", facts={"retry_after": 5})
-        self._by_key[key_id] = self._by_key.get(key_id, 0) + 1
+        self._by_agent[key_id, agent] += 1
+        self._by_key[key_id] += 1
         self._all += 1
 
-    def leave(self, key_id: str) -> None:
+    def leave(self, key_id: str, agent: str) -> None:
         """One is closed."""
         self._all -= 1
-        left = self._by_key[key_id] - 1
-        if left:
-            self._by_key[key_id] = left
-        else:
-            del self._by_key[key_id]
+        _less(self._by_agent, (key_id, agent))
+        _less(self._by_key, key_id)
 
     def frame(self, tenant: str, item: FeedItem, *, upper: bool) -> bytes:
         """The bytes of one event: made once, however many read it."""
@@ -69,6 +76,12 @@ class Openings:
             frame = self.frames[key] = _frame(item, upper=upper)
             self._frame_bytes += len(frame)
         return frame
+
+
+def _less(counts: Counter[K], key: K) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
 
 
 def _frame(item: FeedItem, *, upper: bool) -> bytes:
@@ -117,9 +130,10 @@ def _opened(openings: Openings, kind: str, *, upper: bool) -> Any:  # noqa: ANN4
         cursor = _cursor(call)
         await streams.check_follows(call.team, call.caller, followed)
         cursor = await call.team.store.head(call.caller.tenant) if cursor is None else cursor
-        openings.enter(call.caller.key_id, call.team.limits.streams_per_key, call.team.limits.streams)
+        who = (call.caller.key_id, call.caller.agent)
+        openings.enter(*who, call.team.limits.streams_per_key, call.team.limits.streams)
         pieces = _pieces(openings, call, followed, cursor, upper=upper)
-        stream = _Stream(pieces, lambda: openings.leave(call.caller.key_id))
+        stream = _Stream(pieces, lambda: openings.leave(*who))
         return Response(200, content_type=b"text/event-stream", stream=stream)
 
     return opened
