@@ -19,7 +19,6 @@ _BY_STATUS: dict[int, type[ParleyError]] = {
     410: team_errors.Gone,
     429: team_errors.RateLimited,
     500: ParleyError,
-    504: team_errors.AskTimeout,
 }
 # Errors are found by walking their tree, so the modules that define them have to be there.
 _DEFINED_IN = (team_errors, governance_errors)
@@ -37,6 +36,11 @@ def refusal(status: int, document: object, retry_after: str = "") -> ParleyError
         facts["retry_after"] = int(retry_after)
     said = detail if isinstance(detail, str) else f"the server refused it with status {status}"
     return (kind or _kind_of(status))(said, problems=tuple(_problems(document.get("errors"))), facts=facts)
+
+
+def passes(error: ParleyError) -> bool:
+    """Whether the same may go well later: the server, or something before it, is away, busy, or has failed."""
+    return isinstance(error, Unavailable | team_errors.RateLimited) or type(error) is ParleyError
 
 
 def _kind_of(status: int) -> type[ParleyError]:

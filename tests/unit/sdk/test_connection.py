@@ -2,102 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import count, islice
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import aclosing, asynccontextmanager
+from itertools import count
+from typing import Any, TypeVar
 
 import pytest
 
 from parley.domain.errors import Forbidden, Invalid, NotFound, Unavailable
 from parley.domain.team_errors import AskTimeout, NameTaken, RateLimited, Unauthorized
-from parley.sdk.connection import Connection
+from parley.sdk.connection import AsyncConnection, Connection
+from tests.unit.sdk.peer import DROP, PATIENCE, Peer, a_peer, answer, event, nobodys_port, refused, streamed
 
-DROP = b""  # the connection breaks instead of an answer
-
-
-@dataclass
-class Got:
-    """A request as the server read it."""
-
-    line: str
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> object:
-        return json.loads(self.body)
-
-
-@dataclass
-class Peer:
-    """A server that says what it was told to say, one answer a request, and remembers what it was asked."""
-
-    answers: list[bytes]
-    got: list[Got] = field(default_factory=list)
-    connections: int = 0
-    url: str = ""
-
-    def serve(self, listening: socket.socket) -> None:
-        while self.answers:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            self.connections += 1
-            with connection, connection.makefile("rb") as reader:
-                self._talk(connection, reader)
-
-    def _talk(self, connection: socket.socket, reader: object) -> None:
-        readline: Callable[[], bytes] = reader.readline  # type: ignore[attr-defined]
-        while self.answers and (line := readline()):
-            headers = {}
-            while (header := readline().strip()) != b"":
-                name, _, value = header.decode().partition(": ")
-                headers[name.lower()] = value
-            body = reader.read(int(headers.get("content-length", "0")))  # type: ignore[attr-defined]
-            self.got.append(Got(line.decode().strip(), headers, body))
-            answer = self.answers.pop(0)
-            connection.sendall(answer)
-            if answer == DROP or b"Connection: close" in answer or b"event-stream" in answer:
-                return
-
-
-def answer(document: object, status: str = "200 OK", *more: str) -> bytes:
-    content = json.dumps(document).encode()
-    head = [f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {len(content)}", *more, "", ""]
-    return "\r\n".join(head).encode() + content
-
-
-def refused(status: str, code: str, *more: str, **facts: object) -> bytes:
-    return answer({"code": code, "detail": f"it is {code}", "errors": [], **facts}, status, *more)
-
-
-def streamed(*events: str, ends: bool = False) -> bytes:
-    """A stream that breaks off after these events, or ends as it should."""
-    chunks = "".join(f"{len(one.encode()):x}\r\n{one}\r\n" for one in events)
-    return (
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-        + chunks
-        + ("0\r\n\r\n" if ends else "")
-    ).encode()
-
-
-@contextmanager
-def a_peer(*answers: bytes) -> Iterator[Peer]:
-    peer = Peer(list(answers))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        peer.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        thread = threading.Thread(target=peer.serve, args=(listening,), daemon=True)
-        thread.start()
-        yield peer
-        peer.answers.clear()
-        with socket.socket() as knock:
-            knock.connect_ex(listening.getsockname())
-        thread.join(10)
+T = TypeVar("T")
 
 
 def connected(peer: Peer, **options: object) -> Connection:
@@ -180,7 +101,7 @@ def test_what_is_no_address_is_said_before_anything_is_sent(url: str) -> None:
 
 @pytest.mark.parametrize("key", ["a\r\nX-Evil: 1", "ü", " x", "x\n"])
 def test_a_key_cannot_become_another_header(key: str) -> None:
-    with pytest.raises(Invalid, match="X-API-Key"):
+    with pytest.raises(Invalid, match="x-api-key"):
         Connection("http://127.0.0.1:1", key=key)
 
 
@@ -223,7 +144,7 @@ def test_a_refusal_comes_with_what_to_do() -> None:
     lacking = refused("422 Unprocessable Entity", "invalid", errors=[{"code": "required", "field": "sender"}])
     with (
         a_peer(refused("429 Too Many Requests", "rate_limited", "Retry-After: 3"), lacking) as peer,
-        connected(peer, hints=hints) as connection,
+        connected(peer, hints=hints, patience=2) as connection,
     ):
         with pytest.raises(RateLimited) as limited:
             connection.get("agents")
@@ -308,8 +229,7 @@ def test_a_server_that_may_be_restarting_is_waited_for_some_seconds_and_no_longe
 
 
 def test_where_nobody_listens_any_request_is_tried_again_and_then_refused_with_a_hint() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    url = f"http://127.0.0.1:{nobodys_port()}"
     paused: list[float] = []
     connection = Connection(url, hints={"unreachable": "start it"}, pause=paused.append)
 
@@ -338,133 +258,6 @@ def test_a_refusal_is_no_break() -> None:
             connection.post("intents", body={})
 
         assert len(peer.got) == 1
-
-
-# ---------------------------------------------------------------- asking
-
-
-def said(message_id: str, correlation: str | None = None) -> dict[str, object]:
-    return {"id": message_id, "correlation_id": correlation, "payload": {}}
-
-
-def test_the_answer_to_a_question_comes_back() -> None:
-    with a_peer(answer(said("msg_2", "msg_1"))) as peer, connected(peer) as connection:
-        assert connection.ask("chan_1", "codex", {"q": 1}, timeout=5)["id"] == "msg_2"
-
-    assert peer.got[0].line == "POST /api/v1/channels/chan_1/ask HTTP/1.1"
-    assert peer.got[0].json == {"to": "codex", "payload": {"q": 1}, "timeout": 5}
-
-
-def test_a_question_that_waits_for_a_person_comes_back_as_it_is_held() -> None:
-    held = {"status": "held", "approval": "appr_1", "reason": "it commits"}
-    with a_peer(answer(held, "202 Accepted")) as peer, connected(peer) as connection:
-        metadata = {"exchange_type": "information_query"}
-        assert connection.ask("chan_1", "codex", {}, timeout=60, metadata=metadata) == held
-
-    body = {"to": "codex", "payload": {}, "timeout": 60, "metadata": metadata}
-    assert [got.json for got in peer.got] == [body]
-
-
-def test_a_question_that_the_server_has_already_is_not_asked_twice() -> None:
-    question, noise, answered = said("msg_1"), said("msg_2"), said("msg_3", "msg_1")
-    pages = (answer([noise]), answer([]), answer([answered]))
-    with a_peer(DROP, answer(question, "201 Created"), *pages) as peer, connected(peer) as connection:
-        assert connection.ask("chan_1", "codex", {}, timeout=60)["id"] == "msg_3"
-
-    posts = [got for got in peer.got if got.line.startswith("POST")]
-    assert [got.headers["idempotency-key"] for got in posts] == ["key-1", "key-1"]
-    reads = [got.line for got in peer.got if got.line.startswith("GET")]
-    assert ["since=msg_1" in reads[0], "since=msg_2" in reads[1], "since=msg_2" in reads[2]] == [True] * 3
-
-
-def test_a_question_without_an_answer_times_out() -> None:
-    with (
-        a_peer(answer(said("msg_1"), "201 Created")) as peer,
-        connected(peer) as connection,
-        pytest.raises(AskTimeout, match="codex did not answer within"),
-    ):
-        connection.ask("chan_1", "codex", {}, timeout=0.0001)
-
-
-# ---------------------------------------------------------------- streams
-
-
-def event(number: int, name: str = "channel_message") -> str:
-    return f'id: {number}\nevent: {name}\ndata: {{"n":{number}}}\n\n'
-
-
-def test_a_stream_goes_on_behind_the_last_event_after_a_break() -> None:
-    why: list[str] = []
-    first, second = streamed(event(1), event(2)), streamed(event(3), ends=True)
-    with a_peer(first, second, streamed(event(4))) as peer, connected(peer, key="k") as connection:
-        events = connection.follow("subscribe", "channels", "c", broken=why.append)
-        seen = [one.id for one in islice(events, 4)]
-        events.close()  # type: ignore[attr-defined]
-
-    assert seen == ["1", "2", "3", "4"]
-    assert [got.headers.get("last-event-id") for got in peer.got] == [None, "2", "3"]
-    assert {got.headers["x-api-key"] for got in peer.got} == {"k"}
-    assert len(why) == 2
-
-
-def test_a_stream_that_broke_before_its_first_event_goes_on_where_it_began() -> None:
-    with a_peer(streamed("retry: 1\nid: 41\n\n"), streamed(event(42))) as peer, connected(peer) as connection:
-        events = connection.follow("subscribe", "channels", "c")
-        assert next(events).id == "42"
-        events.close()  # type: ignore[attr-defined]
-
-    assert peer.got[1].headers["last-event-id"] == "41"
-
-
-def test_an_event_that_was_not_dealt_with_is_not_passed_over() -> None:
-    with a_peer(streamed(event(1), event(2))) as peer, connected(peer) as connection:
-        events = connection.follow("subscribe", "channels", "c", after="0")
-        assert next(events).id == "1"
-        events.close()  # type: ignore[attr-defined]
-
-    assert peer.got[0].headers["last-event-id"] == "0"
-
-
-def test_a_server_that_is_away_for_a_while_is_waited_for() -> None:
-    paused: list[float] = []
-    busy = refused("503 Service Unavailable", "unavailable", "Connection: close")
-    with (
-        a_peer(streamed(event(1)), busy, DROP, busy, streamed(event(2))) as peer,
-        connected(peer, pause=paused.append) as connection,
-    ):
-        events = connection.follow("subscribe", "channels", "c")
-        assert [next(events).id, next(events).id] == ["1", "2"]
-        events.close()  # type: ignore[attr-defined]
-
-    assert len(paused) == 4
-    assert paused == sorted(paused)
-    assert [got.headers.get("last-event-id") for got in peer.got[1:]] == ["1"] * 4
-
-
-def test_a_stream_that_is_refused_ends_with_the_refusal() -> None:
-    gone = refused("404 Not Found", "not_found", "Connection: close")
-    with a_peer(streamed(event(1)), gone) as peer, connected(peer) as connection:
-        events = connection.follow("subscribe", "channels", "c")
-        assert next(events).id == "1"
-        with pytest.raises(NotFound):
-            next(events)
-
-
-def test_a_stream_whose_right_was_revoked_says_so() -> None:
-    revoked = 'event: revoked\ndata: {"reason":"x"}\n\n'
-    with a_peer(streamed(event(1), revoked)) as peer, connected(peer) as connection:
-        events = connection.follow("subscribe", "channels", "c")
-        assert next(events).id == "1"
-        with pytest.raises(Forbidden, match="no longer"):
-            next(events)
-
-
-def test_where_there_is_no_server_a_stream_does_not_wait_for_one() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-
-    with pytest.raises(Unavailable, match="no server answers"):
-        next(Connection(url, pause=lambda _: pytest.fail("it waits")).follow("subscribe", "channels", "c"))
 
 
 # ---------------------------------------------------------------- lines
@@ -499,3 +292,152 @@ def test_lines_of_nobody_are_refused_with_a_hint() -> None:
         list(connection.lines("audit", "export"))
 
     assert refusal.value.hint == "start one"
+
+
+# ---------------------------------------------------------------- servers that want to be left alone, or are no servers
+
+
+@pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
+def test_a_server_that_asks_for_patience_is_asked_again_under_the_same_key(status: str) -> None:
+    paused: list[float] = []
+    busy = refused(status, "unavailable", "Retry-After: 2")
+    with a_peer(busy, busy, answer({"id": "x"})) as peer, connected(peer, pause=paused.append) as connection:
+        assert connection.post("intents", body={}) == {"id": "x"}
+
+    assert paused == [2.0, 2.0]
+    assert [got.headers["idempotency-key"] for got in peer.got] == ["key-1"] * 3
+
+
+def test_a_server_that_answers_in_another_language_is_not_asked_again() -> None:
+    with (
+        a_peer(b"SSH-2.0-OpenSSH_9.6\r\n", answer([])) as peer,
+        connected(peer) as connection,
+        pytest.raises(Unavailable, match="does not answer like a Parley server"),
+    ):
+        connection.get("agents")
+
+    assert len(peer.got) == 1
+
+
+def test_whoever_has_answered_once_is_waited_for_when_nobody_answers() -> None:
+    paused: list[float] = []
+    with a_peer(answer([], "200 OK", "Connection: close")) as peer:
+        connection = connected(peer, pause=paused.append)
+        connection.get("agents")
+    with connection, pytest.raises(Unavailable, match="no server answers") as lost:
+        connection.send("DELETE", "x")
+
+    assert (len(paused), lost.value.facts) == (5, {"arrived": False})
+
+
+# ---------------------------------------------------------------- the same, asynchronously
+
+
+@asynccontextmanager
+async def awaited(peer: Peer, **options: object) -> AsyncIterator[AsyncConnection]:
+    numbers = count(1)
+
+    async def pause(_: float) -> None:
+        await asyncio.sleep(0)
+
+    made: dict[str, object] = {"new_key": lambda: f"key-{next(numbers)}", "pause": pause, **options}
+    connection = AsyncConnection(peer.url, **made)  # type: ignore[arg-type]
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def in_loop(wanted: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(wanted, PATIENCE))
+
+
+def test_a_broken_request_is_sent_again_asynchronously_under_the_same_key() -> None:
+    async def asked(peer: Peer) -> object:
+        async with awaited(peer) as connection:
+            return (await connection.run(connection.speaker.send("POST", "intents", body={"title": "t"}))).document
+
+    with a_peer(DROP, refused("503 Busy", "unavailable", "Retry-After: 1"), answer({"id": "x"})) as peer:
+        assert in_loop(asked(peer)) == {"id": "x"}
+
+    assert [got.headers["idempotency-key"] for got in peer.got] == ["key-1"] * 3
+
+
+def test_a_refusal_is_raised_asynchronously_as_what_it_is() -> None:
+    async def asked(peer: Peer) -> object:
+        async with awaited(peer, hints={"not_found": "look elsewhere"}) as connection:
+            return await connection.run(connection.speaker.send("GET", "x"))
+
+    with a_peer(refused("404 Not Found", "not_found")) as peer, pytest.raises(NotFound) as error:
+        in_loop(asked(peer))
+
+    assert error.value.hint == "look elsewhere"
+
+
+def test_a_stream_goes_on_asynchronously_behind_the_last_event() -> None:
+    why: list[str] = []
+
+    async def followed(peer: Peer) -> list[str]:
+        seen: list[str] = []
+        async with awaited(peer) as connection:
+            events = connection.follow("subscribe", "channels", "c", broken=why.append)
+            async with aclosing(events):
+                async for one in events:
+                    seen.append(one.id)
+                    if len(seen) == 4:
+                        break
+        return seen
+
+    first, second = streamed(event(1), event(2)), streamed(event(3), ends=True)
+    with a_peer(first, second, DROP, streamed(event(4))) as peer:
+        assert in_loop(followed(peer)) == ["1", "2", "3", "4"]
+
+    assert [got.headers.get("last-event-id") for got in peer.got] == [None, "2", "3", "3"]
+    assert len(why) == 3
+
+
+def test_a_refused_stream_is_raised_asynchronously() -> None:
+    async def followed(peer: Peer) -> None:
+        async with awaited(peer) as connection:
+            async for _ in connection.follow("subscribe", "channels", "c"):
+                pytest.fail("there is nothing to see")
+
+    with a_peer(refused("403 Forbidden", "forbidden")) as peer, pytest.raises(Forbidden):
+        in_loop(followed(peer))
+
+
+def test_lines_come_asynchronously_byte_for_byte() -> None:
+    async def read(peer: Peer) -> list[bytes]:
+        async with awaited(peer) as connection:
+            return [line async for line in connection.lines("audit", "export")]
+
+    with a_peer(streamed('{"a": 1}\n{"b"', ":2}\n\n", "é", ends=True)) as peer:
+        assert in_loop(read(peer)) == [b'{"a": 1}\n', b'{"b":2}\n', b"\n", "é".encode()]
+    with a_peer(streamed("1\n", "2\n")) as peer, pytest.raises(Unavailable, match="broke"):
+        in_loop(read(peer))
+    with a_peer(refused("404 Not Found", "not_found")) as peer, pytest.raises(NotFound):
+        in_loop(read(peer))
+
+
+def test_an_asynchronous_connection_may_be_used_in_one_loop_after_the_other() -> None:
+    with a_peer(answer(1), answer(2)) as peer:
+        connection = AsyncConnection(peer.url)
+
+        async def asked() -> object:
+            return (await connection.run(connection.speaker.send("GET", "x"))).document
+
+        assert [in_loop(asked()), in_loop(asked())] == [1, 2]
+
+
+# ---------------------------------------------------------------- what it costs to begin
+
+
+def test_a_connection_loads_no_more_than_it_needs() -> None:
+    code = (
+        "import sys; from parley.sdk.connection import Connection; Connection('http://127.0.0.1:1');"
+        "print(*sorted({'asyncio', 'email', 'http.client', 'msgspec', 'ssl', 'uvloop'} & set(sys.modules)))"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.strip() == ""

@@ -8,7 +8,7 @@ import pytest
 
 from parley.domain import errors, team_errors
 from parley.domain.errors import Invalid, ParleyError, Problem
-from parley.sdk.refusal import refusal
+from parley.sdk.refusal import passes, refusal
 from parley.surfaces.http.problem import problem_of
 
 KINDS = [
@@ -68,7 +68,7 @@ def test_a_limited_caller_learns_when_to_try_again() -> None:
         (429, team_errors.RateLimited),
         (500, ParleyError),
         (503, errors.Unavailable),
-        (504, team_errors.AskTimeout),
+        (504, errors.Unavailable),
         (507, errors.Unavailable),
     ],
 )
@@ -78,3 +78,10 @@ def test_a_code_of_tomorrow_is_known_by_its_status(status: int, kind: type[Parle
 
     assert type(back) is kind
     assert back.message
+
+
+@pytest.mark.parametrize(
+    ("status", "may"), [(500, True), (502, True), (504, True), (429, True), (404, False), (422, False)]
+)
+def test_what_a_server_or_a_gateway_fails_with_may_go_well_later(status: int, *, may: bool) -> None:
+    assert passes(refusal(status, None)) is may
