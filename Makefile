@@ -31,6 +31,7 @@ lint: setup ## Check style and formatting
 
 types: setup ## Check types
 	$(BIN)/mypy $(CODE)
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 imports: setup ## Check who may import whom
 	$(BIN)/lint-imports

@@ -35,6 +35,7 @@ __all__ = [
     "Place",
     "SystemIds",
     "add_agent",
+    "agents_of",
     "approvals_project",
     "backup",
     "create_project",
@@ -43,8 +44,10 @@ __all__ = [
     "drive",
     "find_agent",
     "find_home",
+    "find_mailboxes",
     "find_place",
     "find_project",
+    "find_server",
     "governance_files",
     "monotonic",
     "open_data",
@@ -194,6 +197,24 @@ def open_mailbox(home: str = "", project: str = "", agent: str = "") -> tuple[Ke
     settings = load({"home": home, "project": project, "agent": agent})
     place = find_place(settings)
     return open_kernel(place.home.value, place.project.value, place.agent.value, settings), settings
+
+
+def find_server(url: str = "", key: str = "", agent: str = "") -> tuple[str, str, str]:
+    """Address, key and agent of a client; what is left out is found as on the command line."""
+    settings = load({"url": url, "key": key, "agent": agent})
+    return settings.url, settings.key, settings.agent
+
+
+def find_mailboxes(project: str = "") -> tuple[str, str]:
+    """Home and project of mailboxes; what is left out is found as on the command line."""
+    settings = load({"project": project})
+    home = find_home(settings).value
+    return home, find_project(settings, home).value
+
+
+def agents_of(home: str, project: str) -> list[str]:
+    """The names of all agents of a project, sorted."""
+    return Workspace(os.path.expanduser(home), project).agents()
 
 
 def create_project(

@@ -190,8 +190,21 @@ def test_surfaces_are_given_their_adapters() -> None:
     assert named == []
 
 
+# Where a user's own code is called: whatever it raises is told to whoever asked, and the agent lives on.
+AROUND_USERS_CODE = (
+    "compat/openintent_agents.py",
+    "compat/openintent_hooks.py",
+    "sdk/agent/calling.py",
+    "sdk/agent/runtime.py",
+    "sdk/agent/telling.py",
+    "sdk/transport/in_process.py",
+    "sdk/workflow/importing.py",
+    "testing.py",
+)
+
+
 def test_an_unexpected_error_is_caught_only_at_the_outermost_frame() -> None:
-    outermost = [SOURCE / "cli" / "main.py", *modules("surfaces")]
+    outermost = [SOURCE / "cli" / "main.py", *modules("surfaces"), *(SOURCE / one for one in AROUND_USERS_CODE)]
     blind = [
         f"{name(path)}:{node.lineno}"
         for path in modules()

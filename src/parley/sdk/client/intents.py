@@ -1,0 +1,185 @@
+"""Intents: create, look, change their state and status, put agents to work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from parley.sdk.client.session import AsyncSession, Session, fetch, for_version, given, tell
+from parley.sdk.records import Assignment, Intent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from parley.sdk.flow import Flow, Speaker
+
+
+class _Page(msgspec.Struct):
+    intents: list[Intent]
+
+
+def _list(speaker: Speaker, query: dict[str, Any]) -> Flow[list[Intent]]:
+    return (yield from fetch(speaker, _Page, "GET", "intents", query=query)).intents
+
+
+def _change(speaker: Speaker, intent_id: str, what: str, body: dict[str, Any], version: int | None) -> Flow[Intent]:
+    return fetch(speaker, Intent, "POST", "intents", intent_id, what, body=body, headers=for_version(version))
+
+
+class Intents(Session):
+    """What a client does with intents."""
+
+    def create_intent(  # noqa: PLR0913  # one parameter a field
+        self,
+        title: str,
+        description: str | None = None,
+        *,
+        state: Mapping[str, Any] | None = None,
+        constraints: Mapping[str, Any] | Sequence[Any] | None = None,
+        status: str | None = None,
+        confidence: float | None = None,
+        parent_intent_id: str | None = None,
+        depends_on: Iterable[str] | None = None,
+        created_by: str | None = None,
+    ) -> Intent:
+        """Create an intent, as "draft" unless `status` is "active"."""
+        body = given(title=title, description=description, state=state, constraints=constraints, status=status)
+        body |= given(confidence=confidence, parent_intent_id=parent_intent_id, created_by=created_by)
+        body |= given(depends_on=None if depends_on is None else list(depends_on))
+        return self._run(fetch(self._speaker, Intent, "POST", "intents", body=body))
+
+    def get_intent(self, intent_id: str) -> Intent:
+        """An intent."""
+        return self._run(fetch(self._speaker, Intent, "GET", "intents", intent_id))
+
+    def list_intents(
+        self, status: str | None = None, *, limit: int | None = None, offset: int | None = None
+    ) -> list[Intent]:
+        """The intents that you may see."""
+        return self._run(_list(self._speaker, given(status=status, limit=limit, offset=offset)))
+
+    def update_state(self, intent_id: str, state: Mapping[str, Any], *, version: int | None = None) -> Intent:
+        """Set fields of an intent's state; the others stay.
+
+        With a `version` only if it is still the current one, else `VersionMismatch`.
+        """
+        return self._run(_change(self._speaker, intent_id, "state", {"state": state}, version))
+
+    def patch_state(
+        self, intent_id: str, patches: Iterable[Mapping[str, Any]], *, version: int | None = None
+    ) -> Intent:
+        """Change an intent's state by patches, in order: all of them or none.
+
+        Each has `op` ("set", "append" or "remove"), `path` (`a/b` is the field b of the field a) and `value`. With a
+        `version` only if it is still the current one, else `VersionMismatch`.
+        """
+        body = {"patches": [dict(one) for one in patches]}
+        return self._run(_change(self._speaker, intent_id, "state", body, version))
+
+    def set_status(
+        self, intent_id: str, status: str, *, reason: str | None = None, version: int | None = None
+    ) -> Intent:
+        """Move an intent on: "draft", "active", "blocked", "completed" or "abandoned".
+
+        With a `version` only if it is still the current one, else `VersionMismatch`.
+        """
+        return self._run(_change(self._speaker, intent_id, "status", given(status=status, reason=reason), version))
+
+    def complete_intent(self, intent_id: str, *, reason: str | None = None, version: int | None = None) -> Intent:
+        """Say that an intent has been reached; its channels are closed."""
+        body = given(status="completed", reason=reason)
+        return self._run(_change(self._speaker, intent_id, "status", body, version))
+
+    def assign_agent(self, intent_id: str, agent_id: str | None = None, role: str = "worker") -> Assignment:
+        """Put an agent to work on an intent, as "worker" or "coordinator"; without a name yourself."""
+        body = given(agent_id=agent_id, role=role)
+        return self._run(fetch(self._speaker, Assignment, "POST", "intents", intent_id, "agents", body=body))
+
+    def unassign_agent(self, intent_id: str, agent_id: str) -> None:
+        """Take an agent off an intent."""
+        return self._run(tell(self._speaker, "DELETE", "intents", intent_id, "agents", agent_id))
+
+    def list_assignments(self, intent_id: str) -> list[Assignment]:
+        """The agents that work on an intent."""
+        return self._run(fetch(self._speaker, list[Assignment], "GET", "intents", intent_id, "agents"))
+
+
+class AsyncIntents(AsyncSession):
+    """What an asynchronous client does with intents."""
+
+    async def create_intent(  # noqa: PLR0913  # one parameter a field
+        self,
+        title: str,
+        description: str | None = None,
+        *,
+        state: Mapping[str, Any] | None = None,
+        constraints: Mapping[str, Any] | Sequence[Any] | None = None,
+        status: str | None = None,
+        confidence: float | None = None,
+        parent_intent_id: str | None = None,
+        depends_on: Iterable[str] | None = None,
+        created_by: str | None = None,
+    ) -> Intent:
+        """Create an intent, as "draft" unless `status` is "active"."""
+        body = given(title=title, description=description, state=state, constraints=constraints, status=status)
+        body |= given(confidence=confidence, parent_intent_id=parent_intent_id, created_by=created_by)
+        body |= given(depends_on=None if depends_on is None else list(depends_on))
+        return await self._run(fetch(self._speaker, Intent, "POST", "intents", body=body))
+
+    async def get_intent(self, intent_id: str) -> Intent:
+        """An intent."""
+        return await self._run(fetch(self._speaker, Intent, "GET", "intents", intent_id))
+
+    async def list_intents(
+        self, status: str | None = None, *, limit: int | None = None, offset: int | None = None
+    ) -> list[Intent]:
+        """The intents that you may see."""
+        return await self._run(_list(self._speaker, given(status=status, limit=limit, offset=offset)))
+
+    async def update_state(self, intent_id: str, state: Mapping[str, Any], *, version: int | None = None) -> Intent:
+        """Set fields of an intent's state; the others stay.
+
+        With a `version` only if it is still the current one, else `VersionMismatch`.
+        """
+        return await self._run(_change(self._speaker, intent_id, "state", {"state": state}, version))
+
+    async def patch_state(
+        self, intent_id: str, patches: Iterable[Mapping[str, Any]], *, version: int | None = None
+    ) -> Intent:
+        """Change an intent's state by patches, in order: all of them or none.
+
+        Each has `op` ("set", "append" or "remove"), `path` (`a/b` is the field b of the field a) and `value`. With a
+        `version` only if it is still the current one, else `VersionMismatch`.
+        """
+        body = {"patches": [dict(one) for one in patches]}
+        return await self._run(_change(self._speaker, intent_id, "state", body, version))
+
+    async def set_status(
+        self, intent_id: str, status: str, *, reason: str | None = None, version: int | None = None
+    ) -> Intent:
+        """Move an intent on: "draft", "active", "blocked", "completed" or "abandoned".
+
+        With a `version` only if it is still the current one, else `VersionMismatch`.
+        """
+        return await self._run(
+            _change(self._speaker, intent_id, "status", given(status=status, reason=reason), version)
+        )
+
+    async def complete_intent(self, intent_id: str, *, reason: str | None = None, version: int | None = None) -> Intent:
+        """Say that an intent has been reached; its channels are closed."""
+        body = given(status="completed", reason=reason)
+        return await self._run(_change(self._speaker, intent_id, "status", body, version))
+
+    async def assign_agent(self, intent_id: str, agent_id: str | None = None, role: str = "worker") -> Assignment:
+        """Put an agent to work on an intent, as "worker" or "coordinator"; without a name yourself."""
+        body = given(agent_id=agent_id, role=role)
+        return await self._run(fetch(self._speaker, Assignment, "POST", "intents", intent_id, "agents", body=body))
+
+    async def unassign_agent(self, intent_id: str, agent_id: str) -> None:
+        """Take an agent off an intent."""
+        return await self._run(tell(self._speaker, "DELETE", "intents", intent_id, "agents", agent_id))
+
+    async def list_assignments(self, intent_id: str) -> list[Assignment]:
+        """The agents that work on an intent."""
+        return await self._run(fetch(self._speaker, list[Assignment], "GET", "intents", intent_id, "agents"))

@@ -1,0 +1,69 @@
+"""Streams: what happens in a channel, on an intent or to an agent, as it happens."""
+
+from __future__ import annotations
+
+from contextlib import aclosing, closing
+from typing import TYPE_CHECKING, cast
+
+from parley.domain.errors import Invalid
+from parley.sdk.client.session import AsyncSession, Session
+from parley.sdk.records import ChannelMessage, Event, StreamItem, read
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+
+    from parley.sdk.event_stream import StreamEvent
+
+_MESSAGE = "channel_message"
+
+
+def _path(channel: str, intent: str, agent: str) -> tuple[str, str, str]:
+    """Where the stream is."""
+    named = {"channels": channel, "intents": intent, "agents": agent}
+    chosen = [(word, name) for word, name in named.items() if name]
+    if len(chosen) != 1:
+        raise Invalid("name what to follow", hint="follow(channel=ID), follow(intent=ID) or follow(agent=NAME)")
+    return ("subscribe", *chosen[0])
+
+
+def _item(event: StreamEvent) -> StreamItem:
+    content = event.data.encode()
+    if event.name == _MESSAGE:
+        return StreamItem(id=event.id, name=event.name, message=read(content, ChannelMessage))
+    return StreamItem(id=event.id, name=event.name, event=read(content, Event))
+
+
+class Streams(Session):
+    """What a client follows."""
+
+    def follow(self, *, channel: str = "", intent: str = "", agent: str = "", after: str = "") -> Generator[StreamItem]:
+        """What happens in a channel, on an intent, or to an agent, for ever and as it happens.
+
+        It begins with what is new, or behind the item whose `id` is `after`. When the connection breaks it goes on by
+        itself where it was: nothing is lost, nothing comes twice. Raises what the server refuses, and `Unavailable`
+        when there is no server to begin with. Leave the loop and `close()` it to end it.
+        """
+        path = _path(channel, intent, agent)
+        events = cast("Generator[StreamEvent]", self.connection.follow(*path, after=after))
+        with closing(events):
+            for event in events:
+                yield _item(event)
+
+
+class AsyncStreams(AsyncSession):
+    """What an asynchronous client follows."""
+
+    async def follow(
+        self, *, channel: str = "", intent: str = "", agent: str = "", after: str = ""
+    ) -> AsyncGenerator[StreamItem]:
+        """What happens in a channel, on an intent, or to an agent, for ever and as it happens.
+
+        It begins with what is new, or behind the item whose `id` is `after`. When the connection breaks it goes on by
+        itself where it was: nothing is lost, nothing comes twice. Raises what the server refuses, and `Unavailable`
+        when there is no server to begin with. Leave the loop and `aclose()` it to end it.
+        """
+        path = _path(channel, intent, agent)
+        events = self.connection.follow(*path, after=after)
+        async with aclosing(events):
+            async for event in events:
+                yield _item(event)

@@ -1,0 +1,42 @@
+"""Access, by both clients on a real server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from parley.domain.errors import NotFound
+from parley.sdk.client.access import Access, AsyncAccess
+from parley.sdk.records import AccessList
+from tests.team_rig import INTENT, LiveServer, with_server
+from tests.unit.sdk.client.driven import TWINS, driven, public_methods
+
+
+@TWINS
+@with_server
+async def test_access_is_given_taken_asked_for_and_decided(server: LiveServer, twin: str) -> None:
+    later = server.rig.clock.at + timedelta(hours=1)
+    async with driven(server, twin, "alice") as alice, driven(server, twin, "bob") as bob:
+        closed = await alice.set_acl(INTENT, "closed")
+        assert closed == AccessList(intent_id=INTENT, default_policy="closed", entries=[])
+        with pytest.raises(NotFound):
+            await bob.get_intent(INTENT)
+
+        granted = await alice.grant_access(INTENT, "bob", "write", reason="helps", expires_at=later)
+        assert (granted.permission, granted.granted_by, granted.expires_at) == ("write", "alice", later)
+        assert (await alice.get_acl(INTENT)).entries == [granted]
+        assert (await bob.get_intent(INTENT)).id == INTENT
+        [kept] = (await alice.set_acl(INTENT, "closed", [granted])).entries
+        assert (kept.principal_id, kept.expires_at) == ("bob", later)
+        assert await alice.revoke_access(INTENT, kept.id) is None
+
+        asked = await bob.request_access(INTENT, "write", "to help", capabilities=["python"])
+        assert [one.id for one in await alice.list_access_requests(INTENT)] == [asked.id]
+        assert (await alice.deny_access(INTENT, asked.id, reason="not now")).decision_reason == "not now"
+        again = await bob.request_access(INTENT)
+        approved = await alice.approve_access(INTENT, again.id, permission="read", expires_at=later)
+        assert (approved.status, approved.decided_by) == ("approved", "alice")
+        assert (await bob.get_intent(INTENT)).id == INTENT
+        assert alice.called | bob.called >= set(public_methods(Access))
+        assert public_methods(Access) == public_methods(AsyncAccess)

@@ -1,0 +1,88 @@
+"""What people decide, by both clients on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from parley.domain.governance_errors import ApprovalDecided, ApprovalStale, MessageHeld, Suspended
+from parley.sdk.client.approvals import Approvals, AsyncApprovals
+from parley.sdk.governance_records import Approval, Exchange
+from tests.governed_rig import put_policy, two_agents
+from tests.team_rig import CHANNEL, LiveServer, live_server, open_rig
+from tests.unit.sdk.client.driven import TWINS, Driven, admin, driven, public_methods
+
+QUERY = {"exchange_type": "information_query"}
+STOPPING = {"list_suspensions", "suspend", "lift_suspension"}
+
+
+async def held(alice: Driven, text: str) -> str:
+    """Say what needs a person; the approval's id."""
+    with pytest.raises(MessageHeld) as error:
+        await alice.send_message(CHANNEL, None, "bob", "request", {"text": text}, metadata=QUERY)
+    return str(error.value.facts["approval"])
+
+
+async def decisions(server: LiveServer, twin: str) -> None:
+    await two_agents(server.rig)
+    await put_policy(server.rig)
+    async with driven(server, twin, "alice") as alice, admin(server, twin) as boss:
+        secret = (await boss.create_key("human", user_id="ann")).key
+        async with driven(server, twin, key=secret) as ann:
+            first = await ann.get_approval(await held(alice, "We promise one."))
+            assert isinstance(first, Approval)
+            assert (first.agent, first.status, first.barred) == ("alice", "pending", None)
+            assert first.detected_keywords == first["detectedKeywords"] == ["promise"]
+            assert [one.id for one in await ann.list_approvals("pending", limit=5)] == [first.id]
+
+            approved = await ann.approve(first, "fine")
+            assert (approved.status, approved.note, approved.decided_by) == ("approved", "fine", "ann")
+            with pytest.raises(ApprovalDecided):
+                await ann.reject(first)
+
+            second = await ann.get_approval(await held(alice, "We promise two."))
+            with pytest.raises(ApprovalStale):
+                await ann.approve(Approval(**{**dict(second), "digest": first.digest}))
+            assert (await ann.reject(second, "no")).status == "rejected"
+            third = await ann.get_approval(await held(alice, "We promise three."))
+            assert (await ann.answer(third, {"text": "I say it."})).status == "answered"
+            fourth = await ann.get_approval(await held(alice, "We promise four."))
+            assert (await ann.decide(fourth, "reject")).status == "rejected"
+
+            exchanges = await alice.list_exchanges(agent="alice", limit=10)
+            [one] = [exchange for exchange in exchanges if exchange.exchange_id == first.exchange_id]
+            assert isinstance(one, Exchange)
+            assert one == await alice.get_exchange(one.exchange_id)
+            assert [turn.sender for turn in one.transcript] == ["alice"]
+            closed = await alice.close_exchange(one.exchange_id, "done")
+            assert closed.ended_at is not None
+            assert ann.called | alice.called | STOPPING >= set(public_methods(Approvals))
+            assert public_methods(Approvals) == public_methods(AsyncApprovals)
+
+
+async def stopping(server: LiveServer, twin: str) -> None:
+    await two_agents(server.rig)
+    await put_policy(server.rig)
+    async with driven(server, twin, "alice") as alice, admin(server, twin) as boss:
+        stopped = await boss.suspend("agent", "alice", "talks too much")
+        assert (stopped.what, stopped.name, stopped.reason) == ("agent", "alice", "talks too much")
+        assert await boss.list_suspensions() == [stopped]
+        with pytest.raises(Suspended):
+            await alice.send_message(CHANNEL, None, "bob", "request", {"text": "Hello"}, metadata=QUERY)
+
+        assert await boss.lift_suspension("agent", "alice") is None
+        assert await boss.list_suspensions() == []
+        assert await alice.send_message(CHANNEL, None, "bob", "request", {"text": "Hello"}, metadata=QUERY)
+        assert boss.called >= STOPPING
+
+
+@TWINS
+@pytest.mark.parametrize("story", [decisions, stopping])
+def test_a_person_decides_and_an_admin_stops(story: object, twin: str, tmp_path: Path) -> None:
+    async def told() -> None:
+        async with asyncio.timeout(30), open_rig(tmp_path) as rig, live_server(rig) as server:
+            await story(server, twin)  # type: ignore[operator]
+
+    asyncio.run(told())

@@ -1,0 +1,49 @@
+"""The audit log, by both clients on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from parley.sdk.client.audit import AsyncAudit, Audit
+from tests.governed_rig import put_policy, two_agents
+from tests.team_rig import CHANNEL, LiveServer, live_server, open_rig
+from tests.unit.sdk.client.driven import TWINS, admin, driven, public_methods
+
+
+async def looked_at(server: LiveServer, twin: str) -> None:
+    await two_agents(server.rig)
+    await put_policy(server.rig)
+    async with driven(server, twin, "alice") as alice, admin(server, twin) as boss:
+        query = {"exchange_type": "information_query"}
+        sent = await alice.send_message(CHANNEL, None, "bob", "request", {"text": "Hello"}, metadata=query)
+
+        page = await boss.list_audit(limit=1)
+        assert len(page.entries) == 1
+        assert page.next is not None
+        rest = await boss.list_audit(after=page.next, side="alice")
+        assert all(entry.side == "alice" for entry in rest.entries)
+
+        lines = [json.loads(line) async for line in boss.export_audit()]
+        assert lines[0]["parley_audit"] == 1
+        checkpoints = await boss.audit_checkpoints(limit=10)
+        assert checkpoints.checkpoints[-1] == await boss.audit_checkpoint()
+        assert await boss.audit_checkpoint(checkpoints.checkpoints[-1].size) == checkpoints.checkpoints[-1]
+        proof = await boss.audit_proof(page.entries[0].number)
+        assert proof.entry.entry_hash == page.entries[0].entry_hash
+
+        erased = await boss.erase(agent_id="alice")
+        assert erased.messages == 1
+        assert (await boss.get_message(CHANNEL, sent.id)).payload != {"text": "Hello"}
+        assert boss.called >= set(public_methods(Audit))
+        assert public_methods(Audit) == public_methods(AsyncAudit)
+
+
+@TWINS
+def test_the_audit_log_is_read_taken_along_proved_and_erased(twin: str, tmp_path: Path) -> None:
+    async def told() -> None:
+        async with asyncio.timeout(30), open_rig(tmp_path) as rig, live_server(rig) as server:
+            await looked_at(server, twin)
+
+    asyncio.run(told())

@@ -1,0 +1,57 @@
+"""Intents, by both clients on a real server."""
+
+from __future__ import annotations
+
+import pytest
+
+from parley.domain.team_errors import VersionMismatch
+from parley.sdk.client.intents import AsyncIntents, Intents
+from parley.sdk.records import Assignment, Intent
+from tests.team_rig import LiveServer, with_server
+from tests.unit.sdk.client.driven import TWINS, driven, public_methods
+
+
+@TWINS
+@with_server
+async def test_an_intent_is_created_changed_worked_on_and_completed(server: LiveServer, twin: str) -> None:
+    async with driven(server, twin, "alice") as alice:
+        made = await alice.create_intent(
+            "Research", "Q1", state={"phase": "begin"}, constraints={"budget": 5}, status="active", confidence=80
+        )
+        assert isinstance(made, Intent)
+        assert (made.title, made.description, made.status, made.confidence) == ("Research", "Q1", "active", 80)
+        assert await alice.get_intent(made.id) == made
+        assert made.id in [one.id for one in await alice.list_intents("active", limit=10, offset=0)]
+
+        changed = await alice.update_state(made.id, {"phase": "middle", "found": []})
+        patches = [{"op": "append", "path": "found", "value": 1}, {"op": "remove", "path": "phase"}]
+        patched = await alice.patch_state(made.id, patches, version=changed.version)
+        assert patched.state == {"found": [1]}
+
+        assigned = await alice.assign_agent(made.id, "bob", "coordinator")
+        assert isinstance(assigned, Assignment)
+        assert [one.agent_id for one in await alice.list_assignments(made.id)] == ["bob"]
+        assert await alice.unassign_agent(made.id, "bob") is None
+        assert await alice.list_assignments(made.id) == []
+
+        assert (await alice.set_status(made.id, "blocked", reason="waits")).status == "blocked"
+        await alice.set_status(made.id, "active")
+        assert (await alice.complete_intent(made.id)).status == "completed"
+        assert alice.called >= set(public_methods(Intents))
+        assert public_methods(Intents) == public_methods(AsyncIntents)
+
+
+@TWINS
+@with_server
+async def test_a_change_for_a_version_that_is_gone_is_refused_with_the_current_one(
+    server: LiveServer, twin: str
+) -> None:
+    async with driven(server, twin, "alice") as alice:
+        made = await alice.create_intent("Research", status="active")
+        now = await alice.update_state(made.id, {"a": 1})
+
+        with pytest.raises(VersionMismatch) as refused:
+            await alice.update_state(made.id, {"a": 2}, version=made.version)
+
+        assert refused.value.facts["current_version"] == now.version
+        assert (await alice.get_intent(made.id)).state == {"a": 1}

@@ -1,0 +1,138 @@
+"""Messages, by both clients on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from parley.domain.errors import Invalid
+from parley.domain.governance_errors import MessageHeld
+from parley.domain.team_errors import AskTimeout, CursorEvicted, WrongSender
+from parley.sdk.client.messages import AsyncMessages, Messages
+from parley.sdk.records import ChannelMessage
+from tests.governed_rig import put_policy, two_agents
+from tests.team_rig import CHANNEL, INTENT, LiveServer, live_server, open_rig, with_server
+from tests.unit.sdk.client.driven import TWINS, Driven, driven, public_methods
+
+
+async def answering(agent: Driven, since: int, payload: dict[str, Any]) -> ChannelMessage:
+    """Answer the first request that comes after so many messages."""
+    while True:
+        for one in await agent.list_messages(CHANNEL, since, wait=5):
+            if one.message_type == "request":
+                answer: ChannelMessage = await agent.reply_to(CHANNEL, one.id, None, payload)
+                return answer
+
+
+@TWINS
+@with_server
+async def test_messages_are_sent_read_answered_and_found(server: LiveServer, twin: str) -> None:
+    server.rig.clock.at = datetime.now(UTC)
+    async with driven(server, twin, "alice") as alice, driven(server, twin, "bob") as bob:
+        later = server.rig.clock.at + timedelta(hours=1)
+        sent = await alice.send_message(CHANNEL, "alice", "bob", "request", {"text": "Which schema?"}, later)
+        assert (sent.sender, sent.to, sent.message_type, sent.payload) == (
+            "alice", "bob", "request", {"text": "Which schema?"},
+        )  # fmt: skip
+        assert sent.expires_at == later
+
+        answer = await bob.reply_to(CHANNEL, sent.id, "bob", {"text": "v2.3"}, metadata={"kind": "answer"})
+        assert answer.correlation_id == sent.id
+        assert answer.kind == "answer"
+
+        [seen] = await alice.list_messages(CHANNEL, since=sent.id)
+        assert seen == await alice.get_message(CHANNEL, answer.id)
+        assert await alice.list_messages(CHANNEL, sent.seq) == [seen]
+        assert await alice.list_messages(CHANNEL, since=later) == []
+        assert len(await alice.list_messages(CHANNEL, None, "bob", limit=1)) == 1
+        assert (await alice.mark_read(CHANNEL, answer.id)).read_at is not None
+
+        named = await alice.send_to_name(INTENT, "implicit", payload={"text": "first word"})
+        assert (await alice.get_channel(named.channel_id)).name == "implicit"
+
+        batch = [{"payload": {"n": 1}}, {"payload": {"n": 2}, "to": "bob", "expires_at": later}]
+        posted = await alice.send_batch(CHANNEL, batch)
+        assert [one.payload["n"] for one in posted] == [1, 2]
+        assert await alice.search("schema", CHANNEL) == [await alice.get_message(CHANNEL, sent.id)]
+        assert [one.id for one in await alice.search("first word")] == [named.id]
+
+        asked, answered = await asyncio.gather(
+            alice.ask(CHANNEL, None, "bob", {"text": "Sure?"}, 10), answering(bob, posted[-1].seq, {"text": "yes"})
+        )
+        assert asked.id == answered.id
+
+        [one], _ = await asyncio.gather(
+            alice.ask_all(CHANNEL, "alice", "bob", {"text": "All?"}, 10, metadata={"kind": "question"}),
+            answering(bob, answered.seq, {"text": "all"}),
+        )
+        assert one.payload == {"text": "all"}
+        assert alice.called | bob.called >= set(public_methods(Messages))
+        assert public_methods(Messages) == public_methods(AsyncMessages)
+
+
+@TWINS
+@with_server
+async def test_a_question_that_nobody_answers_times_out(server: LiveServer, twin: str) -> None:
+    async with driven(server, twin, "alice") as alice:
+        with pytest.raises(AskTimeout):
+            await alice.ask(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.05)
+
+
+@TWINS
+@with_server
+async def test_a_question_to_all_that_nobody_answers_has_no_answers(server: LiveServer, twin: str) -> None:
+    server.rig.clock.at = datetime.now(UTC)
+    async with driven(server, twin, "alice") as alice:
+        assert await alice.ask_all(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.2) == []
+
+
+@TWINS
+@with_server
+async def test_a_cursor_whose_messages_are_gone_can_be_an_error(server: LiveServer, twin: str) -> None:
+    async with driven(server, twin, "alice") as alice:
+        small = await alice.create_channel(INTENT, "small", options={"max_messages": 1})
+        first, *_ = [await alice.send_message(small.id, payload={"n": n}) for n in range(3)]
+
+        assert len(await alice.list_messages(small.id, first.id)) == 1
+        with pytest.raises(CursorEvicted):
+            await alice.list_messages(small.id, first.id, on_evicted="error")
+
+
+@TWINS
+@with_server
+async def test_nobody_speaks_for_somebody_else(server: LiveServer, twin: str) -> None:
+    async with driven(server, twin, "alice") as alice:
+        with pytest.raises(WrongSender):
+            await alice.send_message(CHANNEL, "bob", payload={"text": "I am bob"})
+
+
+@TWINS
+@with_server
+async def test_a_time_without_a_zone_is_refused_before_it_is_sent(server: LiveServer, twin: str) -> None:
+    async with driven(server, twin, "alice") as alice:
+        with pytest.raises(Invalid, match="has no time zone"):
+            await alice.send_message(CHANNEL, payload={}, expires_at=datetime(2030, 1, 1))  # noqa: DTZ001
+
+
+@TWINS
+def test_a_message_that_waits_for_a_person_is_an_error_that_names_the_approval(twin: str, tmp_path: Any) -> None:
+    async def sent() -> None:
+        async with open_rig(tmp_path) as rig, live_server(rig) as server:
+            await two_agents(rig)
+            rig.clock.at = datetime.now(UTC)
+            await put_policy(rig)
+            metadata = {"exchange_type": "information_query"}
+            promise = {"text": "We promise it."}
+            async with driven(server, twin, "alice") as alice:
+                with pytest.raises(MessageHeld) as held:
+                    await alice.send_message(CHANNEL, None, "bob", "request", promise, metadata=metadata)
+                assert str(held.value.facts["approval"]).startswith("appr_")
+                with pytest.raises(MessageHeld):
+                    await alice.ask(CHANNEL, None, "bob", promise, 1, metadata=metadata)
+                with pytest.raises(MessageHeld):
+                    await alice.ask_all(CHANNEL, None, "bob", promise, 1, metadata=metadata)
+
+    asyncio.run(sent())

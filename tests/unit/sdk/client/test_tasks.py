@@ -1,0 +1,41 @@
+"""Tasks, by both clients on a real server."""
+
+from __future__ import annotations
+
+import pytest
+
+from parley.domain.team_errors import VersionMismatch
+from parley.sdk.client.tasks import AsyncTasks, Tasks
+from parley.sdk.records import Task
+from tests.team_rig import INTENT, LiveServer, with_server
+from tests.unit.sdk.client.driven import TWINS, driven, public_methods
+
+
+@TWINS
+@with_server
+async def test_a_task_is_created_found_and_changed(server: LiveServer, twin: str) -> None:
+    async with driven(server, twin, "alice") as alice:
+        made = await alice.create_task(
+            INTENT,
+            "Read",
+            "All of it",
+            assigned_agent="bob",
+            priority="high",
+            input={"pages": 7},
+            requires_tools=("search",),
+            timeout_seconds=5,
+            metadata={"a": 1},
+        )
+        assert isinstance(made, Task)
+        assert (made.name, made.assigned_agent, made.priority, made.input) == ("Read", "bob", "high", {"pages": 7})
+        assert (made.requires_tools, made.timeout_seconds, made.metadata) == (["search"], 5, {"a": 1})
+        assert await alice.get_task(made.id) == made
+
+        ready = await alice.update_task(made.id, status="ready", version=made.version)
+        assert await alice.list_tasks(INTENT, "ready", limit=5) == [ready]
+        claimed = await alice.update_task(made.id, status="claimed", output={"so": "far"}, artifacts=["a.txt"])
+        assert (claimed.status, claimed.output, claimed.artifacts) == ("claimed", {"so": "far"}, ["a.txt"])
+        with pytest.raises(VersionMismatch):
+            await alice.update_task(made.id, name="Write", version=made.version)
+        assert alice.called >= set(public_methods(Tasks))
+        assert public_methods(Tasks) == public_methods(AsyncTasks)

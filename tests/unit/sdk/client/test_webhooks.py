@@ -1,0 +1,40 @@
+"""Webhooks, by both clients on a real server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from parley.domain.errors import NotFound
+from parley.sdk.client.webhooks import AsyncWebhooks, Webhooks
+from parley.sdk.records import NewSubscription, Subscription
+from tests.fake_outbound import FakeOutbound
+from tests.team_rig import INTENT, LiveServer, with_server
+from tests.unit.sdk.client.driven import TWINS, driven, public_methods
+
+
+@TWINS
+@with_server
+async def test_a_webhook_is_asked_for_looked_at_switched_and_ended(server: LiveServer, twin: str) -> None:
+    server.rig.team.outbound = FakeOutbound()
+    later = server.rig.clock.at + timedelta(days=1)
+    async with driven(server, twin, "alice") as alice:
+        made = await alice.subscribe(
+            "https://example.com/hook", intent_id=INTENT, event_types=["channel_message"], expires_at=later
+        )
+        assert isinstance(made, NewSubscription)
+        assert made.secret.startswith("whsec_")
+        assert (made.intent_id, made.event_types, made.expires_at) == (INTENT, ["channel_message"], later)
+
+        found = await alice.get_subscription(made.id)
+        assert type(found) is Subscription
+        assert await alice.list_subscriptions(INTENT) == [found]
+        assert await alice.list_attempts(made.id) == []
+        assert not (await alice.switch_subscription(made.id, active=False)).active
+        assert (await alice.renew_secret(made.id)).secret != made.secret
+        assert await alice.unsubscribe(made.id) is None
+        with pytest.raises(NotFound):
+            await alice.get_subscription(made.id)
+        assert alice.called >= set(public_methods(Webhooks))
+        assert public_methods(Webhooks) == public_methods(AsyncWebhooks)
