@@ -1,0 +1,171 @@
+"""`@Agent("name")` on a class, and what such a class can do."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
+
+from parley.domain.bookmark import MOST_OPEN
+from parley.domain.errors import Invalid
+from parley.domain.names import agent_name
+from parley.sdk.agent.handlers import handlers_of
+from parley.sdk.agent.plan import Plan, Start
+from parley.sdk.flow import some_seconds
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections import Counter
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from parley.sdk.agent.channels import Channels
+    from parley.sdk.agent.runtime import Runtime
+    from parley.sdk.client.client import AsyncClient
+
+T = TypeVar("T")
+
+
+class BaseAgent:
+    """What every agent can do. `@Agent(...)` adds it to a class by itself.
+
+    Write it as a base (`class DataAgent(parley.BaseAgent)`) so that a type checker knows of `self.channels` and
+    `run()`. No `__init__` is needed, and a class that has one need not call this one's.
+    """
+
+    plan: ClassVar[Plan]
+    _runtime: Runtime | None = None
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.plan.name
+
+    @property
+    def channels(self) -> Channels:
+        """Channels to ask, notify and broadcast in."""
+        return self._at_work.station.channels
+
+    @property
+    def client(self) -> AsyncClient:
+        """A client that speaks for this agent. There is none at a file mailbox."""
+        client = self._at_work.station.client
+        if client is None:
+            raise Invalid("there is no server at a mailbox", hint="use self.channels")
+        return client
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger of this agent's own."""
+        return logging.getLogger(f"parley.agent.{self.name}")
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What it has done since it started: received, answered, failed, done."""
+        return self._at_work.counts
+
+    def wait(self, awaitable: Awaitable[T]) -> T:
+        """The result of an awaitable, for handlers that are no coroutines: `self.wait(channel.ask(...))`."""
+        from parley.sdk.agent.running import wait_in_thread
+
+        return wait_in_thread(self._at_work, awaitable)
+
+    def run(self, address: str = "", *, key: str = "") -> None:
+        """Work until SIGTERM or Ctrl-C; then finish what was begun.
+
+        `address` says where: a server (`http://HOST:PORT`) or a file mailbox (`mailbox:PROJECT`, or the project's
+        folder). Without it, PARLEY_URL. `key` is the agent's own or a service key; without it, PARLEY_KEY.
+        """
+        from parley.sdk.agent.running import run_agents
+
+        run_agents(self, address=address, key=key)
+
+    async def serve(
+        self,
+        address: str = "",
+        *,
+        key: str = "",
+        stop: asyncio.Event | None = None,
+        ready: Callable[[], None] | None = None,
+    ) -> None:
+        """`run` inside an event loop that is there already: works until `stop` is set."""
+        from parley.sdk.agent.running import serve_agents
+
+        await serve_agents([self], address=address, key=key, stop=stop, ready=ready)
+
+    @property
+    def _at_work(self) -> Runtime:
+        if self._runtime is None:
+            raise Invalid(f"{type(self).__name__} does not run", hint="call run(), or use this in a handler")
+        return self._runtime
+
+
+class Agent:
+    """Make a class an agent of this name.
+
+        @Agent("data-agent-01")
+        class DataAgent:
+            @on_message(channel="questions")
+            async def answer(self, message):
+                return {"answer": 42}
+
+        DataAgent().run()
+
+    `concurrency` is how many messages it deals with at once (1 keeps their order). `timeout`, in seconds, ends a
+    handler that takes longer. `start` is where it begins when it comes for the first time: at the oldest question to
+    it that nobody has answered ("unanswered"), "now", or at the "beginning"; at a mailbox it takes all that waits.
+    `drain` is how many seconds what runs may take when it is told to stop.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        capabilities: Iterable[str] = (),
+        role: str = "",
+        title: str = "",
+        concurrency: int = 10,
+        timeout: float | None = None,
+        drain: float = 30.0,
+        start: Start = "unanswered",
+    ) -> None:
+        given: object = name
+        if not isinstance(given, str):  # most likely the class itself
+            who = getattr(given, "__name__", repr(given))
+            raise Invalid(f"{who}: an agent needs a name", hint="write @Agent('NAME') above the class")
+        if isinstance(capabilities, str):
+            raise Invalid(f"Agent({name!r}): capabilities is a list of texts, not one text")
+        if concurrency not in range(1, MOST_OPEN):
+            raise Invalid(f"Agent({name!r}): concurrency is a number from 1 to {MOST_OPEN - 1}, not {concurrency!r}")
+        if timeout is not None:
+            some_seconds(f"Agent({name!r}): timeout", timeout)
+        if drain != 0:
+            some_seconds(f"Agent({name!r}): drain", drain)
+        if start not in get_args(Start):
+            raise Invalid(f"Agent({name!r}): start is one of {', '.join(get_args(Start))}, not {start!r}")
+        self._plan = Plan(agent_name(name), tuple(capabilities), role, title, concurrency, timeout, drain, start)
+
+    def __call__(self, cls: type[T]) -> type[T]:
+        """The class, as an agent."""
+        if not isinstance(cls, type):
+            raise Invalid(f"@Agent({self._plan.name!r}) belongs above a class")
+        plan: Mapping[str, Any] = {"plan": self._plan}
+        if issubclass(cls, BaseAgent):
+            cls.plan = self._plan
+            return cls
+        same = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+        made: type[T] = type(cls.__name__, (cls, BaseAgent), {**same, **plan})
+        return made
+
+
+def runtime_parts(agent: object) -> tuple[Plan, Any]:
+    """The plan and the handlers of an agent; `Invalid` when it is none."""
+    plan = getattr(agent, "plan", None)
+    if not isinstance(agent, BaseAgent) or not isinstance(plan, Plan):
+        named = agent.__name__ if isinstance(agent, type) else type(agent).__name__
+        hint = (
+            f"write {named}() with its parentheses" if isinstance(agent, type) else "put @Agent('NAME') above its class"
+        )
+        raise Invalid(f"{named} is no agent", hint=hint)
+    handlers = handlers_of(agent)
+    if not handlers:
+        raise Invalid(f"{type(agent).__name__} has no handlers", hint="put @on_message() above a method")
+    return plan, handlers

@@ -1,0 +1,135 @@
+"""Calling a handler: awaited in the loop or run in a thread, within its time, and what its result means."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parley.domain.errors import Invalid, ParleyError
+from parley.sdk.agent.telling import text_of
+from parley.sdk.flow import encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from parley.sdk.agent.handlers import Handler
+
+_LONGEST_TEXT = 500
+# So long is waited for a coroutine to end when its time is over.
+_LET_GO_SECONDS = 1.0
+
+
+class Failure(NamedTuple):
+    """Why a request gets no real answer."""
+
+    code: str
+    message: str
+
+    def payload(self, agent: str) -> dict[str, Any]:
+        """What the asker reads."""
+        return {"error": {"code": self.code, "message": self.message, "agent": agent}}
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """By which the asker's SDK knows it."""
+        return {"error": self.code}
+
+
+class HandlerTimeout(ParleyError):
+    """The handler took too long."""
+
+    code = "handler_timeout"
+
+
+async def call(handler: Handler, argument: object, limit: float | None) -> Any:  # noqa: ANN401  # its result
+    """What a handler returns; `HandlerTimeout` when it takes longer than its limit, in seconds.
+
+    A thread cannot be stopped, nor can a coroutine that takes no notice of being cancelled: one that takes too long
+    goes on, and nobody waits for it.
+    """
+    within = handler.handles.timeout or limit
+    if handler.awaits and within is None:
+        return await handler.call(argument)
+    work = handler.call(argument) if handler.awaits else in_thread(lambda: handler.call(argument))
+    task = asyncio.ensure_future(_outcome(work))
+    try:
+        await asyncio.wait((task,), timeout=within)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,), timeout=_LET_GO_SECONDS)
+            raise HandlerTimeout(f"{handler.name} took longer than {within:g} seconds")
+    finally:
+        task.cancel()
+    result, error = task.result()
+    if error is not None:
+        raise error
+    return result
+
+
+async def _outcome(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """What something gives or raises. A task that raises SystemExit would end the loop."""
+    try:
+        return await work, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001  # the outermost frame around a user's code
+        return None, error
+
+
+async def in_thread(function: Callable[[], Any]) -> Any:  # noqa: ANN401  # its result
+    """Run something that blocks in a thread of its own, which keeps no process alive."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:  # noqa: ANN401
+        if future.done():
+            return  # nobody waits any more
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def run() -> None:
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            result = context.run(function)
+        except StopIteration as stopped:  # a future cannot hold it
+            error = RuntimeError(f"the handler raised {stopped!r}")
+        except BaseException as raised:  # noqa: BLE001  # the outermost frame of the thread
+            error = raised
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, name="parley-handler", daemon=True).start()
+    return await future
+
+
+def answer_of(handler: Handler, result: object) -> Mapping[str, Any] | None:
+    """The response that a returned value stands for; None for none. `Invalid` when it cannot be one."""
+    if result is None:
+        return None
+    if not isinstance(result, Mapping):
+        raise Invalid(
+            f"{handler.name} returned {type(result).__name__}", hint="return a mapping, or None for no answer"
+        )
+    answer = dict(result)  # what is only like a dict cannot be sent
+    try:
+        encoded(answer)
+    except Invalid as error:
+        raise Invalid(f"{handler.name} returned what is not JSON: {error.message}") from None
+    return answer
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What an asker is told about an error in a handler."""
+    said = text_of(error)[:_LONGEST_TEXT]
+    if isinstance(error, ParleyError):
+        return Failure(error.code, said)
+    kind = type(error).__name__
+    return Failure("handler_failed", f"{kind}: {said}"[:_LONGEST_TEXT] if said else kind)

@@ -1,0 +1,89 @@
+"""How a class says which of its methods deal with what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, overload
+
+from parley.domain.errors import Invalid
+from parley.domain.message import KINDS, Pattern
+from parley.sdk.flow import some_seconds
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARK = "__parley_handles__"
+
+MESSAGE, ASSIGNMENT, APPROVAL = "message", "assignment", "approval"
+
+
+class Handles(NamedTuple):
+    """What a method deals with. An empty filter lets everything through."""
+
+    what: str
+    channel: str = ""
+    kind: str = ""
+    senders: tuple[str, ...] = ()
+    timeout: float | None = None
+
+
+@overload
+def on_message(channel: F, /) -> F: ...
+
+
+@overload
+def on_message(
+    channel: str | None = None,
+    *,
+    kind: str | None = None,
+    from_: str | tuple[str, ...] | list[str] | None = None,
+    timeout: float | None = None,
+) -> Callable[[F], F]: ...
+
+
+def on_message(
+    channel: F | str | None = None,
+    *,
+    kind: str | None = None,
+    from_: str | tuple[str, ...] | list[str] | None = None,
+    timeout: float | None = None,
+) -> F | Callable[[F], F]:
+    """Call the method for each message that arrives: on this channel, of this kind, from these agents.
+
+    `kind` is how it is answered (request, response, notify, broadcast) or one of the twelve kinds (question,
+    task_request, ...). What the method returns for a request, a mapping, is its response. `timeout`, in seconds, ends
+    a call that takes longer. Without any filter it gets every message. Several methods may get the same message: all
+    are called, in the order in which they are written, and the first that returns something answers.
+    """
+    known = [*(one.value for one in Pattern), *KINDS]
+    if kind is not None and kind not in known:
+        raise Invalid(f"on_message: {kind!r} is no kind of message", hint=f"one of {', '.join(known)}")
+    if timeout is not None:
+        some_seconds("on_message: timeout", timeout)
+    if callable(channel):
+        return _marked(channel, Handles(MESSAGE))
+    senders = (from_,) if isinstance(from_, str) else tuple(from_ or ())
+    handles = Handles(MESSAGE, channel or "", kind or "", senders, timeout)
+    return lambda method: _marked(method, handles)
+
+
+def on_assignment(method: F) -> F:
+    """Call the method with the intent, each time the agent is assigned to one."""
+    return _marked(method, Handles(ASSIGNMENT))
+
+
+def on_approval(method: F) -> F:
+    """Call the method with the approval, each time a person has decided about something this agent wanted to say."""
+    return _marked(method, Handles(APPROVAL))
+
+
+def handled_by(method: object) -> tuple[Handles, ...]:
+    """What a method was marked to deal with."""
+    marks: tuple[Handles, ...] = getattr(method, _MARK, ())
+    return marks
+
+
+def _marked(method: F, handles: Handles) -> F:
+    if not callable(method):
+        raise Invalid(f"{method!r} cannot be called", hint="decorate a method: @on_message() above a def")
+    setattr(method, _MARK, (*handled_by(method), handles))
+    return method

@@ -1,0 +1,108 @@
+"""An agent as a process of its own, which behaves as its messages say and keeps a journal of what it was called with.
+
+    python -m tests.fault.sdk.worker NAME JOURNAL [MUTANT]
+
+The server is in PARLEY_URL and PARLEY_KEY. Says "ready" once it works. The journal has a line for each call, which is
+the effect that a handler would have elsewhere: it outlives the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from parley.sdk.agent.agent import Agent, BaseAgent
+from parley.sdk.agent.decorators import on_message
+from parley.sdk.agent.running import run_agents
+from parley.sdk.records import ChannelMessage
+
+CONCURRENCY = 8
+
+
+class Journal:
+    """Lines in a file that several processes append to."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def write(self, **line: object) -> None:
+        os.write(self._fd, json.dumps({"pid": os.getpid(), **line}).encode() + b"\n")
+
+    def has(self, message_id: str) -> bool:
+        """Whether somebody was called with this before."""
+        with open(self._path, encoding="utf-8") as file:
+            return any(json.loads(line).get("id") == message_id for line in file)
+
+
+def worker(name: str, journal: Journal, concurrency: int = CONCURRENCY) -> BaseAgent:
+    """An agent that does what it is told."""
+
+    @Agent(name, concurrency=concurrency, start="beginning", drain=20)
+    class Worker(BaseAgent):
+        @on_message(kind="notify")
+        async def told(self, message: ChannelMessage) -> None:
+            journal.write(id=message.id, n=message.payload.get("n"))
+            await asyncio.sleep(message.payload.get("seconds", 0.0))
+            journal.write(ended=message.id)
+
+        @on_message(kind="request")
+        async def asked(self, message: ChannelMessage) -> dict[str, Any] | None:
+            again = message.payload.get("do") == "die" and journal.has(message.id)
+            journal.write(id=message.id, n=message.payload.get("n"))
+            try:
+                return await self._does(message, again=again)
+            finally:
+                journal.write(ended=message.id)
+
+        async def _does(self, message: ChannelMessage, *, again: bool) -> dict[str, Any] | None:
+            answer = {"n": message.payload.get("n"), "by": name}
+            match message.payload.get("do"):
+                case "late":
+                    await asyncio.sleep(message.payload["after"])
+                case "twice":
+                    await self.client.reply_to(message.channel_id, message.id, None, {**answer, "first": True})
+                case "raise":
+                    raise ValueError(f"no {message.payload.get('n')}")
+                case "never":
+                    return None
+                case "die" if not again:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case "block":
+                    await asyncio.to_thread(time.sleep, message.payload["after"])
+            return answer
+
+    return Worker()
+
+
+def _say_when_ready(name: str) -> None:
+    """Print a line once the agent works."""
+    from parley.sdk.agent import running
+
+    serve = running.serve_agents
+
+    async def telling(agents: Any, **options: Any) -> None:  # noqa: ANN401  # whatever it takes
+        await serve(agents, **{**options, "ready": lambda: print("ready", name, flush=True)})
+
+    running.serve_agents = telling
+
+
+def main(name: str, journal: str, mutant: str = "", concurrency: str = str(CONCURRENCY)) -> None:
+    if mutant:
+        from tests.fault.sdk.mutants import MUTANTS
+
+        MUTANTS[mutant]()
+    _say_when_ready(name)
+    # A process that lost its tests ends, too.
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(3)), daemon=True).start()
+    run_agents(worker(name, Journal(journal), int(concurrency)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

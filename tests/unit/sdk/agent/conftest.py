@@ -1,0 +1,34 @@
+"""What was logged by an agent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from parley.sdk.agent import runtime, server_station
+from tests.unit.sdk.agent.at_work import Ear
+
+
+@pytest.fixture
+def ear() -> Iterator[Ear]:
+    """What is logged during the test."""
+    one, log = Ear(), logging.getLogger("parley")
+    before = log.level
+    log.addHandler(one)
+    log.setLevel(logging.INFO)
+    yield one
+    log.setLevel(before)
+    log.removeHandler(one)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heart that beats fast, and little patience with what failed."""
+    monkeypatch.setattr(server_station, "_BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(server_station, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(runtime, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(runtime, "_BEAT_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("parley.sdk.flow._PATIENT_PAUSES", (0.01,))
+    monkeypatch.setattr("parley.sdk.following._FIRST_PAUSE", 0.01)

@@ -1,0 +1,209 @@
+"""Channels as an agent uses them, and to whom an answer goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from parley.domain.errors import Invalid
+from parley.domain.team_errors import AskTimeout
+from parley.sdk.agent.agent import Agent, BaseAgent
+from parley.sdk.agent.channels import Asks, ServerChannels
+from parley.sdk.agent.decorators import on_assignment, on_message
+from parley.sdk.records import ChannelMessage, Intent
+from tests.team_rig import CHANNEL, INTENT, LiveServer, in_loop, soon, with_server
+from tests.unit.sdk.agent.at_work import at_work, client_of
+
+
+def said(message_id: str, sender: str = "carol", channel_id: str = "here") -> ChannelMessage:
+    return ChannelMessage(
+        id=message_id,
+        channel_id=channel_id,
+        sender=sender,
+        message_type="response",
+        payload={},
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+async def given(what: Any) -> Any:
+    return what
+
+
+# ---------------------------------------------------------------- opening
+
+
+@with_server
+async def test_in_a_handler_a_channel_is_opened_on_the_intent_of_its_message(server: LiveServer) -> None:
+    opened: list[tuple[str, str]] = []
+
+    @Agent("bob")
+    class Bob(BaseAgent):
+        @on_message(kind="notify")
+        async def in_the_loop(self, message: ChannelMessage) -> None:
+            channel = await self.channels.open("new")
+            opened.append((channel.name, message.intent_id))
+            await channel.broadcast({"text": "here I am"})
+
+        @on_message(kind="broadcast")
+        def in_a_thread(self, message: ChannelMessage) -> None:
+            channel = self.wait(self.channels.open("newer"))
+            opened.append((channel.name, message.intent_id))
+
+        @on_assignment
+        async def assigned(self, intent: Intent) -> None:
+            channel = await self.channels.open("newest")
+            opened.append((channel.name, intent.id))
+
+    async with at_work(server, Bob()) as alice:
+        await alice.send_message(CHANNEL, None, "bob", "notify", {})
+        await alice.send_message(CHANNEL, None, "*", "broadcast", {})
+        other = await alice.create_intent("other", status="active")
+        await alice.assign_agent(other.id, "bob")
+        await soon(lambda: len(opened) == 3)
+        names = {one.name for one in await alice.list_channels(INTENT)}
+        elsewhere = {one.name for one in await alice.list_channels(other.id)}
+
+    assert sorted(opened) == [("new", INTENT), ("newer", INTENT), ("newest", other.id)]
+    assert names >= {"new", "newer"}
+    assert elsewhere == {"newest"}
+
+
+@with_server
+async def test_a_channel_that_exists_is_not_made_again(server: LiveServer) -> None:
+    client = await client_of(server, "bob")
+    channels = ServerChannels(client, Asks())
+    first = await channels.open("new", INTENT, member_policy="explicit", members=["carol"])
+    second = await channels.open("new", INTENT)
+    made = await client.get_channel(first.id)
+    await client.close()
+
+    assert first.id == second.id
+    assert (first.name, first.intent_id) == ("new", INTENT)
+    assert (made.member_policy, "carol" in made.members) == ("explicit", True)
+
+
+@with_server
+async def test_outside_of_a_handler_the_intent_has_to_be_said(server: LiveServer) -> None:
+    client = await client_of(server, "bob")
+    with pytest.raises(Invalid, match="on which intent is the channel 'new'"):
+        await ServerChannels(client, Asks()).open("new")
+    await client.close()
+
+
+# ---------------------------------------------------------------- the four verbs
+
+
+@with_server
+async def test_what_is_said_in_a_channel_arrives_as_it_was_meant(server: LiveServer) -> None:
+    server.rig.clock.at = datetime.now(UTC)
+    heard: list[tuple[str, str | None, dict[str, Any], str]] = []
+
+    @Agent("carol")
+    class Carol(BaseAgent):
+        @on_message()
+        async def handle(self, message: ChannelMessage) -> dict[str, Any]:
+            heard.append((message.message_type, message.to, message.payload, message.kind))
+            return {"n": len(heard)}
+
+    async with at_work(server, Carol()):
+        client = await client_of(server, "bob")
+        channel = await ServerChannels(client, Asks()).open(CHANNEL, INTENT)
+        asked = await channel.ask("carol", {"q": 1}, timeout=10, kind="question")
+        [all_asked] = await channel.ask_all("carol", {"q": 2}, timeout=10)
+        notice = await channel.notify("carol", {"q": 3}, kind="notification")
+        loud = await channel.broadcast({"q": 4})
+        await soon(lambda: len(heard) == 4)
+        await client.close()
+
+    assert (asked.payload, all_asked.payload) == ({"n": 1}, {"n": 2})
+    assert (notice.message_type, loud.message_type) == ("notify", "broadcast")
+    assert [one[0] for one in heard] == ["request", "request", "notify", "broadcast"]
+    assert [one[3] for one in heard] == ["question", "", "notification", ""]
+
+
+@with_server
+async def test_a_question_that_nobody_answers_times_out(server: LiveServer) -> None:
+    client = await client_of(server, "bob")
+    channel = await ServerChannels(client, Asks()).open(CHANNEL, INTENT)
+    with pytest.raises(AskTimeout):
+        await channel.ask("nobody", {}, timeout=0.05)
+    await client.close()
+
+
+# ---------------------------------------------------------------- to whom an answer goes
+
+
+@in_loop
+async def test_what_answered_a_question_is_known_as_its_answer() -> None:
+    asks = Asks()
+
+    await asks.asked("here", given(said("a")))
+    await asks.asked("here", given([said("b"), said("c")]))
+
+    assert [await asks.took(said(one)) for one in "abcd"] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(("to", "waits"), [("carol", True), ("", True), ("role:reviewers", True), ("dave", False)])
+@in_loop
+async def test_an_answer_waits_for_the_questions_that_it_can_belong_to(to: str, waits: bool) -> None:
+    asks, answer = Asks(), asyncio.get_running_loop().create_future()
+    asking = asyncio.ensure_future(asks.asked("here", answer, to))
+    await asyncio.sleep(0)
+
+    taken = asyncio.ensure_future(asks.took(said("a")))
+    elsewhere = await asks.took(said("b", channel_id="elsewhere"))
+    await asyncio.sleep(0)
+    done = taken.done()
+    answer.set_result(said("a", "dave" if to == "dave" else "carol"))
+    await asking
+
+    assert done is not waits
+    assert elsewhere is False
+    assert await taken is waits
+
+
+@in_loop
+async def test_an_answer_is_known_as_soon_as_its_own_question_has_ended() -> None:
+    asks, loop = Asks(), asyncio.get_running_loop()
+    slow, quick = loop.create_future(), loop.create_future()
+    asking = [asyncio.ensure_future(asks.asked("here", one, "carol")) for one in (slow, quick)]
+    await asyncio.sleep(0)
+
+    taken = asyncio.ensure_future(asks.took(said("a")))
+    quick.set_result(said("a"))
+
+    assert await taken is True
+    assert not asking[0].done()
+    slow.set_result(said("b"))
+    await asyncio.gather(*asking)
+
+
+@pytest.mark.parametrize("ending", [lambda one: one.set_exception(AskTimeout()), lambda one: one.cancel()])
+@in_loop
+async def test_a_question_that_ends_without_an_answer_keeps_nobody_waiting(
+    ending: Callable[[asyncio.Future[Any]], object],
+) -> None:
+    asks, answer = Asks(), asyncio.get_running_loop().create_future()
+    asking: Awaitable[Any] = asyncio.ensure_future(asks.asked("here", answer, "carol"))
+    await asyncio.sleep(0)
+    taken = asyncio.ensure_future(asks.took(said("late")))
+    ending(answer)
+
+    with pytest.raises((AskTimeout, asyncio.CancelledError)):
+        await asking
+    assert await taken is False
+
+
+@in_loop
+async def test_not_every_answer_is_remembered_for_ever() -> None:
+    asks = Asks()
+    for number in range(10_001):
+        await asks.asked("here", given(said(str(number))))
+
+    assert await asks.took(said("0")) is False
+    assert await asks.took(said("1")) is True

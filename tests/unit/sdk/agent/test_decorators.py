@@ -1,0 +1,78 @@
+"""The decorators: what a method is marked with, and what is refused where it is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from parley.domain.errors import Invalid
+from parley.sdk.agent.decorators import Handles, handled_by, on_approval, on_assignment, on_message
+
+
+def _method(self: object, message: object) -> None:
+    """Something to decorate."""
+
+
+def _fresh() -> Any:
+    return lambda self, message: None
+
+
+def test_without_filters_everything_is_for_the_method() -> None:
+    assert handled_by(on_message()(_fresh())) == (Handles("message"),)
+
+
+def test_the_parentheses_may_be_left_out() -> None:
+    assert handled_by(on_message(_fresh())) == (Handles("message"),)
+
+
+def test_filters_are_kept() -> None:
+    marked = on_message(channel="questions", kind="request", from_="alice", timeout=2.5)(_fresh())
+
+    assert handled_by(marked) == (Handles("message", "questions", "request", ("alice",), 2.5),)
+
+
+def test_several_senders_may_be_named() -> None:
+    assert handled_by(on_message(from_=["alice", "bob"])(_fresh()))[0].senders == ("alice", "bob")
+
+
+def test_a_method_may_be_marked_more_than_once() -> None:
+    marked = on_message(channel="a")(on_message(channel="b")(_fresh()))
+
+    assert [one.channel for one in handled_by(marked)] == ["b", "a"]
+
+
+def test_assignments_and_approvals_are_marked() -> None:
+    assert handled_by(on_assignment(_fresh())) == (Handles("assignment"),)
+    assert handled_by(on_approval(_fresh())) == (Handles("approval"),)
+
+
+def test_the_method_itself_comes_back() -> None:
+    method = _fresh()
+
+    assert on_message(channel="a")(method) is method
+
+
+@pytest.mark.parametrize("kind", ["request", "response", "notify", "broadcast", "question", "handoff"])
+def test_a_kind_is_how_it_is_answered_or_what_is_asked(kind: str) -> None:
+    assert handled_by(on_message(kind=kind)(_fresh()))[0].kind == kind
+
+
+def test_an_unknown_kind_is_refused_where_it_is_written() -> None:
+    with pytest.raises(Invalid, match=r"'requests' is no kind of message .*request"):
+        on_message(kind="requests")
+
+
+@pytest.mark.parametrize("timeout", [0, -1])
+def test_a_time_that_is_none_is_refused_where_it_is_written(timeout: float) -> None:
+    with pytest.raises(Invalid, match="timeout is a number of seconds above 0"):
+        on_message(timeout=timeout)
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    with pytest.raises(Invalid, match="cannot be called"):
+        on_assignment("handle")  # type: ignore[type-var]
+
+
+def test_what_is_not_marked_handles_nothing() -> None:
+    assert handled_by(_method) == ()

@@ -1,0 +1,209 @@
+"""Running agents: in a loop that is there, or as a process until a signal comes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parley.domain.errors import Invalid, Unavailable, UnknownProject
+from parley.domain.team_errors import BookmarkTaken
+from parley.sdk.agent.agent import Agent, BaseAgent
+from parley.sdk.agent.decorators import on_message
+from parley.sdk.agent.running import is_mailbox, run_agents, serve_agents
+from parley.sdk.client.client import Client
+from parley.sdk.records import ChannelMessage
+from tests.fault.sdk.crew import AgentProcess, lines
+from tests.team_process import ADMIN_KEY, running
+from tests.team_rig import CHANNEL, LiveServer, in_loop, soon, with_server
+from tests.unit.sdk.agent.at_work import at_work, client_of, shift, told
+
+
+def an_agent(name: str) -> BaseAgent:
+    @Agent(name, start="beginning")
+    class One(BaseAgent):
+        @on_message()
+        async def handle(self, message: ChannelMessage) -> dict[str, Any]:
+            return {"by": name}
+
+    return One()
+
+
+# ---------------------------------------------------------------- several agents in one loop
+
+
+@with_server
+async def test_several_agents_share_a_process(server: LiveServer) -> None:
+    async with at_work(server, *map(an_agent, ["a", "b", "c"])) as alice:
+        answers = [await alice.ask(CHANNEL, None, name, {}, 10) for name in ("a", "b", "c")]
+
+    assert [one.payload["by"] for one in answers] == ["a", "b", "c"]
+
+
+@in_loop
+async def test_two_agents_of_one_name_are_refused() -> None:
+    with pytest.raises(Invalid, match="two agents are called a"):
+        await serve_agents([an_agent("a"), an_agent("b"), an_agent("a")], address="http://127.0.0.1:1")
+
+
+@with_server
+async def test_when_one_cannot_go_on_all_stop_in_good_order(server: LiveServer) -> None:
+    a, b = an_agent("a"), an_agent("b")
+    client = await client_of(server, "a")
+    async with shift(server, a, b) as both:
+        await told(server, "a", 1)
+        await soon(lambda: a.counts["done"] == 1)
+        await client.open_bookmark("a", "default")  # somebody else takes a's place
+        await told(server, "a", 2)
+        failed = await both.ended()
+        assert (await client.get_agent("b")).status == "draining"
+    await client.close()
+
+    assert isinstance(failed, BookmarkTaken)
+
+
+@with_server
+async def test_agents_that_are_cancelled_finish_what_runs(server: LiveServer) -> None:
+    go_on, texts = asyncio.Event(), list[str]()
+
+    @Agent("bob", start="beginning")
+    class Bob(BaseAgent):
+        @on_message()
+        async def handle(self, message: ChannelMessage) -> None:
+            texts.append(message.payload["text"])
+            await go_on.wait()
+            texts.append("done")
+
+    client = await client_of(server, "")
+    ready = asyncio.Event()
+    serving = asyncio.ensure_future(serve_agents([Bob()], client=client, ready=ready.set))
+    await ready.wait()
+    await told(server, "bob", 1)
+    await soon(lambda: bool(texts))
+    serving.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    await client.close()
+
+    assert texts == ["1", "done"]
+
+
+@pytest.mark.parametrize(
+    ("address", "mailbox"),
+    [
+        ("", False),
+        ("http://127.0.0.1:8484", False),
+        ("https://parley.example/team", False),
+        ("mailbox:demo", True),
+        ("~/agent-messages", True),
+        ("./agent-messages", True),
+        ("/srv/agent-messages", True),
+    ],
+)
+def test_an_address_says_where_an_agent_works(address: str, mailbox: bool) -> None:
+    assert is_mailbox(address) is mailbox
+
+
+@in_loop
+async def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(Invalid, match="no address of a server"):
+        await serve_agents([an_agent("a")], address="somewhere")
+
+
+@in_loop
+async def test_run_belongs_into_the_main_thread() -> None:
+    with pytest.raises(Invalid, match="run\\(\\) wants the main thread"):
+        await asyncio.to_thread(run_agents, an_agent("a"))
+
+
+# ---------------------------------------------------------------- as a process
+
+
+Told = Callable[..., str]
+
+
+@pytest.fixture
+def told_by(tmp_path: Path) -> Any:
+    """A server as a process, and a way to tell its agents something."""
+    with running(tmp_path / "data") as server, Client(server.url, key=ADMIN_KEY, agent="alice") as alice:
+        intent = alice.create_intent("test", status="active")
+        channel = alice.create_channel(intent.id, "hall")
+        yield server.url, alice, channel.id
+
+
+def _waits(process: AgentProcess, count: int) -> None:
+    """Until so many lines are in its journal."""
+    while len(lines(process.journal)) < count:
+        assert not process.ended()
+
+
+def test_a_signal_ends_a_process_when_it_has_finished_what_runs(told_by: Any, tmp_path: Path) -> None:
+    url, alice, channel = told_by
+    with AgentProcess("bob", url, tmp_path / "journal") as bob:
+        asked = alice.send_message(channel, None, "bob", "request", {"do": "late", "after": 0.3, "n": 7})
+        _waits(bob, 1)
+        code = bob.stop()
+
+    assert code == 0
+    [answer] = [one for one in alice.list_messages(channel) if one.correlation_id == asked.id]
+    assert answer.payload == {"n": 7, "by": "bob"}
+    assert alice.get_agent("bob").status == "draining"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_a_process_at_once_and_nothing_is_lost(
+    told_by: Any, tmp_path: Path, number: signal.Signals
+) -> None:
+    url, alice, channel = told_by
+    with AgentProcess("bob", url, tmp_path / "journal") as bob:
+        asked = alice.send_message(channel, None, "bob", "request", {"do": "late", "after": 15, "n": 1})
+        alice.send_message(channel, None, "bob", "notify", {"n": 2})
+        _waits(bob, 2)
+        assert bob.process is not None
+        bob.process.send_signal(number)
+        while alice.get_agent("bob").status != "draining":
+            pass
+        assert bob.process.poll() is None
+        bob.process.send_signal(number)
+        code = bob.process.wait(10)
+
+    assert code == 0
+    assert [one for one in alice.list_messages(channel) if one.correlation_id == asked.id] == []
+    with AgentProcess("bob", url, tmp_path / "again") as bob:
+        _waits(bob, 1)
+    assert lines(tmp_path / "again")[0]["id"] == asked.id
+
+
+def test_a_process_without_a_server_ends_with_an_error(tmp_path: Path) -> None:
+    with (
+        pytest.raises(AssertionError, match="no server answers at"),
+        AgentProcess("bob", "http://127.0.0.1:1", tmp_path / "journal"),
+    ):
+        pass
+
+
+@in_loop
+async def test_run_in_a_running_loop_says_what_to_write_instead() -> None:
+    with pytest.raises(Invalid, match=r"without an event loop .*await agent\.serve\(\)"):
+        an_agent("a").run()
+
+
+def test_what_run_cannot_begin_with_is_raised_without_the_way_through_our_code() -> None:
+    with pytest.raises(Unavailable, match="no server answers") as raised:
+        an_agent("a").run("http://127.0.0.1:1", key="k")
+
+    files = [str(one.path) for one in raised.traceback]
+    assert not [one for one in files if one.endswith(("runtime.py", "flow.py", "server_station.py"))]
+
+
+def test_the_settings_may_name_a_mailbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLEY_URL", "mailbox:nowhere")
+
+    with pytest.raises(UnknownProject, match="nowhere"):
+        an_agent("a").run()
