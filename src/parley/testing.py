@@ -1,0 +1,454 @@
+"""A whole team in this process, without a network, for the tests of agents.
+
+    def test_the_data_agent_answers():
+        with parley.testing.stage() as stage:
+            stage.start(DataAgent())
+            assert stage.ask("data-agent-01", {"question": "Which schema?"}).payload == {"answer": "v3"}
+
+The server is the real one, in an empty folder that goes away with the stage. As a pytest fixture:
+
+    @pytest.fixture
+    def stage():
+        with parley.testing.stage() as stage:
+            yield stage
+
+Everything on a stage runs in threads of its own, so that its verbs may be used anywhere, also in a coroutine. The same
+for agents at file mailboxes: `parley.testing.mailboxes("codex", "claude")`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from concurrent.futures import wait
+from contextlib import AsyncExitStack, ExitStack
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from parley import settings as all_settings
+from parley import wiring
+from parley.domain.errors import Invalid
+from parley.domain.message import Kind
+from parley.domain.team_errors import AskTimeout
+from parley.sdk.agent.agent import runtime_parts
+from parley.sdk.agent.letters import body_of, seen_by, subject_of
+from parley.sdk.agent.running import serve_agents
+from parley.sdk.client.client import AsyncClient, Client
+from parley.sdk.mailbox import Mailbox
+from parley.sdk.transport.in_process import URL, AsyncInProcess, InProcess, InProcessServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from concurrent.futures import Future
+    from types import TracebackType
+
+    from parley.domain.message import Message
+    from parley.sdk.agent.agent import BaseAgent
+    from parley.sdk.records import ChannelMessage, Intent
+
+__all__ = ["Mailboxes", "Stage", "mailboxes", "stage"]
+
+T = TypeVar("T")
+
+_START_SECONDS = 10.0
+# An agent that does not end by itself is ended after this.
+_STOP_SECONDS = 5.0
+_INSIST_SECONDS = 0.2
+_POLL_SECONDS = 0.005
+_TESTER = "tester"
+_CHANNEL = "test"
+_PROJECT = "test"
+
+
+def stage(**settings: str | int) -> Stage:
+    """A stage with a server of its own; use it in `with` or `async with`.
+
+    `settings` are those of a server, by their names in parley.toml: `stage(http_body_bytes=1000)`. The environment and
+    the user's own settings do not count.
+    """
+    return Stage(**settings)
+
+
+def mailboxes(*names: str) -> Mailboxes:
+    """A new project with a file mailbox for each of these agents; use it in `with` or `async with`."""
+    return Mailboxes(*names)
+
+
+class _Background:
+    """An event loop in a thread of its own."""
+
+    def __init__(self, name: str) -> None:
+        import uvloop
+
+        self.loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+        self._thread = Thread(target=self.loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.begin(work).result()
+
+    def end(self) -> None:
+        if self.loop.is_closed():
+            return
+        stubborn = self.do(self._tidied())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+        if stubborn:
+            raise TimeoutError(
+                f"{self._thread.name}: a handler does not let itself be cancelled (except without a kind?)"
+            )
+
+    async def _tidied(self) -> bool:
+        """End what runs; whether something does not end."""
+        until = self.loop.time() + _STOP_SECONDS
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            if self.loop.time() > until:
+                return True
+            for one in others:
+                one.cancel()
+            await asyncio.wait(others, timeout=_INSIST_SECONDS)
+        await self.loop.shutdown_asyncgens()
+        await self.loop.shutdown_default_executor()
+        return False
+
+
+class _Performance:
+    """One agent at work, in a thread of its own: as far from the others as in another process."""
+
+    def __init__(self, agent: BaseAgent, address: str, client: AsyncClient | None) -> None:
+        self.agent = agent
+        self._background = _Background(f"parley-agent-{agent.name}")
+        self._stop = asyncio.Event()
+        begun = Event()
+        serving = serve_agents([agent], address=address, client=client, stop=self._stop, ready=begun.set)
+        self._serving = self._background.begin(serving)
+        self._serving.add_done_callback(lambda _: begun.set())
+        started = False
+        try:
+            started = begun.wait(_START_SECONDS) and not self._serving.done()
+        finally:
+            if not started:
+                self.end(0.0)
+        if not started:
+            raise TimeoutError(f"{agent.name} has not started within {_START_SECONDS:g} seconds")
+
+    def check(self) -> None:
+        """Raise what the agent has ended with, if it has."""
+        if self._serving.done():
+            self._serving.result()
+
+    def end(self, seconds: float) -> None:
+        """Let it finish what it began, for so long; raises what it has ended with."""
+        self._background.loop.call_soon_threadsafe(self._stop.set)
+        try:
+            wait([self._serving], seconds)
+            if self._serving.done():
+                self._serving.result()
+        finally:
+            self._background.end()
+
+
+class _Troupe:
+    """Agents in the background, and waiting for what they do."""
+
+    def __init__(self) -> None:
+        self._performances: dict[str, _Performance] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._begin(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end(error)
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self._end, error)
+
+    def _begin(self, stack: ExitStack) -> None:
+        raise NotImplementedError
+
+    def _perform(self, agent: BaseAgent, address: str, client: AsyncClient | None) -> None:
+        if agent.name in self._performances:
+            raise Invalid(f"{agent.name} is on the stage already", hint="stop it first")
+        self._performances[agent.name] = _Performance(agent, address, client)
+
+    def stop(self, agent: BaseAgent | str) -> None:
+        """Stop an agent, as SIGTERM does; raises what it has ended with."""
+        name = agent if isinstance(agent, str) else agent.name
+        if (performance := self._performances.pop(name, None)) is None:
+            raise Invalid(f"{name} is not on the stage")
+        performance.end(self._patience)
+
+    @property
+    def _patience(self) -> float:
+        """How long an agent may take to end."""
+        return _STOP_SECONDS
+
+    def wait_until(self, condition: Callable[[], T], timeout: float = 5.0) -> T:
+        """Wait until a condition holds, and return what it gave. `AssertionError` when it does not in time."""
+        until = wiring.monotonic() + timeout
+        while not (held := condition()):
+            for performance in self._performances.values():
+                performance.check()
+            if wiring.monotonic() > until:
+                raise AssertionError(f"this did not come true within {timeout:g} seconds: {held!r}")
+            time.sleep(_POLL_SECONDS)
+        return held
+
+    def _end(self, error: BaseException | None) -> None:
+        """Stop everyone, then take the stage down; what agents have ended with is raised, or noted on `error`."""
+        failures: dict[str, Exception] = {}
+        with self._stack:
+            for name in tuple(self._performances):
+                try:
+                    self.stop(name)
+                except Exception as ended_with:  # noqa: BLE001  # whatever it is
+                    failures[name] = ended_with
+        if error is not None:
+            for name, failure in failures.items():
+                error.add_note(f"the agent {name} has ended with {failure!r}")
+        elif len(failures) == 1:
+            raise next(iter(failures.values()))
+        elif failures:
+            raise ExceptionGroup("agents have ended with errors", list(failures.values()))
+
+
+class Stage(_Troupe):
+    """A server in this process, and agents on it. See `stage`."""
+
+    def __init__(self, **settings: str | int) -> None:
+        super().__init__()
+        for name in settings:
+            if name not in all_settings.NAMES:
+                raise Invalid(f"{name} is no setting", hint=f"known are {', '.join(all_settings.NAMES)}")
+        self._flags = {name: str(value) for name, value in settings.items()}
+        self.folder = ""
+        self._admin_key = ""
+        self._keys: dict[tuple[str, str], str] = {}
+        self._clients: dict[str, Client] = {}
+        self._intent: Intent | None = None
+        self._running: AsyncExitStack | None = None
+
+    # ------------------------------------------------------------ the server
+
+    @property
+    def _patience(self) -> float:
+        return _STOP_SECONDS if self._running is not None else 0.0  # without a server nobody ends well
+
+    def _begin(self, stack: ExitStack) -> None:
+        self.folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-stage-"))
+        self._background = _Background("parley-stage")
+        stack.callback(self._background.end)
+        self._server = InProcessServer(self._background.loop)
+        stack.callback(lambda: self._background.do(self._server.end()))
+        stack.callback(self.stop_server)
+        self.restart_server()
+
+    def stop_server(self) -> None:
+        """Let the server vanish: whoever is connected notices, whoever comes finds nobody."""
+        running, self._running = self._running, None
+        if running is not None:
+            self._background.do(self._server.vanish())
+            self._background.do(running.aclose())
+
+    def restart_server(self) -> None:
+        """Start the server on what it had kept, in the place of the one that runs, if one does."""
+        self.stop_server()
+        self._background.do(self._open())
+
+    async def _open(self) -> None:
+        from parley.app.team import background, keys
+        from parley.surfaces.http.server import api_for, limits_for
+
+        settings = all_settings.load(self._flags, {"HOME": self.folder})
+        async with AsyncExitStack() as stack:
+            opened = await stack.enter_async_context(wiring.open_team(settings, f"{self.folder}/data", durable=False))
+            self._admin_key = await keys.first_start(opened.team, settings.admin_key) or self._admin_key
+            works = [asyncio.ensure_future(work) for work in background.works(opened.team, opened.outbound)]
+            stack.push_async_callback(_cancelled, works)
+            api = api_for(opened.team, monotonic=wiring.monotonic, hosts=frozenset(), limited=False)
+            self._server.serve(api, limits_for(opened.team))
+            self._running = stack.pop_all()
+
+    # ------------------------------------------------------------ who speaks
+
+    @property
+    def admin(self) -> Client:
+        """A client with the admin's key, which sees everything."""
+        return self._client(self._admin_key)
+
+    def key(self, agent: str = "", *, kind: str = "agent") -> str:
+        """The key of an agent, made when it is first asked for; or one of another kind: service, admin or human."""
+        known = self._keys.get((kind, agent))
+        if known is None:
+            who = {"agent": {"agent_id": agent}, "human": {"user_id": agent}}.get(kind, {})
+            known = self._keys[kind, agent] = self.admin.create_key(kind, **who).key
+        return known
+
+    def client(self, agent: str = _TESTER, *, kind: str = "agent") -> Client:
+        """A client that speaks for an agent; or, with `kind="human"`, for a person, who decides about approvals."""
+        return self._client(self.key(agent, kind=kind))
+
+    def _client(self, key: str) -> Client:
+        if key not in self._clients:
+            self._clients[key] = Client(URL, key=key, transport=InProcess(self._server)).as_agent("")
+        return self._clients[key]
+
+    def async_client(self, agent: str = _TESTER, *, kind: str = "agent") -> AsyncClient:
+        """The same as `client`, for the tasks of an event loop."""
+        key = self.key(agent, kind=kind)
+        return AsyncClient(URL, key=key, transport=AsyncInProcess(self._server)).as_agent("")
+
+    # ------------------------------------------------------------ what happens
+
+    def start(self, *agents: BaseAgent) -> None:
+        """Let agents work, each in a thread of its own, until the stage ends; on return they have begun."""
+        for agent in agents:
+            plan, _ = runtime_parts(agent)
+            self._perform(agent, "", self.async_client(plan.name))
+
+    def intent(self, title: str = "test", *, created_by: str = _TESTER) -> Intent:
+        """A new intent, open to everyone."""
+        return self.client(created_by).create_intent(title)
+
+    def ask(
+        self,
+        to: str,
+        payload: Mapping[str, Any],
+        *,
+        channel: str = _CHANNEL,
+        sender: str = _TESTER,
+        timeout: float = 5.0,
+        **metadata: Any,  # noqa: ANN401
+    ) -> ChannelMessage:
+        """Ask an agent and wait for its answer, in a channel by its name; the intent is the stage's own."""
+        client = self.client(sender)
+        place = client.open_channel(self._own_intent.id, channel)
+        return client.ask(place.id, None, to, payload, timeout, metadata=metadata or None)
+
+    def notify(
+        self,
+        to: str,
+        payload: Mapping[str, Any],
+        *,
+        channel: str = _CHANNEL,
+        sender: str = _TESTER,
+        **metadata: Any,  # noqa: ANN401
+    ) -> ChannelMessage:
+        """Tell an agent something, in a channel by its name; `*` is everyone."""
+        kind: Any = "broadcast" if to == "*" else "notify"
+        client = self.client(sender)
+        return client.send_to_name(self._own_intent.id, channel, None, to, kind, payload, metadata=metadata or None)
+
+    def messages(self, channel: str = _CHANNEL) -> list[ChannelMessage]:
+        """All that was said in a channel of the stage's own intent, in its order."""
+        admin = self.admin
+        found: list[ChannelMessage] = []
+        for place in admin.list_channels(self._own_intent.id):
+            if channel in (place.name, place.id):
+                while page := admin.list_messages(place.id, since=found[-1].id if found else None, limit=1000):
+                    found += page
+        return found
+
+    @property
+    def _own_intent(self) -> Intent:
+        if self._intent is None:
+            self._intent = self.intent()
+        return self._intent
+
+
+class Mailboxes(_Troupe):
+    """File mailboxes in a folder of their own, and agents at them. See `mailboxes`."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self._names = names
+        self._home = ""
+        self._opened: dict[str, Mailbox] = {}
+
+    def _begin(self, stack: ExitStack) -> None:
+        self._home = stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-mailboxes-"))
+        wiring.create_project(self._home, _PROJECT, tuple(dict.fromkeys((*self._names, _TESTER))))
+        stack.callback(self._close)
+
+    def _close(self) -> None:
+        for mailbox in self._opened.values():
+            mailbox.close()
+
+    @property
+    def home(self) -> str:
+        """The folder of all of it, as PARLEY_HOME has it."""
+        return self._home
+
+    @property
+    def address(self) -> str:
+        """The project's folder: the address with which an agent runs here."""
+        return f"{self._home}/projects/{_PROJECT}"
+
+    def mailbox(self, agent: str = _TESTER) -> Mailbox:
+        """The mailbox of an agent, for the thread of the test."""
+        if agent not in self._opened:
+            self._opened[agent] = Mailbox(_PROJECT, agent=agent, home=self._home)
+        return self._opened[agent]
+
+    def start(self, *agents: BaseAgent) -> None:
+        """Let agents work, each in a thread of its own, until the end; on return they have begun."""
+        for agent in agents:
+            plan, _ = runtime_parts(agent)
+            wiring.add_agent(self._home, _PROJECT, plan.name)
+            self._perform(agent, self.address, None)
+
+    def ask(
+        self,
+        to: str,
+        payload: Mapping[str, Any],
+        *,
+        channel: str = _CHANNEL,
+        sender: str = _TESTER,
+        timeout: float = 5.0,
+    ) -> ChannelMessage:
+        """Ask an agent and wait for its answer, which is archived."""
+        asked = self._send(Kind.QUESTION, to, payload, channel, sender)
+        mailbox, until = self.mailbox(sender), wiring.monotonic() + timeout
+
+        def answer() -> str:
+            found = [one.id for one in mailbox.inbox() if one.in_reply_to == asked.id]
+            if not found and wiring.monotonic() > until:
+                raise AskTimeout(f"{to} did not answer within {timeout:g} seconds")
+            return found[0] if found else ""
+
+        found = mailbox.read(self.wait_until(answer, timeout + 1))
+        mailbox.done(found)
+        return seen_by(sender, found, answers=True)
+
+    def notify(
+        self, to: str, payload: Mapping[str, Any], *, channel: str = _CHANNEL, sender: str = _TESTER
+    ) -> ChannelMessage:
+        """Tell an agent something."""
+        return seen_by(sender, self._send(Kind.NOTIFICATION, to, payload, channel, sender))
+
+    def _send(self, kind: Kind, to: str, payload: Mapping[str, Any], channel: str, sender: str) -> Message:
+        mailbox = self.mailbox(sender)
+        subject = subject_of(payload, channel, mailbox.kernel.limits.subject_chars)
+        return mailbox.send(to, kind, subject, body_of(kind, payload), tag=channel)
+
+
+async def _cancelled(works: Sequence[asyncio.Future[None]]) -> None:
+    for work in works:
+        work.cancel()
+    await asyncio.gather(*works, return_exceptions=True)
