@@ -97,6 +97,9 @@ COMMANDS: dict[str, str] = {
     "governance init": "governance",
     "governance add-human": "governance",
     "governance show": "governance",
+    "workflow check": "workflow",
+    "workflow graph": "workflow",
+    "workflow run": "workflow",
     "backup": "backup",
     "restore": "restore",
 }
@@ -117,6 +120,7 @@ _GROUPS = (
             *("agent register", "agent heartbeat", "agent leave"),
         ),
     ),
+    ("work together", ("workflow check", "workflow graph", "workflow run")),
     ("prove", ("audit verify", "audit export", "audit list", "audit prove", "audit reconcile", "audit erase")),
     (
         "decide",

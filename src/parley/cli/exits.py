@@ -26,6 +26,7 @@ def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
     # What only a server refuses is not loaded by a command that succeeds.
     from parley.domain.governance_errors import MessageHeld
     from parley.domain.team_errors import AskTimeout, Gone, RateLimited, Unauthorized, UnsafeMode, VersionRequired
+    from parley.domain.workflow_errors import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
 
     return (
         (BadConfig, 78, "a configuration file or variable cannot be used"),
@@ -42,6 +43,9 @@ def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
         (RateLimited, 7, "too many requests; trying again later helps"),
         (AskTimeout, 8, "nobody answered the question in time"),
         (MessageHeld, HELD, "the message waits for a person, and goes on when that person says so"),
+        (WorkflowTimedOut, 11, "the workflow did not end in time"),
+        (WorkflowAbandoned, 12, "somebody gave the workflow's intent up"),
+        (WorkflowFailed, 10, "a step of the workflow failed; its intent is abandoned"),
     )
 
 

@@ -42,11 +42,12 @@ ON_A_SERVER = {
         "registry",
         "suspend",
         "tenant",
+        "workflow",
     )
 }
 ON_DATA = {"up", "backup", "restore"}
 # On files alone.
-ON_FILES = {"policy check", "policy test"}
+ON_FILES = {"policy check", "policy test", "workflow check"}
 ON_A_SERVER -= ON_FILES
 
 
@@ -159,6 +160,9 @@ def test_exit_codes_are_these() -> None:
         "RateLimited": 7,
         "AskTimeout": 8,
         "MessageHeld": 9,
+        "WorkflowFailed": 10,
+        "WorkflowTimedOut": 11,
+        "WorkflowAbandoned": 12,
     }
 
 

@@ -1,0 +1,313 @@
+"""`parley workflow check|graph|run`: a workflow file, checked, drawn, and run on a server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parley.cli.command import Command, add_json, screen_of, settings_of
+from parley.cli.exits import FOUND_PROBLEMS, INTERRUPTED, OK
+from parley.cli.output import safe
+from parley.cli.policy_files import file_text
+from parley.cli.remote import HINTS, add_server, connection_of, seconds
+from parley.domain.errors import Invalid, NotFound, ParleyError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Mapping
+
+    from parley.cli.live_table import LiveTable, Rows
+    from parley.cli.output import Screen
+    from parley.domain.workflow import WorkflowPlan
+    from parley.sdk.workflow.result import WorkflowEvent, WorkflowResult
+    from parley.sdk.workflow.workflow import Workflow
+
+_COLOURS = {"completed": "green", "failed": "red", "running": "yellow", "skipped": "dim", "cancelled": "dim"}
+_HINTS = {
+    **HINTS,
+    "sender_mismatch": "use a key that speaks for all agents of the file: parley key create --kind service",
+    "bookmark_taken": "somebody else runs an agent of this name: one process at a time",
+}
+_HANDLERS = "the module with the handlers that name none (default: as the file says, else handlers.py beside it)"
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the workflow; '-' is standard input")
+
+
+def _add_handlers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--handlers", default="", metavar="MODULE", help=_HANDLERS)
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="workflow files; '-' is standard input")
+    _add_handlers(parser)
+    parser.add_argument("--no-import", action="store_true", help="do not import the handlers")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing about valid files")
+    add_json(parser)
+
+
+def _add_graph(parser: argparse.ArgumentParser) -> None:
+    _add_file(parser)
+    what = "colour the steps by how far they came on this intent (needs a server)"
+    parser.add_argument("--run", dest="intent", default="", metavar="INTENT", help=what)
+    add_server(parser, agent=False)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    _add_file(parser)
+    _add_handlers(parser)
+    parser.add_argument(
+        "--timeout", default="", metavar="TIME", help="end it after 30s, 5m, 2h (default: as the file says)"
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="print where in its code a handler failed")
+    add_server(parser, agent=False)
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "It creates the intent and its channels, runs the agents of the file in this process, and does the\n"
+        "steps, as many at once as can be. Without steps it works until somebody completes the intent.\n"
+        "When a step fails, what depends on it is skipped, the rest is done, and the intent is abandoned.\n"
+        "Ctrl-C cancels what runs and abandons the intent; a second one stops at once.\n\n"
+        "The key has to speak for all agents of the file: a service key, or the admin's.\n"
+        "Exit codes: 0 completed, 10 a step failed, 11 out of time, 12 the intent was abandoned by somebody\n"
+        "else, 2 the file cannot be used, 3 there is no such file, 130 interrupted."
+    )
+
+
+def _read(path: str, handlers: str = "") -> Workflow:
+    from parley.sdk.workflow.workflow import Workflow
+
+    folder = "." if path == "-" else os.path.dirname(os.path.abspath(path))
+    return Workflow.parse(file_text(path), path, folder, handlers=handlers)
+
+
+# ---------------------------------------------------------------- check
+
+
+class _Checked(NamedTuple):
+    file: str
+    lines: list[str]
+    flaws: list[Mapping[str, Any]]
+    about: str = ""
+
+
+def _check(args: argparse.Namespace) -> int:
+    checked = [_checked(file, args) for file in args.files]
+    screen = screen_of(args)
+    if args.json:
+        screen.json([{"file": one.file, "valid": not one.lines, "flaws": one.flaws} for one in checked])
+    for one in () if args.json else checked:
+        for line in one.lines:
+            screen.line(safe(line))
+        if not one.lines and not args.quiet:
+            screen.line(f"{safe(one.file)}: {screen.paint('valid', 'green')}{one.about}")
+    return FOUND_PROBLEMS if any(one.lines for one in checked) else OK
+
+
+def _checked(file: str, args: argparse.Namespace) -> _Checked:
+    try:
+        workflow = _read(file, args.handlers)
+        if not args.no_import:
+            with redirect_stdout(sys.stderr):  # what a module prints while it is imported is no answer of ours
+                workflow.check()
+    except (Invalid, NotFound) as error:
+        given = error.facts.get("flaws")
+        flaws: list[Mapping[str, Any]] = given if isinstance(given, list) else []
+        lines = [f"{one['file']}:{one['line']}: {_key(one)}{one['detail']}" for one in flaws]
+        return _Checked(file, lines or [error.message], flaws)
+    return _Checked(file, [], [], f" ({_about(workflow.plan)})")
+
+
+def _key(flaw: Mapping[str, Any]) -> str:
+    return f"{flaw['key']}: " if flaw["key"] else ""
+
+
+def _about(plan: WorkflowPlan) -> str:
+    counts = (("step", plan.steps), ("agent", plan.agents), ("channel", plan.channels))
+    return ", ".join(f"{len(some)} {word}{'' if len(some) == 1 else 's'}" for word, some in counts)
+
+
+# ---------------------------------------------------------------- graph
+
+
+def _graph(args: argparse.Namespace) -> int:
+    workflow = _read(args.file)
+    states = _states(args, workflow) if args.intent else {}
+    drawn = workflow.diagram(states)
+    screen = screen_of(args)
+    if args.json:
+        screen.json({"diagram": drawn, "states": states})
+    else:
+        screen.line(drawn.rstrip("\n"))
+    return OK
+
+
+def _states(args: argparse.Namespace, workflow: Workflow) -> dict[str, str]:
+    """How far each step came in a run."""
+    tasks = connection_of(args, agent=False).get("intents", args.intent, "tasks", query={"limit": 1000})
+    known = {step.name for step in workflow.plan.steps}
+    found = {one["metadata"].get("step"): one["status"] for one in tasks if isinstance(one["metadata"], dict)}
+    states = {name: status for name, status in found.items() if name in known}
+    if not states:
+        raise Invalid(f"no task of {args.intent} is a step of {args.file}")
+    return states
+
+
+# ---------------------------------------------------------------- run
+
+
+def _run(args: argparse.Namespace) -> int:
+    import gc
+
+    gc.enable()  # it may run for long
+    limit = seconds(args.timeout, "--timeout") if args.timeout else None
+    if limit == 0:
+        raise Invalid("--timeout: a time above 0")
+    screen = screen_of(args)
+    with redirect_stdout(sys.stderr):
+        workflow = _read(args.file, args.handlers)
+        workflow.check()
+    settings = settings_of(args)
+    try:
+        with _telling(args, screen, workflow) as tell:
+            result = workflow.run(settings.url, settings.key, timeout=limit, on_event=tell)
+    except ParleyError as error:
+        code = "unreachable" if error.facts.get("arrived") is False else error.code
+        error.hint = _HINTS.get(code, error.hint)
+        raise
+    if args.json:
+        screen.json({"event": "result", **result.to_dict()}, compact=True)
+    else:
+        screen.line(_ending(result))
+    if result.outcome == "interrupted":
+        return INTERRUPTED
+    result.or_raise()
+    return OK
+
+
+def _ending(result: WorkflowResult) -> str:
+    from parley.sdk.workflow.result import UNHEARD
+
+    words = {"timed_out": "Out of time", "failed": "Failed", "interrupted": "Interrupted", "abandoned": "Abandoned"}
+    where = f" [{result.intent_id}]" if result.intent_id else ""
+    heard = bool(where) and not result.detail.endswith(UNHEARD)
+    left = "; its intent is abandoned" if result.outcome in ("timed_out", "failed", "interrupted") and heard else ""
+    return f"{words.get(result.outcome, 'Completed')} after {result.seconds:.1f}s{where}{left}"
+
+
+@contextmanager
+def _telling(args: argparse.Namespace, screen: Screen, workflow: Workflow) -> Iterator[Callable[[WorkflowEvent], None]]:
+    """Where events go: JSON lines, a live table, or lines of text. What handlers print never gets in between."""
+    from parley.cli.handler_log import logging_to
+    from parley.cli.live_table import terminal
+
+    out = sys.stdout
+    if args.json or terminal() is None:
+        line = _json_line if args.json else _text_line
+
+        def tell(event: WorkflowEvent) -> None:
+            said = line(workflow, event)
+            if said:
+                out.write(said + "\n")
+                out.flush()
+
+        with redirect_stdout(sys.stderr) if args.json else _nothing(), logging_to(verbose=args.verbose):
+            yield tell
+        return
+    board = _Board(workflow, screen)
+    with board.table.running(), logging_to(verbose=args.verbose):
+        yield board.tell
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _json_line(_: Workflow, event: WorkflowEvent) -> str:
+    from parley.cli.output import json_text
+
+    return json_text(event.fields())
+
+
+def _text_line(workflow: Workflow, event: WorkflowEvent) -> str:
+    step, why = safe(event.step), safe(event.detail)
+    again = f" (try {event.attempt})" if event.attempt > 1 else ""
+    lines = {
+        "intent_created": f"{safe(workflow.title)} [{why}]",
+        "agents_ready": f"at work: {why}",
+        "step_started": f"{step}: started by {safe(event.agent)}{again}",
+        "step_retried": f"{step}: failed, and is tried again: {why}",
+        "step_completed": f"{step}: completed in {event.seconds:.1f}s",
+        "step_failed": f"{step}: failed after {event.seconds:.1f}s: {why}",
+        "step_skipped": f"{step}: skipped: {why}",
+        "step_cancelled": f"{step}: cancelled: {why}",
+        "stopping": "stopping: what runs is cancelled, the intent is abandoned (once more Ctrl-C: at once)",
+    }
+    return lines.get(event.name, "")
+
+
+class _Board:
+    """The steps of a run, as a table on the terminal."""
+
+    def __init__(self, workflow: Workflow, screen: Screen) -> None:
+        from parley.cli.live_table import LiveTable
+        from parley.wiring import monotonic
+
+        self._workflow = workflow
+        self._monotonic = monotonic
+        self._began: dict[str, float] = {}
+        self._steps: dict[str, tuple[str, float, str]] = {
+            step.name: ("pending", 0.0, "") for step in workflow.plan.steps
+        }
+        self.table: LiveTable = LiveTable(screen, ("STEP", "AGENT", "STATE", "TIME", "NOTE"), self._rows)
+
+    def tell(self, event: WorkflowEvent) -> None:
+        if event.step:
+            state = {"started": "running", "retried": "pending"}.get(
+                event.name.removeprefix("step_"), event.name.removeprefix("step_")
+            )
+            if event.name == "step_started":
+                self._began[event.step] = self._monotonic()
+            note = event.detail or (f"try {event.attempt}" if event.attempt > 1 else "")
+            self._steps[event.step] = (state, event.seconds, note)
+            self.table.draw()
+        elif line := _text_line(self._workflow, event):
+            self.table.above(line + "\n")
+
+    def _rows(self) -> Rows:
+        rows, colours = [], []
+        for step in self._workflow.plan.steps:
+            state, took, note = self._steps[step.name]
+            took = self._monotonic() - self._began[step.name] if state == "running" else took
+            rows.append((step.name, step.assign, state, f"{took:.1f}s" if took else "-", note))
+            colours.append(_COLOURS.get(state, ""))
+        return rows, colours
+
+
+COMMANDS = {
+    "workflow check": Command(
+        "Check workflow files and their handlers; all errors at once, exit code 1 when there are any",
+        _add_check,
+        _check,
+        ("parley workflow check report.yaml", "parley workflow check report.yaml --no-import --json"),
+    ),
+    "workflow graph": Command(
+        "Draw a workflow as a Mermaid flowchart",
+        _add_graph,
+        _graph,
+        ("parley workflow graph report.yaml", "parley workflow graph report.yaml --run intent_01K..."),
+    ),
+    "workflow run": Command(
+        "Run a workflow to its end; the exit code says how it ended",
+        _add_run,
+        _run,
+        (
+            "parley workflow run report.yaml",
+            "parley workflow run report.yaml --timeout 10m --handlers crew.tools",
+            "parley workflow run report.yaml --json > events.jsonl",
+        ),
+    ),
+}

@@ -1,0 +1,38 @@
+"""A server that is away or busy for a while is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, TypeVar
+
+from parley.domain.errors import Conflict, ParleyError
+from parley.sdk.refusal import passes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+
+_PAUSE_SECONDS = 0.5
+
+_log = logging.getLogger("parley.workflow")
+
+
+async def insist(action: Callable[[], Awaitable[T]], pause: float = _PAUSE_SECONDS) -> T:
+    """Do something that may be done twice, until a server answers; what it refuses is raised."""
+    told = False
+    while True:
+        try:
+            return await action()
+        except ParleyError as error:
+            if error.code == Conflict.code:
+                await asyncio.sleep(0)  # others change the same thing, and were faster each time
+                continue
+            if not passes(error):
+                raise
+            if not told:
+                extra = {"action": "workflow_waits", "why": str(error)}
+                _log.warning("the workflow waits for its server", extra=extra)
+            told = True
+            await asyncio.sleep(pause)

@@ -1,0 +1,87 @@
+"""What became of a workflow, and what is told on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parley.domain.intent import TaskStatus
+from parley.domain.workflow import Outcome
+from parley.domain.workflow_errors import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# How a detail ends when the server did not hear of the end.
+UNHEARD = "no server could be told, so the intent stays as it is"
+
+_ERRORS = {Outcome.TIMED_OUT: WorkflowTimedOut, Outcome.ABANDONED: WorkflowAbandoned}
+
+
+class StepResult(NamedTuple):
+    """What became of one step. `result` is what it gave; `error` says why it did not get done."""
+
+    name: str
+    agent: str
+    status: TaskStatus = TaskStatus.PENDING
+    result: Mapping[str, Any] = {}
+    error: str = ""
+    attempts: int = 0
+    seconds: float = 0.0
+    task_id: str = ""
+
+
+class WorkflowEvent(NamedTuple):
+    """Something that happened while a workflow runs.
+
+    `name` is `intent_created`, `agents_ready`, `step_ready`, `step_started`, `step_completed`, `step_failed`,
+    `step_retried`, `step_skipped`, `step_cancelled`, `stopping` (somebody interrupts it) or `ended`; `step` and `agent`
+    are empty where it is about no step.
+    """
+
+    name: str
+    step: str = ""
+    agent: str = ""
+    detail: str = ""
+    attempt: int = 0
+    seconds: float = 0.0
+
+    def fields(self) -> dict[str, Any]:
+        """What is there to tell, for JSON."""
+        named = {"event": self.name, **self._asdict(), "seconds": round(self.seconds, 3)}
+        return {name: value for name, value in named.items() if name != "name" and value not in ("", 0)}
+
+
+class WorkflowResult(NamedTuple):
+    """How a workflow ended. `detail` says more where it was not completed; `state` is the intent's last."""
+
+    outcome: Outcome
+    intent_id: str
+    steps: Mapping[str, StepResult]
+    state: Mapping[str, Any]
+    detail: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything got done."""
+        return self.outcome is Outcome.COMPLETED
+
+    @property
+    def results(self) -> dict[str, Mapping[str, Any]]:
+        """What each step that got done gave, by its name."""
+        return {name: one.result for name, one in self.steps.items() if one.status is TaskStatus.COMPLETED}
+
+    def or_raise(self) -> WorkflowResult:
+        """The same if everything got done, else `WorkflowFailed`, `WorkflowTimedOut` or `WorkflowAbandoned`."""
+        if self.ok:
+            return self
+        facts = {"intent_id": self.intent_id, "outcome": self.outcome.value}
+        raise _ERRORS.get(self.outcome, WorkflowFailed)(self.detail, facts=facts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON has it."""
+        steps = {
+            name: {**one._asdict(), "status": one.status.value, "seconds": round(one.seconds, 3)}
+            for name, one in self.steps.items()
+        }
+        return {**self._asdict(), "outcome": self.outcome.value, "steps": steps, "seconds": round(self.seconds, 3)}
