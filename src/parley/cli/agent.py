@@ -9,6 +9,7 @@ from parley.adapters.files.workspace import AgentFolder, Workspace
 from parley.cli.command import Command, add_place, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
+from parley.domain.errors import NotFound
 from parley.domain.names import agent_name, is_message_file
 from parley.wiring import add_agent, find_home, find_project, read_card
 
@@ -63,6 +64,16 @@ def _workspace(args: argparse.Namespace) -> Workspace:
     return Workspace(home, find_project(settings, home).value)
 
 
+def _looked_at(args: argparse.Namespace) -> Workspace:
+    """The project whose agents are shown; who has a server but no project is told how to see the server's."""
+    try:
+        return _workspace(args)
+    except NotFound as missing:
+        if any(one.name in ("url", "key") and one.value and one.source != "default" for one in args.settings.sources):
+            missing.hint = f"{missing.hint}; for the agents of the server add --server"
+        raise
+
+
 def _add(args: argparse.Namespace) -> int:
     workspace = _workspace(args)
     agent_name(args.name)
@@ -103,7 +114,7 @@ def _list(args: argparse.Namespace) -> int:
         from parley.cli.registry import list_registered
 
         return list_registered(args)
-    workspace = _workspace(args)
+    workspace = _looked_at(args)
     facts = [_facts(workspace.agent(name)) for name in workspace.agents()]
     screen = screen_of(args)
     if args.json:
@@ -125,7 +136,7 @@ def _show(args: argparse.Namespace) -> int:
         from parley.cli.registry import show_registered
 
         return show_registered(args)
-    folder = _workspace(args).agent(args.name)
+    folder = _looked_at(args).agent(args.name)
     folder.open().close()
     facts = _facts(folder)
     screen = screen_of(args)

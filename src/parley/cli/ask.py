@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of
-from parley.cli.exits import OK
+from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import safe
 from parley.cli.payload import add_payload, add_purpose, read_metadata, read_payload
 from parley.cli.post import is_held, show_posted
@@ -33,7 +33,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         f"{parser.description}.\n\nWith --intent, CHANNEL may be a name; a channel of that name is created when\n"
         "there is none. Without an answer in time the exit code is 8, and the question expires. A question\n"
-        "that waits for a person is not asked yet: the exit code is 9."
+        "that waits for a person is not asked yet: the exit code is 9. Who was asked may answer that it could\n"
+        "not: that is printed as any answer is, and the exit code is 1."
     )
 
 
@@ -52,7 +53,12 @@ def _ask(args: argparse.Namespace) -> int:
         screen.json(answer)
     else:
         show_said(screen, answer)
-    return OK
+    return FOUND_PROBLEMS if _is_error(answer) else OK
+
+
+def _is_error(answer: Mapping[str, Any]) -> bool:
+    """Whether the agent says that it could not answer: its SDK marks that, and says why in the payload."""
+    return bool(answer["metadata"].get("error") and answer["payload"].get("error"))
 
 
 def _found_or_made(connection: Connection, args: argparse.Namespace) -> str:

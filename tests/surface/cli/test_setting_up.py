@@ -154,6 +154,18 @@ def test_agent_list_of_an_empty_project_says_how_to_add_one(stage: Stage) -> Non
     assert stage.run("agent", "list", "--project", "empty", "--json").json == []
 
 
+@pytest.mark.parametrize("words", [("list",), ("show", "codex")])
+def test_who_has_a_server_and_no_project_is_told_how_to_see_its_agents(stage: Stage, words: tuple[str, ...]) -> None:
+    nowhere = ("--home", str(stage.here / "nowhere"))
+    without = stage.run("agent", *words, *nowhere)
+    stage.patch.setenv("PARLEY_URL", "http://127.0.0.1:8420")
+
+    ran = stage.run("agent", *words, *nowhere)
+
+    assert (ran.code, ran.error, "--server" in without.err) == (3, "unknown_project", False)
+    assert "create one with: parley init PROJECT; for the agents of the server add --server" in ran.err
+
+
 def test_agent_show_tells_about_one_agent(stage: Stage) -> None:
     stage.run("agent", "add", "ann", "--runtime", "gemini")
 

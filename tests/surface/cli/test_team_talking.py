@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 
+import parley
 from tests.surface.cli.team_stage import Team, ended
 from tests.surface.stage import Stage
 
@@ -165,6 +166,36 @@ def test_a_question_to_a_name_gives_the_whole_answer_as_json(team: Team) -> None
 
     answering.join(30)
     assert (answer["sender"], answer["message_type"], answer["payload"]) == ("codex", "response", {"answer": "v2.3"})
+
+
+@pytest.mark.parametrize(
+    ("payload", "metadata", "code"),
+    [
+        ({"error": {"code": "handler_failed", "message": "no rows"}}, {"error": "handler_failed"}, 1),
+        ({"error": 0.02, "mean": 4.1}, {}, 0),
+        ({"answer": "v2.3"}, {"error": "handler_failed"}, 0),
+    ],
+    ids=["an error", "a field of that name", "a mark without a reason"],
+)
+def test_that_it_could_not_be_answered_is_printed_with_exit_code_1(
+    team: Team, payload: dict[str, object], metadata: dict[str, object], code: int
+) -> None:
+    channel = team.channel()
+
+    def answer() -> None:
+        with parley.Client(team.server.url, key=team.server.key, agent="codex") as codex:
+            (asked,) = codex.list_messages(channel, wait=20)
+            codex.reply_to(channel, asked.id, payload=payload, metadata=metadata)
+
+    answering = Thread(target=answer)
+    answering.start()
+
+    ran = team.run("ask", channel, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", "20s")
+
+    answering.join(30)
+    assert (ran.code, ran.err) == (code, "")
+    assert ran.out.startswith("codex answers [msg_")
+    assert all(f"{name}: " in ran.out for name in payload)
 
 
 def test_without_an_answer_in_time_the_exit_code_is_8_and_the_question_expires(team: Team) -> None:
