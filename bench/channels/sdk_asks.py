@@ -31,9 +31,9 @@ def run(bench: Bench) -> list[Figure]:
     with (
         parley_up(f"{home}/data") as ours,
         reference(home) as theirs,
-        _asking(ours, "stream") as ask,
+        asking(ours, "stream") as ask,
         # The reference has no stream that its SDK can follow: an agent has to poll there.
-        _asking(theirs, "poll") as ask_theirs,
+        asking(theirs, "poll") as ask_theirs,
     ):
         for _ in range(bench.repeat(25)):
             mine.append(ask())
@@ -43,7 +43,7 @@ def run(bench: Bench) -> list[Figure]:
 
 
 @contextmanager
-def _asking(server: Server, how: str) -> Iterator[_Asker]:
+def asking(server: Server, how: str) -> Iterator[_Asker]:
     channel, url = server.channel("bench"), f"http://127.0.0.1:{server.port}"
     agent = subprocess.Popen([sys.executable, "-m", "bench.channels.sdk_asks", url, channel, how])
     try:
