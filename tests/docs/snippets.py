@@ -6,13 +6,17 @@ In README.md and docs/ every console and python block is run, page by page from 
     $ parley read nosuch            # exits 3
     parley: unknown_message: ...    the lines below are its output; a line of `...` stands for any lines
 
+`<!-- saved as NAME -->` above a block writes it to that file instead of running it, in whatever language it is.
+
 Ids, times and folders differ from run to run. Where a page shows an id, the one that came instead takes its place in
 the commands further down. `<!-- run: COMMAND -->` runs without being shown; `<!-- not run: why -->` spares the next
 block. Commands of which the page shows no output may print what they like.
 
 `parley up &` starts a server on a free port, waits until it is ready, and ends it with the page; the address and the
-key that the page shows stand for those of the run. What else ends in `&` runs until the page ends; a `parley listen`
-has begun to listen before the page goes on, as it has when a person types.
+key that the page shows stand for those of the run. What else ends in `&` runs until the page ends, or until `kill %N`
+stops the N-th of them, the server among them; a `parley listen` has begun to listen before the page goes on, as it has
+when a person types. What is exported is there for python blocks too, and what was saved can be imported. A comment
+behind a `print(...)` is what it prints.
 """
 
 import os
@@ -23,9 +27,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -33,7 +39,8 @@ SHOWN_HOME = "/home/me"
 
 _BLOCK = re.compile(
     r"^<!-- run: (?P<hidden>.+?) -->$"
-    r"|^(?P<spared><!-- not run: .+? -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$",
+    r"|^(?P<spared><!-- not run: .+? -->\n)?(?:<!-- saved as (?P<file>\S+) -->\n)?"
+    r"```(?P<language>\w+)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _EXITS = re.compile(r"\s+# exits (\d+)$", re.MULTILINE)
@@ -47,6 +54,9 @@ _SECRET = re.compile(r"\b(?:pk_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/]{43}=)")
 _HASH = re.compile(r"sha256:[A-Za-z0-9_-]{43}")
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 _SERVER = re.compile(r"parley up (?P<options>.*?)\s*&$|parley up &$")
+_PRINTED = re.compile(r"\bprint\(.*\)  # (.+)$", re.MULTILINE)
+_ASSIGNMENTS = re.compile(r"^((?:\w+=\S* )*)")
+_KILL = re.compile(r"kill %(\d+)")
 _BEGUN = re.compile(
     r'^parley_requests_total\{method="GET",route="[^"]*subscribe[^"]*",status="200"\} (\d+)', re.MULTILINE
 )
@@ -71,12 +81,13 @@ _VARYING = (
 
 
 class Block(NamedTuple):
-    """A piece of a page that is run."""
+    """A piece of a page that is run, or saved to a file."""
 
     page: str
     line: int
     language: str
     text: str
+    file: str = ""
 
 
 def pages() -> list[Path]:
@@ -90,8 +101,8 @@ def blocks(page: Path) -> Iterator[Block]:
         line = text.count("\n", 0, match.start()) + 1
         if match["hidden"]:
             yield Block(page.name, line, "console", f"$ {match['hidden']}\n")
-        elif match["language"] in {"console", "python"} and not match["spared"]:
-            yield Block(page.name, line, match["language"], match["text"])
+        elif not match["spared"] and (match["file"] or match["language"] in {"console", "python"}):
+            yield Block(page.name, line, match["language"], match["text"], match["file"] or "")
 
 
 class Stage:
@@ -100,6 +111,7 @@ class Stage:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._prelude = ""
+        self._exported: dict[str, str] = {}
         self._now: dict[str, str] = {}
         self._names: dict[str, object] = {"__name__": "page"}
         # What runs beside the page, the server among it.
@@ -108,14 +120,14 @@ class Stage:
     def close(self) -> None:
         """End what the page started, the latest first."""
         for process in reversed(self._running):
-            # All of a background command, also what its shell started.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
             try:
-                process.wait(20)
+                _end(process)
             finally:
                 if process.stdout is not None:
                     process.stdout.close()
+        for name, module in list(sys.modules.items()):
+            if (getattr(module, "__file__", None) or "").startswith(f"{self.home}/"):
+                del sys.modules[name]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -123,12 +135,27 @@ class Stage:
         return {**kept, "HOME": str(self.home), "PATH": f"{BIN}:/usr/bin:/bin", "PYTHON": sys.executable}
 
     def run(self, block: Block) -> None:
+        if block.file:
+            (self.home / block.file).write_text(self._current(block.text), encoding="utf-8")
+            return
         if block.language == "python":
-            code = compile("\n" * block.line + self._current(block.text), block.page, "exec")
-            exec(code, self._names)
+            self._execute(block)
             return
         for command, expected in _commands(block.text):
             self._run_command(block, command, expected)
+
+    def _execute(self, block: Block) -> None:
+        code = compile("\n" * block.line + self._current(block.text), block.page, "exec")
+        printed = StringIO()
+        with (
+            patch.dict(os.environ, self._exported),
+            patch.object(sys, "path", [str(self.home), *sys.path]),
+            redirect_stdout(printed),
+        ):
+            exec(code, self._names)
+        lines = iter(printed.getvalue().splitlines())
+        for shown in _PRINTED.findall(block.text):
+            assert shown in lines, f"{block.page}:{block.line}: nothing printed {shown}\n{printed.getvalue()}"
 
     def _run_command(self, block: Block, command: str, expected: list[str]) -> None:
         wanted = _EXITS.search(command)
@@ -138,6 +165,9 @@ class Stage:
             return
         if script.endswith("&"):
             self._begin(script.removesuffix("&"))
+            return
+        if job := _KILL.fullmatch(script):
+            _end(self._running[int(job[1]) - 1])
             return
         set_once = re.match(r"export (\w+)=\$\(", script)
         if set_once:
@@ -160,8 +190,17 @@ class Stage:
         if set_once:
             # The command is not run again for every line that follows.
             self._prelude += f"export {set_once[1]}={shlex.quote(done.stdout.strip())}\n"
+        if script.startswith("export "):
+            self._note_exported(script)
         if expected:
             self._compare(expected, output, where)
+
+    def _note_exported(self, script: str) -> None:
+        listed = subprocess.run(
+            ["bash", "-c", self._prelude + "env -0"], env=self.environment, capture_output=True, text=True, check=True
+        )
+        now = dict(line.split("=", 1) for line in listed.stdout.split("\0") if line)
+        self._exported |= {name: now[name] for name in re.findall(r"\b(\w+)=", script) if name in now}
 
     def _serve(self, block: Block, script: str, expected: list[str]) -> None:
         """Start the page's server on a free port and read what it says until it is ready."""
@@ -178,7 +217,8 @@ class Stage:
     def _begin(self, script: str) -> None:
         """Run a command beside the page."""
         before = self._streams() if "parley listen" in script else 0
-        process = self._start(script, subprocess.DEVNULL)
+        # In the shell's place, so that it has ended when its process has.
+        process = self._start(_ASSIGNMENTS.sub(r"\1exec ", script, count=1), subprocess.DEVNULL)
         deadline = time.monotonic() + 20
         while "parley listen" in script and self._streams() == before:
             assert process.poll() is None, f"ended at once: {script}"
@@ -245,6 +285,13 @@ class Stage:
             self._now.update(zip(pattern.findall(shown), pattern.findall(actual), strict=True))
         for day in re.findall(r"conv-\d{8}-", actual):
             self._now[day] = day
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Stop a background command, with whatever it started, and wait until it is gone."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    process.wait(20)
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:

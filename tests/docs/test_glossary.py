@@ -82,3 +82,17 @@ def test_every_kind_of_record_that_users_meet_is_explained(explained: set[str]) 
     missing = {kind for kind, word in named.items() if word not in explained}
 
     assert missing == set()
+
+
+def test_every_word_of_the_sdk_is_explained(explained: set[str]) -> None:
+    assert {
+        "client",
+        "transport",
+        "agent",
+        "agent class",
+        "handler",
+        "station",
+        "bookmark",
+        "workflow",
+        "step",
+    } <= explained

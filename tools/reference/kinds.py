@@ -1,0 +1,60 @@
+"""docs/reference/kinds.md: the twelve kinds and their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from parley.domain.bodies import KIND_SPECS, Field, KindSpec, Shape
+from parley.domain.message import GOES_FIRST, Kind, Priority
+from tools.reference.markdown import table
+
+KINDS_INTRO = """\
+# The twelve kinds
+
+A message's kind (`type` in the file, `--type` on the command line) says what it asks. The first answer is what
+`parley reply` sends when no `--type` is given; a kind without an answer gets a notification. The first priority is the
+default; *inherited* means that of the message it answers, P2 without one.
+"""
+KINDS_RULES = """
+Priorities are {priorities}, the most urgent first. Processing order: priority, then {first}
+before the others, then the older first, last the id.
+
+A message may have several recipients, except {single}, which go to exactly one; a
+sender is never in its own list.
+
+## Body fields
+
+Kinds that are not listed here have free text. A `follow_up` that answers a message may be free text too. Give the
+fields with `--set name=value` (repeat it for each item of a list), as YAML text, or as a dict in Python."""
+
+
+def kinds_page() -> Iterator[str]:
+    yield KINDS_INTRO
+    heads = ("kind", "asks", "pattern", "answers", "priority")
+    yield from table(heads, (kind_row(kind, spec) for kind, spec in KIND_SPECS.items()))
+    yield KINDS_RULES.format(
+        priorities=", ".join(Priority),
+        first=" and ".join(f"`{kind}`" for kind in sorted(GOES_FIRST)),
+        single=" and ".join(f"`{kind}`" for kind, spec in KIND_SPECS.items() if spec.point_to_point),
+    )
+    for kind, spec in KIND_SPECS.items():
+        if spec.fields:
+            yield ""
+            yield f"### {kind}"
+            yield ""
+            yield from table(("field", "type", "required", "meaning"), map(field_row, spec.fields))
+
+
+def kind_row(kind: Kind, spec: KindSpec) -> tuple[str, ...]:
+    answers = ", ".join(f"`{answer}`" for answer in spec.answers) or "none"
+    priority = "inherited" if spec.inherits_priority else ", ".join(spec.typical)
+    return f"`{kind}`", spec.purpose, spec.pattern.value, answers, priority
+
+
+def field_row(field: Field) -> tuple[str, ...]:
+    kind = field.shape.value
+    if field.choices:
+        kind = " or ".join(f"`{choice}`" for choice in field.choices)
+    elif field.shape is Shape.INTEGER:
+        kind += f", {field.least} or more"
+    return f"`{field.name}`", kind, "yes" if field.required else "no", field.description

@@ -1,0 +1,323 @@
+"""docs/reference/python.md: everything that users import, from its docstrings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ForwardRef, get_args
+
+import msgspec
+
+import parley
+from parley import testing
+from parley.domain.errors import ParleyError
+from parley.domain.intent import TaskStatus
+from parley.domain.message import Draft
+from parley.domain.review import Finding, ReviewState
+from parley.domain.workflow import Outcome
+from parley.sdk.agent import channels
+from parley.sdk.agent.plan import Start
+from parley.sdk.mailbox import Mailbox
+from parley.sdk.workflow.context import StepContext
+from parley.sdk.workflow.result import StepResult, WorkflowEvent
+from tools.reference.markdown import table
+
+INTRO = """\
+# Python
+
+Everything here is imported from `parley`, except where it says otherwise.
+
+| to | use | shown in |
+|---|---|---|
+| write an agent | [Agents](#agents) | [Write an agent](../how-to/write-an-agent.md) |
+| talk to a server | [Client](#client) | [Talk to a server from Python](../how-to/talk-to-a-server-from-python.md) |
+| run a workflow | [Workflow](#workflow) | [Run a workflow](../how-to/run-a-workflow.md) |
+| test agents | [parley.testing](#parleytesting) | [Test an agent](../how-to/test-an-agent.md) |
+| use a mailbox | [Mailbox](#mailbox) | [Use mailboxes from Python](../how-to/use-from-python.md) |
+| know what comes back | [Records](#records), [errors](#errors) | |
+"""
+CLIENT = """
+## Client
+
+{doc}
+
+`AsyncClient` has the same methods with the same parameters; each is awaited, and `follow` and `export_audit` are
+asynchronous iterators. It is for the tasks of one event loop.
+
+A `sender` is only for a key that speaks for several agents; None is whoever `agent=` or the key says. A `Moment` is a
+time: a `datetime` with a zone, or a text as RFC 3339 has it, such as `"2026-03-13T14:30:00Z"`.
+"""
+CHANNELS = """
+### self.channels
+
+The channels of an agent.
+"""
+STEP = """
+### StepContext
+
+{doc}
+"""
+RECORDS = """
+## Records
+
+What a server says. Fields are attributes, and can also be read as `record["field"]`; `dict(record)` and
+`record.to_dict()` give all of them. They never change. A newer server may say more: that is left aside.
+"""
+PARTS = """
+### Parts of records
+
+What stands in a field of another record, or comes one by one out of an iterator: to be read, not imported.
+"""
+TUPLES = """
+## Records of mailboxes and workflows
+
+Named tuples: read a field by its name, `record._asdict()` for a dict. They never change.
+"""
+ERRORS = """
+## Errors
+
+All are `ParleyError`, with `code`, `message`, `hint`, `problems` and `facts`. These can be imported from `parley`. What
+else there is, is a kind of one of them: catch that one, and look at `error.code`. The whole tree is in
+[errors.md](errors.md).
+"""
+ENUMS = """
+## Enums and other types
+
+The members of an enum are texts: `Kind.QUESTION == "question"`. Wherever one is taken, the text will do.
+"""
+# What the page names without a section of its own; a set of texts is shown with all of them.
+TYPES: dict[str, str | Iterable[str]] = {
+    "Kind": "one of the kinds of a mailbox message, see [kinds.md](kinds.md)",
+    "Moment": "a `datetime` with a zone, or a text as RFC 3339 has it",
+    "Outcome": Outcome,
+    "Priority": parley.Priority,
+    "ReviewState": ReviewState,
+    "Start": get_args(Start),
+    "TaskStatus": TaskStatus,
+    "Transport": "what carries the requests of a client; left out, it is HTTP",
+    "Value": "what YAML and JSON can say: text, whole number, true or false, nothing, a list or mapping of such",
+    "WorkflowPlan": "what a [workflow file](workflow.md) says: `intent`, `channels`, `agents`, `steps`",
+}
+
+
+def python_page() -> Iterator[str]:
+    yield INTRO
+    yield from agents_part()
+    yield from client_part()
+    yield from workflow_part()
+    yield from testing_part()
+    yield from class_section(Mailbox, "##")
+    yield from records_part()
+    yield ERRORS
+    yield from table(("class", "code", "meaning"), error_rows())
+    yield ENUMS
+    yield from table(("type", "is"), ((f"`{name}`", meaning_of(one)) for name, one in TYPES.items()))
+
+
+def agents_part() -> Iterator[str]:
+    yield "## Agents"
+    yield from class_section(parley.Agent, "###")
+    for function in (parley.on_message, parley.on_assignment, parley.on_approval):
+        yield from function_section(function.__name__, function, "####")
+    yield from class_section(parley.BaseAgent, "###")
+    for several in (parley.run_agents, parley.serve_agents):
+        yield from function_section(several.__name__, several, "###")
+    yield CHANNELS.rstrip()
+    yield from function_section("channels.open", channels.Channels.open, "####")
+    yield ""
+    yield "### ChannelHandle"
+    yield ""
+    yield "What `self.channels.open(...)` gives: an open channel."
+    for name, method in methods_of(parley.ChannelHandle):
+        yield from function_section(f"channel.{name}", method, "####")
+
+
+def client_part() -> Iterator[str]:
+    yield CLIENT.format(doc=inspect.getdoc(parley.Client))
+    yield from code(f"Client{signature(parley.Client.__init__)}")
+    for area in parley.Client.__bases__:
+        yield ""
+        yield f"### {area.__name__}"
+        for name, method in methods_of(area):
+            yield from function_section(name, method, "####")
+    yield ""
+    yield "### The client itself"
+    yield from members_of(parley.Client, "####")
+
+
+def workflow_part() -> Iterator[str]:
+    yield ""
+    yield from class_section(parley.Workflow, "##")
+    yield STEP.format(doc=inspect.getdoc(StepContext)).rstrip()
+    yield ""
+    yield from fields_table(StepContext)
+    yield from members_of(StepContext, "####")
+
+
+def testing_part() -> Iterator[str]:
+    yield ""
+    yield "## parley.testing"
+    yield ""
+    yield inspect.getdoc(testing) or ""
+    for function in (testing.stage, testing.mailboxes):
+        yield from function_section(function.__name__, function, "###")
+    for kind in (testing.Stage, testing.Mailboxes):
+        yield from class_section(kind, "###", construct=False)
+
+
+def records_part() -> Iterator[str]:
+    exported = [(name, getattr(parley, name)) for name in parley.__all__]
+    classes = [(name, one) for name, one in exported if inspect.isclass(one)]
+    yield RECORDS
+    for name, record in classes:
+        if issubclass(record, msgspec.Struct) and name != "Record":
+            yield from record_section(name, record)
+    yield PARTS.rstrip()
+    for part in sorted(unnamed_records(), key=lambda one: one.__name__):
+        yield from record_section(part.__name__, part, "####")
+    yield TUPLES.rstrip()
+    tuples = {name: one for name, one in classes if issubclass(one, tuple) and one is not StepContext}
+    for name, record in (tuples | {one.__name__: one for one in (Draft, Finding, StepResult, WorkflowEvent)}).items():
+        yield from record_section(name, record)
+
+
+def unnamed_records(kind: type[parley.Record] = parley.Record) -> Iterator[type[parley.Record]]:
+    """Records that cannot be imported from `parley`."""
+    for below in kind.__subclasses__():
+        if below.__name__ not in parley.__all__:
+            yield below
+        yield from unnamed_records(below)
+
+
+def meaning_of(given: str | Iterable[str]) -> str:
+    return given if isinstance(given, str) else "one of " + ", ".join(f"`{one}`" for one in given)
+
+
+def error_rows() -> Iterator[tuple[str, str, str]]:
+    for name in parley.__all__:
+        kind = getattr(parley, name)
+        if inspect.isclass(kind) and issubclass(kind, ParleyError):
+            said = (inspect.getdoc(kind) or "").partition("\n")[0]
+            yield (
+                f"`{name}`",
+                f"`{kind.code}`",
+                said if name == kind.__name__ else f"`{kind.__name__}`, as the RFC calls it",
+            )
+
+
+# ---------------------------------------------------------------- classes, functions, records
+
+
+def class_section(kind: type, level: str, *, construct: bool = True) -> Iterator[str]:
+    yield ""
+    yield f"{level} {kind.__name__}"
+    yield ""
+    yield inspect.getdoc(kind) or ""
+    if construct and "__init__" in vars(kind) and kind is not parley.Workflow:
+        yield ""
+        yield from code(f"{kind.__name__}{signature(vars(kind)['__init__'])}")
+    yield from members_of(kind, level + "#")
+
+
+def members_of(kind: type, level: str) -> Iterator[str]:
+    """The attributes of a class in a table, then its methods."""
+    attributes = [
+        (f"`{name}`", f"`{annotation(member.fget)}`", one_line(member))
+        for one in reversed(own_classes(kind))
+        for name, member in vars(one).items()
+        if isinstance(member, property) and not name.startswith("_")
+    ]
+    if attributes:
+        yield ""
+        yield from table(("attribute", "type", "meaning"), attributes)
+    for one in reversed(own_classes(kind)):
+        for name, method in methods_of(one):
+            yield from function_section(name, method, level)
+
+
+def own_classes(kind: type) -> list[type]:
+    """A class, with those parts of it that have no name of their own."""
+    return [kind, *(one for one in kind.__mro__[1:] if one.__name__.startswith("_"))]
+
+
+def methods_of(kind: type) -> Iterator[tuple[str, Callable[..., object]]]:
+    for name, member in vars(kind).items():
+        function = member.__func__ if isinstance(member, classmethod) else member
+        if inspect.isfunction(function) and not name.startswith("_"):
+            yield name, function
+
+
+def function_section(name: str, function: Callable[..., object], level: str) -> Iterator[str]:
+    word = "async " if inspect.iscoroutinefunction(function) else ""
+    yield ""
+    yield f"{level} {name}"
+    yield ""
+    yield from code(f"{word}{name}{signature(function)}{returns(function)}")
+    yield ""
+    yield inspect.getdoc(function) or ""
+
+
+def record_section(name: str, record: type, level: str = "###") -> Iterator[str]:
+    yield ""
+    yield f"{level} {name}"
+    yield ""
+    yield inspect.getdoc(record) or ""
+    yield ""
+    yield from fields_table(record)
+    yield from members_of(record, level + "#")
+
+
+def fields_table(record: type) -> list[str]:
+    fields: tuple[str, ...] = getattr(record, "_fields", ()) or getattr(record, "__struct_fields__", ())
+    types: dict[str, Any] = {}
+    for kind in reversed(record.__mro__):
+        types |= inspect.get_annotations(kind)
+    return table(("field", "type"), ((f"`{one}`", f"`{type_name(types[one])}`") for one in fields))
+
+
+def code(text: str) -> tuple[str, ...]:
+    return ("```text", text, "```")
+
+
+def signature(function: Callable[..., object]) -> str:
+    parts: list[str] = []
+    starred = False
+    for name, one in inspect.signature(function).parameters.items():
+        if name in ("self", "cls"):
+            continue
+        if one.kind is one.KEYWORD_ONLY and not starred:
+            parts.append("*")
+        starred = starred or one.kind in (one.KEYWORD_ONLY, one.VAR_POSITIONAL)
+        stars = "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
+        default = "" if one.default is one.empty else f" = {shown_default(one.default)}"
+        parts.append(f"{stars}{name}: {type_name(one.annotation)}{default}")
+    line = f"({', '.join(parts)})"
+    return line if len(line) <= 90 else "(\n" + "".join(f"    {part},\n" for part in parts) + ")"
+
+
+def returns(function: Callable[..., object]) -> str:
+    return f" -> {annotation(function)}"
+
+
+def annotation(function: Callable[..., object] | None) -> str:
+    return type_name(inspect.signature(function).return_annotation) if function else ""
+
+
+def one_line(member: property) -> str:
+    return " ".join((inspect.getdoc(member) or "").split())
+
+
+def shown_default(value: object) -> str:
+    if callable(value):
+        name = getattr(value, "__name__", "")
+        return "..." if name.startswith("_") else f"{getattr(value, '__module__', '')}.{name}"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def type_name(annotation: object) -> str:
+    """A type as one would write it, without where it comes from."""
+    if isinstance(annotation, ForwardRef):  # as named tuples keep what their fields are
+        annotation = annotation.__forward_arg__
+    text = annotation.__name__ if isinstance(annotation, type) and not get_args(annotation) else str(annotation)
+    return re.sub(r"\b(?:[a-z_]+\.)+(?=\w)", "", re.sub(r"'([A-Z]\w*)'", r"\1", text)).replace("'", '"')
