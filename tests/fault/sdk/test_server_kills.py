@@ -85,7 +85,10 @@ async def _found_out(folder: Path, mutant: str, rule: str) -> None:
     found: set[str] = set()
     for seed in range(1, 4):  # a kill has to come at the right moment; mostly the first do
         async with scene(folder / str(seed), 2, server_mutant=mutant, seed=seed) as play:
-            found |= {line.split(":")[0] for line in (await storm(play, 5, 6.0)).problems()}
+            account = await storm(play, 5, 8.0)
+        found |= {line.split(":")[0] for line in account.problems()}
+        # No agent dies here: what is not answered has not reached one.
+        found |= {"dealt with" for one in account.asked if one.timed_out}
         if rule in found:
             return
 
