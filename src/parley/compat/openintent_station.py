@@ -43,9 +43,10 @@ class SdkStation(ServerStation):
         super().__init__(client, plan)
         self._wishes = wishes
 
-    async def _arrival(self, event: StreamEvent, position: int) -> Arrival | None:
+    async def arrival(self, event: StreamEvent, position: int) -> Arrival | None:
+        """Messages as every agent gets them; of other events whatever a hook is there for."""
         if event.name == "channel_message":
-            return await super()._arrival(event, position)
+            return await super().arrival(event, position)
         document = json.loads(event.data)
         if not self._wishes.wants(event.name, document):
             return None

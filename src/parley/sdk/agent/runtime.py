@@ -22,7 +22,7 @@ from parley.domain.team_errors import BookmarkTaken, Gone, KeyReused
 from parley.sdk.agent.calling import Failure, answer_of, call, failure_of
 from parley.sdk.agent.channels import current_intent
 from parley.sdk.agent.telling import told
-from parley.sdk.refusal import passes
+from parley.sdk.patience import insist
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -219,14 +219,10 @@ class Runtime:
                 await self._answer(message, failure.payload(self.plan.name), failure.metadata)
 
     async def _insist(self, action: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            try:
-                return await action()
-            except ParleyError as error:
-                if not passes(error):
-                    raise
-                self._log("agent_answer_late", "its answer has to wait for the server", str(error))
-                await asyncio.sleep(_RETRY_SECONDS)
+        def late(error: ParleyError) -> None:
+            self._log("agent_answer_late", "its answer has to wait for the server", str(error))
+
+        await insist(action, late, _RETRY_SECONDS)
 
     def _summary(self) -> str:
         return ", ".join(f"{name} {count}" for name, count in self.counts.items()) or "received nothing"

@@ -7,6 +7,7 @@ import json
 import logging
 from collections import OrderedDict
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from parley.sdk.agent.channels import Asks, ServerChannels
 from parley.sdk.agent.progress import Mark, Progress
 from parley.sdk.agent.station import Arrival
 from parley.sdk.agent.telling import told
+from parley.sdk.patience import insist
 from parley.sdk.records import ChannelMessage
 from parley.sdk.refusal import passes
 
@@ -118,17 +120,11 @@ class ServerStation:
 
     async def _looked_up(self, event: StreamEvent, position: int) -> Arrival | None:
         """What an event means, however long the server is away."""
-        while True:
-            try:
-                return await self._arrival(event, position)
-            except ParleyError as error:
-                if not passes(error):
-                    raise
-                self._complain("agent_lookup_late", error)
-                await asyncio.sleep(_RETRY_SECONDS)
+        late = partial(self._complain, "agent_lookup_late")
+        return await insist(lambda: self.arrival(event, position), late, _RETRY_SECONDS)
 
-    async def _arrival(self, event: StreamEvent, position: int) -> Arrival | None:
-        """What an event means for the agent; None when it is nothing to deal with."""
+    async def arrival(self, event: StreamEvent, position: int) -> Arrival | None:
+        """What an event means for the agent; None when it is nothing to deal with. Other runtimes see it their way."""
         if event.name == "channel_message":
             return await self._message(event.data, position)
         if event.name != "agent_assigned":

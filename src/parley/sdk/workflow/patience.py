@@ -1,4 +1,4 @@
-"""A server that is away or busy for a while is waited for."""
+"""A workflow waits for its server, and gives way to others who change the same thing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, TypeVar
 
 from parley.domain.errors import Conflict, ParleyError
-from parley.sdk.refusal import passes
+from parley.sdk import patience
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -21,18 +21,21 @@ _log = logging.getLogger("parley.workflow")
 
 async def insist(action: Callable[[], Awaitable[T]], pause: float = _PAUSE_SECONDS) -> T:
     """Do something that may be done twice, until a server answers; what it refuses is raised."""
-    told = False
-    while True:
-        try:
-            return await action()
-        except ParleyError as error:
-            if error.code == Conflict.code:
+    told: list[ParleyError] = []
+
+    def late(error: ParleyError) -> None:
+        if not told:
+            extra = {"action": "workflow_waits", "why": str(error)}
+            _log.warning("the workflow waits for its server", extra=extra)
+        told.append(error)
+
+    async def unopposed() -> T:
+        while True:
+            try:
+                return await action()
+            except ParleyError as error:
+                if error.code != Conflict.code:
+                    raise
                 await asyncio.sleep(0)  # others change the same thing, and were faster each time
-                continue
-            if not passes(error):
-                raise
-            if not told:
-                extra = {"action": "workflow_waits", "why": str(error)}
-                _log.warning("the workflow waits for its server", extra=extra)
-            told = True
-            await asyncio.sleep(pause)
+
+    return await patience.insist(unopposed, late, pause)
