@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from concurrent.futures import wait
 from contextlib import AsyncExitStack, ExitStack
 from threading import Event, Thread
@@ -153,7 +154,7 @@ class _Performance:
             self._background.end()
 
 
-class _Troupe:
+class _Troupe(ABC):
     """Agents in the background, and waiting for what they do."""
 
     def __init__(self) -> None:
@@ -179,8 +180,9 @@ class _Troupe:
     ) -> None:
         await asyncio.to_thread(self._end, error)
 
+    @abstractmethod
     def _begin(self, stack: ExitStack) -> None:
-        raise NotImplementedError
+        """Set the stage up; what has to be taken down again goes onto the stack."""
 
     def _perform(self, agent: BaseAgent, address: str, client: AsyncClient | None) -> None:
         if agent.name in self._performances:
