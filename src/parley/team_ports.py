@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from parley.domain.channel import Channel, Tally
     from parley.domain.classification import DataItem
     from parley.domain.envelope import Envelope, Ext, Wishes
+    from parley.domain.errors import Unavailable
     from parley.domain.event import Event
+    from parley.domain.node import Node, StoreReport
     from parley.domain.notice import Letter
     from parley.domain.policy import PolicyLook
     from parley.domain.post import Post
     from parley.domain.record import Record
     from parley.domain.ruling import Proposal, Ruling
+    from parley.domain.shelf import Key, Pulse, Row, Table
     from parley.domain.subscription import Answered, Push
     from parley.domain.team_changes import AuditQuery, Committed, FeedItem, Query, Saved, Seen, TeamChanges
 
@@ -157,8 +160,23 @@ class TeamStore(Protocol):
         """
         ...
 
-    def watch(self, watcher: Callable[[str, Committed], None]) -> None:
-        """Have `watcher` called in the event loop with each commit and its tenant, in order, before `commit` ends."""
+    def watch(
+        self,
+        watcher: Callable[[str, Committed], None],
+        *,
+        cares: Callable[[str], bool] | None = None,
+        lost: Callable[[Unavailable], None] | None = None,
+    ) -> Callable[[], None]:
+        """Have `watcher` called in the event loop with each commit and its tenant, in order, before `commit` ends.
+
+        That of another node comes a little later, without its messages and events unless somebody `cares` for the
+        tenant. `lost` is called when the store cannot be reached: whatever waits for a commit waits in vain.
+        What comes back ends the watch.
+        """
+        ...
+
+    async def catch_up(self, *tenants: str) -> None:
+        """See to it that every read from now on shows what anybody had committed in these tenants before this call."""
         ...
 
     async def close(self) -> None:
@@ -191,7 +209,7 @@ class TeamStore(Protocol):
         """Records of any tenant for which something has to happen by now; of these kinds, if any are named."""
         ...
 
-    async def tally(self, channel_id: str) -> Tally:
+    async def tally(self, tenant: str, channel_id: str) -> Tally:
         """A channel's counters."""
         ...
 
@@ -199,7 +217,7 @@ class TeamStore(Protocol):
         """A message that is still kept."""
         ...
 
-    async def seen(self, post: Post, viewer: str) -> Seen:
+    async def seen(self, tenant: str, post: Post, viewer: str) -> Seen:
         """The message with the receipt that counts for this reader ("": one who sees all)."""
         ...
 
@@ -290,5 +308,84 @@ class TeamStore(Protocol):
         ...
 
     async def checkpoint(self) -> None:
-        """Housekeeping of the file, in the background."""
+        """Housekeeping of the store, in the background."""
+        ...
+
+
+class Condition(Protocol):
+    """How a store is, and what this server has waiting there."""
+
+    def measured(self, node: Node) -> Node:
+        """This node with what only the store knows: its queue, its lag, its connections."""
+        ...
+
+    async def report(self) -> StoreReport:
+        """How the store is, and the nodes that share it, for people."""
+        ...
+
+
+class Nodes(Condition, Protocol):
+    """The servers that share a store: who does what only one of them does, and how they are."""
+
+    async def leads(self, work: str) -> bool:
+        """Whether this node is the one that does a work, for the next seconds; ask before each piece of it.
+
+        One that falls silent loses it after `LEASE_SECONDS`. A node may sleep through its own time, so a work must bear
+        being done twice: its commits are refused as stale, then.
+        """
+        ...
+
+    async def beat(self, node: Node) -> float:
+        """Say how this node is; one that has not said so for `SILENT_SECONDS` is shown as silent. What time it is for
+        the store, in seconds since 1970.
+        """
+        ...
+
+    async def leave(self, name: str) -> None:
+        """This node stops: another has what it led at once, and nobody misses it."""
+        ...
+
+
+class Shelf(Protocol):
+    """A store as plain tables, as of one moment: whoever uses it meanwhile changes nothing of what is read here."""
+
+    async def count(self, table: Table) -> int:
+        """How many rows a table has."""
+        ...
+
+    async def page(self, table: Table, after: Key | None, limit: int) -> list[Row]:
+        """The rows of a table behind a key, in the order of their keys; only an empty answer says that there are none.
+
+        Texts are ordered by their bytes.
+        """
+        ...
+
+    async def origin(self) -> str:
+        """By what this installation is told from any other, and never changes; empty when nothing was ever done."""
+        ...
+
+    async def pulse(self, *, now: bool = False) -> Pulse:
+        """Where the store stood at that moment, or stands now."""
+        ...
+
+
+class FillingShelf(Shelf, Protocol):
+    """A store that is filled from another one. No server starts on it before it is finished."""
+
+    async def begin(self, origin: str) -> None:
+        """Begin, or go on, to fill it from that installation. `Conflict` when it holds anything else, or when a server
+        runs on it, or has been there since the copy was finished.
+        """
+        ...
+
+    async def put(self, table: Table, rows: Sequence[Row], gone: Sequence[Key]) -> None:
+        """Take away what has these keys, then have these rows; all or nothing.
+
+        A row that has what only one may have gives way: its own turn comes. To a log, rows are only added; an entry of
+        the audit log that is there, and comes without its document, loses it.
+        """
+        ...
+
+    async def finish(self) -> None:
+        """All is here, and durable: a server may start on it."""
         ...

@@ -177,7 +177,7 @@ class TeamGovernanceContract(TeamStoreContract):
 
         kinds = Counter(type(one) for one in outcomes)
         assert kinds == {Committed: 7, Overspent: 43}
-        assert (await store.tally("chan_1")).total == 7
+        assert (await store.tally(T1, "chan_1")).total == 7
         assert await self.spent(store) == 7
         assert await self.spent(await self.restarted(store)) == 7
 

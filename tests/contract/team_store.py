@@ -369,7 +369,7 @@ class TeamStoreContract(ABC):
             mine = sorted((post.seq, post.position) for post in posts if post.channel_id == channel_id)
             assert [seq for seq, _ in mine] == list(range(1, len(mine) + 1))
             assert mine == sorted(mine, key=lambda one: one[1])
-            assert (await store.tally(channel_id)).total == len(mine)
+            assert (await store.tally(T1, channel_id)).total == len(mine)
 
     @stored
     async def test_a_reader_between_racing_writers_never_skips_a_message(self, store: TeamStore) -> None:
@@ -406,7 +406,7 @@ class TeamStoreContract(ABC):
         committed = await store.commit(TeamChanges(T1, (a_post("msg_2", created_at=AT),)))
 
         assert committed.posts[0].created_at == LATER
-        assert (await store.tally("chan_1")).last_at == LATER
+        assert (await store.tally(T1, "chan_1")).last_at == LATER
 
     @stored
     async def test_a_post_to_no_channel_is_refused_without_a_trace(self, store: TeamStore) -> None:
@@ -495,7 +495,7 @@ class TeamStoreContract(ABC):
 
         async def read_at(view: View) -> list[str]:
             page = await store.page(T1, Query("chan_1", view, AT))
-            single = [(await store.seen(one.post, view.agent)).read_at for one in page]
+            single = [(await store.seen(T1, one.post, view.agent)).read_at for one in page]
             assert [one.read_at for one in page] == single
             return single
 
@@ -538,7 +538,7 @@ class TeamStoreContract(ABC):
             if restarts:
                 store = await self.restarted(store)
             assert [one.post.seq for one in await store.page(T1, Query("chan_2", ALL, AT))] == [4, 5, 6]
-            assert await store.tally("chan_2") == Tally(6, AT, 3)
+            assert await store.tally(T1, "chan_2") == Tally(6, AT, 3)
             assert [await store.post(T1, f"msg_{n}") for n in (1, 2, 3)] == [None] * 3
             assert await store.post(T1, "msg_4") is not None
             assert [item.position for item in await store.feed(T1, 0)] == [4, 5, 6]
@@ -554,7 +554,7 @@ class TeamStoreContract(ABC):
 
         page = await store.page(T1, Query("chan_2", ALL, AT))
         assert [one.post.id for one in page] == [f"msg_{n:03d}" for n in range(290, 300)]
-        assert (await store.tally("chan_2")).total == 300
+        assert (await store.tally(T1, "chan_2")).total == 300
 
     @stored
     async def test_a_channel_that_may_keep_fewer_keeps_fewer_at_once(self, store: TeamStore) -> None:
@@ -564,8 +564,8 @@ class TeamStoreContract(ABC):
         await store.commit(TeamChanges(T1, puts=(replace(channel, options=Options(max_messages=2)),)))
 
         assert [one.post.seq for one in await store.page(T1, Query("chan_1", ALL, AT))] == [4, 5]
-        assert (await store.tally("chan_1")).floor == 3
-        assert await (await self.restarted(store)).tally("chan_1") == Tally(5, AT, 3)
+        assert (await store.tally(T1, "chan_1")).floor == 3
+        assert await (await self.restarted(store)).tally(T1, "chan_1") == Tally(5, AT, 3)
 
     @stored
     async def test_receipts_of_evicted_messages_do_not_return(self, store: TeamStore) -> None:
@@ -575,7 +575,7 @@ class TeamStoreContract(ABC):
         again = await store.commit(TeamChanges(T1, (a_post("msg_1"),)))
 
         assert again.posts[0].seq == 2
-        assert (await store.seen(again.posts[0], "bob")).read_at == ""
+        assert (await store.seen(T1, again.posts[0], "bob")).read_at == ""
 
     @stored
     async def test_a_purge_takes_every_message_and_keeps_the_count_and_the_log(self, store: TeamStore) -> None:
@@ -586,7 +586,7 @@ class TeamStoreContract(ABC):
         assert committed.ended == ("chan_1",)
         assert await store.page(T1, Query("chan_1", ALL, AT)) == ()
         assert await store.post(T1, "msg_1") is None
-        assert await store.tally("chan_1") == Tally(2, AT, 2)
+        assert await store.tally(T1, "chan_1") == Tally(2, AT, 2)
         assert len(await store.events(T1, "intent_1")) == 1
         store = await self.restarted(store)
         assert await store.page(T1, Query("chan_1", ALL, AT)) == ()
@@ -605,7 +605,7 @@ class TeamStoreContract(ABC):
         assert await store.pending(T1, "role:r") == ()
         assert [one.post for one in await store.page(T1, Query("chan_1", seen_by("bob"), AT, after_seq=2))] == [moved]
         assert [one.post for one in await store.feed(T1, 2)] == [moved]
-        assert (await store.tally("chan_1")).total == 2
+        assert (await store.tally(T1, "chan_1")).total == 2
         assert await (await self.restarted(store)).post(T1, "msg_1") == moved
         assert (await self.open().commit(TeamChanges(T1, (a_post("msg_4"),)))).posts[0].seq == 4
 
@@ -906,7 +906,7 @@ class TeamStoreContract(ABC):
         assert await store.head("nobody") == 0
         assert await store.feed("nobody", 0) == ()
         assert await store.entries("nobody", 0, 9) == ()
-        assert await store.tally("chan_none") == Tally()
+        assert await store.tally(T1, "chan_none") == Tally()
 
     @stored
     async def test_who_takes_part_is_found_by_name_by_what_it_said_and_by_what_it_was_asked(
@@ -986,7 +986,7 @@ class TeamStoreContract(ABC):
     async def everything(store: TeamStore) -> object:
         return (
             await store.head(T1),
-            await store.tally("chan_1"),
+            await store.tally(T1, "chan_1"),
             await store.children(Intent, T1, ""),
             await store.children(Channel, T1, "intent_1"),
             await store.get(Access, T1, "intent_1"),
@@ -994,5 +994,5 @@ class TeamStoreContract(ABC):
             await store.feed(T1, 0),
             await store.entries(T1, 0, 100),
             await store.saved("much"),
-            await store.seen(a_post("msg_much"), "bob"),
+            await store.seen(T1, a_post("msg_much"), "bob"),
         )

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite import team_file, team_writer
+from parley.adapters.sqlite import team_file
 from parley.adapters.sqlite.file import statements
 from parley.adapters.sqlite.team_store import SqliteTeamStore
 from parley.domain.channel import Channel
 from parley.domain.errors import DiskFull, NewerSchema, Unavailable
 from parley.domain.team_changes import Query, TeamChanges
+from parley.domain.transaction import EVICT_STEP
 from parley.team_ports import TeamStore
 from tests.contract.team_audit import TeamAuditContract
 from tests.contract.team_governance import TeamGovernanceContract, a_fact, log
@@ -56,7 +57,7 @@ class TestSqliteTeamStore(TeamAuditContract, TeamGovernanceContract, TeamRequest
         await store.commit(TeamChanges(T1, (a_post("msg_3"),)))
         assert small.posts[0].seq == 2
         assert [one.post.id for one in await store.page(T1, Query("chan_1", ALL, AT))] == ["msg_1", "msg_2", "msg_3"]
-        assert (await store.tally("chan_1")).total == 3
+        assert (await store.tally(T1, "chan_1")).total == 3
 
     @staticmethod
     def limit(store: TeamStore, pages: int = 0) -> int:
@@ -92,7 +93,7 @@ class TestSqliteTeamStore(TeamAuditContract, TeamGovernanceContract, TeamRequest
             (left,) = db.execute("SELECT COUNT(*) FROM post").fetchone()
         finally:
             db.close()
-        assert 5 <= left <= 5 + team_writer._EVICT_STEP + 20
+        assert 5 <= left <= 5 + EVICT_STEP + 20
 
     @stored
     async def test_the_file_is_its_owners_alone(self, store: TeamStore) -> None:
@@ -202,7 +203,7 @@ async def _content(store: SqliteTeamStore) -> list[object]:
     return [
         await store.entries(T1, 0, 10),
         await store.feed(T1, 0),
-        await store.tally("chan_1"),
+        await store.tally(T1, "chan_1"),
         await store.saved("s1"),
         await store.get(Channel, T1, "chan_1"),
         await store.post(T1, "msg_1"),

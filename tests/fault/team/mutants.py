@@ -15,7 +15,10 @@ def acknowledge_before_commit() -> None:
     """Everybody is answered from a transaction that is taken back; the one that lasts comes a moment later."""
     import time
 
+    from parley.adapters.sqlite import team_writer
+    from parley.adapters.sqlite.team_source import FileSource
     from parley.adapters.sqlite.team_writer import TeamWriter
+    from parley.domain.transaction import Transaction
 
     commit, carefully = TeamWriter._commit, TeamWriter._settle
 
@@ -24,11 +27,9 @@ def acknowledge_before_commit() -> None:
             carefully(self, batch)
             return
         self._db.execute("BEGIN IMMEDIATE")
-        outcomes = [self._try(changes) for changes, _ in batch]
+        transaction = Transaction(FileSource(self._db, self._known), team_writer.SPELLING)
+        outcomes = [team_writer.taken(transaction, changes) for changes, _ in batch]
         self._db.execute("ROLLBACK")
-        self._records, self._places, self._heads = {}, {}, {}
-        self._rows.clear()
-        self._answered.clear()
         done = [(changes.tenant, future, what) for (changes, future), what in zip(batch, outcomes, strict=True)]
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._deliver, done)
@@ -97,16 +98,15 @@ def _nobody_waits() -> None:
 
 def _overwrite(*kinds: str) -> None:
     """Of these kinds of records the last one written wins, whatever it was decided on."""
-    from parley.adapters.sqlite.team_writer import TeamWriter
     from parley.domain.record import Record
+    from parley.domain.transaction import RecordKey, Transaction
 
-    check = TeamWriter._check_version
+    check = Transaction._check_version
 
-    def blindly(self: TeamWriter, tenant: str, kind: str, record_id: str, version: int) -> Record | None:
-        found = self._record(tenant, kind, record_id)
-        return found if kind in kinds else check(self, tenant, kind, record_id, version)
+    def blindly(self: Transaction, key: RecordKey, version: int) -> Record | None:
+        return self.record(key) if key[1] in kinds else check(self, key, version)
 
-    TeamWriter._check_version = blindly  # type: ignore[method-assign]
+    Transaction._check_version = blindly  # type: ignore[method-assign]
 
 
 def forget_the_exchange() -> None:

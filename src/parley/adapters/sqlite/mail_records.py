@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
-
-from parley.adapters.sqlite.team_rows import record_from_row, record_to_row
 from parley.domain.audit import AuditEntry, SideHead, entry_fields, entry_hash
 from parley.domain.errors import Stale
 from parley.domain.record import Record
+from parley.wire.team_rows import record_from_row, record_to_row, spelled
 
 if TYPE_CHECKING:
     import sqlite3
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Record)
 
-# Keys are ASCII and numbers whole, so this is RFC 8785.
-_canonical = msgspec.json.Encoder(order="sorted").encode
 _PUT = (
     "INSERT INTO record (kind, id, version, parent, name, due, document) VALUES (?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (kind, id) DO UPDATE SET version = excluded.version, parent = excluded.parent, name = excluded.name,"
@@ -56,7 +52,7 @@ def append(db: sqlite3.Connection, tenant: str, drafts: tuple[AuditDraft, ...]) 
     head = SideHead(*row[:2]) if row else SideHead()
     of = row[2] if row else tenant
     for draft in drafts:
-        document = _canonical(entry_fields(draft, of, head))
+        document = spelled(entry_fields(draft, of, head))
         head = SideHead(head.seq + 1, entry_hash(document))
         values = (head.seq, draft.id, draft.side, of, draft.at, draft.exchange_id, head.entry_hash, document)
         db.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)

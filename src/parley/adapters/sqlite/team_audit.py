@@ -1,140 +1,67 @@
-"""The part of the writer that keeps audit chains and budgets, and how they are read.
-
-Like posts, entries are gathered while a transaction runs and written with few statements at its end.
-"""
+"""Audit chains and budgets in the file: how they are written at the end of a transaction, and how they are read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from parley.adapters.sqlite.team_rows import MASK, SHIFT
-from parley.domain.audit import AuditEntry, SideHead, entry_fields, entry_hash
-from parley.domain.governance_errors import Overspent
+from parley.domain.audit import AuditEntry, SideHead
+from parley.wire.team_rows import MASK, SHIFT
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Mapping
 
-    from parley.adapters.sqlite.team_known import Head
-    from parley.domain.audit import AuditDraft
-    from parley.domain.team_changes import AuditQuery, Spend
+    from parley.domain.team_changes import AuditQuery
+    from parley.domain.transaction import BudgetKey
 
-# Keys are ASCII and numbers whole, so this is RFC 8785.
-_canonical = msgspec.json.Encoder(order="sorted").encode
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?)"
 _MOST_ROWS = 100
 _INSERTS = [f"INSERT INTO audit VALUES {', '.join([_ROW] * size)}" for size in range(_MOST_ROWS + 1)]
-_MOST_KNOWN = 20_000
 _COLUMNS = "number, side, seq, id, at, exchange, hash"
 
-SideKey = tuple[int, str]
-BudgetKey = tuple[str, str, str]
+
+def write(db: sqlite3.Connection, audits: list[tuple[int, AuditEntry]]) -> None:
+    """Write entries at the end of their chains, each with its tenant's number."""
+    for start in range(0, len(audits), _MOST_ROWS):
+        some = [(tenant << SHIFT | entry.number, *entry[1:]) for tenant, entry in audits[start : start + _MOST_ROWS]]
+        db.execute(_INSERTS[len(some)], tuple(chain.from_iterable(some)))
 
 
-class AuditWriter:
-    """Audit chains and budgets of the running transaction, and what is known of them."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-        self._known_sides: dict[SideKey, SideHead] = {}
-        self._known_budgets: dict[BudgetKey, int] = {}
-        # Of the running transaction.
-        self._sides: dict[SideKey, SideHead] = {}
-        self._budgets: dict[BudgetKey, int] = {}
-        self._rows: list[tuple[Any, ...]] = []
-
-    def check(self, tenant: str, spends: tuple[Spend, ...]) -> None:
-        """Refuse what would spend more than there is."""
-        wanted: dict[BudgetKey, int] = {}
-        for spend in spends:
-            key = (tenant, spend.key, spend.window)
-            wanted[key] = wanted.get(key, 0) + spend.amount
-            if spend.amount > 0 and self._spent(key) + wanted[key] > spend.most:
-                raise Overspent(f"{spend.key}: {spend.most} are spent", facts={"key": spend.key, "most": spend.most})
-
-    def spend(self, tenant: str, spends: tuple[Spend, ...]) -> None:
-        for spend in spends:
-            key = (tenant, spend.key, spend.window)
-            self._budgets[key] = max(0, self._spent(key) + spend.amount)
-
-    def append(self, tenant: str, head: Head, drafts: tuple[AuditDraft, ...]) -> Head:
-        """Put the next entries on their chains; the tenant's head after it."""
-        number = head.audit_number
-        for draft in drafts:
-            number += 1
-            key = (head.number, draft.side)
-            side = self._sides.get(key) or self._known_sides.get(key) or self._read_side(key)
-            document = _canonical(entry_fields(draft, tenant, side))
-            hashed = entry_hash(document)
-            self._sides[key] = SideHead(side.seq + 1, hashed)
-            self._rows.append(
-                (
-                    head.number << SHIFT | number,
-                    draft.side,
-                    side.seq + 1,
-                    draft.id,
-                    draft.at,
-                    draft.exchange_id,
-                    hashed,
-                    document,
-                )
-            )
-        return head._replace(audit_number=number)
-
-    def flush(self) -> None:
-        """Write what was gathered."""
-        for start in range(0, len(self._rows), _MOST_ROWS):
-            some = self._rows[start : start + _MOST_ROWS]
-            self._db.execute(_INSERTS[len(some)], [value for row in some for value in row])
-        self._rows.clear()
-        if self._budgets:
-            self._db.executemany(
-                "INSERT INTO budget VALUES (?, ?, ?, ?)"
-                " ON CONFLICT (tenant, key, window) DO UPDATE SET spent = excluded.spent",
-                [(*key, spent) for key, spent in self._budgets.items()],
-            )
-
-    def let_go(self, tenant: int, through: int) -> None:
-        """Let go of documents; the hashes stay, and with them every proof about the others."""
-        self.flush()
-        self._db.execute(
-            "UPDATE audit SET document = x'' WHERE place BETWEEN ? AND ? AND document <> x''",
-            (tenant << SHIFT, tenant << SHIFT | through),
+def write_budgets(db: sqlite3.Connection, budgets: Mapping[BudgetKey, int]) -> None:
+    """Write what is spent."""
+    if budgets:
+        db.executemany(
+            "INSERT INTO budget VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (tenant, key, window) DO UPDATE SET spent = excluded.spent",
+            [(*key, spent) for key, spent in budgets.items()],
         )
 
-    def forget(self, before: str) -> None:
-        """Let go of budgets whose time is long over."""
-        self._db.execute("DELETE FROM budget WHERE window <> '' AND window < ?", (before,))
-        self._known_budgets.clear()
 
-    def done(self) -> None:
-        """The transaction is durable."""
-        self._known_sides.update(self._sides)
-        self._known_budgets.update(self._budgets)
-        for known in (self._known_sides, self._known_budgets):
-            if len(known) > _MOST_KNOWN:
-                known.clear()
+def let_go(db: sqlite3.Connection, tenant: int, through: int) -> None:
+    """Let go of documents; the hashes stay, and with them every proof about the others."""
+    db.execute(
+        "UPDATE audit SET document = x'' WHERE place BETWEEN ? AND ? AND document <> x''",
+        (tenant << SHIFT, tenant << SHIFT | through),
+    )
 
-    def clear(self) -> None:
-        """The transaction is over, one way or the other."""
-        self._sides, self._budgets = {}, {}
-        self._rows.clear()
 
-    def _spent(self, key: BudgetKey) -> int:
-        held = self._budgets.get(key)
-        if held is None:
-            held = self._known_budgets.get(key)
-        if held is None:
-            query = "SELECT spent FROM budget WHERE tenant = ? AND key = ? AND window = ?"
-            row = self._db.execute(query, key).fetchone()
-            held = self._known_budgets[key] = int(row[0]) if row else 0
-        return held
+def forget(db: sqlite3.Connection, before: str) -> None:
+    """Let go of budgets whose time is long over."""
+    db.execute("DELETE FROM budget WHERE window <> '' AND window < ?", (before,))
 
-    def _read_side(self, key: SideKey) -> SideHead:
-        query = "SELECT seq, hash FROM audit WHERE tenant = ? AND side = ? ORDER BY seq DESC LIMIT 1"
-        row = self._db.execute(query, key).fetchone()
-        return SideHead(*row) if row else SideHead()
+
+def spent(db: sqlite3.Connection, key: BudgetKey) -> int:
+    """How much of a budget is spent."""
+    row = db.execute("SELECT spent FROM budget WHERE tenant = ? AND key = ? AND window = ?", key).fetchone()
+    return int(row[0]) if row else 0
+
+
+def side_head(db: sqlite3.Connection, tenant: int, side: str) -> SideHead:
+    """Where a side's chain ends."""
+    query = "SELECT seq, hash FROM audit WHERE tenant = ? AND side = ? ORDER BY seq DESC LIMIT 1"
+    row = db.execute(query, (tenant, side)).fetchone()
+    return SideHead(*row) if row else SideHead()
 
 
 def read_page(db: sqlite3.Connection, tenant: int, query: AuditQuery) -> list[AuditEntry]:

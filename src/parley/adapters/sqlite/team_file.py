@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SCHEMA = "team.sql"
 SCHEMA_VERSION = 2
 _OURS = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('tenant', 'tally', 'event', 'entry')"
-_BUSY_SECONDS = 30.0
+BUSY_SECONDS = 30.0
 _CACHE_KIB = 16 * 1024
 
 
@@ -28,7 +28,7 @@ def connect(path: str, *, writes: bool, durable: bool = True) -> sqlite3.Connect
         db = sqlite3.connect(
             f"file:{quoted(path)}?mode={'rw' if writes else 'ro'}",
             uri=True,
-            timeout=_BUSY_SECONDS,
+            timeout=BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,

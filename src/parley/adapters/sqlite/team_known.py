@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from parley.domain.acts import Forgotten
 
 if TYPE_CHECKING:
-    from parley.domain.channel import Tally
+    from parley.domain.audit import SideHead
     from parley.domain.record import Record
+    from parley.domain.transaction import BudgetKey, Head, Place, RecordKey, SideKey, Transaction
 
-RecordKey = tuple[str, str, str]
 # Nothing is known of it; None would say that there is no such record.
 UNKNOWN = object()
-
-
-class Head(NamedTuple):
-    """Where a tenant's positions and its ledger stand."""
-
-    number: int
-    position: int
-    entry_position: int
-    entry_link: bytes
-    audit_number: int = 0
-
-
-class Place(NamedTuple):
-    """A channel's number inside, its intent and its counters; `seq` is the last place taken."""
-
-    number: int
-    intent_id: str
-    seq: int
-    tally: Tally
 
 
 class Known:
@@ -38,11 +21,28 @@ class Known:
     def __init__(self, kinds: dict[str, type[Record]]) -> None:
         self.kinds = kinds
         self.records: dict[RecordKey, Record | None] = {}
-        self.places: dict[str, Place] = {}
+        # By tenant and channel.
+        self.places: dict[tuple[str, str], Place] = {}
         self.heads: dict[str, Head] = {}
+        self.sides: dict[SideKey, SideHead] = {}
+        self.budgets: dict[BudgetKey, int] = {}
+        # The highest number that a channel was given; 0: the file was not asked yet.
+        self.last_channel = 0
         self.most = 50_000
         # Counts how often it was all forgotten: what was read before that may be older than what was forgotten.
         self.generation = 0
+
+    def learn(self, done: Transaction) -> None:
+        """Take over what a transaction has become. It is durable now."""
+        self.records.update(done.records)
+        self.places.update(done.places)
+        for key in done.gone_channels - done.new_channels:
+            self.places.pop(key, None)
+        self.heads.update(done.heads)
+        self.sides.update(done.sides)
+        if any(type(act) is Forgotten for act in done.acts):
+            self.budgets.clear()
+        self.budgets.update(done.budgets)
 
     def trim(self) -> None:
         """Forget everything rather than grow for ever: it is read again when it is needed."""
@@ -51,3 +51,7 @@ class Known:
             self.records.clear()
         if len(self.places) > self.most:
             self.places.clear()
+        if len(self.sides) > self.most:
+            self.sides.clear()
+        if len(self.budgets) > self.most:
+            self.budgets.clear()

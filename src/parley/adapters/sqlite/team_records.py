@@ -1,32 +1,26 @@
-"""The part of the writer that keeps records: for a whole transaction it asks the file once and writes once.
-
-Each statement lets go of the interpreter and has to wait for it again, so few of them are made. What is gathered is
-part of every answer given here, long before it is in the file.
-"""
+"""Records in the file: a transaction asks for all of them at once and writes each once, whoever has which name now."""
 
 from __future__ import annotations
 
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from parley.adapters.sqlite import team_rows as rows
-from parley.domain.team_errors import NameTaken
+from parley.domain.transaction import name_key
+from parley.wire import team_rows as rows
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Mapping
 
-    from parley.adapters.sqlite.team_known import RecordKey
     from parley.domain.record import Record
-    from parley.domain.team_changes import TeamChanges
+    from parley.domain.transaction import NameKey, RecordKey
 
-    NameKey = tuple[str, str, str, str]
     Row = tuple[Any, ...]
 
 _MOST_ROWS = 64
-_FREE = ""
 _SAME_PLACE = "version = excluded.version, document = excluded.document"
 _NEW_PLACE = f"{_SAME_PLACE}, parent = excluded.parent, name = excluded.name, due = excluded.due"
+_ONE = "WHERE tenant = ? AND kind = ? AND id = ?"
 
 
 def _writes(changed: str) -> list[str]:
@@ -41,101 +35,65 @@ def _writes(changed: str) -> list[str]:
 _REPLACE, _PUT = _writes(_SAME_PLACE), _writes(_NEW_PLACE)
 
 
-class RecordWriter:
-    """Records of the running transaction that are not in the file yet, and who has which name."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-        self._replaced: dict[RecordKey, Row] = {}
-        self._put: dict[RecordKey, Row] = {}
-        # As far as somebody asked, or something was gathered.
-        self._names: dict[NameKey, str] = {}
-
-    def look_ahead(self, batch: list[TeamChanges], is_known: Callable[[RecordKey], bool]) -> set[RecordKey]:
-        """Find out about all new records of a transaction at once: which are not there, and which names are free."""
-        new = [record for changes in batch for record in changes.puts if not record.version]
-        if len(new) < 2:  # then it is as cheap to ask when it is needed
-            return set()
-        keys = [key for one in new if not is_known(key := (one.tenant_id, one.kind, one.id))]
-        there = {(row[0], row[1], row[2]) for row in self._found("tenant, kind, id", keys)}
-        names = [name for one in new if (name := _name_key(one))[3]]
-        self._names.update(dict.fromkeys(names, _FREE))
-        for row in self._found("tenant, kind, parent, name", names, " AND record.name <> ''"):
-            self._names[row[0], row[1], row[2], row[3]] = row[4]
-        return set(keys) - there
-
-    def _found(self, columns: str, keys: list[Any], also: str = "") -> Iterable[Row]:
-        names = columns.split(", ")
-        fits = " AND ".join(f"record.{name} = wanted.{name}" for name in names)
-        shown = ", ".join(f"record.{name}" for name in names)
-        for start in range(0, len(keys), _MOST_ROWS):
-            some = keys[start : start + _MOST_ROWS]
-            one = f"({', '.join('?' * len(names))})"
-            query = (
-                f"WITH wanted ({columns}) AS (VALUES {', '.join([one] * len(some))})"
-                f" SELECT {shown}, record.id FROM wanted CROSS JOIN record ON {fits}{also}"
-            )
-            yield from self._db.execute(query, tuple(chain.from_iterable(some))).fetchall()
-
-    def check_name(self, record: Record, before: Record | None) -> None:
-        """Refuse a name that another record has."""
-        key = _name_key(record)
-        if not key[3] or (before is not None and (before.parent, before.name) == key[2:]):
-            return
-        holder = self._names.get(key)
-        if holder is None:
-            query = "SELECT id FROM record WHERE tenant = ? AND kind = ? AND parent = ? AND name = ? AND name <> ''"
-            row = self._db.execute(query, key).fetchone()
-            holder = self._names[key] = row[0] if row else _FREE
-        if holder not in (_FREE, record.id):
-            raise NameTaken(
-                f"there is a {record.kind} called {record.name} already", facts={f"{record.kind}_id": holder}
-            )
-
-    def put(self, record: Record, before: Record | None) -> Record:
-        """Gather a record; the one that is kept."""
-        version = record.version + 1
-        row = rows.record_to_row(record, version)
-        key = (record.tenant_id, record.kind, record.id)
-        if before is not None and (before.parent, before.name, before.due) == row[4:7] and key not in self._put:
-            self._replaced[key] = row
-        else:
-            if key in self._put and self._put[key][4:6] != row[4:6]:
-                self.flush()  # else another could not take the name that it had before
-            self._replaced.pop(key, None)
-            self._put.pop(key, None)  # it comes last: another may have let go of the name that it takes
-            self._put[key] = row
-            self._free(before)
-            if row[5]:
-                self._names[row[0], row[1], row[4], row[5]] = record.id
-        return rows.record_from_row(type(record), version, row[7])
-
-    def drop(self, record: Record, before: Record | None) -> None:
-        """Remove a record."""
-        self.flush()
-        key = (record.tenant_id, record.kind, record.id)
-        self._db.execute("DELETE FROM record WHERE tenant = ? AND kind = ? AND id = ?", key)
-        self._free(before)
-
-    def _free(self, before: Record | None) -> None:
-        if before is not None and before.name:
-            self._names[_name_key(before)] = _FREE
-
-    def flush(self) -> None:
-        """Write what was gathered."""
-        for gathered, statements in ((self._replaced, _REPLACE), (self._put, _PUT)):
-            waiting = list(gathered.values())
-            for start in range(0, len(waiting), _MOST_ROWS):
-                some = waiting[start : start + _MOST_ROWS]
-                self._db.execute(statements[len(some)], tuple(chain.from_iterable(some)))
-            gathered.clear()
-
-    def clear(self) -> None:
-        """The transaction is over, one way or the other."""
-        self._replaced.clear()
-        self._put.clear()
-        self._names.clear()
+def write(
+    db: sqlite3.Connection, records: Mapping[RecordKey, Record | None], before: Mapping[RecordKey, Record | None]
+) -> None:
+    """Write records as they are now (None: no more); `before` says what the file has of each of them."""
+    replaced: list[Row] = []
+    put: list[Row] = []
+    dropped: list[RecordKey] = []
+    # Names in the file that their records let go of, and names that others take.
+    left: dict[NameKey, RecordKey] = {}
+    taken: set[NameKey] = set()
+    for key, record in records.items():
+        old = before[key]
+        if record is None:
+            dropped.append(key)
+            continue
+        row = rows.record_to_row(record, record.version)
+        if old is not None and (old.parent, old.name, old.due) == row[4:7]:
+            replaced.append(row)
+            continue
+        put.append(row)
+        if old is None or (old.parent, old.name) != row[4:6]:
+            taken.add(name_key(record))
+            if old is not None and old.name:
+                left[name_key(old)] = key
+    if dropped:
+        db.executemany(f"DELETE FROM record {_ONE}", dropped)
+    # Whoever takes a name finds it free, in whatever order they come.
+    if free := [key for name, key in left.items() if name in taken]:
+        db.executemany(f"UPDATE record SET name = '' {_ONE}", free)
+    _write(db, _REPLACE, replaced)
+    _write(db, _PUT, put)
 
 
-def _name_key(record: Record) -> NameKey:
-    return record.tenant_id, record.kind, record.parent, record.name
+def _write(db: sqlite3.Connection, statements: list[str], waiting: list[Row]) -> None:
+    for start in range(0, len(waiting), _MOST_ROWS):
+        some = waiting[start : start + _MOST_ROWS]
+        db.execute(statements[len(some)], tuple(chain.from_iterable(some)))
+
+
+def present(db: sqlite3.Connection, keys: list[RecordKey]) -> set[RecordKey]:
+    """Which of these records there are."""
+    return {(row[0], row[1], row[2]) for row in _found(db, "tenant, kind, id", keys)}
+
+
+def holders(db: sqlite3.Connection, names: list[NameKey]) -> dict[NameKey, str]:
+    """Who has these names, of those that somebody has."""
+    found = _found(db, "tenant, kind, parent, name", names, " AND record.name <> ''")
+    return {(row[0], row[1], row[2], row[3]): row[4] for row in found}
+
+
+def _found(db: sqlite3.Connection, columns: str, keys: list[Any], also: str = "") -> Iterable[Row]:
+    names = columns.split(", ")
+    fits = " AND ".join(f"record.{name} = wanted.{name}" for name in names)
+    shown = ", ".join(f"record.{name}" for name in names)
+    one = f"({', '.join('?' * len(names))})"
+    for start in range(0, len(keys), _MOST_ROWS):
+        some = keys[start : start + _MOST_ROWS]
+        query = (
+            f"WITH wanted ({columns}) AS (VALUES {', '.join([one] * len(some))})"
+            f" SELECT {shown}, record.id FROM wanted CROSS JOIN record ON {fits}{also}"
+        )
+        yield from db.execute(query, tuple(chain.from_iterable(some))).fetchall()

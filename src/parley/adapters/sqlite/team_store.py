@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.adapters.sqlite import team_audit, team_file
-from parley.adapters.sqlite import team_rows as rows
 from parley.adapters.sqlite.file import reported
 from parley.adapters.sqlite.team_known import UNKNOWN, Known
 from parley.adapters.sqlite.team_writer import TeamWriter
@@ -17,6 +16,7 @@ from parley.domain.changes import Written
 from parley.domain.channel import Channel, Tally
 from parley.domain.errors import Forbidden, Unavailable
 from parley.domain.team_changes import Committed, FeedItem, Saved, Seen, TeamChanges
+from parley.wire import team_rows as rows
 
 if TYPE_CHECKING:
     import sqlite3
@@ -59,7 +59,7 @@ class SqliteTeamStore:
     def __init__(
         self, path: str, kinds: dict[str, type[Record]], *, durable: bool = True, reads_only: bool = False
     ) -> None:
-        self._path = path
+        self.path = path
         self._known = Known(kinds)
         self._watchers: list[Callable[[str, Committed], None]] = []
         writing = team_file.connect(path, writes=not reads_only, durable=durable)
@@ -86,8 +86,19 @@ class SqliteTeamStore:
         for connection in self._connections:
             connection.close()
 
-    def watch(self, watcher: Callable[[str, Committed], None]) -> None:
+    def watch(
+        self,
+        watcher: Callable[[str, Committed], None],
+        *,
+        cares: Callable[[str], bool] | None = None,
+        lost: Callable[[Unavailable], None] | None = None,
+    ) -> Callable[[], None]:
+        del cares, lost  # nobody else writes, and a file is not lost
         self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    async def catch_up(self, *tenants: str) -> None:
+        """Only this process writes: what is known is what there is."""
 
     def _tell(self, tenant: str, committed: Committed) -> None:
         for watcher in self._watchers:
@@ -156,12 +167,12 @@ class SqliteTeamStore:
 
     # ------------------------------------------------------------------ messages
 
-    async def tally(self, channel_id: str) -> Tally:
-        place = self._known.places.get(channel_id)
+    async def tally(self, tenant: str, channel_id: str) -> Tally:
+        place = self._known.places.get((tenant, channel_id))
         if place is not None:
             return place.tally
-        query = "SELECT count, last_at, floor FROM tally WHERE id = ?"
-        row = await self._read(lambda db: db.execute(query, (channel_id,)).fetchone())
+        query = "SELECT count, last_at, floor FROM tally WHERE id = ? AND tenant = ?"
+        row = await self._read(lambda db: db.execute(query, (channel_id, tenant)).fetchone())
         return Tally(*row) if row else Tally()
 
     async def post(self, tenant: str, message_id: str) -> Post | None:
@@ -170,7 +181,8 @@ class SqliteTeamStore:
         row = await self._read(lambda db: db.execute(query, (message_id, low, high)).fetchone())
         return rows.post_from_row(row) if row else None
 
-    async def seen(self, post: Post, viewer: str) -> Seen:
+    async def seen(self, tenant: str, post: Post, viewer: str) -> Seen:
+        del tenant  # whoever has the post has it from its tenant
         of_addressee = not viewer or (viewer == post.sender and post.recipients is not None)
         agent = post.to if of_addressee else viewer
         query = "SELECT read_at FROM receipt WHERE post_id = ? AND agent = ?"
@@ -179,7 +191,7 @@ class SqliteTeamStore:
 
     async def page(self, tenant: str, query: Query) -> tuple[Seen, ...]:
         low, _ = await self._range(tenant)
-        place = self._known.places.get(query.channel_id)
+        place = self._known.places.get((tenant, query.channel_id))
         if place is not None and query.after_seq >= place.seq:
             return ()  # nothing is new, and that is known without asking the file
         time_bound = " AND created_at > :time" if query.after_time else ""
@@ -372,7 +384,7 @@ class SqliteTeamStore:
             await self._read(self._copy_log)
 
     def _copy_log(self, _: sqlite3.Connection) -> None:
-        db = team_file.connect(self._path, writes=True)
+        db = team_file.connect(self.path, writes=True)
         try:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         finally:
@@ -380,9 +392,19 @@ class SqliteTeamStore:
 
     def _log_bytes(self) -> int:
         try:
-            return os.stat(f"{self._path}-wal").st_size
+            return os.stat(f"{self.path}-wal").st_size
         except OSError:
             return 0
+
+    @property
+    def queued(self) -> int:
+        """How many commits are not durable yet."""
+        return self._writer.queued
+
+    async def tenants(self) -> int:
+        """How many tenants have anything."""
+        query = "SELECT COUNT(*) FROM tenant WHERE id <> ''"
+        return int(await self._read(lambda db: db.execute(query).fetchone()[0]))
 
     async def _range(self, tenant: str) -> tuple[int, int]:
         known = self._known.heads.get(tenant)
@@ -399,10 +421,10 @@ class SqliteTeamStore:
 
     def _on_reader(self, work: Callable[[sqlite3.Connection], T]) -> T:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)
-        with reported(self._path):
+        with reported(self.path):
             if db is None:
                 try:
-                    db = self._local.db = team_file.connect(self._path, writes=False)
+                    db = self._local.db = team_file.connect(self.path, writes=False)
                 except Forbidden as error:  # it was open before: there are too many open files, say
                     raise Unavailable(error.message) from None
                 db.create_function("contains", 2, lambda text, part: part in text.casefold(), deterministic=True)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from dataclasses import replace
 from datetime import timedelta
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.hub import ATTEMPTS
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("parley.audit")
 LOOK_SECONDS = 1.0
+ALL_SECONDS = 60.0
 # What is new gets its checkpoint after so many entries, or after so long.
 DUE_ENTRIES = 1_000
 DUE_AFTER = timedelta(seconds=5)
@@ -48,7 +50,13 @@ class Proof(NamedTuple):
 
 async def keep_forever(team: Team) -> None:
     """Make what is due, again and again; what cannot be written now is tried again in a second."""
+    loop = asyncio.get_running_loop()
+    looked_at_all = -inf
     while True:
+        if loop.time() >= looked_at_all + ALL_SECONDS:
+            # Who did this before may not have come to an end with it, and of what others write we may not have heard.
+            team.audit.active = None
+            looked_at_all = loop.time() if team.nodes.nodes is not None else inf
         try:
             await make_due(team)
         except ParleyError as error:
@@ -64,6 +72,7 @@ async def make_due(team: Team) -> int:
     looked = keeping.active
     if looked is None:
         looked = {one.id for one in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
+    await team.store.catch_up(*looked)
     keeping.active = set()
     made = 0
     left = set(looked)

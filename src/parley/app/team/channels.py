@@ -217,7 +217,7 @@ async def known(team: Team, caller: Caller, channel_id: str) -> tuple[Channel, A
 
 async def _current(team: Team, channel: Channel) -> Shown:
     """A channel whose time has run out is shown closed, whether or not the sweep has been here."""
-    tally = await team.store.tally(channel.id)
+    tally = await team.store.tally(channel.tenant_id, channel.id)
     end = lifetime_end(channel, tally) if channel.is_open else ""
     if end and end <= team.at():
         channel = closed(channel, end, team.limits.retention)
@@ -241,7 +241,7 @@ async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelCha
 
     kept = await put(team, caller, decide, Channel, "channel")
     await roles.deliver_waiting(team, caller.tenant, channel_id=channel_id)
-    return Shown(kept, await team.store.tally(channel_id))
+    return Shown(kept, await team.store.tally(kept.tenant_id, channel_id))
 
 
 async def _changed(team: Team, caller: Caller, channel: Channel, access: Access, wanted: ChannelChange) -> Channel:
@@ -267,7 +267,7 @@ async def _changed(team: Team, caller: Caller, channel: Channel, access: Access,
         max_messages=wanted.max_messages or options.max_messages,
     )
     changed = with_policy(replace(changed, options=options), wanted.policy or changed.policy)
-    return replace(changed, expires=lifetime_end(changed, await team.store.tally(channel.id)))
+    return replace(changed, expires=lifetime_end(changed, await team.store.tally(channel.tenant_id, channel.id)))
 
 
 async def delete(team: Team, caller: Caller, channel_id: str) -> None:

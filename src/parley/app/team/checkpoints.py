@@ -110,6 +110,7 @@ async def make(team: Team, caller: Caller, intent_id: str) -> tuple[Checkpoint, 
 async def make_due(team: Team) -> int:
     """Checkpoints for every log that has grown enough, or waited long enough, in all tenants. How many."""
     tenants = {one.id for one in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
+    await team.store.catch_up(*tenants)
     return sum([await _make_due(team, tenant) for tenant in sorted(tenants)])
 
 
@@ -117,10 +118,11 @@ async def _make_due(team: Team, tenant: str) -> int:
     mark = await team.store.get(LogMark, tenant, _MARK)
     mark = mark or LogMark(id=_MARK, tenant_id=tenant, position=0, made_at="")
     head = await team.store.head(tenant)
-    if head <= mark.position:
+    waited = not mark.made_at or stamp(from_stamp(mark.made_at) + DUE_AFTER) <= team.at()
+    # No more can have happened than there are positions: mostly nobody has to count.
+    if head - mark.position < (1 if waited else DUE_EVENTS):
         return 0
     grown = await team.store.logged(tenant, mark.position)
-    waited = not mark.made_at or stamp(from_stamp(mark.made_at) + DUE_AFTER) <= team.at()
     if not grown or not (waited or sum(count for _, count in grown) >= DUE_EVENTS):
         return 0
     nobody = Caller(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from parley.app.team import rules
 from parley.app.team.audit_keeping import AuditKeeping
 from parley.app.team.governance_keeping import GovernanceKeeping
+from parley.app.team.node_keeping import NodeKeeping
 from parley.app.team.notice_keeping import NoticeKeeping
 from parley.app.team.policy_keeping import PolicyKeeping
 from parley.app.team.tail import Tail
 from parley.app.team.waits import Waits
 from parley.domain.changes import Entry
+from parley.domain.directory import NO_TENANT, ROLE_PREFIX
 from parley.domain.event import EventDraft
 from parley.domain.message import Pattern
 from parley.domain.team_limits import TeamLimits
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from parley.domain.directory import Caller
+    from parley.domain.errors import Unavailable
     from parley.domain.post import Post
     from parley.domain.team_changes import Committed, TeamChanges
     from parley.ports import Clock, Ids
@@ -74,7 +77,10 @@ class Team:
         self._requests: OrderedDict[str, tuple[str, Post]] = OrderedDict()
         # The last request of each agent in each channel, while it is unanswered.
         self._asking: OrderedDict[tuple[str, str, str], Post] = OrderedDict()
-        store.watch(self._committed)
+        # Whoever puts the parts together may say which other servers share the store.
+        self.nodes = NodeKeeping()
+        self.began = clock.now().at
+        store.watch(self._committed, cares=self._cares, lost=self._lost)
 
     def now(self) -> datetime:
         """This moment, by the server's steady clock."""
@@ -112,19 +118,28 @@ class Team:
         known = self._requests.get(message_id)
         if known is not None and known[0] == tenant:
             post = known[1]
-            return post if post.seq > (await self.store.tally(post.channel_id)).floor else None
+            return post if post.seq > (await self.store.tally(tenant, post.channel_id)).floor else None
         return await self.store.post(tenant, message_id)
 
     def asks(self, tenant: str, channel_id: str, agent: str) -> Post | None:
         """The agent's last request in a channel, as long as nobody has answered it. Only what this process knows."""
         return self._asking.get((tenant, channel_id, agent))
 
+    def _cares(self, tenant: str) -> bool:
+        # Keys are no tenant's: whoever follows anything has to hear that its own was revoked.
+        return tenant == NO_TENANT or self.tail.cares(tenant) or self.waits.cares(tenant)
+
+    def _lost(self, error: Unavailable) -> None:
+        self.tail.lose(error)
+        self.waits.lose(error)
+
     def _committed(self, tenant: str, committed: Committed) -> None:
         for post in committed.posts:
             if post.pattern is Pattern.REQUEST:
                 # Whom it was for and until when is what counts; what was said in it would fill the memory.
                 asked = post._replace(payload=b"", metadata=b"")
-                self._requests[post.id] = (tenant, asked)
+                if not post.to.startswith(ROLE_PREFIX):  # whom that is for may change, on another server, too
+                    self._requests[post.id] = (tenant, asked)
                 self._asking[tenant, post.channel_id, post.sender] = asked
                 if len(self._requests) > _REMEMBERED:
                     self._requests.popitem(last=False)

@@ -21,7 +21,7 @@ from parley.domain.directory import (
     party_name,
 )
 from parley.domain.envelope import NOBODY
-from parley.domain.errors import Conflict, Invalid, NotFound, Problem
+from parley.domain.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.team_changes import TeamChanges
 from parley.domain.team_errors import NameTaken, QuotaExceeded, ScopeRequired
 from parley.domain.times import stamp
@@ -58,6 +58,7 @@ async def first_start(team: Team, given_secret: str) -> str | None:
     A given secret that no key has becomes one more operator key: whoever starts the server owns its data, and may have
     lost the first one. The secret when it was made up here; None when it was given, or when somebody started before.
     """
+    await team.store.catch_up(NO_TENANT)
     known = await team.store.get(Tenant, NO_TENANT, DEFAULT_TENANT)
     if known is not None and (not given_secret or await _has_key(team, given_secret)):
         return None
@@ -78,7 +79,10 @@ async def first_start(team: Team, given_secret: str) -> str | None:
         *(Entry("tenant_created", now, SYSTEM, one.id, "") for one in made),
         Entry("key_created", now, SYSTEM, key.id, "", {"kind": key.key_kind.value}),
     )
-    await team.store.commit(TeamChanges(DEFAULT_TENANT, puts=(*made, key, _issued(key)), entries=entries))
+    try:
+        await team.store.commit(TeamChanges(DEFAULT_TENANT, puts=(*made, key, _issued(key)), entries=entries))
+    except (Stale, NameTaken):
+        return await first_start(team, given_secret)  # another node started at this moment, and has done it
     return None if given_secret else secret
 
 

@@ -42,6 +42,7 @@ async def follow(team: Team, folder: PolicyFolder) -> None:
     after = ""
     while page := await team.store.children(Tenant, NO_TENANT, "", after=after, limit=_PAGE):
         looks = await folder.look([one.id for one in page])
+        await team.store.catch_up(*looks)
         for tenant, look in looks.items():
             try:
                 await _take_over(team, tenant, look)

@@ -283,7 +283,7 @@ async def check_reachable(team: Team, tenant: str, said: Post, expects: list[Exp
 async def _check_alive(team: Team, channel: Channel) -> None:
     """A channel whose time has run out is closed, whether or not the sweep has been here."""
     if channel.is_open:
-        end = lifetime_end(channel, await team.store.tally(channel.id))
+        end = lifetime_end(channel, await team.store.tally(channel.tenant_id, channel.id))
         if end and end <= team.at():
             raise ChannelClosed(f"the channel {channel.label} is closed: its time ran out")
 

@@ -78,7 +78,7 @@ async def _whole(team: Team, tenant: str, query: Query) -> tuple[Seen, ...]:
     while True:
         asked = min(left, _PIECE)
         piece = await team.store.page(tenant, query._replace(limit=asked))
-        if found and found[-1].post.seq < (await team.store.tally(query.channel_id)).floor:
+        if found and found[-1].post.seq < (await team.store.tally(tenant, query.channel_id)).floor:
             found.clear()  # evicted meanwhile, all of it: what is left follows without a gap
         found += piece
         left -= len(piece)
@@ -102,8 +102,11 @@ async def _answered(team: Team, caller: Caller, channel_id: str) -> None:
     listener = team.tail.listen(of_channel(caller.tenant, channel_id))
     try:
         async with asyncio.timeout(HOLD_SECONDS):
-            while team.asks(caller.tenant, channel_id, caller.agent) is not None:
+            while request := team.asks(caller.tenant, channel_id, caller.agent):
                 listener.take()
+                # Where there are other servers, the answer may have come while nobody listened here.
+                if await team.store.answers(caller.tenant, request.id):
+                    break
                 await listener.event.wait()
     except TimeoutError:
         pass
@@ -113,14 +116,14 @@ async def _answered(team: Team, caller: Caller, channel_id: str) -> None:
 
 
 async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> tuple[Seen, ...]:
-    """The page as soon as there is anything on it, or when the time is over."""
+    """The page as soon as there is anything on it, or when the time is over, or the server is about to stop."""
     listener = team.tail.listen(of_channel(caller.tenant, query.channel_id))
     try:
         async with asyncio.timeout(seconds):
             while True:
                 listener.take()
                 found = await _again(team, caller, query)
-                if found:
+                if found or team.tail.closing:
                     return found
                 await listener.event.wait()
     except TimeoutError:
@@ -147,7 +150,7 @@ class _Place(NamedTuple):
 async def _cursor(team: Team, caller: Caller, channel_id: str, seen: View, since: str) -> _Place:
     """A place or a moment from `since`: a message id, a number, or a time."""
     tenant = caller.tenant
-    floor = (await team.store.tally(channel_id)).floor
+    floor = (await team.store.tally(tenant, channel_id)).floor
     if since.isascii() and since.isdigit() and len(since) < 16:
         seq = int(since)
         return _Place(seq, oldest=floor + 1 if seq < floor else 0)
@@ -193,21 +196,21 @@ async def one(team: Team, caller: Caller, channel_id: str, message_id: str) -> S
     post = await team.store.post(caller.tenant, message_id)
     if post is None or post.channel_id != channel_id or not post.visible_to(seen):
         raise NotFound("there is no such message")
-    return await team.store.seen(post, seen.agent)
+    return await team.store.seen(caller.tenant, post, seen.agent)
 
 
 async def mark_read(team: Team, caller: Caller, channel_id: str, message_id: str) -> Seen:
     """Acknowledge a message as one of its recipients; once is enough."""
     found = await one(team, caller, channel_id, message_id)
     reader = await _reader(team, caller, found.post, channel_id)
-    already = found if caller.agent == reader else await team.store.seen(found.post, reader)
+    already = found if caller.agent == reader else await team.store.seen(caller.tenant, found.post, reader)
     if already.read_at:
         return already
     now = team.at()
     if found.post.over(now):
         raise MessageExpired(f"{message_id} has expired")
     await team.commit(caller, TeamChanges(caller.tenant, receipts=(Receipt(message_id, reader, now),)))
-    return await team.store.seen(found.post, reader)
+    return await team.store.seen(caller.tenant, found.post, reader)
 
 
 async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> str:
@@ -255,4 +258,4 @@ async def _seen(team: Team, caller: Caller, post: Post) -> Seen | None:
         return None
     if not seen.takes_part or not post.visible_to(seen) or post.over(team.at()):
         return None
-    return await team.store.seen(post, seen.agent)
+    return await team.store.seen(caller.tenant, post, seen.agent)

@@ -40,12 +40,17 @@ async def sweep(team: Team) -> int:
     found = 0
     if not team.clock.now().stepped:
         found += await _expire(team)
-        for record in await team.store.due(team.at(), _MOST, kinds=_SWEPT):
+        due = await team.store.due(team.at(), _MOST, kinds=_SWEPT)
+        # What is due was read from the store; what is decided about it must not be older.
+        await team.store.catch_up(*{one.tenant_id for one in due})
+        for record in due:
             found += 1
             await _settle(team, record)
-        await _forget(team)
     await checkpoints.make_due(team)
     await team.store.checkpoint()
+    # Last, because it is the largest: what cannot be done in time must not keep the others from being done.
+    if not team.clock.now().stepped:
+        await _forget(team)
     return found
 
 
@@ -79,7 +84,7 @@ async def _settle(team: Team, record: Record) -> None:
 
 async def _run_out(team: Team, channel: Channel) -> None:
     """Close a channel at the moment its time ran out; or note when that will be, if somebody spoke meanwhile."""
-    end = lifetime_end(channel, await team.store.tally(channel.id))
+    end = lifetime_end(channel, await team.store.tally(channel.tenant_id, channel.id))
     if not end or end > team.at():
         await team.store.commit(TeamChanges(channel.tenant_id, puts=(replace(channel, expires=end),)))
         return

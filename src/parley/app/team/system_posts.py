@@ -20,7 +20,7 @@ async def is_alive(team: Team, channel: Channel, now: str) -> bool:
     """Nothing is said in a channel that is closed, or whose time has run out before the sweep came by."""
     if not channel.is_open:
         return False
-    end = lifetime_end(channel, await team.store.tally(channel.id))
+    end = lifetime_end(channel, await team.store.tally(channel.tenant_id, channel.id))
     return not end or end > now
 
 

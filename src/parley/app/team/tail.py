@@ -16,6 +16,7 @@ from parley.domain.directory import Key
 from parley.domain.team_changes import FeedItem
 
 if TYPE_CHECKING:
+    from parley.domain.errors import ParleyError
     from parley.domain.post import Post
     from parley.domain.team_changes import Committed
 
@@ -26,13 +27,15 @@ Topic = tuple[str, str, str]
 class Listener:
     """One stream's share of the tail. `behind` says that its queue overflowed."""
 
-    __slots__ = ("behind", "event", "queue", "topic")
+    __slots__ = ("behind", "event", "lost", "queue", "topic")
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
         self.queue: deque[FeedItem] = deque()
         self.event = asyncio.Event()
         self.behind = False
+        # Why nothing will come any more.
+        self.lost: ParleyError | None = None
 
     def offer(self, item: FeedItem) -> None:
         """Queue what was committed, or note that there was too much of it."""
@@ -45,6 +48,8 @@ class Listener:
 
     def take(self) -> list[FeedItem]:
         """All that is queued; the listener is awake until it finds nothing."""
+        if self.lost is not None:
+            raise self.lost
         items = list(self.queue)
         self.queue.clear()
         self.event.clear()
@@ -73,6 +78,8 @@ class Tail:
         self._listeners: dict[Topic, set[Listener]] = {}
         self._agents: dict[str, set[Listener]] = {}
         self._tenants: dict[str, set[Listener]] = {}
+        # The server is about to stop: who waits for something to come should not.
+        self.closing = False
 
     def listen(self, topic: Topic) -> Listener:
         """Hear everything on a topic from now on."""
@@ -114,6 +121,26 @@ class Tail:
                 listener.offer(item)
             for listener in self._agents.get(tenant, ()):
                 listener.offer(item)
+
+    def cares(self, tenant: str) -> bool:
+        """Whether anybody listens to anything of a tenant."""
+        return tenant in self._tenants
+
+    def __len__(self) -> int:
+        return sum([len(listeners) for listeners in self._tenants.values()])
+
+    def lose(self, error: ParleyError) -> None:
+        """Nothing can be heard any more: everyone who listens ends with this error."""
+        for listeners in self._tenants.values():
+            for listener in listeners:
+                listener.lost = error
+                listener.event.set()
+
+    def close(self) -> None:
+        """Have everyone who listens look up, and wait no more."""
+        self.closing = True
+        for tenant in self._tenants:
+            self.wake(tenant)
 
     def wake(self, tenant: str) -> None:
         """Have every listener of a tenant look whether it may go on."""

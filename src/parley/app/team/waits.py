@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.domain.errors import ParleyError
 from parley.domain.team_errors import CircularWait, MessageExpired
 
 if TYPE_CHECKING:
@@ -22,12 +24,12 @@ class Wait(NamedTuple):
     # Several only when one asks again for an answer that it already waits for.
     answers: set[asyncio.Future[Post]]
 
-    def settle(self, answer: Post | MessageExpired) -> None:
+    def settle(self, answer: Post | ParleyError) -> None:
         """Wake all who wait."""
         for one in self.answers:
             if one.done():
                 continue
-            if isinstance(answer, MessageExpired):
+            if isinstance(answer, ParleyError):
                 one.set_exception(answer)
                 one.exception()  # seen: nobody may be there any more to take it
             else:
@@ -39,6 +41,7 @@ class Waits:
 
     def __init__(self) -> None:
         self._by_request: dict[str, Wait] = {}
+        self._tenants: Counter[str] = Counter()
 
     def begin(self, tenant: str, request: Post) -> asyncio.Future[Post]:
         """Wait for the answer to a request that is about to be committed; `CircularWait` names the circle."""
@@ -53,6 +56,7 @@ class Waits:
             path = " -> ".join(circle)
             raise CircularWait(f"{path}: these agents would wait for each other", facts={"agents": circle})
         self._by_request[request.id] = Wait(tenant, request.sender, others, request.channel_id, {answer})
+        self._tenants[tenant] += 1
         return answer
 
     def end(self, request_id: str, answer: asyncio.Future[Post]) -> None:
@@ -63,6 +67,18 @@ class Waits:
             wait.answers.discard(answer)
             if not wait.answers:
                 del self._by_request[request_id]
+                self._tenants[wait.tenant] -= 1
+                if not self._tenants[wait.tenant]:
+                    del self._tenants[wait.tenant]
+
+    def cares(self, tenant: str) -> bool:
+        """Whether anybody in a tenant waits for an answer."""
+        return tenant in self._tenants
+
+    def lose(self, error: ParleyError) -> None:
+        """No answer can be heard any more: everyone's wait ends with this error."""
+        for wait in self._by_request.values():
+            wait.settle(error)
 
     def publish(self, tenant: str, committed: Committed) -> None:
         """Wake who was answered, and who waits in vain."""

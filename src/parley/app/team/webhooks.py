@@ -56,7 +56,8 @@ async def deliver_forever(team: Team, outbound: Outbound) -> None:
 
 async def run_due(team: Team, outbound: Outbound) -> int:
     """One pass over every subscription: each is pushed what it has coming, up to a bound. How many have more."""
-    async for tenant, agent in _unfollowed(team):
+    tenants = await _tenants(team)
+    async for tenant, agent in _unfollowed(team, tenants):
         await follow_endpoint(team, tenant, agent)
     at_once = asyncio.Semaphore(_MOST_AT_ONCE)
 
@@ -64,7 +65,7 @@ async def run_due(team: Team, outbound: Outbound) -> int:
         async with at_once:
             return await pushing.deliver(team, outbound, one.tenant_id, one.id)
 
-    passed = await asyncio.gather(*[looked_at(one) async for one in _all(team)])
+    passed = await asyncio.gather(*[looked_at(one) async for one in _all(team, tenants)])
     return sum(one.outcome is Outcome.MORE for one in passed)
 
 
@@ -73,8 +74,8 @@ async def _tenants(team: Team) -> list[str]:
     return list(dict.fromkeys((DEFAULT_TENANT, *(one.id for one in found))))
 
 
-async def _all(team: Team) -> AsyncIterator[Subscription]:
-    for tenant in await _tenants(team):
+async def _all(team: Team, tenants: Iterable[str]) -> AsyncIterator[Subscription]:
+    for tenant in tenants:
         for parent in ("", ENDPOINTS):
             after = ""
             while page := await team.store.children(Subscription, tenant, parent, after=after, limit=_LISTED):
@@ -83,9 +84,9 @@ async def _all(team: Team) -> AsyncIterator[Subscription]:
                 after = page[-1].id
 
 
-async def _unfollowed(team: Team) -> AsyncIterator[Ref]:
+async def _unfollowed(team: Team, tenants: Iterable[str]) -> AsyncIterator[Ref]:
     """Agents whose registered endpoint is not followed as it should be."""
-    for tenant in await _tenants(team):
+    for tenant in tenants:
         after = ""
         while page := await team.store.children(AgentRecord, tenant, "", after=after, limit=_LISTED):
             for one in page:
@@ -116,7 +117,12 @@ class Worker:
         self._stumbled: set[Ref] = set()
         self._wake = asyncio.Event()
         self._next_tick = 0.0
-        team.store.watch(self._heard)
+        # Tenants that began since.
+        self._new: set[str] = set()
+        # Whose messages are pushed to somebody; and of whom we heard that something was written, and not what.
+        self._pushed: dict[str, set[Ref]] = {}
+        self._stirred: set[str] = set()
+        self._unwatch = team.store.watch(self._heard, cares=lambda tenant: bool(self._pushed.get(tenant)))
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -132,19 +138,27 @@ class Worker:
                     _log.warning("webhooks were interrupted", extra={"action": "push", "code": error.code})
                     await asyncio.sleep(TICK_SECONDS)
         finally:
+            self._unwatch()
             tasks = list(self._running.values())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _load(self) -> None:
-        async for tenant, agent in _unfollowed(self._team):
+        await self._load_tenants(await _tenants(self._team))
+
+    async def _load_tenants(self, tenants: Iterable[str]) -> None:
+        async for tenant, agent in _unfollowed(self._team, tenants):
             self._moved.setdefault((tenant, agent), UNSETTLED)
-        async for one in _all(self._team):
+        async for one in _all(self._team, tenants):
             self._learn(one)
 
     async def _round(self) -> None:
         self._wake.clear()
+        if self._new:
+            # From here on the store follows them, too; what they had before is found by looking.
+            new, self._new = self._new, set()
+            await self._load_tenants(new)
         for ref, position in list(self._moved.items()):
             await follow_endpoint(self._team, *ref, position)
             if self._moved[ref] == position:
@@ -163,6 +177,10 @@ class Worker:
 
     async def _tick(self) -> None:
         now = self._team.at()
+        if self._stirred:
+            # Somebody may have subscribed, or registered an endpoint: then we are told.
+            stirred, self._stirred = self._stirred, set()
+            await self._team.store.catch_up(*stirred)
         stumbled, self._stumbled = self._stumbled, set()
         for ref, one in self._known.items():
             if ref in stumbled or (one.due and one.due <= now):
@@ -181,9 +199,14 @@ class Worker:
 
     def _heard(self, tenant: str, committed: Committed) -> None:
         self._heads[tenant] = committed.position
+        if not (committed.puts or committed.posts or committed.events):
+            self._stirred.add(tenant)
         for record in committed.puts:
             if isinstance(record, Subscription):
                 self._learn(record)
+            elif isinstance(record, Tenant):
+                self._new.add(record.id)
+                self._wake.set()
             elif isinstance(record, AgentRecord) and not follows(record, self._endpoint_of(record)):
                 self._moved[tenant, record.id] = committed.position
                 self._wake.set()
@@ -231,6 +254,8 @@ class Worker:
         if before is not None and before.version >= one.version:
             return
         self._known[ref] = one
+        pushed = self._pushed.setdefault(one.tenant_id, set())
+        (pushed.add if one.pushes else pushed.discard)(ref)
         for topic in _topics(one):
             if one.pushes:
                 self._wanting.setdefault(topic, set()).add(ref)
@@ -250,6 +275,7 @@ class Worker:
 
     def _forget(self, ref: Ref) -> None:
         one = self._known.pop(ref, None)
+        self._pushed.get(ref[0], set()).discard(ref)
         self._rest(ref)
         for topic in _topics(one) if one else ():
             self._wanting.get(topic, set()).discard(ref)

@@ -1,4 +1,4 @@
-"""Only what the contract does not say: what the writer knows without asking its file."""
+"""Only what the contract does not say: how much goes into a statement, and what is found by an index."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.sqlite import team_audit, team_file
-from parley.adapters.sqlite.team_audit import AuditWriter, read_page
-from parley.adapters.sqlite.team_known import Head
-from parley.domain.audit import AuditDraft
-from parley.domain.governance_errors import Overspent
-from parley.domain.team_changes import AuditQuery, Spend
-
-HEAD = Head(1, 0, 0, b"")
+from parley.adapters.sqlite.team_audit import read_page
+from parley.domain.audit import AuditEntry, SideHead
+from parley.domain.team_changes import AuditQuery
 
 
 @pytest.fixture
@@ -27,58 +23,44 @@ def db(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     found.close()
 
 
-def facts(*sides: str) -> tuple[AuditDraft, ...]:
-    return tuple(AuditDraft(f"aud_{n}", side, "at", "a", "x", {"n": n}) for n, side in enumerate(sides))
+def entries(count: int, side: str = "alice", tenant: int = 1) -> list[tuple[int, AuditEntry]]:
+    return [
+        (tenant, AuditEntry(n, side, n, f"aud_{n}", f"2026-{n}", "", f"hash_{n}", b'{"n":1}'))
+        for n in range(1, count + 1)
+    ]
 
 
 def test_more_entries_than_one_statement_takes_are_all_written(db: sqlite3.Connection) -> None:
-    writer = AuditWriter(db)
+    team_audit.write(db, entries(250))
 
-    head = writer.append("t", HEAD, facts(*["alice"] * 250))
-    writer.flush()
-    writer.flush()
-
-    assert head.audit_number == 250
     assert [one.seq for one in read_page(db, 1, AuditQuery())] == list(range(1, 251))
 
 
-def test_what_was_taken_back_is_not_known(db: sqlite3.Connection) -> None:
-    writer = AuditWriter(db)
-    for done in (False, True):
-        db.execute("BEGIN")
-        writer.append("t", HEAD, facts("alice"))
-        writer.spend("t", (Spend("k", 5),))
-        writer.flush()
-        db.execute("COMMIT" if done else "ROLLBACK")
-        if done:
-            writer.done()
-        writer.clear()
+def test_a_chain_ends_with_its_last_entry_and_one_without_any_at_its_beginning(db: sqlite3.Connection) -> None:
+    team_audit.write(db, entries(3) + entries(2, "bob", tenant=2))
 
-    assert [one.seq for one in read_page(db, 1, AuditQuery())] == [1]
-    writer.check("t", (Spend("k", 2),))
-    with pytest.raises(Overspent):
-        writer.check("t", (Spend("k", 1),))
+    assert team_audit.side_head(db, 1, "alice") == SideHead(3, "hash_3")
+    assert team_audit.side_head(db, 2, "bob") == SideHead(2, "hash_2")
+    assert team_audit.side_head(db, 1, "bob") == SideHead()
 
 
-def test_as_many_sides_and_budgets_as_there_are_do_not_fill_the_memory(
-    db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(team_audit, "_MOST_KNOWN", 3)
-    writer = AuditWriter(db)
-    head = HEAD
+def test_documents_are_let_go_of_up_to_a_number_within_a_tenant(db: sqlite3.Connection) -> None:
+    team_audit.write(db, entries(3) + entries(3, tenant=2))
 
-    for number in range(20):
-        head = writer.append("t", head, facts(f"side_{number % 10}"))
-        writer.spend("t", (Spend(f"key_{number % 10}", 99),))
-        writer.flush()
-        writer.done()
-        writer.clear()
+    team_audit.let_go(db, 1, 2)
 
-    assert len(writer._known_sides) <= 3
-    assert len(writer._known_budgets) <= 3
-    assert [one.seq for one in read_page(db, 1, AuditQuery())] == [1] * 10 + [2] * 10
-    with pytest.raises(Overspent):
-        writer.check("t", (Spend("key_0", 2),))
+    assert [one.document for one in read_page(db, 1, AuditQuery())] == [b"", b"", b'{"n":1}']
+    assert [one.document for one in read_page(db, 2, AuditQuery())] == [b'{"n":1}'] * 3
+
+
+def test_what_is_spent_is_kept_until_its_time_is_over(db: sqlite3.Connection) -> None:
+    team_audit.write_budgets(db, {("t", "key", "2026-01"): 3, ("t", "key", ""): 1})
+    team_audit.write_budgets(db, {("t", "key", "2026-01"): 4})
+    assert team_audit.spent(db, ("t", "key", "2026-01")) == 4
+
+    team_audit.forget(db, "2026-02")
+
+    assert [team_audit.spent(db, ("t", "key", window)) for window in ("2026-01", "")] == [0, 1]
 
 
 @pytest.mark.parametrize("query", [AuditQuery(exchange_id="exch_1"), AuditQuery(entry_id="aud_1")])

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite import team_file, team_rows
+from parley.adapters.sqlite import team_file
 from parley.adapters.sqlite.team_erase import blank_posts
 from parley.domain.team_changes import Blank
+from parley.wire import team_rows
 from tests.contract.team_store import a_post
 
 SECRET = b'{"text":"a secret that is long enough to be found in a file"}'

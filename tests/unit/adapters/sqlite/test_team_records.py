@@ -9,28 +9,33 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite import team_file
-from parley.adapters.sqlite.team_records import RecordWriter
+from parley.adapters.sqlite import team_file, team_records
 from parley.domain.channel import Channel
 from parley.domain.record import Record
-from parley.domain.team_changes import TeamChanges
-from parley.domain.team_errors import NameTaken
+from parley.domain.transaction import RecordKey, name_key
 from tests.contract.team_store import T1, T2, a_channel, an_intent
 
 
+def key_of(record: Record) -> RecordKey:
+    return record.tenant_id, record.kind, record.id
+
+
 class Desk:
-    """A record writer in a transaction on its own file, and the statements that it made."""
+    """A file with records in it, and the statements that were made."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
-        self.records = RecordWriter(db)
         self.statements: list[str] = []
-        db.execute("BEGIN IMMEDIATE")
+        self.kept: dict[RecordKey, Record | None] = {}
         db.set_trace_callback(self.statements.append)
 
-    def put(self, record: Record, before: Record | None = None) -> Record:
-        self.records.check_name(record, before)
-        return self.records.put(record, before)
+    def write(self, *records: Record, drops: tuple[Record, ...] = ()) -> None:
+        """One transaction."""
+        after: dict[RecordKey, Record | None] = {key_of(one): None for one in drops}
+        after.update({key_of(one): one for one in records})
+        self.statements.clear()
+        team_records.write(self.db, after, {key: self.kept.get(key) for key in after})
+        self.kept.update(after)
 
     def rows(self, columns: str = "id, version, name") -> list[tuple[object, ...]]:
         return self.db.execute(f"SELECT {columns} FROM record ORDER BY kind, id").fetchall()
@@ -45,191 +50,117 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     db.close()
 
 
-def named(number: int, label: str = "") -> Channel:
-    return a_channel(f"chan_{number}", label=label or f"label-{number}")
+def named(number: int, label: str = "", version: int = 1) -> Channel:
+    return a_channel(f"chan_{number}", label=label or f"label-{number}", version=version)
 
 
 def test_records_are_written_when_the_transaction_ends_with_one_statement(desk: Desk) -> None:
-    for number in range(50):
-        desk.put(named(number))
-    assert desk.rows() == []
-    desk.statements.clear()
-
-    desk.records.flush()
+    desk.write(*[named(number) for number in range(50)])
 
     assert len(desk.statements) == 1
     assert len(desk.rows()) == 50
 
 
 def test_more_than_fit_into_a_statement_are_all_written(desk: Desk) -> None:
-    for number in range(150):
-        desk.put(named(number))
-
-    desk.records.flush()
+    desk.write(*[named(number) for number in range(150)])
 
     assert len(desk.rows()) == 150
 
 
-def test_what_is_kept_is_one_version_further(desk: Desk) -> None:
-    first = desk.put(named(1))
-    desk.records.flush()
-
-    second = desk.put(first, first)
-    desk.records.flush()
-
-    assert (first.version, second.version) == (1, 2)
-    assert desk.rows() == [("chan_1", 2, "label-1")]
-
-
 def test_what_stays_in_its_place_touches_no_index(desk: Desk) -> None:
-    kept = desk.put(named(1))
-    desk.records.flush()
-    assert isinstance(kept, Channel)
-    desk.statements.clear()
+    desk.write(named(1))
 
-    desk.put(replace(kept, created_by="bob"), kept)
-    desk.records.flush()
+    desk.write(replace(named(1, version=2), created_by="bob"))
 
     assert len(desk.statements) == 1
     assert "parent = excluded.parent" not in desk.statements[0]
-    assert desk.rows("json_extract(CAST(document AS TEXT), '$.created_by')") == [("bob",)]
+    assert desk.rows("version, json_extract(CAST(document AS TEXT), '$.created_by')") == [(2, "bob")]
 
 
-def test_a_record_that_is_put_twice_in_a_transaction_is_kept_as_it_was_last(desk: Desk) -> None:
-    first = desk.put(named(1))
-    assert isinstance(first, Channel)
-    second = desk.put(replace(first, label="other"), first)
-    assert isinstance(second, Channel)
-    third = desk.put(replace(second, created_by="bob"), second)
+def test_what_changes_only_its_time_does_not_let_go_of_its_name(desk: Desk) -> None:
+    desk.write(named(1))
 
-    desk.records.flush()
+    desk.write(replace(named(1, version=2), expires="2026"))
 
-    assert third.version == 3
-    assert desk.rows() == [("chan_1", 3, "other")]
-
-
-def test_a_name_that_was_taken_in_this_transaction_is_taken(desk: Desk) -> None:
-    desk.put(named(1, "hall"))
-
-    with pytest.raises(NameTaken) as refusal:
-        desk.put(named(2, "hall"))
-
-    assert refusal.value.facts == {"channel_id": "chan_1"}
-
-
-def test_a_name_that_is_in_the_file_is_taken(desk: Desk) -> None:
-    desk.put(named(1, "hall"))
-    desk.records.flush()
-    desk.records.clear()
-
-    with pytest.raises(NameTaken):
-        desk.put(named(2, "hall"))
+    assert len(desk.statements) == 1
+    assert desk.rows("name, due") == [("label-1", "2026")]
 
 
 def test_a_name_that_was_let_go_in_this_transaction_is_free(desk: Desk) -> None:
-    kept = desk.put(named(1, "hall"))
-    desk.records.flush()
-    desk.records.clear()
-    assert isinstance(kept, Channel)
+    desk.write(named(1, "hall"))
 
-    desk.put(replace(kept, label="old-hall"), kept)
-    desk.put(named(2, "hall"))
-    desk.records.flush()
+    # The one that takes it comes first.
+    desk.write(named(2, "hall"), named(1, "old-hall", version=2))
 
     assert desk.rows() == [("chan_1", 2, "old-hall"), ("chan_2", 1, "hall")]
 
 
 def test_two_records_can_change_names_in_one_transaction(desk: Desk) -> None:
-    one, other = desk.put(named(1, "east")), desk.put(named(2, "west"))
-    desk.records.flush()
-    assert isinstance(one, Channel)
-    assert isinstance(other, Channel)
+    desk.write(named(1, "east"), named(2, "west"))
 
-    aside = desk.put(replace(one, label="aside"), one)
-    desk.put(replace(other, label="east"), other)
-    assert isinstance(aside, Channel)
-    desk.put(replace(aside, label="west"), aside)
-    desk.records.flush()
+    desk.write(named(1, "west", version=3), named(2, "east", version=2))
 
-    assert desk.rows("id, name") == [("chan_1", "west"), ("chan_2", "east")]
+    assert desk.rows() == [("chan_1", 3, "west"), ("chan_2", 2, "east")]
+
+
+def test_names_can_go_round_in_a_ring(desk: Desk) -> None:
+    desk.write(*[named(n) for n in range(100)])
+
+    desk.write(*[named(n, f"label-{(n + 1) % 100}", version=2) for n in range(100)])
+
+    assert desk.rows("id, name") == sorted((f"chan_{n}", f"label-{(n + 1) % 100}") for n in range(100))
 
 
 def test_a_name_of_a_record_that_was_dropped_is_free(desk: Desk) -> None:
-    kept = desk.put(named(1, "hall"))
+    desk.write(named(1, "hall"))
 
-    desk.records.drop(kept, kept)
-    desk.put(named(2, "hall"))
-    desk.records.flush()
+    desk.write(named(2, "hall"), drops=(named(1, "hall"),))
 
     assert desk.rows("id") == [("chan_2",)]
 
 
-def test_after_a_transaction_that_was_taken_back_nothing_of_it_is_known(desk: Desk) -> None:
-    desk.put(named(1, "hall"))
-    desk.db.execute("ROLLBACK")
-    desk.records.clear()
-    desk.db.execute("BEGIN IMMEDIATE")
+def test_a_record_that_came_and_went_in_one_transaction_was_never_there(desk: Desk) -> None:
+    desk.write(drops=(named(1),))
 
-    desk.put(named(2, "hall"))
-    desk.records.flush()
+    assert desk.rows() == []
 
-    assert desk.rows("id") == [("chan_2",)]
+
+def test_a_record_that_went_and_came_again_is_the_new_one(desk: Desk) -> None:
+    desk.write(named(1, "hall", version=4))
+
+    desk.write(named(1, "yard"))
+
+    assert desk.rows() == [("chan_1", 1, "yard")]
 
 
 # ---------------------------------------------------------------- looking ahead
 
 
-def batch(*records: Record) -> list[TeamChanges]:
-    return [TeamChanges(one.tenant_id, puts=(one,)) for one in records]
-
-
-def test_looking_ahead_tells_which_new_records_are_not_there(desk: Desk) -> None:
-    desk.put(named(1))
-    desk.records.flush()
-    desk.records.clear()
-
-    absent = desk.records.look_ahead(batch(named(1), named(2), an_intent()), lambda _: False)
-
-    assert absent == {(T1, "channel", "chan_2"), (T1, "intent", "intent_1")}
-
-
-def test_looking_ahead_asks_for_all_at_once_and_for_nothing_that_is_known(desk: Desk) -> None:
-    many = batch(*[named(number) for number in range(60)])
+def test_which_records_are_there_is_found_with_one_statement(desk: Desk) -> None:
+    desk.write(named(1), an_intent(version=1))
+    wanted = [key_of(one) for one in (named(1), named(2), an_intent(), an_intent(tenant=T2))]
     desk.statements.clear()
 
-    absent = desk.records.look_ahead(many, lambda key: key[2] == "chan_7")
-    for changes in many:
-        desk.records.check_name(changes.puts[0], None)
+    found = team_records.present(desk.db, wanted)
 
-    assert len(absent) == 59
-    assert len(desk.statements) == 2
+    assert found == {(T1, "channel", "chan_1"), (T1, "intent", "intent_1")}
+    assert len(desk.statements) == 1
 
 
-def test_looking_ahead_finds_names_that_are_taken(desk: Desk) -> None:
-    desk.put(named(1, "hall"))
-    desk.records.flush()
-    desk.records.clear()
-
-    desk.records.look_ahead(batch(named(2, "hall"), named(3)), lambda _: False)
-
-    with pytest.raises(NameTaken):
-        desk.records.check_name(named(2, "hall"), None)
-    desk.records.check_name(named(3), None)
-
-
-def test_the_names_of_one_tenant_are_free_in_another(desk: Desk) -> None:
-    desk.put(named(1, "hall"))
-    elsewhere = a_channel("chan_9", T2, label="hall")
-
-    desk.records.look_ahead(batch(elsewhere, named(2)), lambda _: False)
-
-    desk.put(elsewhere)
-    desk.records.flush()
-    assert len(desk.rows()) == 2
-
-
-def test_of_a_single_new_record_nothing_is_asked_ahead(desk: Desk) -> None:
+def test_who_has_which_name_is_found_with_one_statement(desk: Desk) -> None:
+    desk.write(named(1, "hall"), an_intent(version=1))
+    wanted = [name_key(one) for one in (named(2, "hall"), named(3), a_channel("chan_9", T2, label="hall"))]
     desk.statements.clear()
 
-    assert desk.records.look_ahead(batch(named(1)), lambda _: False) == set()
-    assert desk.statements == []
+    found = team_records.holders(desk.db, wanted)
+
+    assert found == {(T1, "channel", "intent_1", "hall"): "chan_1"}
+    assert len(desk.statements) == 1
+
+
+def test_more_than_fit_into_a_question_are_all_found(desk: Desk) -> None:
+    many = [named(number) for number in range(150)]
+    desk.write(*many)
+
+    assert len(team_records.present(desk.db, [key_of(one) for one in many])) == 150
+    assert len(team_records.holders(desk.db, [name_key(one) for one in many])) == 150

@@ -95,7 +95,7 @@ async def test_who_waits_at_the_end_of_a_channel_does_not_touch_the_file(
         reads = counting(store, monkeypatch)
 
         assert await store.page(T1, Query("chan_1", ALL, AT, after_seq=1)) == ()
-        assert (await store.tally("chan_1")).total == 1
+        assert (await store.tally(T1, "chan_1")).total == 1
         assert await store.head(T1) == 1
 
         assert len(reads) == 0

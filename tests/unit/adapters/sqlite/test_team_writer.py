@@ -15,7 +15,7 @@ from parley.adapters.sqlite.team_known import Known
 from parley.adapters.sqlite.team_writer import TeamWriter
 from parley.domain.errors import Stale, Unavailable
 from parley.domain.record import Expect
-from parley.domain.team_changes import Committed, TeamChanges
+from parley.domain.team_changes import Blank, Committed, TeamChanges
 from tests.contract.team_store import T1, a_channel, a_post, an_intent
 from tests.team_rig import in_loop, kinds
 
@@ -63,6 +63,34 @@ async def test_what_queues_up_is_committed_in_one_transaction(tmp_path: Path) ->
         assert [one.posts[0].seq for one in outcomes] == list(range(1, 201))
         assert 1 <= bench.ran("COMMIT") <= 100
         assert [one.position for one in bench.heard[1:]] == list(range(1, 201))
+
+
+@in_loop
+async def test_what_stands_alone_has_a_transaction_of_its_own_and_overtakes_nobody(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        batch = [TeamChanges(T1, (a_post(f"msg_{n}"),)) for n in range(6)]
+        batch[2] = batch[2]._replace(ended=("chan_1",))
+        batch[3] = batch[3]._replace(departed=("bob",))
+
+        outcomes = await asyncio.gather(*map(bench.writer.submit, batch))
+
+        assert [one.posts[0].seq for one in outcomes] == [1, 2, 3, 4, 5, 6]
+        assert bench.heard[1:] == outcomes
+        assert bench.ran("COMMIT") == 4
+        kinds_of = [one.split(" SET ")[0] for one in bench.statements if one.startswith(("UPDATE post", "COMMIT"))]
+        assert kinds_of == ["COMMIT", "UPDATE post", "COMMIT", "UPDATE post", "COMMIT", "COMMIT"]
+
+
+@in_loop
+async def test_an_erasure_says_how_many_it_blanked_and_cuts_the_log(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        await bench.writer.submit(TeamChanges(T1, (a_post("msg_1"), a_post("msg_2", sender="bob"))))
+
+        done = await bench.writer.submit(TeamChanges(T1, blank=Blank(sender="alice")))
+        await bench.writer.submit(TeamChanges(T1))
+
+        assert (done.blanked, bench.heard[2].blanked) == (1, 1)
+        assert bench.ran("PRAGMA wal_checkpoint(TRUNCATE)") == 1
 
 
 @in_loop
@@ -135,3 +163,30 @@ async def test_after_the_end_nothing_is_taken(tmp_path: Path) -> None:
     assert (await last).puts[0].version == 1
     with pytest.raises(Unavailable):
         bench.writer.submit(TeamChanges(T1))
+
+
+def log_size(path: str) -> int:
+    return Path(f"{path}-wal").stat().st_size
+
+
+@in_loop
+async def test_a_reader_that_stays_is_waited_for_once_and_the_log_is_cut_when_it_has_gone(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        await bench.writer.submit(TeamChanges(T1, posts=(a_post(),)))
+        reader = team_file.connect(bench.path, writes=False)
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM post").fetchall()
+
+        for number in range(3):
+            await bench.writer.submit(
+                TeamChanges(T1, posts=(a_post(f"msg_{number}_more"),), blank=Blank(sender="alice"))
+            )
+        await bench.writer.submit(TeamChanges(T1))
+        waits = [one for one in bench.statements if one.startswith("PRAGMA busy_timeout")]
+        reader.close()
+        await bench.writer.submit(TeamChanges(T1))
+        await bench.writer.submit(TeamChanges(T1))
+
+        assert waits[:6:2] == ["PRAGMA busy_timeout=100", "PRAGMA busy_timeout=0", "PRAGMA busy_timeout=0"]
+        assert set(waits[1::2]) == {"PRAGMA busy_timeout=30000"}
+        assert log_size(bench.path) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,8 @@ from parley.domain.errors import Conflict, Unavailable
 from parley.domain.merkle import is_included, tree_root
 from parley.domain.team_changes import AuditQuery, TeamChanges
 from tests.audit_samples import a_draft, verify
-from tests.team_rig import Rig, with_rig
+from tests.node_rig import two_nodes
+from tests.team_rig import Rig, in_loop, soon, with_rig
 
 
 class Outside:
@@ -246,3 +248,41 @@ async def test_a_log_that_lost_entries_is_not_signed(rig: Rig, monkeypatch: pyte
 
     with pytest.raises(Unavailable, match="does not hold"):
         await checkpoints.make(rig.team, DEFAULT_TENANT)
+
+
+# ---------------------------------------------------------------- servers that share a store
+
+
+@in_loop
+async def test_what_another_server_wrote_gets_its_checkpoint(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        await write(a, 3)
+        assert await checkpoints.make_due(b.team) == 1
+
+        await write(a, checkpoints.DUE_ENTRIES)
+        b.team.audit.wrote(DEFAULT_TENANT)
+        assert await checkpoints.make_due(b.team) == 1
+
+        assert await sizes(b) == [3, 3 + checkpoints.DUE_ENTRIES]
+
+
+@in_loop
+async def test_a_server_that_heard_nothing_finds_what_others_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(checkpoints, "ALL_SECONDS", 0.01)
+    async with two_nodes(tmp_path) as (a, b):
+        await a.tenant("acme")
+        monkeypatch.setattr(b.team.audit, "wrote", lambda tenant: None)
+        keeping = asyncio.ensure_future(checkpoints.keep_forever(b.team))
+        await soon(lambda: b.team.audit.active is not None)
+
+        await write(a, 3, "acme")
+
+        async def found() -> bool:
+            return await sizes(a, "acme") == [3]
+
+        await soon(found, 10.0)
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)

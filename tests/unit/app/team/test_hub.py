@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from parley.app.team import hub, posting
+from pathlib import Path
+
+from parley.app.team import hub, posting, roles
+from parley.domain.directory import KeyKind
 from parley.domain.message import Pattern
 from parley.domain.post import PostDraft, PostState
 from parley.domain.team_changes import Moved, Saved, TeamChanges
-from tests.team_rig import CHANNEL, Rig, with_rig
+from tests.node_rig import two_nodes
+from tests.team_rig import CHANNEL, Rig, in_loop, with_rig
 
 REPLY = PostDraft(Pattern.NOTIFY, b"{}")
 
@@ -105,3 +109,21 @@ async def test_an_agent_asks_until_its_last_request_is_answered(rig: Rig) -> Non
     assert asked.id == second
     assert rig.team.asks("default", CHANNEL, "alice") is None
     assert rig.team.asks("default", CHANNEL, "bob") is None
+
+
+@in_loop
+async def test_a_request_for_a_role_is_answered_by_who_found_it_at_another_server(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        await a.intent()
+        await a.channel()
+        await a.role("ops")
+        asked = await a.say("alice", to="role:ops", pattern=Pattern.REQUEST)
+        assert asked.recipients == ()
+
+        await b.store.catch_up("default")
+        await roles.grant(b.team, b.caller("", KeyKind.ADMIN), "ops", "bob")
+        await a.store.catch_up("default")
+
+        found = await a.team.request("default", asked.id)
+        assert found is not None
+        assert found.recipients == ("bob",)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,9 @@ from parley.app.team.keys import KeyDraft
 from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, Caller, IssuedKey, Key, KeyKind, key_digest
 from parley.domain.errors import Conflict, Invalid, NotFound
 from parley.domain.team_errors import NameTaken, QuotaExceeded, ScopeRequired
-from tests.team_rig import Rig, with_rig
+from tests.behind_the_server import kept
+from tests.node_rig import two_nodes
+from tests.team_rig import Rig, in_loop, with_rig
 
 
 def an_admin(tenant: str = DEFAULT_TENANT, *, operator: bool = False) -> Caller:
@@ -81,9 +85,8 @@ async def test_only_the_digest_of_a_secret_is_kept(rig: Rig) -> None:
     key = await stored(rig, made.key.id)
     assert key.digest == key_digest(made.secret)
     await rig.store.close()
-    kept = b"".join(path.read_bytes() for path in rig.path.parent.iterdir())
-    assert made.secret.encode() not in kept
-    assert key.digest.encode() in kept
+    assert made.secret.encode() not in kept(rig)
+    assert key.digest.encode() in kept(rig)
     await rig.reopen()
 
 
@@ -207,3 +210,29 @@ async def test_a_tenant_has_so_many_keys(rig: Rig) -> None:
     with pytest.raises(QuotaExceeded):
         await keys.create(rig.team, an_admin(), SERVICE)
     assert await rig.store.count(IssuedKey, DEFAULT_TENANT, "") == 2
+
+
+# ---------------------------------------------------------------- two servers that share a store
+
+
+@in_loop
+async def test_of_two_servers_that_start_at_once_one_makes_the_operators_key(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        shown = await asyncio.gather(keys.first_start(a.team, ""), keys.first_start(b.team, ""))
+
+        (secret,) = [one for one in shown if one is not None]
+        for rig in (a, b):
+            await rig.store.catch_up(NO_TENANT, DEFAULT_TENANT)
+            (key,) = await keys.listed(rig.team, an_admin())
+            assert key.digest == key_digest(secret)
+
+
+@in_loop
+async def test_two_servers_that_start_at_once_with_one_secret_make_one_key_of_it(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        shown = await asyncio.gather(keys.first_start(a.team, "secret"), keys.first_start(b.team, "secret"))
+
+        assert all(one is None for one in shown)
+        await b.store.catch_up(NO_TENANT, DEFAULT_TENANT)
+        (key,) = await keys.listed(b.team, an_admin())
+        assert key.digest == key_digest("secret")

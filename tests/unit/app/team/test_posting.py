@@ -13,7 +13,7 @@ from parley.app.team import posting
 from parley.app.team.posting import Held
 from parley.domain.access import Permission, Policy
 from parley.domain.channel import Channel, MemberPolicy, Options, closed
-from parley.domain.directory import AgentStatus, KeyKind
+from parley.domain.directory import DEFAULT_TENANT, AgentStatus, KeyKind
 from parley.domain.errors import Conflict, Invalid, NotFound, ParleyError, Stale
 from parley.domain.message import Pattern
 from parley.domain.post import Post, PostDraft, PostState
@@ -163,7 +163,7 @@ async def test_no_message_slips_in_behind_a_close(rig: Rig) -> None:
     await rig.put(closed(channel, rig.at(), timedelta(days=7)))
 
     assert await refusal(rig.store.commit(decided.changes)) is Stale
-    assert (await rig.store.tally(CHANNEL)).total == 0
+    assert (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total == 0
 
 
 @with_rig
@@ -212,7 +212,7 @@ async def test_several_messages_are_posted_together_or_not_at_all(rig: Rig) -> N
 
     assert [one.seq for one in posts] == [1, 2, 3]
     assert await refusal(posting.post_all(rig.team, rig.caller("alice"), CHANNEL, wrong)) is Invalid
-    assert (await rig.store.tally(CHANNEL)).total == 3
+    assert (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total == 3
 
 
 @with_rig
@@ -242,7 +242,7 @@ async def test_a_used_idempotency_key_is_not_tried_again(rig: Rig) -> None:
     assert saved is not None
     assert saved.message_id == delivered(said).id
     assert await refusal(posting.post(rig.team, caller, CHANNEL, NOTE)) is Stale
-    assert (await rig.store.tally(CHANNEL)).total == 1
+    assert (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total == 1
 
 
 # ---------------------------------------------------------------- audit
@@ -408,12 +408,12 @@ async def test_a_request_of_a_closed_channel_is_not_answered(rig: Rig) -> None:
 
 async def asking(rig: Rig, sender: str, to: str, seconds: float = 5.0) -> asyncio.Task[Post | Held]:
     """An ask that has been posted and waits."""
-    before = (await rig.store.tally(CHANNEL)).total
+    before = (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total
     draft = PostDraft(Pattern.REQUEST, b"{}", to)
     task = asyncio.create_task(posting.ask(rig.team, rig.caller(sender), CHANNEL, draft, seconds))
 
     async def posted() -> bool:
-        return (await rig.store.tally(CHANNEL)).total > before or task.done()
+        return (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total > before or task.done()
 
     await soon(posted)
     return task
@@ -466,12 +466,12 @@ async def test_agents_that_would_wait_for_each_other_are_named(rig: Rig) -> None
         await posting.ask(rig.team, rig.caller("carol"), CHANNEL, PostDraft(Pattern.REQUEST, b"{}", "alice"), 5)
 
     assert refused.value.facts["agents"] == ["carol", "alice", "bob", "carol"]
-    assert (await rig.store.tally(CHANNEL)).total == 2
+    assert (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total == 2
     for task in (first, second):
         task.cancel()
     await asyncio.gather(first, second, return_exceptions=True)
     third = await asking(rig, "carol", "alice")
-    assert (await rig.store.tally(CHANNEL)).total == 3
+    assert (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total == 3
     third.cancel()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from datetime import timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,7 +20,8 @@ from parley.domain.message import Pattern
 from parley.domain.post import PostDraft, status_of
 from parley.domain.team_errors import BadCursor, CursorEvicted, MessageExpired, NotAddressee, NotMember
 from parley.domain.times import stamp
-from tests.team_rig import CHANNEL, Rig, with_rig
+from tests.node_rig import two_nodes
+from tests.team_rig import CHANNEL, Rig, in_loop, soon, with_rig
 
 REPLY = PostDraft(Pattern.NOTIFY, b'{"a":1}')
 
@@ -246,6 +248,43 @@ async def test_a_list_is_not_held_for_an_answered_request(rig: Rig) -> None:
 
     async with asyncio.timeout(1.0):
         assert await read(rig, "alice") == [1, 2, 3]
+
+
+@with_rig
+async def test_a_page_that_waits_comes_empty_when_the_server_stops(rig: Rig) -> None:
+    await a_channel(rig)
+    waiting = asyncio.create_task(read(rig, "bob", wait=60.0))
+    await soon(lambda: len(rig.team.tail) == 1)
+
+    rig.team.tail.close()
+
+    assert await asyncio.wait_for(waiting, 5.0) == []
+
+
+@in_loop
+async def test_a_page_that_waits_at_one_server_comes_with_what_is_said_at_another(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        await a_channel(a)
+        waiting = asyncio.create_task(read(b, "bob", wait=60.0))
+        await soon(lambda: len(b.team.tail) == 1)
+
+        await a.say("alice")
+
+        assert await asyncio.wait_for(waiting, 10.0) == [1]
+
+
+@in_loop
+async def test_a_list_is_not_held_for_a_request_that_was_answered_at_another_server(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        await a_channel(a)
+        request = await a.say("alice", to="bob", pattern=Pattern.REQUEST)
+        await b.store.catch_up("default")
+        await posting.reply(b.team, b.caller("bob"), CHANNEL, request.id, REPLY)
+
+        await a.store.catch_up("default")
+        assert a.team.asks("default", CHANNEL, "alice") is not None  # nobody listened here
+        async with asyncio.timeout(reading.HOLD_SECONDS - 0.5):
+            assert await read(a, "alice") == [1, 2]
 
 
 # ---------------------------------------------------------------- receipts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,8 @@ from parley.domain.post import PostState
 from parley.domain.registry import AgentRecord
 from parley.domain.team_changes import Saved, TeamChanges
 from parley.domain.times import Instant, from_stamp, stamp
-from tests.team_rig import Rig, with_rig
+from tests.node_rig import two_nodes
+from tests.team_rig import Rig, in_loop, with_rig
 
 
 async def channel_of(rig: Rig, channel_id: str = "chan_1") -> Channel:
@@ -278,3 +280,22 @@ async def test_a_pass_is_bounded_and_the_next_one_goes_on(rig: Rig, monkeypatch:
     rig.clock.pass_by(seconds=10)
 
     assert [await sweep.sweep(rig.team) for _ in range(3)] == [2, 1, 0]
+
+
+@in_loop
+async def test_what_another_server_has_changed_is_judged_as_it_is_now(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        await a.intent()
+        await a.agent("bob", status=AgentStatus.DRAINING, draining_since=a.at(), drain_timeout_seconds=3600)
+        assert await b.store.get(AgentRecord, "default", "bob") is not None
+
+        # Given a deadline that the server which sweeps has not heard of
+        await a.agent("bob", drain_timeout_seconds=1)
+        for rig in (a, b):
+            rig.clock.pass_by(seconds=2)
+        await sweep.sweep(b.team)
+
+        await a.store.catch_up("default")
+        found = await a.store.get(AgentRecord, "default", "bob")
+        assert found is not None
+        assert found.gone

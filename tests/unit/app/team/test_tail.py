@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from parley.app.team import tail as module
 from parley.app.team.tail import Listener, Tail, of_agent, of_channel, of_intent
 from parley.domain.access import Access
 from parley.domain.directory import Key, KeyKind
+from parley.domain.errors import Unavailable
 from parley.domain.event import Event
 from parley.domain.post import Post
 from parley.domain.registry import AgentRecord
@@ -123,3 +126,38 @@ def test_a_change_of_rights_wakes_those_whom_it_concerns() -> None:
         tail.publish(tenant, committed)
 
         assert [one.event.is_set() for one in listeners] == woken, committed
+
+
+def test_a_tenant_is_cared_for_as_long_as_anybody_listens() -> None:
+    tail = Tail()
+    assert not tail.cares(TENANT)
+    first, second = tail.listen(of_agent(TENANT, "bob")), tail.listen(of_intent(TENANT, "intent_1"))
+    assert (tail.cares(TENANT), tail.cares("other"), len(tail)) == (True, False, 2)
+
+    tail.leave(first)
+    assert tail.cares(TENANT)
+    tail.leave(second)
+    assert (tail.cares(TENANT), len(tail)) == (False, 0)
+
+
+def test_who_listens_in_vain_is_woken_and_told_why_and_who_comes_later_is_not() -> None:
+    tail = Tail()
+    listener = tail.listen(of_channel(TENANT, "chan_1"))
+
+    tail.lose(Unavailable("gone"))
+    later = tail.listen(of_channel(TENANT, "chan_1"))
+
+    assert listener.event.is_set()
+    with pytest.raises(Unavailable, match="gone"):
+        listener.take()
+    assert later.take() == []
+
+
+def test_when_the_server_stops_everyone_is_woken_to_wait_no_more() -> None:
+    tail = Tail()
+    listeners = [tail.listen(of_channel(tenant, "chan_1")) for tenant in (TENANT, "other")]
+
+    tail.close()
+
+    assert tail.closing
+    assert all(one.event.is_set() for one in listeners)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from parley.app.team.waits import Waits
+from parley.domain.errors import Unavailable
 from parley.domain.message import Pattern
 from parley.domain.post import Post
 from parley.domain.team_changes import Committed
@@ -151,3 +152,27 @@ async def test_a_long_chain_that_leads_nowhere_is_no_circle() -> None:
 
     await asyncio.sleep(0)
     assert not answer.done()
+
+
+@in_loop
+async def test_a_tenant_is_cared_for_as_long_as_anybody_in_it_waits() -> None:
+    waits, asked = Waits(), a_request("alice", "bob")
+    first, again, other = waits.begin("t", asked), waits.begin("t", asked), waits.begin("t", a_request("carol", "bob"))
+    assert (waits.cares("t"), waits.cares("other")) == (True, False)
+
+    waits.end(asked.id, first)
+    waits.end(asked.id, again)
+    assert waits.cares("t")
+    waits.end("msg_carol_bob", other)
+    waits.end("msg_carol_bob", other)
+    assert not waits.cares("t")
+
+
+@in_loop
+async def test_when_no_answer_can_be_heard_every_wait_ends_with_the_reason() -> None:
+    waits = Waits()
+    answers = [waits.begin("t", a_request("alice", "bob")), waits.begin("other", a_request("carol", "dave"))]
+
+    waits.lose(Unavailable("gone"))
+
+    assert [str(one.exception()) for one in answers] == ["gone", "gone"]

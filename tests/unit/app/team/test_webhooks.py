@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
+from parley.adapters.postgres.team_store import PostgresTeamStore
 from parley.app.team import notices, pushing, subscriptions, sweep, webhooks
 from parley.app.team.subscriptions import Wanted
 from parley.domain.approval import Decision
-from parley.domain.directory import DEFAULT_TENANT, KeyKind
+from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, KeyKind
 from parley.domain.errors import Unavailable
 from parley.domain.party import Attributes
 from parley.domain.subscription import Answered, Reason, Subscription, endpoint_id
 from parley.domain.team_changes import TeamChanges
 from tests.fake_outbound import FakeOutbound
+from tests.node_rig import two_nodes
 from tests.notice_rig import decide, waiting
-from tests.team_rig import INTENT, Rig, soon, with_rig
+from tests.team_rig import INTENT, Rig, in_loop, soon, with_rig
 
 SLOW, QUICK, THIRD = "https://slow.example/", "https://quick.example/", "https://third.example/"
 
@@ -448,3 +451,62 @@ async def test_a_worker_that_is_cancelled_leaves_no_push_behind(rig: Rig) -> Non
     out.held.clear()
     async with working(rig, out):
         await soon(lambda: out.texts() == ["one", "one"])
+
+
+# ---------------------------------------------------------------- servers that share a store
+
+
+@with_rig
+async def test_a_worker_that_ends_hears_nothing_any_more(rig: Rig) -> None:
+    out = await prepared(rig)
+    await subscribed(rig)
+    worker = webhooks.Worker(rig.team, out)
+    work = asyncio.ensure_future(worker.run())
+    await rig.say("alice", to="bob")
+    await soon(lambda: len(out.pushes) == 1)
+
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+    heads = dict(worker._heads)
+    await rig.say("alice", to="bob")
+
+    assert worker._heads == heads
+    assert len(out.pushes) == 1
+
+
+@in_loop
+async def test_what_is_said_at_one_server_is_pushed_by_the_other(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        out = await prepared(a)
+        async with working(b, out):
+            await subscribed(a)
+            for _ in range(3):
+                await a.say("alice", to="bob")
+
+            await soon(lambda: len(out.pushes) == 3, 10.0)
+
+
+@pytest.mark.parametrize("heard_of", [False, True])
+@in_loop
+async def test_a_tenant_that_begins_at_one_server_is_pushed_to_by_the_other_though_every_call_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard_of: bool
+) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        out = FakeOutbound()
+        a.team.outbound = b.team.outbound = out
+        assert isinstance(b.store, PostgresTeamStore)
+        follower = b.store.follower
+        monkeypatch.setattr(follower, "_heard", lambda told: None)
+        await a.tenant()  # as every server finds it
+        await b.store.catch_up(NO_TENANT)
+        async with working(b, out):
+            await a.tenant("acme")
+            if heard_of:
+                await soon(lambda: follower.known("acme") is not None)
+            await a.intent(tenant="acme")
+            await a.channel(tenant="acme")
+            await a.key("bob", tenant="acme")
+            await subscriptions.create(a.team, a.caller("bob", tenant="acme"), Wanted(QUICK))
+            await a.say("alice", to="bob", tenant="acme")
+
+            await soon(lambda: len(out.pushes) == 1, 10.0)

@@ -55,7 +55,7 @@ def joined(recipients: tuple[str, ...] | None) -> str | None:
     return None if recipients is None else f",{','.join(recipients)},"
 
 
-def post_from_row(row: tuple[Any, ...]) -> Post:
+def post_from_row(row: Any) -> Post:  # noqa: ANN401  # a row of either database
     recipients = row[11]
     return Post(
         id=row[3],
@@ -78,7 +78,7 @@ def post_from_row(row: tuple[Any, ...]) -> Post:
     )
 
 
-def event_from_row(row: tuple[Any, ...]) -> Event:
+def event_from_row(row: Any) -> Event:  # noqa: ANN401  # a row of either database
     return Event(row[0] & MASK, *row[1:])
 
 
@@ -104,3 +104,11 @@ def entry_from_row(document: str) -> Entry:
     fields: dict[str, Any] = msgspec.json.decode(document)
     del fields["position"]
     return Entry(**fields)
+
+
+def spelled(document: dict[str, Any]) -> bytes:
+    """An entry of the audit log as it is hashed: keys are ASCII and numbers whole, so this is RFC 8785."""
+    return _canonical(document)
+
+
+_canonical = msgspec.json.Encoder(order="sorted").encode

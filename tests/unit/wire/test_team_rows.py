@@ -5,7 +5,6 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from parley.adapters.sqlite import team_rows as rows
 from parley.domain.access import Access, Assignment, Grant, Permission
 from parley.domain.changes import Entry, canonical
 from parley.domain.channel import Channel, Member, MemberPolicy, Options
@@ -14,6 +13,7 @@ from parley.domain.event import Event
 from parley.domain.message import Pattern
 from parley.domain.post import Post, PostState
 from parley.domain.record import Record
+from parley.wire import team_rows as rows
 from tests.contract.team_store import a_channel, a_post, an_intent
 
 NUMBER = 5 << rows.SHIFT | 9

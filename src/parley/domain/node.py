@@ -1,0 +1,109 @@
+"""A node: one of the servers that share a store; and what people are told of them and of the store."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# A lease is asked for again long before it ends, and is another's soon after its holder has died.
+LEASE_SECONDS = 6.0
+SILENT_SECONDS = 10.0
+# What is over for one node must not be to come for another: a clock so far off needs a person, one further away takes
+# its node out of the group.
+SKEW_SECONDS = 1.0
+MOST_SKEW_SECONDS = 5.0
+# So much of the database's connections may be taken before a person should know.
+_FULL = 0.9
+
+
+class Node(NamedTuple):
+    """How one server is. Times are seconds since it started or since it was heard of; `lag` is in commits."""
+
+    name: str
+    version: str = ""
+    url: str = ""
+    uptime: float = 0.0
+    streams: int = 0
+    # Commits that wait for their transaction, and how many of other nodes' it has not seen yet.
+    queue: int = 0
+    lag: int = 0
+    # Connections to the database: in use, and how many it opens at most.
+    connections: int = 0
+    pool: int = 0
+    leads: tuple[str, ...] = ()
+    seen: float = 0.0
+    # By how many seconds its clock is ahead of the store's.
+    skew: float = 0.0
+
+    @property
+    def silent(self) -> bool:
+        """Whether it was not heard of for so long that it may be dead."""
+        return self.seen > SILENT_SECONDS
+
+
+class Replica(NamedTuple):
+    """One that follows the database. Without the right to know more, its state is empty."""
+
+    name: str
+    # sync, quorum, potential or async
+    state: str = ""
+    lag_bytes: int = 0
+
+
+class Concern(NamedTuple):
+    """Something that needs a person: a stable code, and what it is."""
+
+    code: str
+    detail: str
+
+
+class StoreReport(NamedTuple):
+    """How the store is. What it does not know stays empty: a file has no replicas."""
+
+    kind: str
+    version: str = ""
+    tenants: int = 0
+    bytes: int = 0
+    # What is written ahead of a file, and what the nodes tell each other.
+    log_bytes: int = 0
+    journal: int = 0
+    # Transactions that wait for another one, for how many seconds the longest, and how old the oldest open one is.
+    waiting: int = 0
+    longest_wait: float = 0.0
+    oldest_transaction: float = 0.0
+    # To the whole database server; of them those of nodes; and how many there can be.
+    connections: int = 0
+    ours: int = 0
+    most_connections: int = 0
+    # The standbys that a commit waits for, as the database spells them, and who follows.
+    standbys: str = ""
+    replicas: tuple[Replica, ...] = ()
+    row_security: bool = False
+    nodes: tuple[Node, ...] = ()
+
+    @property
+    def wanted_connections(self) -> int:
+        """How many connections there are when every node has opened all of its own."""
+        return self.connections - self.ours + max(self.ours, sum(node.pool for node in self.nodes if not node.silent))
+
+    def concerns(self) -> tuple[Concern, ...]:
+        """What needs a person."""
+        found = [
+            Concern("node_silent", f"{node.name} was last heard of {node.seen:.0f} s ago")
+            for node in self.nodes
+            if node.silent
+        ]
+        found += [
+            Concern("clock_skewed", f"the clock of {node.name} is {node.skew:+.1f} s off the database's")
+            for node in self.nodes
+            if abs(node.skew) > SKEW_SECONDS and not node.silent
+        ]
+        if self.standbys and not any(one.state in ("sync", "quorum", "") for one in self.replicas):
+            # Commits wait for it, for as long as the database was told to.
+            found.append(Concern("no_sync_standby", f"synchronous_standby_names is {self.standbys}, and none follows"))
+        if self.most_connections and self.connections > self.most_connections * _FULL:
+            said = f"{self.connections} of {self.most_connections} connections to the database are taken"
+            found.append(Concern("connections_exhausted", said))
+        elif self.most_connections and self.wanted_connections > self.most_connections * _FULL:
+            said = f"the nodes may come to {self.wanted_connections} connections; the database has room for"
+            found.append(Concern("pools_too_large", f"{said} {self.most_connections}"))
+        return tuple(found)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from parley.domain.node import LEASE_SECONDS, SILENT_SECONDS, Node, Replica, StoreReport
+
+DATABASE = StoreReport("postgresql", connections=20, ours=10, most_connections=100)
+
+
+@pytest.mark.parametrize(("seen", "silent"), [(0.0, False), (SILENT_SECONDS, False), (SILENT_SECONDS + 0.1, True)])
+def test_a_node_is_silent_when_it_was_not_heard_of_for_too_long(seen: float, silent: bool) -> None:
+    assert Node("node_1", seen=seen).silent is silent
+
+
+def test_the_work_of_a_node_is_anothers_before_it_is_shown_as_silent() -> None:
+    assert LEASE_SECONDS < SILENT_SECONDS
+
+
+def test_a_store_that_knows_nothing_of_itself_tells_its_kind_alone_and_worries_nobody() -> None:
+    report = StoreReport("sqlite")
+
+    assert [field for field in report if field] == ["sqlite"]
+    assert report.concerns() == ()
+
+
+def test_a_silent_node_needs_a_person() -> None:
+    report = DATABASE._replace(nodes=(Node("a"), Node("b", seen=42.4)))
+
+    assert [(one.code, one.detail) for one in report.concerns()] == [
+        ("node_silent", "b was last heard of 42 s ago"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("standbys", "replicas", "missing"),
+    [
+        ("", (), False),
+        ("s1", (), True),
+        ("s1", (Replica("s1", "sync"),), False),
+        ("ANY 1 (s1, s2)", (Replica("s1", "quorum"),), False),
+        ("s1", (Replica("s2", "async"),), True),
+        ("s1", (Replica("s1", "potential"),), True),
+        # The role may not know more than that somebody follows.
+        ("s1", (Replica("s1", ""),), False),
+    ],
+)
+def test_a_standby_that_commits_wait_for_must_follow(
+    standbys: str, replicas: tuple[Replica, ...], missing: bool
+) -> None:
+    concerns = DATABASE._replace(standbys=standbys, replicas=replicas).concerns()
+
+    assert [one.code for one in concerns] == (["no_sync_standby"] if missing else [])
+
+
+@pytest.mark.parametrize(
+    ("taken", "pools", "code"),
+    [
+        (90, (), ""),
+        (91, (), "connections_exhausted"),
+        # Ten are others'; the nodes may open all of theirs, whether they have or not.
+        (20, (40, 40), ""),
+        (20, (40, 41), "pools_too_large"),
+    ],
+)
+def test_connections_that_run_out_need_a_person_before_they_do(taken: int, pools: tuple[int, ...], code: str) -> None:
+    nodes = tuple(Node(f"n{number}", pool=pool) for number, pool in enumerate(pools))
+
+    concerns = DATABASE._replace(connections=taken, nodes=nodes).concerns()
+
+    assert [one.code for one in concerns] == ([code] if code else [])
+
+
+def test_a_silent_node_opens_no_connections() -> None:
+    report = DATABASE._replace(nodes=(Node("a", pool=30), Node("b", pool=1000, seen=60.0)))
+
+    assert report.wanted_connections == 40
+
+
+def test_a_node_that_has_more_open_than_it_said_is_counted_by_what_it_has() -> None:
+    assert DATABASE._replace(ours=15, nodes=(Node("a", pool=3),)).wanted_connections == 20
