@@ -1,0 +1,174 @@
+"""A store as plain tables, the same whatever keeps it; and whether their rows stand in the order they must have.
+
+Rows are tuples with the columns that a `Table` names, their key first. `number` and `place` are tenant number * 2^40 +
+position. What belongs to the running of nodes (journal, leases, revisions) is not here: a copy begins without.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Row = tuple[Any, ...]
+Key = tuple[Any, ...]
+
+_SHIFT = 40
+_MASK = (1 << _SHIFT) - 1
+_MOST_PROBLEMS = 20
+
+
+class Table(NamedTuple):
+    """A table of every store, read by its key."""
+
+    name: str
+    key: tuple[str, ...]
+    rest: tuple[str, ...]
+    # Rows are only ever added.
+    final: bool = False
+    # What else no two rows share.
+    unique: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.key + self.rest
+
+    def key_of(self, row: Row) -> Key:
+        return row[: len(self.key)]
+
+    def held(self, columns: tuple[str, ...], rows: Iterable[Row]) -> list[Key]:
+        """What rows have in these columns; an empty name is nobody's own."""
+        places = [self.columns.index(one) for one in columns]
+        found = [tuple([row[place] for place in places]) for row in rows]
+        return [one for one in found if one[-1] != ""] if columns[-1] == "name" else found
+
+
+TENANT = Table("tenant", ("number",), ("id", "head", "entry_position", "entry_link", "audit_number"), unique=(("id",),))
+RECORD = Table(
+    "record",
+    ("tenant", "kind", "id"),
+    ("version", "parent", "name", "due", "document"),
+    unique=(("tenant", "kind", "parent", "name"),),
+)
+TALLY = Table("tally", ("number",), ("tenant", "id", "intent", "count", "seq", "last_at", "floor"), unique=(("id",),))
+POST = Table(
+    "post",
+    ("number",),
+    (
+        *("channel", "seq", "id", "sender", "addressee", "pattern", "in_reply_to", "created_at", "expires_at"),
+        *("state", "recipients", "answered", "payload", "metadata", "exchange"),
+    ),
+    unique=(("id",), ("channel", "seq")),
+)
+RECEIPT = Table("receipt", ("post_id", "agent"), ("tenant", "read_at"))
+EVENT = Table(
+    "event",
+    ("number",),
+    ("intent_id", "sequence", "id", "event_type", "actor", "created_at", "trace_id", "document", "hash"),
+    final=True,
+)
+ENTRY = Table("entry", ("tenant", "position"), ("document", "link"), final=True)
+# A document may be let go of: it is the one thing that changes.
+AUDIT = Table("audit", ("place",), ("side", "seq", "id", "at", "exchange", "hash", "document"), final=True)
+SAVED = Table("saved", ("scope",), ("fingerprint", "made", "at", "message_id", "status", "answer"))
+BUDGET = Table("budget", ("tenant", "key", "span"), ("spent",))
+
+# In the order in which they are copied: who belongs to a tenant comes after it.
+TABLES = (TENANT, RECORD, TALLY, POST, RECEIPT, EVENT, ENTRY, AUDIT, SAVED, BUDGET)
+
+
+class Pulse(NamedTuple):
+    """Where a store stands. `said` counts messages and events; `stamp` is another one after any commit."""
+
+    said: int
+    stamp: int
+
+
+def is_let_go(table: Table, old: Row, new: Row) -> bool:
+    """Whether all that has become of an entry of the audit log is that its document was let go of."""
+    return table is AUDIT and old[:-1] == new[:-1] and new[-1] == b""
+
+
+class Order:
+    """Takes the rows of each table in the order of their keys, table by table, and says what is out of order.
+
+    The ledgers and audit logs have no holes and end where their tenant says. Messages and events lie before their
+    tenant's last position; the places of a channel's messages rise with it. There may be holes: what was evicted, or
+    found its addressee later, leaves one.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._tenants: dict[int, Row] = {}
+        self._channels: dict[int, Row] = {}
+        self._places: dict[int, int] = {}
+        self._positions: dict[int, int] = {}
+        self._ends: dict[tuple[str, int], int] = {}
+        self._links: dict[int, bytes] = {}
+
+    def take(self, table: Table, rows: Iterable[Row]) -> None:
+        """The next rows of a table."""
+        judge = {"tenant": self._tenant, "tally": self._tally, "post": self._post, "event": self._event}
+        judge |= {"entry": self._entry, "audit": self._audit}
+        if table.name in judge:
+            for row in rows:
+                judge[table.name](row)
+
+    def end(self) -> Sequence[str]:
+        """What is out of order, once everything was taken."""
+        for number, (_, name, head, entries, link, audits) in self._tenants.items():
+            if self._positions.get(number, 0) > head:
+                self._say(f"tenant {name!r} has {self._positions[number]} messages and events in {head} positions")
+            for log, wanted in (("entry", entries), ("audit", audits)):
+                found = self._ends.get((log, number), 0)
+                if found != wanted:
+                    self._say(f"the {log} log of {name!r} ends with number {found}, and its tenant says {wanted}")
+            if entries and self._links.get(number) != link:
+                self._say(f"the ledger of {name!r} does not end with the link that its tenant has")
+        return self.problems
+
+    def _tenant(self, row: Row) -> None:
+        self._tenants[row[0]] = row
+
+    def _tally(self, row: Row) -> None:
+        self._channels[row[0]] = row
+
+    def _post(self, row: Row) -> None:
+        number, channel, seq = row[:3]
+        self._position(number)
+        if seq <= self._places.get(channel, 0):
+            self._say(f"message {row[3]} has place {seq} of its channel, behind place {self._places[channel]}")
+        self._places[channel] = seq
+        counted = self._channels.get(channel)
+        if counted is not None and seq > counted[5]:
+            self._say(f"message {row[3]} has place {seq} of a channel that ends with place {counted[5]}")
+
+    def _event(self, row: Row) -> None:
+        self._position(row[0])
+
+    def _position(self, number: int) -> None:
+        tenant, position = number >> _SHIFT, number & _MASK
+        self._positions[tenant] = self._positions.get(tenant, 0) + 1
+        known = self._tenants.get(tenant)
+        if known is None:
+            self._say(f"what has the number {number} belongs to no tenant")
+        elif position > known[2]:
+            self._say(f"position {position} of {known[1]!r} has a message or event, and the last one is {known[2]}")
+
+    def _entry(self, row: Row) -> None:
+        self._next("entry", row[0], row[1])
+        self._links[row[0]] = row[3]
+
+    def _audit(self, row: Row) -> None:
+        self._next("audit", row[0] >> _SHIFT, row[0] & _MASK)
+
+    def _next(self, log: str, tenant: int, number: int) -> None:
+        wanted = self._ends.get((log, tenant), 0) + 1
+        if number != wanted:
+            self._say(f"the {log} log of tenant {tenant} has number {number} where {wanted} should be")
+        self._ends[log, tenant] = number
+
+    def _say(self, problem: str) -> None:
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(problem)

@@ -1,0 +1,25 @@
+"""The PostgreSQL store of a server keeps the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from parley.adapters.postgres.team_store import PostgresTeamStore
+from tests.contract.team_audit import TeamAuditContract
+from tests.contract.team_governance import TeamGovernanceContract
+from tests.contract.team_requests import TeamRequestsContract
+from tests.postgres_cluster import drop
+from tests.postgres_store import a_store, fresh_database
+
+
+class TestPostgresTeamStore(TeamAuditContract, TeamGovernanceContract, TeamRequestsContract):
+    @pytest.fixture(autouse=True)
+    def database(self) -> Iterator[None]:
+        self.dsn = fresh_database()
+        yield
+        drop(self.dsn)
+
+    def make_store(self) -> PostgresTeamStore:
+        return a_store(self.dsn)

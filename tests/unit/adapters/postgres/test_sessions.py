@@ -1,0 +1,308 @@
+"""A few connections for many: everyone in turn, nobody for ever, and none that is broken."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from parley.adapters.postgres.sessions import EVERYBODY, Sessions, connect
+from parley.domain.errors import BadConfig, DiskFull, ParleyError, Unavailable
+from tests.postgres_cluster import drop, free_port, shared_cluster
+from tests.postgres_nodes import a_hand, until
+from tests.postgres_store import fresh_database
+from tests.team_rig import in_loop
+
+PID = "SELECT pg_backend_pid()"
+
+
+@pytest.fixture
+def dsn() -> Iterator[str]:
+    made = fresh_database()
+    yield made
+    drop(made)
+
+
+@asynccontextmanager
+async def a_pool(dsn: str, most: int = 1) -> AsyncIterator[Sessions]:
+    pool = Sessions(dsn, "pool", most)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+async def pid(pool: Sessions) -> int:
+    return int((await pool.fetch("", PID))[0][0])
+
+
+# ---------------------------------------------------------------- turns
+
+
+@in_loop
+async def test_never_more_are_open_than_may_be_however_many_ask(dsn: str) -> None:
+    async with a_hand(dsn) as hand, a_pool(dsn, 3) as pool:
+        found = await asyncio.gather(*(pid(pool) for _ in range(40)))
+
+        assert len(set(found)) == pool.open == len(await hand.pids("pool")) == 3
+        assert pool.busy() == 0
+
+
+@in_loop
+async def test_who_waits_is_served_before_who_comes_again(dsn: str) -> None:
+    async with a_pool(dsn) as pool:
+        served: list[str] = []
+
+        async def often(name: str) -> None:
+            for _ in range(3):
+                async with pool.session():
+                    served.append(name)
+                    await asyncio.sleep(0)
+
+        await asyncio.gather(often("a"), often("b"), often("c"))
+
+        assert served == ["a", "b", "c"] * 3
+
+
+@in_loop
+async def test_waiting_too_long_is_unavailable_and_spoils_nothing(dsn: str) -> None:
+    async with a_pool(dsn) as pool:
+        async with pool.session():
+            assert pool.busy() == 1
+            with pytest.raises(Unavailable, match="busy"):
+                await pool.fetch("", PID, seconds=0.05)
+
+        assert await pid(pool)
+
+
+@in_loop
+async def test_a_cancelled_waiter_loses_nobodys_turn(dsn: str) -> None:
+    async with a_pool(dsn) as pool:
+        async with pool.session():
+            first, second = asyncio.create_task(pid(pool)), asyncio.create_task(pid(pool))
+            await until(lambda: len(pool._waiting) == 2)
+        first.cancel()  # it has been its turn for a moment
+
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert await second
+
+
+@in_loop
+async def test_who_is_out_of_time_when_its_turn_comes_passes_it_on(dsn: str) -> None:
+    async with a_pool(dsn) as pool:
+        async with pool.session():
+            late = asyncio.create_task(pool.fetch("", PID, seconds=0))
+            second = asyncio.create_task(pid(pool))
+            await asyncio.sleep(0)
+            assert len(pool._waiting) == 2
+
+        with pytest.raises(Unavailable, match="busy"):
+            await late
+        assert await second
+
+
+@in_loop
+async def test_a_waiter_may_open_a_connection_when_one_is_given_up(dsn: str) -> None:
+    async with a_pool(dsn) as pool:
+        with suppress(LookupError):
+            async with pool.session() as session:
+                used = session.connection.get_server_pid()
+                waiter = asyncio.create_task(pid(pool))
+                await until(lambda: len(pool._waiting) == 1)
+                raise LookupError
+
+        assert await waiter != used
+        assert pool.open == 1
+
+
+# ---------------------------------------------------------------- connections that break
+
+
+@in_loop
+async def test_a_connection_that_was_cut_while_idle_is_replaced(dsn: str) -> None:
+    async with a_hand(dsn) as hand, a_pool(dsn) as pool:
+        before = await pid(pool)
+        assert await hand.cut("pool") == 1
+
+        assert await pid(pool) != before
+        assert pool.open == 1
+
+
+@in_loop
+async def test_a_read_whose_connection_is_cut_is_asked_again(dsn: str) -> None:
+    async with a_hand(dsn) as hand, a_pool(dsn) as pool:
+        await hand.ask("SELECT pg_advisory_lock(1)")
+        read = asyncio.create_task(pool.fetch("", "SELECT pg_backend_pid(), pg_advisory_lock(1)"))
+        await until(lambda: hand.waits("pool", "advisory"))
+        (before,) = await hand.pids("pool")
+
+        await hand.cut("pool")
+        await hand.ask("SELECT pg_advisory_unlock(1)")
+
+        assert (await read)[0][0] != before
+        assert pool.open == 1
+
+
+@in_loop
+async def test_a_question_that_takes_too_long_is_cut_off_and_its_connection_not_used_again(dsn: str) -> None:
+    async with a_pool(dsn) as pool:
+        before = await pid(pool)
+
+        with pytest.raises(Unavailable):
+            await pool.fetch("", "SELECT pg_sleep(5)", seconds=0.2)
+
+        assert await pid(pool) != before
+        assert pool.open == 1
+
+
+@in_loop
+async def test_a_refused_question_is_not_asked_twice(dsn: str) -> None:
+    async with a_hand(dsn) as hand, a_pool(dsn) as pool:
+        await hand.ask("CREATE SEQUENCE asked")
+        await hand.ask("GRANT ALL ON SEQUENCE asked TO parley")
+
+        with pytest.raises(Unavailable, match="division by zero"):
+            await pool.fetch("", "SELECT 1 / (nextval('asked') - nextval('asked') + 1)")
+
+        assert await hand.one("SELECT last_value FROM asked") == 2
+
+
+@in_loop
+async def test_a_full_disk_is_said_as_such(dsn: str) -> None:
+    async with a_pool(dsn) as pool:
+        with pytest.raises(DiskFull):
+            await pool.fetch("", "DO $$ BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = 'disk_full'; END $$")
+
+
+# ---------------------------------------------------------------- whose rows
+
+
+@in_loop
+async def test_a_connection_that_saw_one_tenant_is_told_anew_before_it_sees_another(dsn: str) -> None:
+    async with a_hand(dsn) as hand, a_pool(dsn) as pool:
+        await hand.ask("INSERT INTO entry SELECT n, 1, '{}', '' FROM generate_series(1, 3) AS n")
+
+        seen = {}
+        for scope in ("1", "2", "", "1,3", EVERYBODY, "2"):
+            seen[scope] = [row[0] for row in await pool.fetch(scope, "SELECT tenant FROM entry ORDER BY tenant")]
+
+        assert seen == {"1": [1], "2": [2], "": [], "1,3": [1, 3], EVERYBODY: [1, 2, 3]}
+        assert pool.open == 1
+
+
+# ---------------------------------------------------------------- no database
+
+
+class Front:
+    """A door before the database: so many are told that it is starting up, then it lets everybody through."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals = refusals
+        self.port = 0
+        self._passing: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._meet, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.refusals -= 1
+        if self.refusals >= 0:
+            fields = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
+            await reader.read(1)
+            writer.write(b"E" + struct.pack("!i", len(fields) + 4) + fields)
+            writer.close()
+            return
+        there, back = await asyncio.open_connection("127.0.0.1", shared_cluster().port)
+        for source, target in ((reader, back), (there, writer)):
+            self._passing.append(asyncio.create_task(self._pass_on(source, target)))
+
+    async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while said := await source.read(65_536):
+                target.write(said)
+        target.close()
+
+    async def close(self) -> None:
+        self._server.close()
+        await asyncio.gather(*self._passing)
+
+
+@in_loop
+async def test_a_database_that_is_starting_up_is_waited_for(dsn: str) -> None:
+    front = Front(refusals=3)
+    await front.open()
+    name = dsn.rpartition("/")[2]
+    async with a_pool(f"postgresql://parley@127.0.0.1:{front.port}/{name}?sslmode=disable") as pool:
+        assert await pid(pool)
+    assert front.refusals == -1
+    await front.close()
+
+
+@in_loop
+async def test_a_database_that_is_not_there_is_unavailable_and_nobody_else_waits_for_it_longer() -> None:
+    async with a_pool(f"postgresql://parley@127.0.0.1:{free_port()}/none") as pool:
+        found = await asyncio.gather(*(pool.fetch("", PID, seconds=0.3) for _ in range(5)), return_exceptions=True)
+
+        assert {type(one) for one in found} == {Unavailable}
+        assert (pool.open, pool.busy()) == (0, 0)
+
+
+@in_loop
+async def test_a_door_at_which_nobody_answers_is_left_when_the_time_is_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        async with a_pool(f"postgresql://parley@127.0.0.1:{silent.getsockname()[1]}/none") as pool:
+            with pytest.raises(Unavailable):
+                await pool.fetch("", PID, seconds=0.2)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://parley:s3cret@HERE/none",
+        "postgresql://nobody:s3cret@HERE/postgres",
+        "postgresql://parley:s3cret@HERE/postgres?sslmode=require",
+        "postgresql://parley:s3cret@HERE/postgres?sslmode=never",
+        "postgresql://parley:s3cret@HERE/postgres?passwd=s3cret",
+        "postgresql://parley:s3cret@127.0.0.1:1/postgres",
+        "postgresql://parley:s3cret/2@HERE/postgres",
+        "postgresql://parley:s3cret#2@HERE/postgres",
+        "postgresql://parley:s3cret@[::1/postgres",
+        "parley:s3cret@HERE/postgres",
+    ],
+)
+@in_loop
+async def test_no_error_says_the_password(address: str) -> None:
+    here = f"127.0.0.1:{shared_cluster().port}"
+
+    with pytest.raises((Unavailable, BadConfig)) as refused:
+        await connect(address.replace("HERE", here), "test")
+
+    error: ParleyError = refused.value
+    assert "s3cret" not in f"{error} {error.hint} {error.facts} {error.__cause__}"
+    assert error.__suppress_context__
+
+
+# ---------------------------------------------------------------- the end
+
+
+@in_loop
+async def test_after_the_end_nobody_waits_and_nothing_stays_open(dsn: str) -> None:
+    async with a_hand(dsn) as hand:
+        pool = Sessions(dsn, "pool", 1)
+        async with pool.session():
+            waiter = asyncio.create_task(pid(pool))
+            await until(lambda: len(pool._waiting) == 1)
+            await pool.close()
+            with pytest.raises(Unavailable, match="closed"):
+                await waiter
+
+        with pytest.raises(Unavailable, match="closed"):
+            await pid(pool)
+        assert pool.open == 0
+        await hand.without("pool")
