@@ -18,7 +18,7 @@ from parley.domain.errors import Invalid, NotFound, Problem
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from parley.cli.output import Screen
     from parley.domain.audit_checkpoint import AuditCheckpoint
@@ -88,7 +88,7 @@ def _verify(args: argparse.Namespace) -> int:
     else:
         with mailbox_audit.asking_for(args.what):
             reports, checked = _check_server(args, trusted, outside)
-    checked += [_row(one) for one in reports]
+    checked += [row_of(one) for one in reports]
     _show(args, checked, reports, of_mailbox=of_mailbox)
     bad = [one for one in checked if one.bad]
     if bad:
@@ -96,7 +96,8 @@ def _verify(args: argparse.Namespace) -> int:
     return OK
 
 
-def _row(report: Report) -> Checked:
+def row_of(report: Report) -> Checked:
+    """An audit log among the other logs."""
     bad = report.bad
     why = f"{f'{bad.side} {bad.seq}: ' if bad.side else ''}{bad.why}" if bad else ""
     name = f"audit log of {report.tenant}"
@@ -140,22 +141,34 @@ async def _check_data(
     args: argparse.Namespace, trusted: frozenset[str], outside: list[AuditCheckpoint]
 ) -> tuple[list[Report], list[Checked]]:
     from parley import wiring
-    from parley.cli.event_logs import check_store, children
-    from parley.domain.directory import NO_TENANT, Tenant
     from parley.settings import checkpoints_directory, data_directory
 
     settings = settings_of(args)
     data = data_directory(settings)
     folder = checkpoints_directory(settings, data)
-    reports, checked = [], []
     async with wiring.open_data(data) as store:
-        for tenant in [one.id async for one in children(store, Tenant, NO_TENANT, "")]:
-            checked += [one async for one in check_store(store, tenant, args.what)]
-            if not args.what:
-                kept = [one for one in outside if one.tenant_id == tenant]
-                kept = kept or _kept_beside(folder, tenant)
-                report = await _check_log(store, tenant, trusted, kept)
-                reports += [report] if report.entries or report.bad else []
+        return await check_logs(store, folder, args.what, trusted, outside)
+
+
+async def check_logs(
+    store: TeamStore,
+    folder: str = "",
+    intent: str = "",
+    trusted: frozenset[str] = frozenset(),
+    outside: Sequence[AuditCheckpoint] = (),
+) -> tuple[list[Report], list[Checked]]:
+    """Every tenant's ledger, event logs and audit log, with the checkpoints that lie in a folder; or one event log."""
+    from parley.cli.event_logs import check_store, children
+    from parley.domain.directory import NO_TENANT, Tenant
+
+    reports, checked = [], []
+    for tenant in [one.id async for one in children(store, Tenant, NO_TENANT, "")]:
+        checked += [one async for one in check_store(store, tenant, intent)]
+        if not intent:
+            kept = [one for one in outside if one.tenant_id == tenant]
+            kept = kept or _kept_beside(folder, tenant)
+            report = await _check_log(store, tenant, trusted, kept)
+            reports += [report] if report.entries or report.bad else []
     return reports, checked
 
 
@@ -188,9 +201,15 @@ def _content(document: object) -> bytes:
     return document if isinstance(document, bytes) else repr(document).encode()
 
 
+def kept_in(folder: str) -> list[AuditCheckpoint]:
+    """Every checkpoint that lies in a folder, of all tenants."""
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return [one for name in names if name.endswith(".jsonl") for one in _checkpoints(os.path.join(folder, name))]
+
+
 def _kept_beside(folder: str, tenant: str) -> list[AuditCheckpoint]:
     path = os.path.join(folder, f"{tenant}.jsonl")
-    return _checkpoints(path) if os.path.exists(path) else []
+    return _checkpoints(path) if folder and os.path.exists(path) else []
 
 
 # ---------------------------------------------------------------- proofs and files

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+_BAR = 30
+
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="where the copy goes; it must not exist")
@@ -57,7 +59,8 @@ class Progress:
         percent = 100 * done // total if total else 100
         if self._write is not None and percent != self._shown:
             self._shown = percent
-            self._write(f"\r{self._doing}: {percent} %")
+            full = percent * _BAR // 100
+            self._write(f"\r{self._doing}: {percent} % [{'#' * full}{'.' * (_BAR - full)}]")
             sys.stderr.flush()
 
     def end(self) -> None:

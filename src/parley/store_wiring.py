@@ -1,0 +1,105 @@
+"""Where the parts of a copy from store to store come together. A place is a database's address, or a path."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, asynccontextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from parley.domain.errors import BadConfig
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from parley.team_ports import FillingShelf, Shelf, TeamStore
+
+
+def is_database(place: str) -> bool:
+    """Whether a store is named by the address of a database, and not by a path."""
+    return place.startswith(("postgresql://", "postgres://"))
+
+
+def store_path(place: str) -> str:
+    """The file that a path names: itself, or the store in a data directory."""
+    from parley.adapters.data_directory import store_in
+
+    return store_in(place) if os.path.isdir(place) else place
+
+
+@asynccontextmanager
+async def open_shelf(place: str) -> AsyncIterator[Shelf]:
+    """A store as plain tables, as of now; servers may use it meanwhile."""
+    if is_database(place):
+        _check_driver()
+        from parley.adapters.postgres.team_shelf import open_shelf
+
+        database = await open_shelf(place)
+        try:
+            yield database
+        finally:
+            await database.close()
+        return
+    from parley.adapters.sqlite.team_shelf import SqliteShelf
+
+    file = SqliteShelf(store_path(place))
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+@asynccontextmanager
+async def open_filling(place: str) -> AsyncIterator[tuple[FillingShelf, str]]:
+    """A store to be filled from another, and the place that it has until it is finished. No server starts on it."""
+    if is_database(place):
+        _check_driver()
+        from parley.adapters.postgres.team_shelf import open_filling
+
+        database = await open_filling(place)
+        try:
+            yield database, place
+        finally:
+            await database.close()
+        return
+    from parley.adapters.data_directory import DataDirectory
+    from parley.adapters.sqlite.team_shelf import FillingSqliteShelf
+
+    with ExitStack() as held:
+        path = place
+        if is_directory(place):
+            path = held.enter_context(DataDirectory(place)).store_path
+        file = FillingSqliteShelf(path)
+        held.callback(file.close)
+        yield file, file.filled
+
+
+def is_directory(place: str) -> bool:
+    """Whether a path that need not exist yet is meant as a data directory."""
+    return not is_database(place) and (os.path.isdir(place) or not place.endswith(".db"))
+
+
+@asynccontextmanager
+async def open_copied(place: str) -> AsyncIterator[TeamStore]:
+    """A store only to read from it, whether it is finished or not."""
+    from parley.domain.kinds import KINDS
+
+    store: TeamStore
+    if is_database(place):
+        from parley.adapters.postgres.team_store import PostgresTeamStore
+
+        store = PostgresTeamStore(place, KINDS, name="store copy", connections=4)
+    else:
+        from parley.adapters.sqlite.team_store import SqliteTeamStore
+
+        store = SqliteTeamStore(store_path(place), KINDS, reads_only=True)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _check_driver() -> None:
+    if find_spec("asyncpg") is None:
+        hint = "pip install 'agent-parley[postgres]'"
+        raise BadConfig("PostgreSQL needs a driver that is not installed", hint=hint)
