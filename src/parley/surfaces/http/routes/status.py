@@ -1,0 +1,149 @@
+"""How the servers are that share a store, and the store: for whoever runs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from parley.domain.directory import DEFAULT_TENANT
+from parley.domain.team_errors import ScopeRequired
+from parley.surfaces.http.route import ADMINS, Call, Route, json
+
+if TYPE_CHECKING:
+    from parley.app.team.hub import Team
+    from parley.domain.node import Node, StoreReport
+    from parley.surfaces.http.message import Response
+    from parley.surfaces.http.metrics import Metrics
+
+
+class NodeOut(msgspec.Struct):
+    """One server. Times are in seconds; `lag` counts transactions of other nodes that it has not seen yet."""
+
+    name: str
+    version: str
+    url: str
+    # Whether it is the one that answers.
+    here: bool
+    silent: bool
+    seen: float
+    uptime: float
+    streams: int
+    queue: int
+    lag: int
+    connections: int
+    pool: int
+    leads: list[str]
+
+
+class ReplicaOut(msgspec.Struct):
+    """A database that follows the store's. `state` is null when the server's role may not know it."""
+
+    name: str
+    state: str | None
+    lag_bytes: int
+
+
+class StoreOut(msgspec.Struct):
+    """The file or the database that holds everything. What it does not have is 0, empty or null."""
+
+    kind: str
+    version: str
+    tenants: int
+    bytes: int
+    log_bytes: int
+    journal: int
+    waiting: int
+    longest_wait: float
+    oldest_transaction: float
+    connections: int
+    wanted_connections: int
+    most_connections: int
+    synchronous_standby_names: str
+    replicas: list[ReplicaOut]
+    row_security: bool | None
+
+
+class ConcernOut(msgspec.Struct):
+    """Something that needs a person."""
+
+    code: str
+    detail: str
+
+
+class ServerStatusOut(msgspec.Struct):
+    """How the servers are that share a store, and the store. `ok` says that nothing needs a person."""
+
+    ok: bool
+    concerns: list[ConcernOut]
+    nodes: list[NodeOut]
+    store: StoreOut
+
+
+def check_operator(call: Call) -> None:
+    """What every tenant does is for the tenant of the operator alone."""
+    if call.caller.tenant != DEFAULT_TENANT:
+        raise ScopeRequired("this needs a key of the operator's tenant")
+
+
+def gauge(metrics: Metrics, team: Team) -> None:
+    """What goes up and down in this server."""
+    here = _here(team)
+    for name in ("streams", "queue", "lag", "connections", "pool"):
+        metrics.gauge(f"node_{name}", getattr(here, name))
+
+
+async def status(call: Call) -> Response:
+    check_operator(call)
+    here = _here(call.team)
+    report = await call.team.nodes.report(here)
+    concerns = [ConcernOut(*one) for one in report.concerns()]
+    nodes = [_node(node, here.name) for node in report.nodes]
+    return json(200, ServerStatusOut(not concerns, concerns, nodes, _store(report)))
+
+
+def _here(team: Team) -> Node:
+    return team.nodes.node((team.now() - team.began).total_seconds(), len(team.tail))
+
+
+def _node(node: Node, here: str) -> NodeOut:
+    return NodeOut(
+        node.name,
+        node.version,
+        node.url,
+        here=node.name == here,
+        silent=node.silent,
+        seen=round(node.seen, 3),
+        uptime=round(node.uptime, 3),
+        streams=node.streams,
+        queue=node.queue,
+        lag=node.lag,
+        connections=node.connections,
+        pool=node.pool,
+        leads=list(node.leads),
+    )
+
+
+def _store(report: StoreReport) -> StoreOut:
+    return StoreOut(
+        report.kind,
+        report.version,
+        report.tenants,
+        report.bytes,
+        report.log_bytes,
+        report.journal,
+        report.waiting,
+        round(report.longest_wait, 3),
+        round(report.oldest_transaction, 3),
+        report.connections,
+        report.wanted_connections,
+        report.most_connections,
+        report.standbys,
+        [ReplicaOut(one.name, one.state or None, one.lag_bytes) for one in report.replicas],
+        report.row_security if report.kind == "postgresql" else None,
+    )
+
+
+ROUTES = (
+    Route("GET", "/status", status, "How the servers and their store are", "system", {200: ServerStatusOut}, ADMINS),
+)

@@ -1,0 +1,125 @@
+"""`parley status`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from parley.cli import status
+from tests.postgres_cluster import drop, shared_cluster, until
+from tests.postgres_store import fresh_database
+from tests.surface.cli.team_stage import Team
+from tests.surface.stage import Stage
+from tests.team_process import ADMIN_KEY, running
+
+
+@pytest.mark.sqlite_only
+def test_a_lone_server_is_well(team: Team) -> None:
+    ran = team.run("status")
+
+    lines = ran.out.splitlines()
+    assert (ran.code, ran.err) == (0, "")
+    assert lines[0].split() == list(status._HEADS)
+    assert "answers" in lines[1]
+    assert team.server.url in lines[1]
+    assert re.search(r"^store +sqlite 3\.\S+, [\d.]+ [KM]iB, 1 tenant$", ran.out, re.MULTILINE)
+    assert lines[-1] == "All is well."
+
+
+def test_the_status_as_json_is_what_the_server_says(team: Team) -> None:
+    found = team.said("status")
+
+    assert set(found) == {"ok", "concerns", "nodes", "store"}
+    assert found["nodes"][0]["url"] == team.server.url
+
+
+def test_one_server_is_asked_by_its_address_and_a_key(team: Team) -> None:
+    url, key = team.server.url, team.server.key
+    for name in ("PARLEY_URL", "PARLEY_KEY"):
+        team.stage.patch.delenv(name)
+
+    assert team.run("status", "--url", url, "--key", key).code == 0
+
+
+def test_where_there_is_no_server_it_says_so(stage: Stage) -> None:
+    ran = stage.run("status", "--url", "http://127.0.0.1:1", "--key", "k")
+
+    assert (ran.code, ran.error) == (7, "unavailable")
+
+
+def test_a_key_of_another_kind_is_told_which_one_it_takes(team: Team) -> None:
+    key = team.said("key", "create", "--agent", "nobody-special")["key"]
+
+    ran = team.run("status", "--key", key)
+
+    assert (ran.code, ran.error) == (6, "scope_required")
+
+
+def test_a_silent_server_needs_a_person(stage: Stage, tmp_path: Path) -> None:
+    dsn = fresh_database()
+    name = dsn.rpartition("/")[2]
+    try:
+        with running(tmp_path / "a", "--node", "a", store=dsn) as first:
+            with running(tmp_path / "b", "--node", "b", store=dsn) as second:
+                until(lambda: len(shared_cluster().ask("SELECT 1 FROM node", database=name)) == 2)
+                both = stage.run("status", "--url", second.url, "--key", ADMIN_KEY)
+            shared_cluster().ask("UPDATE node SET seen = seen - interval '1 minute' WHERE name = 'b'", database=name)
+
+            ran = stage.run("status", "--url", first.url, "--key", ADMIN_KEY)
+    finally:
+        drop(dsn)
+
+    assert (both.code, both.out.splitlines()[-1]) == (0, "All is well.")
+    assert re.search(r"^row security +holds$", both.out, re.MULTILINE)
+    assert re.search(r"^connections +\d+ of \d+ taken; \d+ when every node", both.out, re.MULTILINE)
+    assert ran.code == 1
+    assert re.search(r"^b +silent for 1m ", ran.out, re.MULTILINE)
+    assert re.fullmatch(r"node_silent: b was last heard of 6\d s ago", ran.out.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (5 * 1024**3, "5.0 GiB"), (2**52, "4096.0 TiB")],
+)
+def test_sizes_are_shown_as_people_read_them(number: int, shown: str) -> None:
+    assert status._size(number) == shown
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.2, "0s"), (59, "59s"), (60, "1m"), (7200, "2h"), (259_200, "3d")])
+def test_times_are_shown_in_their_largest_unit(seconds: float, shown: str) -> None:
+    assert status._time(seconds) == shown
+
+
+def test_what_the_database_knows_of_locks_and_replicas_is_shown() -> None:
+    store = {
+        "kind": "postgresql",
+        "version": "17.2",
+        "bytes": 10_000_000,
+        "tenants": 2,
+        "journal": 1,
+        "waiting": 2,
+        "longest_wait": 1.26,
+        "oldest_transaction": 3.0,
+        "connections": 31,
+        "most_connections": 97,
+        "wanted_connections": 40,
+        "synchronous_standby_names": "s1",
+        "replicas": [
+            {"name": "s1", "state": "sync", "lag_bytes": 0},
+            {"name": "s2", "state": None, "lag_bytes": 2048},
+        ],
+        "row_security": False,
+    }
+
+    assert list(status._lines(store)) == [
+        ("store", "postgresql 17.2, 9.5 MiB, 2 tenants"),
+        ("journal", "about 1 row"),
+        ("locks", "2 transactions waiting, the longest for 1.3 s; the oldest open transaction is 3.0 s old"),
+        ("connections", "31 of 97 taken; 40 when every node has opened all of its own"),
+        ("commits", "wait for s1"),
+        ("replica", "s1: sync, 0 bytes behind"),
+        ("replica", "s2: state unknown: GRANT pg_read_all_stats to the role, 2.0 KiB behind"),
+        ("row security", "does not hold: the role is a superuser"),
+    ]

@@ -1,0 +1,155 @@
+"""How the servers are and their store, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parley.domain.directory import KeyKind
+from parley.domain.errors import ParleyError
+from parley.sdk.connection import Connection
+from tests.postgres_cluster import drop, shared_cluster, until
+from tests.postgres_store import fresh_database
+from tests.team_process import ADMIN_KEY, ServerProcess, running
+from tests.team_rig import LiveServer, with_server
+
+PATH = "/api/v1/status"
+
+
+@with_server
+async def test_the_status_is_for_admins_of_the_operators_tenant(server: LiveServer) -> None:
+    keys = {
+        "the operator's": await server.rig.key("", KeyKind.ADMIN),
+        "another tenant's": await server.rig.key("", KeyKind.ADMIN, "acme"),
+        "a service's": await server.rig.key("", KeyKind.SERVICE),
+        "an agent's": await server.rig.key("alice"),
+        "nobody's": "",
+    }
+
+    answers = {whose: (await server.with_key(key).get(PATH)).status for whose, key in keys.items()}
+
+    assert answers == {
+        "the operator's": 200,
+        "another tenant's": 403,
+        "a service's": 403,
+        "an agent's": 403,
+        "nobody's": 401,
+    }
+
+
+@with_server
+async def test_what_goes_up_and_down_is_measured_for_prometheus(server: LiveServer) -> None:
+    secret = await server.rig.key("", KeyKind.ADMIN)
+
+    before = (await server.with_key(secret).get("/metrics")).body.decode()
+    client = await server.client("alice")
+    async with client.events("/subscribe/channels/chan_1"):
+        during = (await server.with_key(secret).get("/metrics")).body.decode()
+
+    assert "parley_node_streams 0\n" in before
+    assert "# TYPE parley_node_streams gauge\nparley_node_streams 1\n" in during
+    assert {name for name in ("queue", "lag", "connections", "pool") if f"parley_node_{name} " in during} == {
+        "queue",
+        "lag",
+        "connections",
+        "pool",
+    }
+
+
+# ---------------------------------------------------------------- real servers
+
+
+@pytest.mark.sqlite_only
+def test_a_server_with_a_file_of_its_own_tells_of_the_file(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--node", "lone") as server:
+        found = Connection(server.url, key=ADMIN_KEY).get("status")
+
+    (node,) = found["nodes"]
+    assert (found["ok"], found["concerns"]) == (True, [])
+    assert (node["name"], node["here"], node["silent"], node["url"]) == ("lone", True, False, server.url)
+    assert node["leads"] == ["checkpoints", "retention", "sweep", "webhooks"]
+    store = found["store"]
+    assert (store["kind"], store["tenants"], store["row_security"], store["replicas"]) == ("sqlite", 1, None, [])
+    assert store["bytes"] > 0
+    assert store["log_bytes"] > 0
+
+
+@pytest.fixture(name="dsn")
+def a_database() -> Iterator[str]:
+    dsn = fresh_database()
+    yield dsn
+    drop(dsn)
+
+
+@pytest.fixture(name="pair")
+def a_pair(tmp_path: Path, dsn: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """Two servers on one database."""
+    with (
+        running(tmp_path / "a", "--node", "a", store=dsn) as first,
+        running(tmp_path / "b", "--node", "b", store=dsn) as second,
+    ):
+        heard_of(dsn, 2)
+        yield first, second
+
+
+def heard_of(dsn: str, number: int) -> None:
+    """So many nodes have told the others of themselves."""
+    name = dsn.rpartition("/")[2]
+    until(lambda: len(shared_cluster().ask("SELECT 1 FROM node", database=name)) == number)
+
+
+def test_each_server_tells_of_both_and_of_the_database(pair: tuple[ServerProcess, ServerProcess]) -> None:
+    first, second = pair
+
+    tellings = [Connection(server.url, key=ADMIN_KEY).get("status") for server in pair]
+
+    assert [[(node["name"], node["here"]) for node in found["nodes"]] for found in tellings] == [
+        [("a", True), ("b", False)],
+        [("a", False), ("b", True)],
+    ]
+    assert [node["url"] for node in tellings[0]["nodes"]] == [first.url, second.url]
+    store = tellings[0]["store"]
+    assert (store["kind"], store["tenants"], store["row_security"]) == ("postgresql", 1, True)
+    assert 0 < store["connections"] <= store["most_connections"]
+    assert (tellings[0]["ok"], tellings[0]["concerns"]) == (True, [])
+
+
+def test_each_work_is_led_by_one_of_them_and_all_of_them_say_by_whom(pair: tuple[ServerProcess, ServerProcess]) -> None:
+    connections = [Connection(server.url, key=ADMIN_KEY) for server in pair]
+
+    def led() -> list[list[str]]:
+        tellings = [connection.get("status") for connection in connections]
+        return [sorted(work for node in found["nodes"] for work in node["leads"]) for found in tellings]
+
+    until(lambda: led() == [["checkpoints", "retention", "sweep", "webhooks"]] * 2)
+
+
+def test_a_server_that_was_killed_is_silent_and_one_that_left_is_not_missed(
+    pair: tuple[ServerProcess, ServerProcess], dsn: str, tmp_path: Path
+) -> None:
+    first, second = pair
+    with running(tmp_path / "c", "--node", "c", store=dsn) as third:
+        third.stop()
+    second.kill()
+    # The database's clock does not wait for tests.
+    shared_cluster().ask(
+        "UPDATE node SET seen = seen - interval '1 minute' WHERE name = 'b'", database=dsn.rpartition("/")[2]
+    )
+
+    found = Connection(first.url, key=ADMIN_KEY).get("status")
+
+    assert [(node["name"], node["silent"]) for node in found["nodes"]] == [("a", False), ("b", True)]
+    assert not found["ok"]
+    assert [one["code"] for one in found["concerns"]] == ["node_silent"]
+
+
+def test_who_may_not_ask_is_told_so_by_its_code(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as server:
+        key = Connection(server.url, key=ADMIN_KEY).post("keys", body={"kind": "agent", "agent_id": "alice"})["key"]
+
+        with pytest.raises(ParleyError) as refused:
+            Connection(server.url, key=key).get("status")
+
+    assert refused.value.code == "scope_required"
