@@ -37,6 +37,10 @@ _TEXTS = {
     "human_key": "",
     "data": "",
     "checkpoints": "",
+    "store": "",
+    "store_connections": "10",
+    "node": "",
+    "linger": "0",
     "host": "127.0.0.1",
     "port": "8420",
     "allowed_hosts": "",
@@ -76,6 +80,10 @@ class Settings(NamedTuple):
     human_key: str
     data: str
     checkpoints: str
+    store: str
+    store_connections: str
+    node: str
+    linger: str
     host: str
     port: str
     allowed_hosts: str
@@ -108,6 +116,9 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     _check_choice(values["event_names"], ("rfc", "sdk"))
     _check_choice(values["webhook_targets"], ("public", "any"))
     _check_duration(values["lease"])
+    _check_store(values["store"])
+    _whole(values["store_connections"], least=4)
+    _whole(values["linger"], least=0)
     team_limits = TeamLimits(
         **{name: _whole(values[name], least=0 if name.endswith("retention_days") else 1) for name in _TEAM_LIMITS}
     )
@@ -184,6 +195,12 @@ def _check_choice(value: Value, choices: tuple[str, ...]) -> None:
         raise BadConfig(f"{value.source}: {value.name} must be {' or '.join(choices)}, not {value.value!r}")
 
 
+def _check_store(value: Value) -> None:
+    if value.value and not value.value.startswith(("postgresql://", "postgres://")):
+        hint = "postgresql://USER@HOST/DATABASE; without it everything is kept in a file"
+        raise BadConfig(f"{value.source}: store is not the address of a PostgreSQL database", hint=hint)
+
+
 def _check_duration(value: Value) -> None:
     try:
         parse_duration(value.value)
@@ -205,6 +222,14 @@ def data_directory(settings: Settings) -> str:
         return os.path.abspath(os.path.expanduser(settings.data))
     share = os.environ.get("XDG_DATA_HOME") or os.path.join(settings.user_home, ".local", "share")
     return os.path.join(share, "parley")
+
+
+def without_password(store: str) -> str:
+    """The address of a store as it may be shown."""
+    scheme, _, rest = store.partition("://")
+    who, at, where = rest.rpartition("@")
+    where = where.partition("?")[0]  # a password can stand there, too
+    return f"{scheme}://{who.partition(':')[0]}{at}{where}" if store else ""
 
 
 def checkpoints_directory(settings: Settings, data: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import AgentFolder, Workspace, find_marked, projects
 from parley.adapters.process import SystemClock, SystemIds, monotonic, wall_time
 from parley.app.kernel import Kernel, drive
-from parley.domain.errors import Ambiguous, UnknownProject, UnknownSender
+from parley.domain.errors import Ambiguous, BadConfig, ParleyError, UnknownProject, UnknownSender
 from parley.domain.names import agent_name
 from parley.settings import Settings, Value, checkpoints_directory, load
 from parley.wire.oacp import OacpFormat
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from parley.adapters.files.governance import GovernanceFiles
     from parley.adapters.files.layout import Added, Created
     from parley.adapters.mailman import MailboxMailman
+    from parley.adapters.postgres.team_store import PostgresTeamStore
     from parley.app.team.hub import Team
+    from parley.app.team.node_keeping import NodeKeeping
     from parley.domain.approval import Approval
     from parley.domain.message import Body
     from parley.domain.notice import Letter
@@ -55,6 +57,7 @@ __all__ = [
     "open_ledger",
     "open_mailbox",
     "open_mailman",
+    "open_store",
     "open_team",
     "own_rules",
     "public_key",
@@ -257,15 +260,13 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
     from parley.adapters.process import SteadyClock
     from parley.adapters.signatures import Ed25519Signatures
     from parley.adapters.signing_key import open_signer
-    from parley.adapters.sqlite.team_store import SqliteTeamStore
     from parley.app.team.hub import Team
     from parley.app.team.notice_keeping import NoticeKeeping
     from parley.app.team.policy_keeping import PolicyKeeping
-    from parley.domain.kinds import KINDS
     from parley.wire.ocip import OcipFormat
 
     with own_rules(settings) as tightening, DataDirectory(data) as directory:
-        store = SqliteTeamStore(directory.store_path, KINDS, durable=durable)
+        store, nodes = await _open_store(settings, directory.store_path, durable=durable)
         mailman = open_mailman(settings)
         try:
             sdk_names = settings.event_names == "sdk"
@@ -283,12 +284,57 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
             )
             team.policies = PolicyKeeping(default_policy(), PolicyFiles(os.path.join(data, "policies")))
             team.notices = NoticeKeeping(mailman)
+            team.nodes = nodes
             team.governance.tightening = tightening
             yield Opened(team, outbound)
         finally:
             if mailman is not None:
                 mailman.close()
+            with suppress(ParleyError):  # then the others find out by themselves
+                await nodes.leave()
             await store.close()
+
+
+async def _open_store(settings: Settings, path: str, *, durable: bool) -> tuple[TeamStore, NodeKeeping]:
+    """The store of a server, and which others share it: a file that is its own, or a database for many."""
+    from parley.app.team.node_keeping import NodeKeeping
+    from parley.domain.kinds import KINDS
+    from parley.domain.version import VERSION
+
+    if not settings.store:
+        from parley.adapters.sqlite.team_condition import SqliteCondition
+        from parley.adapters.sqlite.team_store import SqliteTeamStore
+
+        file = SqliteTeamStore(path, KINDS, durable=durable)
+        alone = NodeKeeping(name=node_name(settings), version=VERSION)
+        alone.condition = SqliteCondition(file)
+        return file, alone
+    from parley.adapters.postgres.nodes import PostgresNodes
+
+    store = await open_store(settings, durable=durable)
+    name = node_name(settings)
+    return store, NodeKeeping(PostgresNodes(store, f"{name} {SystemIds().token()}"), name, version=VERSION)
+
+
+async def open_store(settings: Settings, *, durable: bool = True) -> PostgresTeamStore:
+    """The database that the settings name."""
+    try:
+        from parley.adapters.postgres import team_store
+    except ImportError:
+        raise BadConfig(
+            "PostgreSQL needs a driver that is not installed", hint="pip install 'agent-parley[postgres]'"
+        ) from None
+    from parley.domain.kinds import KINDS
+
+    connections = int(settings.store_connections)
+    return await team_store.open_store(
+        settings.store, KINDS, name=node_name(settings), connections=connections, durable=durable
+    )
+
+
+def node_name(settings: Settings) -> str:
+    """What a server is called among those that share a store: as given, else by its machine and port."""
+    return settings.node or f"{os.uname().nodename}:{settings.port}"
 
 
 @contextmanager

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 argparse._ = str  # type: ignore[attr-defined]
 
 
-_FLAGS = ("home", "project", "agent", "url", "key", "data", "host", "port")
+_FLAGS = ("home", "project", "agent", "url", "key", "data", "store", "node", "linger", "host", "port")
 
 
 class Command(NamedTuple):

@@ -8,7 +8,7 @@ from parley.cli.command import Command, add_place, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.domain.errors import ParleyError
-from parley.settings import SECRETS, Settings, Value, data_directory
+from parley.settings import SECRETS, Settings, Value, data_directory, without_password
 
 if TYPE_CHECKING:
     import argparse
@@ -34,6 +34,8 @@ def _shown(value: Value, settings: Settings) -> Value:
     """A secret only as set; the data directory as it is found."""
     if value.name in SECRETS and value.value:
         return value._replace(value="(set)")
+    if value.name == "store":
+        return value._replace(value=without_password(value.value))
     return value._replace(value=data_directory(settings)) if value.name == "data" else value
 
 

@@ -38,6 +38,7 @@ COMMANDS: dict[str, str] = {
     "config": "config",
     "completion": "completion",
     "up": "up",
+    "status": "status",
     "intent create": "intent",
     "intent list": "intent",
     "intent show": "intent",
@@ -102,6 +103,7 @@ COMMANDS: dict[str, str] = {
     "workflow run": "workflow",
     "backup": "backup",
     "restore": "restore",
+    "store copy": "store",
 }
 _WIDTH = max(map(len, COMMANDS)) + 1
 _GROUPS = (
@@ -110,7 +112,10 @@ _GROUPS = (
     ("look", ("inbox", "read", "thread", "search", "outbox", "review status", "watch", "validate")),
     ("work", ("next", "extend", "release", "done")),
     ("put mailboxes under rules", ("governance init", "governance add-human", "governance show")),
-    ("serve", ("up", "backup", "restore", "key create", "key list", "key rotate", "key revoke", "tenant create")),
+    (
+        "serve",
+        ("up", "status", "backup", "restore", "key create", "key list", "key rotate", "key revoke", "tenant create"),
+    ),
     ("talk on a server", ("post", "ask", "answer", "listen", "messages")),
     (
         "arrange on a server",

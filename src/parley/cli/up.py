@@ -8,22 +8,34 @@ from typing import TYPE_CHECKING
 from parley.cli.command import Command, add_json, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import json_text
-from parley.domain.errors import BadConfig, Invalid, NotFound
-from parley.settings import data_directory
+from parley.domain.errors import BadConfig, Invalid, NotFound, ParleyError, Unavailable
+from parley.settings import data_directory, without_password
 
 if TYPE_CHECKING:
     import argparse
+    import asyncio
     from ssl import SSLContext
 
+    from parley.app.team.hub import Team
     from parley.settings import Settings
+    from parley.surfaces.http.listener import Listener
 
 _DRAIN_SECONDS = 10.0
+# Who still waits for an answer when only so much is left is told that none will come from here.
+_LAST_SECONDS = 2.0
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", default="", help="where to listen; 0 takes any free port (default: 8420)")
     parser.add_argument("--host", default="", help="the address to listen on (default: 127.0.0.1, only this machine)")
     parser.add_argument("--data", default="", metavar="DIR", help="where everything is kept (default: see config)")
+    parser.add_argument(
+        "--store", default="", metavar="URL", help="a PostgreSQL that many servers share, instead of a file in --data"
+    )
+    parser.add_argument("--node", default="", metavar="NAME", help="this server among them (default: machine and port)")
+    parser.add_argument(
+        "--linger", default="", metavar="SECONDS", help="when asked to stop, say so and go on for so long (default: 0)"
+    )
     parser.add_argument("--ephemeral", action="store_true", help="keep nothing: all is gone when the server stops")
     parser.add_argument("--tls-cert", default="", metavar="FILE", help="the certificate for https")
     parser.add_argument("--tls-key", default="", metavar="FILE", help="its private key")
@@ -51,6 +63,8 @@ def _up(args: argparse.Namespace) -> int:
     # A server lives long, unlike the other commands. Each message makes some hundred objects and leaves few of them.
     gc.set_threshold(5_000, 10, 10)
     gc.enable()
+    if args.ephemeral and settings.store:
+        raise Invalid("--ephemeral keeps nothing, and a store keeps it", hint="leave one of the two out")
     if args.ephemeral:
         with tempfile.TemporaryDirectory(prefix="parley-") as folder:
             _run(args, settings, folder, host, port, context)
@@ -127,25 +141,63 @@ async def _serve(
         )
         # Not before it can be reached: a key that is made is shown.
         admin_key = await keys.first_start(opened.team, settings.admin_key)
+        opened.team.nodes.url = _url(context, host, listener.port)
         opened.outbound.avoid(listener.port, names - server.LOCAL_NAMES)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, opened.team.policies.look.set)
         works = [asyncio.ensure_future(work) for work in background.works(opened.team, opened.outbound)]
-        shown = f"[{host}]" if ":" in host else host
-        _tell(args, f"{'https' if context else 'http'}://{shown}:{listener.port}", admin_key, data)
+        _tell(args, opened.team.nodes.url, admin_key, data, settings.store)
         gc.freeze()  # what was loaded so far stays: nobody has to look through it again
         await stop.wait()
-        await listener.drain(_DRAIN_SECONDS)
-        for work in works:
-            work.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
+        await _leave(opened.team, listener, works, int(settings.linger))
 
 
-def _tell(args: argparse.Namespace, url: str, admin_key: str | None, data: str) -> None:
+async def _leave(team: Team, listener: Listener, works: list[asyncio.Task[None]], linger: int) -> None:
+    """Stop so that nobody notices: others take over, who asks is sent to them, and who waits is answered."""
+    import asyncio
+    from contextlib import suppress
+
+    team.nodes.leaving = True
+    if team.nodes.nodes is not None:
+        await _ended(works)
+        with suppress(ParleyError):  # then they find out by themselves
+            await team.nodes.leave()
+    if linger:
+        listener.leave()
+        await asyncio.sleep(linger)
+    team.tail.close()
+    last = asyncio.get_running_loop().call_later(_DRAIN_SECONDS - _LAST_SECONDS, team.waits.lose, _stopping())
+    await listener.drain(_DRAIN_SECONDS)
+    last.cancel()
+    await _ended(works)
+
+
+async def _ended(works: list[asyncio.Task[None]]) -> None:
+    import asyncio
+
+    for work in works:
+        work.cancel()
+    await asyncio.gather(*works, return_exceptions=True)
+
+
+def _stopping() -> Unavailable:
+    return Unavailable("this server is about to stop", hint="ask again with the same idempotency key")
+
+
+def _url(context: SSLContext | None, host: str, port: int) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if context else 'http'}://{shown}:{port}"
+
+
+def _tell(args: argparse.Namespace, url: str, admin_key: str | None, data: str, store: str) -> None:
     """Say where the server is, once it can be reached; the admin key is shown this one time."""
     if args.json:
-        lines = [json_text({"url": url, "admin_key": admin_key, "data": data})]
+        document = {"url": url, "admin_key": admin_key, "data": data}
+        lines = [json_text({**document, "store": without_password(store)} if store else document)]
     else:
-        lines = [f"Parley is up at {url}  (API: {url}/api/v1, to read: {url}/docs)", f"Data in {data}"]
+        lines = [
+            f"Parley is up at {url}  (API: {url}/api/v1, to read: {url}/docs)",
+            f"Data in {without_password(store) or data}",
+        ]
         if admin_key:
             lines += ["", f"  Admin key, shown only now: {admin_key}", ""]
             lines += [f"Try: export PARLEY_URL={url} PARLEY_KEY={admin_key}", "     parley intent create 'First steps'"]
@@ -163,6 +215,7 @@ COMMANDS = {
             "parley up",
             "parley up --port 9000 --data ./team",
             "parley up --ephemeral --json",
+            "parley up --store postgresql://parley@db.example/parley --node a",
             "parley up --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem",
         ),
     ),

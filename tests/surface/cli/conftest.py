@@ -2,19 +2,28 @@
 each test that breaks it."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.chosen_store import a_database
 from tests.surface.cli.team_stage import Server, Team
 from tests.surface.stage import Stage
 
 
+@contextmanager
+def _server(folder: Path) -> Iterator[Server]:
+    with a_database(folder) as store:
+        server = Server(folder / "data", store).start()
+        yield server
+        server.stop()
+
+
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("team") / "data").start()
-    yield server
-    server.stop()
+    with _server(tmp_path_factory.mktemp("team")) as server:
+        yield server
 
 
 def _team(stage: Stage, server: Server) -> Team:
@@ -35,9 +44,8 @@ def team(stage: Stage, shared_server: Server) -> Iterator[Team]:
 
 @pytest.fixture(scope="session")
 def ruled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("ruled") / "data").start()
-    yield server
-    server.stop()
+    with _server(tmp_path_factory.mktemp("ruled")) as server:
+        yield server
 
 
 @pytest.fixture
@@ -51,8 +59,7 @@ def ruled_team(stage: Stage, ruled_server: Server) -> Iterator[Team]:
 @pytest.fixture
 def lone_team(stage: Stage, tmp_path: Path) -> Iterator[Team]:
     """A server of one's own, that may be killed, filled and tampered with."""
-    server = Server(tmp_path / "data").start()
-    made = _team(stage, server)
-    yield made
-    made.close()
-    server.stop()
+    with _server(tmp_path) as server:
+        made = _team(stage, server)
+        yield made
+        made.close()

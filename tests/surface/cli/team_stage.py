@@ -21,9 +21,13 @@ PATIENCE = 30
 
 @dataclass
 class Server:
-    """`parley up` on a data directory; it can be killed and started again at the same address."""
+    """`parley up` on a data directory; it can be killed and started again at the same address.
+
+    `store` names a database, as `pytest --store` says; "" is a file in the directory.
+    """
 
     data: Path
+    store: str = ""
     port: int = 0
     url: str = ""
     key: str = ""
@@ -31,6 +35,7 @@ class Server:
 
     def start(self) -> Server:
         words = ["up", "--json", "--port", str(self.port), "--data", str(self.data)]
+        words += ["--store", self.store] if self.store else []
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "parley.cli.main", *words], stdout=subprocess.PIPE, env=environment, text=True

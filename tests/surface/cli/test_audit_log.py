@@ -336,6 +336,7 @@ def test_files_that_are_none_of_ours_are_said_in_one_line(stage: Stage, tmp_path
     assert stage.run("audit", "verify", file, "--checkpoints", written(tmp_path / "y", [b"{}\n"])).error == "invalid"
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.slow
 def test_files_that_were_changed_under_a_server_are_found_in_its_data(lone_team: Team) -> None:
     team = lone_team

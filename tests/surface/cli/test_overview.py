@@ -40,6 +40,7 @@ ON_A_SERVER = {
         "policy_trials",
         "post",
         "registry",
+        "status",
         "suspend",
         "tenant",
         "workflow",

@@ -113,6 +113,7 @@ def with_a_log(team: Team) -> None:
         team.post(channel, "--field", f"n:={number}")
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "bad"),
@@ -141,6 +142,7 @@ def test_a_log_that_was_changed_is_exit_code_2_and_names_the_first_bad_number(
     assert json.loads(offline.err)["error"]["problems"][0]["code"] == "chain_broken"
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "bad"),
@@ -162,6 +164,7 @@ def test_a_ledger_that_was_changed_is_found_in_the_files(lone_team: Team, statem
     assert f"ledger of default: number {bad}: " in ran.err
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.slow
 def test_files_are_checked_while_the_server_runs(lone_team: Team) -> None:
     with_a_log(lone_team)
@@ -182,6 +185,7 @@ def test_a_folder_without_a_store_is_said(team: Team, tmp_path: Path) -> None:
 # ---------------------------------------------------------------- backup and restore
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.slow
 def test_a_backup_of_a_running_server_comes_back_in_another_place(lone_team: Team, tmp_path: Path) -> None:
     team = lone_team
@@ -203,6 +207,7 @@ def test_a_backup_of_a_running_server_comes_back_in_another_place(lone_team: Tea
     assert [one["id"] for one in read] == [kept]
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.slow
 def test_a_restore_never_goes_under_a_running_server(lone_team: Team, tmp_path: Path) -> None:
     file = tmp_path / "team.db"
@@ -215,6 +220,7 @@ def test_a_restore_never_goes_under_a_running_server(lone_team: Team, tmp_path: 
     assert lone_team.run("intent", "show", lone_team.intent).code == 0
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.slow
 def test_what_is_there_is_replaced_only_by_force(lone_team: Team, tmp_path: Path) -> None:
     team, file = lone_team, tmp_path / "team.db"
@@ -282,6 +288,7 @@ def test_the_store_of_another_program_is_no_backup(team: Team, tmp_path: Path) -
     assert "is no backup" in ran.err
 
 
+@pytest.mark.sqlite_only
 def test_a_backup_of_a_newer_parley_is_refused(team: Team, tmp_path: Path) -> None:
     file = tmp_path / "team.db"
     team.said("backup", str(file), "--data", str(team.server.data))
@@ -294,6 +301,7 @@ def test_a_backup_of_a_newer_parley_is_refused(team: Team, tmp_path: Path) -> No
     assert "upgrade Parley" in ran.err
 
 
+@pytest.mark.sqlite_only
 def test_on_a_terminal_a_backup_shows_how_far_it_is(team: Team, tmp_path: Path) -> None:
     code, shown = team.stage.on_terminal("backup", str(tmp_path / "team.db"), "--data", str(team.server.data))
 

@@ -11,7 +11,7 @@ import pytest
 
 from parley.app.team import posting
 from parley.domain.channel import Options
-from parley.domain.directory import KeyKind
+from parley.domain.directory import DEFAULT_TENANT, KeyKind
 from parley.domain.errors import Invalid
 from parley.domain.message import Pattern
 from parley.domain.post import PostDraft
@@ -34,7 +34,7 @@ def replayed(answer: Answer) -> bool:
 
 
 async def count(server: LiveServer) -> int:
-    return (await server.rig.store.tally(CHANNEL)).total
+    return (await server.rig.store.tally(DEFAULT_TENANT, CHANNEL)).total
 
 
 # ---------------------------------------------------------------- routes

@@ -11,12 +11,14 @@ import pytest
 
 from parley.adapters.sqlite import team_file
 from parley.adapters.sqlite.file import as_parley
+from parley.adapters.sqlite.team_store import SqliteTeamStore
 from parley.domain.directory import KeyKind
 from parley.domain.errors import Forbidden
 from parley.domain.message import Pattern
+from tests.postgres_cluster import shared_cluster
 from tests.surface.http.attack import nothing_happens, refusal
 from tests.team_process import ADMIN_KEY, running
-from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, with_query, with_server
+from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, in_loop, live_server, open_rig, with_query, with_server
 
 PLACE = f"/channels/{CHANNEL}/messages"
 
@@ -236,6 +238,9 @@ async def test_what_is_written_into_a_query_stays_text(server: LiveServer, text:
 
         to = await bob.get(PLACE, to=f"{text} ")
 
+    if "\x00" in text:  # which no database takes for text
+        assert {refusal(one) for one in (since, to, *others, *found)} == {(422, "invalid")}
+        return
     assert refusal(since) == (400, "bad_cursor")
     assert refusal(to) == (422, "invalid")
     assert {refusal(one) for one in others} == {(422, "invalid")}
@@ -354,6 +359,7 @@ async def provoke(port: int, secret: str, forged: str) -> None:
         await client.close()
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("opened", ["reader", "writer"])
 @with_server
 async def test_what_is_wrong_with_the_machine_is_not_told_to_the_caller(
@@ -372,11 +378,32 @@ async def test_what_is_wrong_with_the_machine_is_not_told_to_the_caller(
         monkeypatch.setattr(team_file, "connect", fails)
         answer = await alice.get("/messages/search", q="x")  # by a thread that has not read yet
     else:
+        assert isinstance(rig.store, SqliteTeamStore)
         monkeypatch.setattr(rig.store._writer, "_settle", settled_by(fails))
         answer = await alice.post(PLACE, {})
 
     assert (answer.status, answer.code) == (503, "unavailable")
     assert str(rig.path.parent) not in answer.body.decode()
+
+
+@in_loop
+async def test_what_is_wrong_with_the_database_is_not_told_to_the_caller(database: str, tmp_path: Path) -> None:
+    # A48
+    name, cluster = database.rpartition("/")[2], shared_cluster()
+    async with open_rig(tmp_path, dsn=database) as rig, live_server(rig) as server:
+        await rig.intent()
+        await rig.channel()
+        alice = await server.client("alice")
+        assert (await alice.get(PLACE)).status == 200
+
+        cluster.ask(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        cluster.ask("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = $1", name)
+        answers = [await alice.get(PLACE), await alice.post(PLACE, {})]
+
+        for answer in answers:
+            assert (answer.status, answer.code) == (503, "unavailable")
+            for inside in (name, str(cluster.port), "postgres", "accepting connections"):
+                assert inside not in answer.body.decode()
 
 
 def settled_by(fails: Callable[[], None]) -> Callable[[list[tuple[object, asyncio.Future[object]]]], None]:

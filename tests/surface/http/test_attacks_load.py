@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from parley.adapters.postgres import team_reads, tenancy
+from parley.adapters.postgres.team_store import PostgresTeamStore
 from parley.adapters.sqlite import team_store
+from parley.adapters.sqlite.team_store import SqliteTeamStore
 from parley.app.team import reading
 from parley.app.team import streams as following
 from parley.app.team.waits import Waits
 from parley.domain.access import Policy
 from parley.domain.channel import Channel, Options
-from parley.domain.directory import KeyKind
+from parley.domain.directory import DEFAULT_TENANT, KeyKind
 from parley.domain.message import Pattern
 from parley.domain.post import Post
+from parley.domain.record import Record
 from parley.domain.team_changes import FeedItem, Query, Seen, TeamChanges
 from parley.domain.team_errors import CircularWait
 from parley.domain.team_limits import TeamLimits
 from parley.surfaces.http.gate import Gate
 from parley.surfaces.http.message import Request
 from parley.surfaces.http.routes import streams
+from parley.team_ports import TeamStore
 from tests.contract.team_store import a_post
 from tests.surface.http.attack import nothing_happens, refusal
 from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, Rig, in_loop, open_rig, with_rig, with_server
@@ -164,23 +170,46 @@ async def test_a_state_grows_no_larger_than_one_request(server: LiveServer) -> N
 @with_server
 async def test_who_searches_without_end_keeps_no_other_reader_waiting(server: LiveServer) -> None:
     # A71
-    rig, go_on = server.rig, threading.Event()
+    rig = server.rig
     await rig.intent("intent_9", tenant="other", created_by="bob")
     busy, other = await server.client("alice"), await server.client("bob", tenant="other")
-    blocked = rig.store._searcher.submit(go_on.wait)
 
-    searching = asyncio.ensure_future(busy.get("/messages/search", q="x"))
-    await asyncio.sleep(0)
-    try:
-        # None of this is known without a look at the file.
-        rig.store._known.records.clear()
+    async with a_search_without_end(rig.store):
+        searching = asyncio.ensure_future(busy.get("/messages/search", q="x"))
+        await asyncio.sleep(0)
+        # None of this is known without a look at the store.
+        known_to(rig.store, "other").clear()
         assert (await other.get("/intents")).status == 200
         assert (await other.post("/intents/intent_9/channels", {"name": "c"})).status == 201
         assert not searching.done()
+    assert (await searching).json == []
+
+
+@asynccontextmanager
+async def a_search_without_end(store: TeamStore) -> AsyncIterator[None]:
+    """A tenant's searches are made one at a time: this one takes until the end of the block."""
+    if isinstance(store, PostgresTeamStore):
+        async with store._searching.setdefault(DEFAULT_TENANT, asyncio.Lock()):
+            yield
+        return
+    assert isinstance(store, SqliteTeamStore)
+    go_on = threading.Event()
+    blocked = store._searcher.submit(go_on.wait)
+    try:
+        yield
     finally:
         go_on.set()
-    assert (await searching).json == []
     assert blocked.result()
+
+
+def known_to(store: TeamStore, tenant: str) -> dict[tuple[str, str, str], Record | None]:
+    """The records that a store holds in memory, at least those of a tenant."""
+    if isinstance(store, SqliteTeamStore):
+        return store._known.records
+    assert isinstance(store, PostgresTeamStore)
+    tenancy = store.follower.known(tenant)
+    assert tenancy is not None
+    return tenancy.records
 
 
 @in_loop
@@ -299,17 +328,22 @@ async def test_agents_that_ask_each_other_layer_by_layer_do_not_stop_the_server(
 
 
 @with_server
-async def test_asking_for_what_is_not_there_fills_no_memory(server: LiveServer) -> None:
+async def test_asking_for_what_is_not_there_fills_no_memory(
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # A60
-    known, alice = server.rig.store._known, await server.client("alice")
-    known.most = 50
+    store, alice = server.rig.store, await server.client("alice")
+    if isinstance(store, SqliteTeamStore):
+        store._known.most = 50
+    monkeypatch.setattr(tenancy, "_MOST_RECORDS", 50)
 
     for n in range(120):
         assert (await alice.get(f"/channels/none{n}")).status == 404
         assert (await alice.get(f"/intents/{n}{'x' * 4000}")).status == 404
 
-    assert len(known.records) <= known.most + 10
-    assert max(len(record_id) for _, _, record_id in known.records) <= 128
+    known = known_to(store, DEFAULT_TENANT)
+    assert 0 < len(known) <= 60
+    assert max(len(record_id) for _, _, record_id in known) <= 128
     assert (await alice.post(PLACE, {})).status == 201
 
 
@@ -345,12 +379,20 @@ async def test_what_streams_share_is_bounded_and_comes_in_pieces(
     assert max(sizes) < 80_000
 
 
+def small_portions(patch: pytest.MonkeyPatch, size: int = 5_000) -> None:
+    """Of either store, which has its size in its queries."""
+    patch.setattr(team_store, "_FEED_BYTES", size)
+    for name in ("FEED_POSTS", "FEED_EVENTS"):
+        patch.setattr(team_reads, name, getattr(team_reads, name).replace(f"{team_reads.FEED_BYTES}", f"{size}"))
+    patch.setattr(team_reads, "FEED_BYTES", size)
+
+
 @with_rig
 async def test_a_feed_of_long_messages_comes_in_portions_without_a_gap(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A68: each stream holds its portion until its reader has taken it
-    monkeypatch.setattr(team_store, "_FEED_BYTES", 5_000)
+    small_portions(monkeypatch)
     await rig.intent()
     await rig.channel()
     for n in range(12):

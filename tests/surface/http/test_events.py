@@ -12,6 +12,7 @@ from parley.domain.access import Policy
 from parley.domain.channel import Options
 from parley.domain.directory import KeyKind
 from parley.domain.event import RESERVED
+from tests.behind_the_server import change
 from tests.team_rig import INTENT, LiveServer, with_server
 
 EVENTS = f"/intents/{INTENT}/events"
@@ -160,17 +161,11 @@ async def test_a_whole_log_is_valid(server: LiveServer) -> None:
 
 @with_server
 async def test_a_log_that_was_tampered_with_is_found_out(server: LiveServer) -> None:
-    import sqlite3
-
     alice = await server.client("alice")
     for _ in range(3):
         await alice.post(EVENTS, {"event_type": "comment", "payload": {"paid": "no"}})
-    with sqlite3.connect(server.rig.path) as db:
-        db.execute("DROP TRIGGER event_is_final_update")
-        db.execute(
-            "UPDATE event SET document = CAST(replace(CAST(document AS TEXT), 'no', 'ok') AS BLOB) WHERE sequence = 2"
-        )
-    db.close()
+    document = (await server.rig.store.events("default", INTENT))[1].document.replace(b"no", b"ok")
+    assert change(server.rig, "UPDATE event SET document = ? WHERE sequence = 2", document, guards=False) == 1
 
     verified = (await alice.get(f"{EVENTS}/verify")).json
 

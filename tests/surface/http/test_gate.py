@@ -19,6 +19,7 @@ from parley.surfaces.http.gate import Bucket, Gate
 from parley.surfaces.http.message import Request
 from parley.surfaces.http.route import PUBLIC, Route
 from parley.surfaces.http.server import all_routes
+from tests.node_rig import two_nodes
 from tests.team_rig import Client, LiveServer, Rig, in_loop, open_rig, with_rig, with_server
 
 DEFAULTS = TeamLimits()
@@ -264,3 +265,18 @@ async def refusal(gate: Gate, request: Request) -> str:
     except ParleyError as error:
         return error.code
     return ""
+
+
+# ---------------------------------------------------------------- servers that share a store
+
+
+@in_loop
+async def test_a_key_that_is_made_or_revoked_at_one_server_is_so_at_the_other_at_once(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        gate = Gate(b.team, limited=False, monotonic=lambda: b.clock.uptime)
+        for agent in ("alice", "bob"):
+            request = Request("GET", "/", headers={b"x-api-key": (await a.key(agent)).encode()})
+
+            assert (await gate.caller(request)).agent == agent
+            await a.revoke(agent)
+            assert await refusal(gate, request) == "unauthorized"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,10 @@ from parley.app.team.sweep import sweep
 from parley.domain.directory import KeyKind
 from parley.domain.governance_errors import PolicyUnavailable
 from parley.domain.ruling import Proposal, Ruling
+from parley.domain.team_changes import AuditQuery
 from parley.wire.audit_log import check_export
 from tests.audit_samples import verify
+from tests.behind_the_server import Guarded, change, tables
 from tests.conformance.ocip.governed import (
     MESSAGES,
     Document,
@@ -39,7 +40,7 @@ from tests.conformance.ocip.governed import (
     shown,
     tell,
 )
-from tests.surface.http.attack import refusal, stored
+from tests.surface.http.attack import refusal
 from tests.team_rig import Answer, Client, LiveServer, in_loop, live_server, open_rig, with_server
 
 CORPUS = Path(__file__).resolve().parents[2] / "conformance" / "ocip"
@@ -188,15 +189,14 @@ async def test_of_those_who_send_round_three_at_once_one_is_accepted(server: Liv
 
 
 @in_loop
-async def test_two_servers_on_one_file_do_not_deliver_more_than_one(tmp_path: Path) -> None:
+async def test_two_servers_on_one_store_do_not_deliver_more_than_one(tmp_path: Path) -> None:
     # A31
     async with (
         open_rig(tmp_path) as one,
-        open_rig(tmp_path) as two,
+        open_rig(tmp_path, first_id=10**6) as two,
         live_server(one) as here,
         live_server(two) as there,
     ):
-        two.ids._count = iter(range(10**6, 10**7))  # type: ignore[assignment]  # each has its own ids
         await one.intent()
         await one.channel()
         alice, _ = await pair(here)
@@ -457,7 +457,7 @@ async def test_only_a_person_decides_and_with_four_eyes_another_one(server: Live
     ann, grace = await person(server, "ann"), await person(server, "grace")
     await put_policy(server, "self_approval: false\napprovers: [grace]")
     waiting = await held(alice, "bob", "I promise.")
-    before = stored(server.rig.path)
+    before = tables(server.rig)
 
     for kind in (KeyKind.AGENT, KeyKind.SERVICE, KeyKind.ADMIN):
         for agent in ("alice", "ann"):
@@ -465,7 +465,7 @@ async def test_only_a_person_decides_and_with_four_eyes_another_one(server: Live
             assert refusal(await decide(caller, waiting, "approve")) == (403, "human_required")
     assert refusal(await decide(ann, waiting, "approve")) == (403, "self_approval")
 
-    changed = {name for name, rows in stored(server.rig.path).items() if rows != before[name]}
+    changed = {name for name, rows in tables(server.rig).items() if rows != before[name]}
     assert changed <= {"record"}  # the keys that were made
     assert (await decide(grace, waiting, "approve")).status == 200
     assert len(await inbox(bob)) == 1
@@ -548,32 +548,28 @@ async def test_nothing_is_hidden_from_who_approves(server: LiveServer, sign: str
 
 
 @with_server
-async def test_who_changes_the_log_in_its_file_is_found_out_entry_by_entry(server: LiveServer) -> None:
+async def test_who_changes_the_log_in_its_store_is_found_out_entry_by_entry(server: LiveServer) -> None:
     # A37
     alice, bob = await pair(server)
     first = await said(alice, "bob")
     await reply(bob, first)
     admin = await admin_of(server)
     assert check_export((await admin.get("/audit/export")).body.splitlines(keepends=True), verify).bad is None
-    triggers = "SELECT 'DROP TRIGGER ' || name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit'"
     await server.stop()
     await server.rig.store.close()
-    db = sqlite3.connect(server.rig.path)
-    for statement in (
-        "UPDATE audit SET document = x'7b7d' WHERE number = 4",
-        "DELETE FROM audit WHERE number = 4",
-        "UPDATE audit SET side = 'carol' WHERE number = 4",
+    fourth = "WHERE (place & 1099511627775) = 4"
+    for what, *values in (
+        ("UPDATE audit SET document = ?", b"{}"),
+        ("DELETE FROM audit",),
+        ("UPDATE audit SET side = 'x'",),
     ):
-        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-            db.execute(statement)
-        db.rollback()
-    # Whoever owns the file takes the triggers away.
-    for (drop,) in db.execute(triggers).fetchall():
-        db.execute(drop)
-    db.execute("UPDATE audit SET document = CAST(replace(document, 'delivered', 'denied') AS BLOB) WHERE number = 4")
-    db.commit()
-    db.close()
+        with pytest.raises(Guarded, match="append-only"):
+            change(server.rig, f"{what} {fourth}", *values)
+    # Whoever owns the store takes its guards away.
     await server.rig.reopen()
+    document = (await server.rig.store.audits("default", AuditQuery(after=3, limit=1)))[0].document
+    forged = document.replace(b"delivered", b"denied")
+    assert change(server.rig, f"UPDATE audit SET document = ? {fourth}", forged, guards=False) == 1
     async with live_server(server.rig) as again:
         lines = (await (await admin_of(again)).get("/audit/export")).body.splitlines(keepends=True)
 
@@ -633,7 +629,7 @@ async def test_no_way_leads_into_another_tenant(server: LiveServer) -> None:
     await put_policy(server, "cross_org: true", tenant="globex-inc")
     admin, foreign = await admin_of(server), await server.client("zoe", tenant="globex-inc")
     blocked = (403, "cross_enterprise_blocked")
-    before = stored(rig.path)
+    before = tables(rig)
 
     for caller in (alice, admin, await person(server, "ann")):
         for to in ("zoe@globex-inc", "role:crew@globex-inc", "*@globex-inc", "nobody@globex-inc", "zoe@nowhere"):
@@ -652,7 +648,7 @@ async def test_no_way_leads_into_another_tenant(server: LiveServer) -> None:
     assert (there.status, there.body) == (nowhere.status, nowhere.body)
 
     assert await inbox(foreign, "/channels/chan_g/messages") == []
-    changed = {name for name, rows in stored(rig.path).items() if rows != before[name]}
+    changed = {name for name, rows in tables(rig).items() if rows != before[name]}
     assert changed <= {"audit", "tenant", "record"}  # its own tenant's log, and the key that was made
     assert await rig.store.audit_size("globex-inc") == 1  # its own policy
 

@@ -12,7 +12,7 @@ import pytest
 
 from parley.domain.access import Permission, Policy
 from parley.domain.channel import MemberPolicy, Options
-from parley.domain.directory import KeyKind
+from parley.domain.directory import DEFAULT_TENANT, KeyKind
 from parley.domain.times import stamp
 from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, soon, with_query, with_server
 
@@ -545,7 +545,7 @@ async def test_agents_that_would_wait_for_each_other_are_refused_and_named(serve
     assert refused.json["agents"] == ["bob", "alice", "bob"]
     assert (misread.status, misread.code) == (409, "circular_wait")
     assert b"lease" not in misread.body
-    assert (await server.rig.store.tally(CHANNEL)).total == 2
+    assert (await server.rig.store.tally(DEFAULT_TENANT, CHANNEL)).total == 2
     for task in (first, second):
         task.cancel()
 

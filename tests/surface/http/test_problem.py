@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from parley.domain import errors, team_errors
-from parley.domain.errors import Invalid, ParleyError, Problem
+from parley.domain.errors import Invalid, ParleyError, Problem, Unavailable
 from parley.domain.governance_errors import PolicyUnavailable
 from parley.domain.team_errors import CircularWait, NameTaken, RateLimited, VersionMismatch
 from parley.surfaces.http.problem import problem, problem_of, status_of
@@ -77,9 +77,11 @@ def test_a_version_conflict_says_the_current_version() -> None:
     assert json.loads(response.body)["current_version"] == 7
 
 
-def test_too_many_requests_says_when_to_come_back() -> None:
-    assert dict(problem_of(RateLimited(facts={"retry_after": 5})).headers)[b"Retry-After"] == b"5"
-    assert dict(problem_of(RateLimited()).headers)[b"Retry-After"] == b"1"
+@pytest.mark.parametrize("error", [RateLimited, Unavailable])
+def test_who_comes_too_often_or_at_a_bad_time_is_told_when_to_come_back(error: type[ParleyError]) -> None:
+    assert dict(problem_of(error(facts={"retry_after": 5})).headers)[b"Retry-After"] == b"5"
+    assert dict(problem_of(error()).headers)[b"Retry-After"] == b"1"
+    assert b"Retry-After" not in dict(problem_of(NameTaken()).headers)
 
 
 @pytest.mark.parametrize(

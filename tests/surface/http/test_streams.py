@@ -13,6 +13,7 @@ import pytest
 from parley.domain.access import Policy
 from parley.domain.channel import MemberPolicy, without_member
 from parley.domain.directory import KeyKind
+from parley.domain.errors import Unavailable
 from parley.domain.team_changes import TeamChanges
 from parley.domain.team_limits import TeamLimits
 from parley.surfaces.http import api, server
@@ -306,3 +307,20 @@ async def test_an_assignment_is_told_in_the_words_of_the_sdk(server: LiveServer)
 
         assert told.event == "AGENT_ASSIGNED"
         assert (told.json["intent_id"], told.json["agent_id"], told.json["delegated_by"]) == (INTENT, "bob", "alice")
+
+
+@with_server
+async def test_a_stream_whose_store_is_lost_comes_to_a_proper_end_and_goes_on_later(server: LiveServer) -> None:
+    bob = await server.client("bob")
+    async with bob.events(STREAM) as events:
+        await server.rig.say("alice")
+        seen = await events.next()
+
+        server.rig.team.tail.lose(Unavailable("the store is gone"))
+
+        with pytest.raises(EOFError):
+            await events.next()
+        assert events.comments[-1] == "the store cannot be reached, come back"
+    await server.rig.say("alice")
+    async with bob.events(STREAM, last_event_id=seen.id) as resumed:
+        assert await seqs(resumed, 1) == [2]

@@ -87,6 +87,11 @@ OURS = {
 }
 # Objects that no record is for, and why.
 NOT_READ = {
+    "ConcernOut": "part of the status, which is for whoever runs the servers",
+    "NodeOut": "part of the status",
+    "ReplicaOut": "part of the status",
+    "ServerStatusOut": "shown by `parley status`",
+    "StoreOut": "part of the status",
     "AccessRequestsOut": "a list in a wrapping",
     "HeldOut": "raised as `MessageHeld`, whose facts it is",
     "IntentsOut": "a list in a wrapping",

@@ -129,6 +129,7 @@ class Api:
         return response
 
     async def _answered(self, route: Route, request: Request, params: dict[str, str]) -> Response:
+        began = self._monotonic()
         try:
             caller = await self._gate.caller(request) if route.scope else _NOBODY
             if route.scope and caller.kind not in route.scope:
@@ -145,7 +146,7 @@ class Api:
             if status_of(error) == 500:
                 raise
             if route.streams:
-                await asyncio.sleep(_REFUSAL_SECONDS)
+                await asyncio.sleep(max(0.0, began + _REFUSAL_SECONDS - self._monotonic()))
             return problem_of(error)
 
     def _body(self, route: Route, request: Request) -> Any:  # noqa: ANN401  # the route knows its type

@@ -67,6 +67,8 @@ class Shared:
         self.connections: set[Connection] = set()
         self.tasks: set[asyncio.Future[object]] = set()
         self.draining = False
+        # About to drain: every answer is the last one of its connection.
+        self.leaving = False
         self.empty = asyncio.Event()
 
     def keep(self, task: asyncio.Future[object]) -> None:
@@ -329,7 +331,7 @@ class Connection(asyncio.Protocol):
         bare = self._request.method == "HEAD"
         streams = stream is not None and not bare and has_body(response)
         # HTTP/1.0 knows no chunks: there a stream ends with the connection.
-        keep = framing.keep_alive and not shared.draining and not (streams and framing.old)
+        keep = framing.keep_alive and not shared.leaving and not (streams and framing.old)
         try:
             data = render(response, shared.common, framing.connection(keep=keep), bare=bare, chunked=not framing.old)
         except Exception as error:  # noqa: BLE001  # the outermost frame; nothing has been sent yet
@@ -352,7 +354,7 @@ class Connection(asyncio.Protocol):
         if self._phase != _BUSY:
             return
         framing = self._framing
-        keep = framing.keep_alive and not self._shared.draining
+        keep = framing.keep_alive and not self._shared.leaving
         failure = Refused(500, "internal", "The server failed; the failure has been logged.")
         self._write(self._shared.refusal(failure, framing.connection(keep=keep), bare=self._request.method == "HEAD"))
         self._finish(keep=keep)
@@ -391,7 +393,7 @@ class Connection(asyncio.Protocol):
         if self._phase == _STREAM:
             if chunked:
                 self._write(b"0\r\n\r\n")
-            self._finish(keep=keep and not self._shared.draining)
+            self._finish(keep=keep and not self._shared.leaving)
             if self._phase < _BUSY:
                 self._advance(self._received)
 

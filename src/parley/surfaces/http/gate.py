@@ -46,7 +46,8 @@ class Gate:
         self._team = team
         self._limited = limited
         self._monotonic = monotonic
-        self._ids: dict[str, str] = {}
+        # By the digest of a secret: the id of its key, and the tenant that the key is for.
+        self._ids: dict[str, tuple[str, str]] = {}
         # Callers by key and the name they gave, with the very record they were made from.
         self._callers: dict[tuple[str, bytes], tuple[Key, Caller]] = {}
         self._requests: dict[str, Bucket] = {}
@@ -82,14 +83,18 @@ class Gate:
     async def _key(self, secret: str) -> Key | None:
         digest = key_digest(secret)
         store = self._team.store
-        key_id = self._ids.get(digest)
-        if key_id is None:
+        key_id, tenant = self._ids.get(digest, ("", ""))
+        # Whatever this request reads, it is not older than the request. Mostly both tenants are known beforehand.
+        await store.catch_up(NO_TENANT, *([tenant] if tenant else []))
+        if not key_id:
             found = await store.named(Key, NO_TENANT, "", digest)
             if found is None:
                 return None
             if len(self._ids) >= _REMEMBERED:
                 self._ids.clear()
-            self._ids[digest] = key_id = found.id
+            key_id = found.id
+            self._ids[digest] = (key_id, found.owner)
+            await store.catch_up(found.owner)
         key = await store.get(Key, NO_TENANT, key_id)
         return key if key is not None and hmac.compare_digest(key.digest, digest) else None
 

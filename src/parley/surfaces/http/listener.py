@@ -56,8 +56,15 @@ class Listener:
     def connections(self) -> int:
         return len(self._shared.connections)
 
+    def leave(self) -> None:
+        """Go on, but let every answer say that it is the last one of its connection: whoever comes back is welcome
+        elsewhere. So nobody who talks to us is cut off in the middle of asking when it comes to `drain`.
+        """
+        self._shared.leaving = True
+
     async def drain(self, seconds: float) -> None:
         """Accept nobody, let running requests end for so long, end streams, then close everything."""
+        self.leave()
         shared = self._shared
         shared.draining = True
         self._server.close()

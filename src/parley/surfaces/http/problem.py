@@ -94,7 +94,7 @@ def problem_of(error: ParleyError) -> Response:
     if status == 409 and _MISREAD in response.body.lower():
         facts = {name: fact for name, fact in error.facts.items() if _MISREAD not in msgspec.json.encode(fact).lower()}
         response = problem(status, error.code, (type(error).__doc__ or "").strip(), **facts)
-    if status == 429:
+    if status in (429, 503):
         after = str(error.facts.get("retry_after", 1)).encode()
         return Response(status, response.body, CONTENT_TYPE, ((b"Retry-After", after),))
     return response

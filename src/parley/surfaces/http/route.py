@@ -125,6 +125,8 @@ def parse_query(text: str) -> dict[str, str]:
     """The query's fields; the last one wins, and none is more than text."""
     if not text:
         return {}
+    if "%00" in text:
+        raise Invalid.because([Problem("invalid", "query", "holds a character that is none")])
     try:
         return dict(
             parse_qsl(

@@ -31,6 +31,7 @@ from parley.surfaces.http.routes import (
     messages,
     policies,
     roles,
+    status,
     streams,
     subscriptions,
     suspensions,
@@ -74,6 +75,7 @@ def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
         *trials.ROUTES,
         *streams.routes(),
         *subscriptions.ROUTES,
+        *status.ROUTES,
         *system.routes(metrics or Metrics(), lambda: found),
     )
     return found

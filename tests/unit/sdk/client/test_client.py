@@ -44,6 +44,7 @@ NOT_CALLED = {
     "GET /server/config": "says nothing that a client could use",
     "GET /healthz": "for whoever runs the server; readyz says more",
     "GET /metrics": "for Prometheus",
+    "GET /status": "for whoever runs the servers, by `parley status`",
     "GET /openapi.json": "for tools that read OpenAPI",
     "GET /docs": "for people with a browser",
     "GET /schemas": "for tools that read JSON Schema",

@@ -59,6 +59,42 @@ async def test_the_date_goes_on() -> None:
 
 
 @on_both_loops
+async def test_before_it_drains_every_answer_is_the_last_of_its_connection_and_newcomers_are_welcome() -> None:
+    async with serving() as server, server.client() as old:
+        before = await old.ask(GET)
+
+        server.listener.leave()
+        last = await old.ask(GET)
+        assert await old.closed()
+        async with server.client() as new:
+            newcomers = await new.ask(GET)
+            assert await new.closed()
+
+    assert [one.status for one in (before, last, newcomers)] == [200, 200, 200]
+    assert "connection" not in before.headers
+    assert (last.headers["connection"], newcomers.headers["connection"]) == ("close", "close")
+
+
+@on_both_loops
+async def test_a_stream_that_ends_before_it_drains_ends_its_connection() -> None:
+    go = asyncio.Event()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"one"
+        await go.wait()
+        yield b"two"
+
+    async with serving(lambda _: Response(200, stream=pieces())) as server, server.client() as client:
+        client.send(GET)
+        server.listener.leave()
+        go.set()
+        answer = await client.answer()
+        assert await client.closed()
+
+    assert answer.body == b"onetwo"
+
+
+@on_both_loops
 async def test_draining_closes_who_is_idle_and_accepts_nobody() -> None:
     async with serving() as server, server.client() as client:
         await client.ask(GET)

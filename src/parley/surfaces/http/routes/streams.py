@@ -9,7 +9,7 @@ import msgspec
 
 from parley.app.team import streams
 from parley.app.team.streams import Followed
-from parley.domain.errors import Invalid, NotFound, Problem
+from parley.domain.errors import Invalid, NotFound, Problem, Unavailable
 from parley.domain.names import is_name
 from parley.domain.post import PostState
 from parley.domain.team_errors import NotMember, RateLimited, Unauthorized
@@ -29,6 +29,8 @@ K = TypeVar("K")
 _HELLO = b": parley\nretry: 1000\nid: %d\n\n"
 _PING = b": ping\n\n"
 _REVOKED = b'event: revoked\ndata: {"reason":"you may no longer follow this"}\n\n'
+# Not an event: whoever follows comes back with the last id that it has seen.
+_LOST = b": the store cannot be reached, come back\n\n"
 _AGENTS_OF_A_KEY = 10
 _REMEMBERED = 4_096
 _REMEMBERED_BYTES = 16 * 1024 * 1024
@@ -173,6 +175,8 @@ async def _pieces(
                     yield piece
     except (NotFound, NotMember, Unauthorized):
         yield _REVOKED
+    except Unavailable:
+        yield _LOST
 
 
 def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:

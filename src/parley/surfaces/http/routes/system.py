@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, KeyKind
+from parley.domain.directory import NO_TENANT, KeyKind
 from parley.domain.errors import NotFound, Unavailable
 from parley.domain.team_changes import Saved, TeamChanges
-from parley.domain.team_errors import ScopeRequired
 from parley.surfaces.http import docs_page, openapi
 from parley.surfaces.http.message import Response
 from parley.surfaces.http.route import PUBLIC, Answer, Call, Route, json
+from parley.surfaces.http.routes import status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,11 @@ async def alive(call: Call) -> Response:
 
 
 async def ready(call: Call) -> Response:
-    """Write to the store, and read it back."""
+    """Write to the store, and read it back. A server that is about to stop says so while it still answers."""
+    if call.team.nodes.leaving:
+        raise Unavailable("this server is about to stop")
+    if call.team.nodes.out_of_time:
+        raise Unavailable("this server's clock is far off the store's")
     store = call.team.store
     written = Saved(_PROBE, call.team.new_id("probe"), _PROBE, call.team.at(), status=200, answer=b"ok")
     await store.commit(TeamChanges(NO_TENANT, saved=written))
@@ -54,10 +58,9 @@ def routes(metrics: Metrics, all_of_them: Callable[[], tuple[Route, ...]]) -> tu
         return openapi.document(all_of_them())
 
     async def counted(call: Call) -> Response:
-        # They count what every tenant does, so they are for the tenant of the operator.
-        if call.caller.tenant != DEFAULT_TENANT:
-            raise ScopeRequired("this needs a key of the operator's tenant")
+        status.check_operator(call)
         metrics.gauge("position", await call.team.store.head(call.caller.tenant))
+        status.gauge(metrics, call.team)
         return Response(200, metrics.text().encode(), b"text/plain; version=0.0.4; charset=utf-8")
 
     async def description(call: Call) -> Response:
