@@ -11,12 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.chosen_store import a_database, database_of_the_test
+
 ROOT = Path(__file__).resolve().parents[1]
 ADMIN_KEY = "an-admin-key-for-tests"
 
 
 class ServerProcess:
-    """`parley up` on a folder; started again it has the same address."""
+    """`parley up` on a folder; started again it has the same address.
+
+    `store` names a database; without one it is as `pytest --store` says, and what is in it is gone after the test.
+    """
 
     def __init__(
         self,
@@ -26,8 +31,10 @@ class ServerProcess:
         environment: dict[str, str] | None = None,
         mutant: str = "",
         before: tuple[str, ...] = (),
+        store: str = "",
     ) -> None:
         self.data = data
+        self.store = store or database_of_the_test(data)
         self._module = ["tests.fault.team.mutants", mutant] if mutant else ["parley.cli.main"]
         self._before = before
         self.port = port
@@ -40,6 +47,7 @@ class ServerProcess:
         """Start, and return when it is ready."""
         command = [*self._before, sys.executable, "-m", *self._module, "up", "--json", "--port", str(self.port)]
         command += ["--data", str(self.data), *self._options]
+        command += ["--store", self.store] if self.store else []
         environment = {
             "PATH": os.defpath,
             "HOME": str(self.data.parent),
@@ -72,12 +80,15 @@ class ServerProcess:
 
 
 @contextmanager
-def running(data: Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[ServerProcess]:
+def running(
+    data: Path, *options: str, environment: dict[str, str] | None = None, store: str = ""
+) -> Iterator[ServerProcess]:
     """A server for as long as this lasts."""
-    server = ServerProcess(data, *options, environment=environment)
-    server.start()
-    try:
-        yield server
-    finally:
-        if server.process is not None:
-            server.kill()
+    with a_database(data) as own:
+        server = ServerProcess(data, *options, environment=environment, store=store or own)
+        server.start()
+        try:
+            yield server
+        finally:
+            if server.process is not None:
+                server.kill()

@@ -1,4 +1,4 @@
-"""A server's kernel over a real SQLite file, with a clock that only tests move; and the same behind its real HTTP face.
+"""A server's kernel over a real store, with a clock that only tests move; and the same behind its real HTTP face.
 
     @with_rig
     async def test_...(rig: Rig) -> None: ...
@@ -17,7 +17,7 @@ import inspect
 import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
@@ -42,7 +42,9 @@ from parley.domain.team_limits import TeamLimits
 from parley.domain.times import stamp
 from parley.surfaces.http.listener import Listener
 from parley.surfaces.http.server import LOCAL_NAMES, serve
+from parley.team_ports import TeamStore
 from parley.wire.ocip import OcipFormat
+from tests.chosen_store import a_database
 from tests.unit.app.rig import FakeClock
 
 __all__ = ["FakeClock", "LiveServer", "Rig", "in_loop", "live_server", "open_rig", "with_rig", "with_server"]
@@ -63,10 +65,10 @@ def kinds() -> dict[str, type[Record]]:
 
 
 class CountedIds:
-    """Ids in the order in which they were asked for."""
+    """Ids in the order in which they were asked for; servers that share a store begin each somewhere else."""
 
-    def __init__(self) -> None:
-        self._count = itertools.count(1)
+    def __init__(self, first: int = 1) -> None:
+        self._count = itertools.count(first)
 
     def suffix(self, length: int) -> str:
         return f"{next(self._count):0{length}d}"
@@ -107,18 +109,19 @@ class Rig:
     """One server's kernel on a temporary folder."""
 
     path: Path
-    store: SqliteTeamStore
+    store: TeamStore
     team: Team
     clock: FakeClock
     ids: CountedIds
     limits: TeamLimits
     durable: bool = False
+    dsn: str = ""
     secrets: dict[str, str] = field(default_factory=dict)
 
     async def reopen(self) -> None:
-        """What a restart does: the same file, nothing else."""
+        """What a restart does: the same file or database, nothing else."""
         await self.store.close()
-        self.store = SqliteTeamStore(str(self.path), kinds(), durable=self.durable)
+        self.store = _store(self.path, self.dsn, durable=self.durable)
         self.team = Team(self.store, self.clock, self.ids, Ed25519(), OcipFormat(), self.limits, signer=a_signer())
 
     def at(self) -> str:
@@ -298,16 +301,27 @@ async def open_rig(
     *,
     limits: TeamLimits = TeamLimits(),  # noqa: B008  # frozen
     durable: bool = False,
+    first_id: int = 1,
+    dsn: str = "",
 ) -> AsyncIterator[Rig]:
-    """A rig with an empty store."""
-    path, clock, ids = folder / "team.db", FakeClock(), CountedIds()
-    store = SqliteTeamStore(str(path), kinds(), durable=durable)
-    team = Team(store, clock, ids, Ed25519(), OcipFormat(), limits, signer=a_signer())
-    rig = Rig(path, store, team, clock, ids, limits, durable)
-    try:
-        yield rig
-    finally:
-        await rig.store.close()
+    """A rig with an empty store; on the store of another one when that has the same folder, or on the one named."""
+    path, clock, ids = folder / "team.db", FakeClock(), CountedIds(first_id)
+    with nullcontext(dsn) if dsn else a_database(folder) as address:
+        store = _store(path, address, durable=durable)
+        team = Team(store, clock, ids, Ed25519(), OcipFormat(), limits, signer=a_signer())
+        rig = Rig(path, store, team, clock, ids, limits, durable, address)
+        try:
+            yield rig
+        finally:
+            await rig.store.close()
+
+
+def _store(path: Path, dsn: str, *, durable: bool) -> TeamStore:
+    if not dsn:
+        return SqliteTeamStore(str(path), kinds(), durable=durable)
+    from tests.postgres_store import a_store  # needs PostgreSQL, which others do without
+
+    return a_store(dsn)
 
 
 # ---------------------------------------------------------------- tests as coroutines
@@ -580,7 +594,7 @@ class LiveServer:
         return client
 
     async def restart(self) -> None:
-        """End the server, open its file again and listen on another port."""
+        """End the server, open its store again and listen on another port."""
         await self.stop()
         await self.rig.reopen()
         self.listener = await _listening(self.rig)

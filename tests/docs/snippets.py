@@ -17,6 +17,8 @@ key that the page shows stand for those of the run. What else ends in `&` runs u
 stops the N-th of them, the server among them; a `parley listen` has begun to listen before the page goes on, as it has
 when a person types. What is exported is there for python blocks too, and what was saved can be imported. A comment
 behind a `print(...)` is what it prints.
+
+`postgresql://parley@db.example.org/parley` is a real database, the page's own.
 """
 
 import os
@@ -33,9 +35,12 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
+from tests.postgres_cluster import drop, new_database
+
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 SHOWN_HOME = "/home/me"
+SHOWN_STORE = "postgresql://parley@db.example.org/parley"
 
 _BLOCK = re.compile(
     r"^<!-- run: (?P<hidden>.+?) -->$"
@@ -114,6 +119,7 @@ class Stage:
         self._exported: dict[str, str] = {}
         self._now: dict[str, str] = {}
         self._names: dict[str, object] = {"__name__": "page"}
+        self._store = ""
         # What runs beside the page, the server among it.
         self._running: list[subprocess.Popen[str]] = []
 
@@ -125,6 +131,8 @@ class Stage:
             finally:
                 if process.stdout is not None:
                     process.stdout.close()
+        if self._store:
+            drop(self._store)
         for name, module in list(sys.modules.items()):
             if (getattr(module, "__file__", None) or "").startswith(f"{self.home}/"):
                 del sys.modules[name]
@@ -248,6 +256,9 @@ class Stage:
     def _current(self, text: str) -> str:
         """A page's text with the ids of this run instead of those the page was written with."""
         text = text.replace(SHOWN_HOME, str(self.home))
+        if SHOWN_STORE in text:
+            self._store = self._store or new_database()
+            text = text.replace(SHOWN_STORE, self._store)
         for shown, actual in self._now.items():
             text = re.sub(rf"(?<![A-Za-z0-9]){shown}(?![A-Za-z0-9])", actual, text)
         days = {now for now in self._now.values() if now.startswith("conv-")}
@@ -273,6 +284,8 @@ class Stage:
 
     def _plain(self, line: str) -> str:
         line = line.replace(str(self.home), SHOWN_HOME)
+        if self._store:
+            line = line.replace(self._store, SHOWN_STORE)
         for pattern, plain in _VARYING:
             line = pattern.sub(plain, line)
         return line.strip()

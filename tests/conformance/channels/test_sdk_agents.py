@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from parley.testing import Stage, stage
+from tests.chosen_store import a_database
 from tests.conformance.channels.rfc_sdk import Agents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from parley.sdk.records import ChannelMessage, Intent
 
@@ -25,8 +27,8 @@ def written() -> Agents:
 
 
 @pytest.fixture(name="team")
-def played(agents: Agents) -> Iterator[Stage]:
-    with stage() as team:
+def played(agents: Agents, tmp_path: Path) -> Iterator[Stage]:
+    with a_database(tmp_path) as store, stage(store=store) as team:
         team.start(agents.data, agents.research)
         yield team
 

@@ -12,6 +12,7 @@ import pytest
 from parley import AsyncClient, Client
 from parley.sdk.records import Channel, ChannelMessage
 from parley.testing import Stage, stage
+from tests.chosen_store import a_database
 from tests.conformance.channels.rfc_sdk import CLIENT_METHODS, Agents
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ def test_a_method_takes_what_the_text_gives_it_in_that_order(client: type, line:
 
 
 @pytest.fixture(name="team", scope="module")
-def played() -> Iterator[Stage]:
-    with stage() as team:
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with a_database(tmp_path_factory.mktemp("clients")) as store, stage(store=store) as team:
         team.start(Agents().data)
         yield team
 

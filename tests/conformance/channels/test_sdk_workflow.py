@@ -11,6 +11,7 @@ import pytest
 
 from parley import Workflow
 from parley.testing import Stage, stage
+from tests.chosen_store import a_database
 from tests.conformance.channels.rfc_sdk import WORKFLOW
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def test_the_channels_are_created_as_the_file_declares_them(tmp_path: Path) -> N
             assert (clarification.member_policy, clarification.options.audit) == ("explicit", True)
             assert (progress.member_policy, progress.options.audit) == ("intent", False)
 
-    with stage() as team:
+    with a_database(tmp_path) as store, stage(store=store) as team:
         asyncio.run(story(team))
 
 
@@ -90,7 +91,7 @@ def test_each_agent_hands_the_messages_of_a_channel_to_the_function_that_the_fil
             assert progress.to == "*"
         assert logged(tmp_path) == [(RESEARCH, {"status": "half of it"})]
 
-    with stage() as team:
+    with a_database(tmp_path) as store, stage(store=store) as team:
         asyncio.run(story(team))
 
 

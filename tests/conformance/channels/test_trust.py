@@ -6,7 +6,6 @@ import base64
 import hashlib
 import hmac
 import json
-import sqlite3
 from dataclasses import dataclass, field
 
 import pytest
@@ -19,6 +18,7 @@ from parley.domain.directory import KeyKind
 from parley.domain.subscription import Answered, Push
 from parley.wire import webhook
 from parley.wire.event_log import canonical, event_hash
+from tests.behind_the_server import change
 from tests.conformance.channels.talk import MESSAGES, Document, later, messages_of, send
 from tests.team_rig import INTENT, Client, LiveServer, with_server
 
@@ -395,15 +395,8 @@ async def test_the_whole_chain_is_verified_and_a_changed_event_is_found(server: 
 
 
 async def rewrite(server: LiveServer, event_id: str, document: bytes) -> None:
-    """Change an event behind the server's back, as somebody with the file could who takes its guards away."""
-    db = sqlite3.connect(server.rig.path)
-    with db:
-        guards = db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'event'").fetchall()
-        for (name,) in guards:
-            db.execute(f"DROP TRIGGER {name}")
-        changed = db.execute("UPDATE event SET document = ? WHERE id = ?", (document, event_id)).rowcount
-    db.close()
-    assert changed == 1
+    """Change an event behind the server's back, as somebody with the store could who takes its guards away."""
+    assert change(server.rig, "UPDATE event SET document = ? WHERE id = ?", document, event_id, guards=False) == 1
 
 
 # ---------------------------------------------------------------- tracing

@@ -8,6 +8,7 @@ from parley.app.team.sweep import sweep
 from parley.domain.envelope import DISCLOSURE
 from parley.domain.errors import Unavailable
 from parley.domain.team_changes import Committed, TeamChanges
+from tests.behind_the_server import tables
 from tests.conformance.ocip.governed import (
     MESSAGES,
     admin_of,
@@ -25,7 +26,6 @@ from tests.conformance.ocip.governed import (
     said,
     tell,
 )
-from tests.surface.http.attack import stored
 from tests.team_rig import LiveServer, with_server
 
 LABEL = "Sent by user's OpenClaw assistant"
@@ -167,12 +167,12 @@ async def test_what_cannot_be_recorded_is_not_sent(server: LiveServer, monkeypat
             raise Unavailable("the audit log cannot be written")
         return await commit(changes)
 
-    before = stored(server.rig.path)
+    before = tables(server.rig)
     monkeypatch.setattr(store, "commit", without_audit)
     answer = await reply(bob, asked)
 
     assert answer.status == 503
-    assert stored(server.rig.path) == before
+    assert tables(server.rig) == before
     monkeypatch.undo()
     assert envelope_of(document(await reply(bob, asked)))["exchange_round"] == 2
 

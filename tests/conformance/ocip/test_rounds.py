@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ from tests.conformance.ocip.governed import (
     shown,
     tell,
 )
-from tests.team_rig import Client, LiveServer, with_server
+from tests.team_rig import Client, LiveServer, in_loop, live_server, open_rig, with_server
 
 TALK = "conv-789-xyz"
 
@@ -217,6 +218,33 @@ async def test_of_32_that_speak_at_once_three_are_delivered_and_one_escalation_i
     rounds = sorted(envelope_of(one.json)["exchange_round"] for one in answers if one.status == 201)
     assert rounds == [1, 2, 3]
     assert len({one.json["approval"] for one in answers if one.status == 202}) == 1
+
+
+@pytest.mark.requirement("GOV-LIMIT-NODES", "GOV-LIMIT-ONE")
+@in_loop
+async def test_of_all_who_speak_at_once_on_two_nodes_one_gets_the_last_round(database: str, tmp_path: Path) -> None:
+    # A31
+    async with (
+        open_rig(tmp_path, dsn=database) as one,
+        open_rig(tmp_path, dsn=database, first_id=10**6) as two,
+        live_server(one) as here,
+        live_server(two) as there,
+    ):
+        await one.intent()
+        await one.channel()
+        alice, bob = await pair(here)
+        talk = envelope_of(await said(alice, "bob"))["conversation_id"]
+        assert (await tell(bob, "alice", conversation_id=talk)).status == 201
+        secret = one.secrets["key_default_agent_alice"]
+        senders = [node.with_key(secret) for node in (here, there) * 16]
+
+        answers = await asyncio.gather(*[tell(sender, "bob", conversation_id=talk) for sender in senders])
+
+        assert Counter(answer.status for answer in answers) == {201: 1, 202: 31}
+        assert [envelope_of(answer.json)["exchange_round"] for answer in answers if answer.status == 201] == [3]
+        assert len({answer.json["approval"] for answer in answers if answer.status == 202}) == 1
+        for node in (here, there):
+            assert len(await inbox(node.with_key(secret))) == 3
 
 
 @pytest.mark.requirement("GOV-LIMIT-RESTART", "GOV-APPROVAL-DURABLE")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parley.domain.directory import KeyKind
+from tests.behind_the_server import tables
 from tests.conformance.ocip.governed import (
     MESSAGES,
     audit_of,
@@ -19,7 +20,6 @@ from tests.conformance.ocip.governed import (
     said,
     tell,
 )
-from tests.surface.http.attack import stored
 from tests.team_rig import Client, LiveServer, with_server
 
 BLOCKED = (403, "cross_enterprise_blocked")
@@ -132,13 +132,13 @@ async def test_no_policy_and_no_key_opens_the_way_to_another_tenant(server: Live
     await put_policy(server, "cross_org: true\napplies_to: annotated\ncommitments: report")
     await put_policy(server, "cross_org: true", tenant="globex-inc")
     caller = await person(server, "ann") if kind is KeyKind.HUMAN else await server.client("alice", kind)
-    before = stored(server.rig.path)
+    before = tables(server.rig)
 
     for to in ("bob@globex-inc", "nobody@globex-inc", "role:any@globex-inc", "*@globex-inc"):
         answer = await caller.post(MESSAGES, {"sender": "alice", "to": to, "payload": {"text": "hello"}})
         assert refused(answer) == BLOCKED
 
-    after = stored(server.rig.path)
+    after = tables(server.rig)
     assert {name for name in after if after[name] != before.get(name)} <= {"audit", "tenant"}
 
 

@@ -1,0 +1,51 @@
+"""Which store a run is about."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from tests import chosen_store
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--store",
+        choices=chosen_store.CHOICES,
+        default=chosen_store.CHOICES[0],
+        help="what servers of the tests keep their messages in",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    chosen_store.choose(config.getoption("store"))
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    """The address of a PostgreSQL database with empty tables, whatever store the run is about."""
+    from tests.postgres_cluster import drop
+    from tests.postgres_store import fresh_database
+
+    dsn = fresh_database()
+    yield dsn
+    drop(dsn)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is about a file of SQLite has nothing to say about PostgreSQL."""
+    if not chosen_store.is_postgres():
+        return
+    about_files = [item for item in items if item.get_closest_marker("sqlite_only")]
+    config.hook.pytest_deselected(items=about_files)
+    items[:] = [item for item in items if not item.get_closest_marker("sqlite_only")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    """Whatever a test has started has ended by now."""
+    try:
+        return (yield)
+    finally:
+        chosen_store.end_of_test()
