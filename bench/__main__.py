@@ -1,8 +1,8 @@
 """`python -m bench`: Parley beside its peers and beside bare system calls, in one run.
 
 `mailbox` is everything beside oacp-cli, `channels` everything beside the OpenIntent server and SDK, `governance` what
-the rules cost beside doing without them, `sdk` how fast agents are. `--quick`, or PARLEY_BENCH=quick, takes about a
-minute for the channels. Exit code 1 when a goal is missed.
+the rules cost beside doing without them, `sdk` how fast agents are, `postgres` many nodes on one PostgreSQL.
+`--quick`, or PARLEY_BENCH=quick, takes about a minute for the channels. Exit code 1 when a goal is missed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from bench.channels import asks, posts, pushes, sdk_asks, server_start, volume
 from bench.figures import Figure, table
 from bench.governance import decisions, sends, verifying
 from bench.measure import Runner
+from bench.postgres import drivers, latency, sharding, subscribers, throughput
+from bench.postgres import volume as stored
 from bench.sdk import agents, transports
 from bench.sdk import asks as agent_asks
 from bench.workspace import Bench, check_shape
@@ -57,12 +59,21 @@ _SDK: dict[str, Callable[[Bench], list[Figure]]] = {
     "agents": agents.run,
     "transports": transports.run,
 }
-BENCHES = _CHANNELS | _GOVERNANCE | _SDK | _MAILBOX
+_POSTGRES: dict[str, Callable[[Bench], list[Figure]]] = {
+    "drivers": drivers.run,
+    "latency": latency.run,
+    "throughput": throughput.run,
+    "subscribers": subscribers.run,
+    "stored": stored.run,
+    "sharding": sharding.run,
+}
+BENCHES = _CHANNELS | _GOVERNANCE | _SDK | _POSTGRES | _MAILBOX
 _GROUPS = {
     "mailbox": list(_MAILBOX),
     "channels": list(_CHANNELS),
     "governance": list(_GOVERNANCE),
     "sdk": list(_SDK),
+    "postgres": list(_POSTGRES),
 }
 # Ignored by git, and on the file system of the repository: a /tmp in memory would make every sync free.
 _SCRATCH = Path(__file__).parent / "results" / "local"
