@@ -26,6 +26,7 @@ from parley.domain.directory import DEFAULT_TENANT, SYSTEM, Caller, KeyKind
 from parley.domain.errors import ParleyError
 from parley.domain.exchange import Exchange
 from parley.domain.post import Post
+from tests.chosen_store import is_postgres
 from tests.fault.conftest import FULL
 from tests.governed_rig import decide, held, person, put_policy, two_agents
 from tests.team_rig import Rig, open_rig
@@ -271,7 +272,7 @@ STATUS = {
 
 TestApprovals = Approvals.TestCase
 TestApprovals.settings = settings(
-    max_examples=2_000 if FULL else 30,
+    max_examples=2_000 if FULL else 5 if is_postgres() else 30,
     stateful_step_count=50,
     deadline=None,
     report_multiple_bugs=False,

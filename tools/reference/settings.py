@@ -36,11 +36,12 @@ SETTING_MEANINGS = {
     "allowed_hosts": "further names that the server answers to, with commas between them",
     "checkpoints": "where a server keeps signed checkpoints of its audit logs, best on another disk; empty:"
     " `checkpoints` beside its store",
-    "store": "the PostgreSQL database that several servers share, as `postgresql://user@host/database`; empty: a file in"
-    " `data`",
+    "store": "the PostgreSQL database that several servers share, as `postgresql://user@host/database`; empty: a file"
+    " in `data`",
     "store_connections": "connections that a server may have to it, 4 at least",
     "node": "the name of this server among those that share a store; empty: its machine and port",
-    "linger": "seconds for which a server that was asked to stop says so and goes on, so that a balancer looks elsewhere",
+    "linger": "seconds for which a server that was asked to stop says so and goes on, so that a balancer can look"
+    " elsewhere",
     "event_names": "how the type of an audited message is spelled: `rfc` (channel_message) or `sdk` (channel.message)",
     "webhook_targets": "where webhooks may lead: `public` addresses over https only, or `any`",
     "rego": "a file or folder with the organisation's own rules in Rego, asked after the policies; empty: none",

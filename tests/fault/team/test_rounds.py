@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.chosen_store import is_postgres
 from tests.fault.team.account import ROUND_LIMIT, Account, check
 from tests.fault.team.talks import Talks, Wanted, killed_meanwhile
-from tests.team_process import ROOT, ServerProcess
+from tests.team_process import ADMIN_KEY, ROOT, ServerProcess, running
 
 pytestmark = [
     pytest.mark.fault,
@@ -56,9 +57,13 @@ def talked(data: Path, count: int, senders: int, kills: int, *, mutant: str = ""
 
 
 def verified(data: Path) -> subprocess.CompletedProcess[str]:
-    """What `parley audit verify` says to the files."""
-    command = [sys.executable, "-m", "parley.cli.main", "audit", "verify", "--data", str(data)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    """What `parley audit verify` says to the files, or to a server over the database."""
+    command = [sys.executable, "-m", "parley.cli.main", "audit", "verify"]
+    if not is_postgres():
+        return subprocess.run([*command, "--data", str(data)], capture_output=True, text=True, cwd=ROOT, check=False)
+    with running(data) as server:
+        command += ["--url", server.url, "--key", ADMIN_KEY]
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
 
 def test_never_more_than_the_rounds_are_delivered_and_one_escalation_each(tmp_path: Path, full: bool) -> None:

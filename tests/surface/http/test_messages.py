@@ -365,9 +365,7 @@ async def test_a_page_has_between_one_and_a_thousand_messages(server: LiveServer
     assert (await bob.get(PLACE, limit=1)).status == (await bob.get(PLACE, limit=1000)).status == 200
 
 
-@pytest.mark.parametrize(
-    "since", ["x", "msg_none", "' OR 1=1 --", "-1", "\x00", "../x", "9" * 400, "1;DROP TABLE post"]
-)
+@pytest.mark.parametrize("since", ["x", "msg_none", "' OR 1=1 --", "-1", "../x", "9" * 400, "1;DROP TABLE post"])
 @with_server
 async def test_a_cursor_of_nowhere_is_refused(server: LiveServer, since: str) -> None:
     bob = await server.client("bob")
@@ -379,7 +377,9 @@ async def test_a_cursor_of_nowhere_is_refused(server: LiveServer, since: str) ->
     assert await listed(bob) == [1]
 
 
-@pytest.mark.parametrize("query", ["to=a%20b", "wait=61", "wait=-1", "wait=x", "on_evicted=maybe", "since=%ff"])
+@pytest.mark.parametrize(
+    "query", ["to=a%20b", "wait=61", "wait=-1", "wait=x", "on_evicted=maybe", "since=%ff", "since=%00"]
+)
 @with_server
 async def test_a_query_that_cannot_be_meant_is_refused(server: LiveServer, query: str) -> None:
     bob = await server.client("bob")

@@ -73,13 +73,16 @@ class Others:
 
     def __init__(self) -> None:
         self.leading: bool | None = True
+        # What time it is for them.
+        self.now = 0.0
 
     async def leads(self, work: str) -> bool:
         if self.leading is None:
             raise Unavailable("the database is gone")
         return self.leading
 
-    async def beat(self, node: Node) -> None: ...
+    async def beat(self, node: Node) -> float:
+        return self.now
 
     async def leave(self, name: str) -> None: ...
 
@@ -214,3 +217,20 @@ async def test_a_server_says_again_and_again_how_it_is(tmp_path: Path) -> None:
 @with_rig
 async def test_a_server_that_is_alone_has_nobody_to_tell_how_it_is(rig: Rig) -> None:
     await background.beat_forever(rig.team)
+
+
+@with_rig
+async def test_a_node_whose_clock_is_far_off_the_stores_leads_nothing(rig: Rig) -> None:
+    others = Others()
+    rig.team.nodes = NodeKeeping(others, "here")
+
+    for ahead, out in ((0.0, False), (4.0, False), (60.0, True), (-60.0, True), (0.5, False)):
+        others.now = rig.clock.at.timestamp() - ahead
+        task = asyncio.ensure_future(background.beat_forever(rig.team))
+        await soon(lambda ahead=ahead: abs(rig.team.nodes.skew - ahead) < 0.1)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+        assert rig.team.nodes.out_of_time is out
+        assert await rig.team.nodes.leads("sweep") is not out
