@@ -1,6 +1,6 @@
 """Sharding by tenant, simulated: 10^5 tenants, 10^6 messages a second. How many databases, and what breaks first.
 
-Small and seeded: `python -m bench.postgres.sharding`. Service times are measured ones (throughput, volume); tenants are
+Small and seeded: `python -m bench.postgres.sharding`. Service times are chosen between measured ends; tenants are
 unequal as tenants are (Zipf). A shard is one PostgreSQL with its nodes. A lane of a node writes what has queued up in
 one transaction, and holds the head rows of all tenants in it until that is durable.
 """
@@ -25,7 +25,7 @@ _DRAWN = 0.8
 
 
 class Costs(NamedTuple):
-    """In seconds and bytes: as measured on one small machine, then what is assumed of a larger one."""
+    """In seconds and bytes: chosen between what one small machine did at rest and overloaded, then what is assumed."""
 
     # One transaction holds the head rows so long, and so much longer for each message in it: between what bare groups
     # take on a machine at rest (1 ms, 60 us) and on one that is overloaded (6 ms, 125 us).

@@ -37,6 +37,8 @@ _log = logging.getLogger("parley.postgres")
 _SPELLING = Spelling(appended, spelled)
 # A change that cannot be written as it is: its own fault, which must not stop the writer.
 UNFIT = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
+# What can go wrong behind a commit. None of it makes the commit undone: it must not be tried again.
+AFTERWARDS = (*UNFIT, *BROKEN, AttributeError, ParleyError, asyncpg.PostgresError, msgspec.MsgspecError)
 _HEADS = f"SELECT {HEAD} FROM tenant WHERE id = ANY($1)"
 
 
@@ -132,7 +134,7 @@ class Transacting:
                 outcomes[place] = outcome._replace(blanked=count)
         try:
             await self._tell(transaction, tenancies, notes, batch, outcomes)
-        except (*UNFIT, msgspec.MsgspecError) as error:  # it is done, whatever is wrong with telling it
+        except AFTERWARDS as error:  # it is done, whatever is wrong with telling it
             _log.error("a commit was not told", exc_info=error, extra={"action": "commit"})
         return outcomes
 
@@ -167,7 +169,7 @@ class Transacting:
         try:
             for one in tenancies.values():
                 await self._follower.settle(one)
-        except (ParleyError, *UNFIT, msgspec.MsgspecError):
+        except AFTERWARDS:
             return False
         return True
 
