@@ -27,6 +27,13 @@ def store_path(place: str) -> str:
     return store_in(place) if os.path.isdir(place) else place
 
 
+def is_served(place: str) -> bool:
+    """Whether a server runs on the store of a data directory. What nodes do to a database, the database says."""
+    from parley.adapters.data_directory import is_held
+
+    return not is_database(place) and os.path.isdir(place) and is_held(place)
+
+
 @asynccontextmanager
 async def open_shelf(place: str) -> AsyncIterator[Shelf]:
     """A store as plain tables, as of now; servers may use it meanwhile."""

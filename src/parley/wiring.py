@@ -302,16 +302,18 @@ async def _open_store(settings: Settings, path: str, *, durable: bool) -> tuple[
     from parley.domain.version import VERSION
 
     if not settings.store:
+        from parley.adapters.data_directory import check_whole
         from parley.adapters.sqlite.team_condition import SqliteCondition
         from parley.adapters.sqlite.team_store import SqliteTeamStore
 
+        check_whole(path)
         file = SqliteTeamStore(path, KINDS, durable=durable)
         alone = NodeKeeping(name=node_name(settings), version=VERSION)
         alone.condition = SqliteCondition(file)
         return file, alone
-    from parley.adapters.postgres.nodes import PostgresNodes
-
     store = await open_store(settings, durable=durable)
+    from parley.adapters.postgres.nodes import PostgresNodes  # not before it is known that there is a driver
+
     name = node_name(settings)
     return store, NodeKeeping(PostgresNodes(store, f"{name} {SystemIds().token()}"), name, version=VERSION)
 

@@ -26,6 +26,27 @@ def store_in(data: str) -> str:
     return path
 
 
+def check_whole(path: str) -> None:
+    """Refuse a store that is still being filled from another: beside it an empty one would begin."""
+    if os.path.exists(f"{path}.copying") and not os.path.exists(path):
+        raise Conflict(f"a copy into {path} has not ended", hint="run `parley store copy` again")
+
+
+def is_held(data: str) -> bool:
+    """Whether a server runs on a data directory at this moment."""
+    try:
+        lock = os.open(os.path.join(data, _LOCK), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
 class DataDirectory:
     """The directory of one running server; made, mode 0700, when it does not exist."""
 

@@ -83,11 +83,12 @@ async def copy(
     told: Told,
     *,
     though_behind: bool = False,
+    served: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Make the target what the source was when it was opened, and see that it is; `check` looks at its logs then.
 
-    It is finished unless the source has moved on meanwhile, or `though_behind`. `Conflict` for a target that holds
-    anything else, `Invalid` when something is wrong with the source itself.
+    It is finished unless the source has moved on meanwhile or is still `served`, or `though_behind`. `Conflict` for a
+    target that holds anything else, `Invalid` when something is wrong with the source itself.
     """
     origin = await source.origin()
     if not origin:
@@ -104,9 +105,10 @@ async def copy(
     await check()
     before, now = await source.pulse(), await source.pulse(now=True)
     moved = now != before
-    if not moved or though_behind:
+    finished = though_behind or not (moved or served())
+    if finished:
         await target.finish()
-    return Outcome(tuple(tables), now.said - before.said, moved, not moved or though_behind)
+    return Outcome(tuple(tables), now.said - before.said, moved, finished)
 
 
 async def compare(source: Shelf, target: Shelf, told: Told) -> Comparison:

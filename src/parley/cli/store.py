@@ -90,7 +90,14 @@ async def _run(args: argparse.Namespace) -> int:
     began = wiring.monotonic()
     try:
         async with store_wiring.open_shelf(source) as taken, store_wiring.open_filling(target) as (filling, lies):
-            outcome = await copy(taken, filling, lambda: logs.check(lies), shown.told, though_behind=args.though_behind)
+            outcome = await copy(
+                taken,
+                filling,
+                lambda: logs.check(lies),
+                shown.told,
+                though_behind=args.though_behind,
+                served=lambda: store_wiring.is_served(source),
+            )
     finally:
         shown.end()
     seconds = max(0.001, wiring.monotonic() - began)
@@ -220,8 +227,11 @@ def _tell(screen: Screen, source: str, target: str, outcome: Outcome, logs: _Log
     screen.line(f"Copied {_shown(source)} to {_shown(target)}: {total:,} rows in {seconds:.1f} s")
     screen.line(f"Compared row by row; in order; {logs}: whole.")
     if not outcome.finished:
-        came = f"{outcome.behind:,} messages and events came" if outcome.behind else "something was changed"
-        screen.line(f"Not finished: {came} meanwhile. Stop the servers of FROM, and run the same command again.")
+        came = "a server is running on FROM, and may take more"
+        if outcome.moved:
+            came = f"{outcome.behind:,} messages and events came" if outcome.behind else "something was changed"
+            came += " meanwhile"
+        screen.line(f"Not finished: {came}. Stop the servers of FROM, and run the same command again.")
         return
     if outcome.moved:
         screen.line(f"Finished without what came meanwhile ({outcome.behind:,} messages and events).")

@@ -100,6 +100,9 @@ class StoreReport(NamedTuple):
         if self.standbys and not any(one.state in ("sync", "quorum", "") for one in self.replicas):
             # Commits wait for it, for as long as the database was told to.
             found.append(Concern("no_sync_standby", f"synchronous_standby_names is {self.standbys}, and none follows"))
+        if self.kind == "postgresql" and not self.row_security:
+            said = "the role is a superuser: nothing but our own queries keeps tenants apart"
+            found.append(Concern("no_row_security", said))
         if self.most_connections and self.connections > self.most_connections * _FULL:
             said = f"{self.connections} of {self.most_connections} connections to the database are taken"
             found.append(Concern("connections_exhausted", said))

@@ -4,7 +4,7 @@ import pytest
 
 from parley.domain.node import LEASE_SECONDS, SILENT_SECONDS, Node, Replica, StoreReport
 
-DATABASE = StoreReport("postgresql", connections=20, ours=10, most_connections=100)
+DATABASE = StoreReport("postgresql", connections=20, ours=10, most_connections=100, row_security=True)
 
 
 @pytest.mark.parametrize(("seen", "silent"), [(0.0, False), (SILENT_SECONDS, False), (SILENT_SECONDS + 0.1, True)])
@@ -78,3 +78,15 @@ def test_a_silent_node_opens_no_connections() -> None:
 
 def test_a_node_that_has_more_open_than_it_said_is_counted_by_what_it_has() -> None:
     assert DATABASE._replace(ours=15, nodes=(Node("a", pool=3),)).wanted_connections == 20
+
+
+def test_a_database_whose_row_security_does_not_hold_needs_a_person_and_a_file_has_none() -> None:
+    assert [one.code for one in DATABASE._replace(row_security=False).concerns()] == ["no_row_security"]
+    assert StoreReport("sqlite").concerns() == ()
+
+
+@pytest.mark.parametrize(("skew", "worries"), [(0.9, False), (1.1, True), (-1.1, True)])
+def test_a_clock_that_is_off_needs_a_person(skew: float, worries: bool) -> None:
+    concerns = DATABASE._replace(nodes=(Node("a", skew=skew),)).concerns()
+
+    assert [one.code for one in concerns] == (["clock_skewed"] if worries else [])

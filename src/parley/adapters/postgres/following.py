@@ -123,6 +123,8 @@ class Follower:
 
     def _reached(self, error: Unavailable | None) -> None:
         """Note whether the database answers; while it does not, whoever has begun to wait is told."""
+        if error is None and not self._reachable:
+            _log.info("the database can be reached again", extra={"action": "database_found"})
         lost, self._reachable = self._reachable and error is not None, error is None
         if error is None:
             return

@@ -125,4 +125,5 @@ class PostgresNodes:
 def _node(document: bytes, seen: float) -> Node:
     told: dict[str, Any] = msgspec.json.decode(document)
     known = {name: told[name] for name in Node._fields if name in told}
-    return Node(**{**known, "leads": tuple(told.get("leads", ())), "seen": max(0.0, seen)})
+    node = Node(**{**known, "leads": tuple(told.get("leads", ())), "seen": max(0.0, seen)})
+    return node._replace(leads=()) if node.silent else node  # what it led, another leads by now

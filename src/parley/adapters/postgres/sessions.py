@@ -67,7 +67,7 @@ def as_parley(error: Exception) -> ParleyError:
     if isinstance(error, asyncpg.DiskFullError):
         return DiskFull("the disk of the database is full")
     said = str(error) or type(error).__name__
-    return Unavailable(f"the database cannot be asked: {said}", hint="see `parley status`, and the log of the database")
+    return Unavailable(f"the database cannot be asked: {said}", hint="is it running? Its log says more")
 
 
 @contextmanager
@@ -122,6 +122,8 @@ async def _connect(dsn: str, name: str, seconds: float, *, several: bool) -> asy
             return connection
     except asyncpg.TargetServerAttributeNotMatched as error:
         raise Unavailable(f"this database cannot be written: {error}") from None
+    except asyncpg.ClientConfigurationError as error:
+        raise BadConfig(f"the address of the store cannot be used: {error}", hint="see sslrootcert for TLS") from None
     except ValueError:  # what it says may be a part of the password
         hint = "postgresql://user:password@host:port/database; in a password write %2F for /, %23 for #, %40 for @"
         raise BadConfig("the address of the store cannot be read", hint=hint) from None
