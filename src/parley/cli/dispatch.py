@@ -114,7 +114,18 @@ _GROUPS = (
     ("put mailboxes under rules", ("governance init", "governance add-human", "governance show")),
     (
         "serve",
-        ("up", "status", "backup", "restore", "key create", "key list", "key rotate", "key revoke", "tenant create"),
+        (
+            "up",
+            "status",
+            "store copy",
+            "backup",
+            "restore",
+            "key create",
+            "key list",
+            "key rotate",
+            "key revoke",
+            "tenant create",
+        ),
     ),
     ("talk on a server", ("post", "ask", "answer", "listen", "messages")),
     (

@@ -50,6 +50,8 @@ ON_DATA = {"up", "backup", "restore"}
 # On files alone.
 ON_FILES = {"policy check", "policy test", "workflow check"}
 ON_A_SERVER -= ON_FILES
+# On two stores, which it is given.
+ON_STORES = {"store copy"}
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
@@ -72,7 +74,8 @@ def test_every_command_has_help_with_an_example(stage: Stage, name: str) -> None
 
 
 @pytest.mark.parametrize(
-    "name", sorted(COMMANDS.keys() - ON_A_SERVER - ON_DATA - ON_FILES - {"init", "completion", "audit reconcile"})
+    "name",
+    sorted(COMMANDS.keys() - ON_A_SERVER - ON_DATA - ON_FILES - ON_STORES - {"init", "completion", "audit reconcile"}),
 )
 def test_every_command_on_a_mailbox_takes_the_same_options(stage: Stage, name: str) -> None:
     shown = stage.run(*name.split(), "--help").out

@@ -116,9 +116,13 @@ async def _connect(dsn: str, name: str, seconds: float, *, several: bool) -> asy
             connection = await asyncpg.connect(
                 dsn, timeout=seconds, server_settings=settings, target_session_attrs=wanted
             )
-            with suppress(asyncpg.UndefinedObjectError):  # not every engine knows it
-                # What we no longer wait for must not go on, and keep what others wait for.
-                await connection.execute("SET client_connection_check_interval = 500")
+            try:
+                with suppress(asyncpg.UndefinedObjectError):  # not every engine knows it
+                    # What we no longer wait for must not go on, and keep what others wait for.
+                    await connection.execute("SET client_connection_check_interval = 500")
+            except BaseException:
+                connection.terminate()
+                raise
             return connection
     except asyncpg.TargetServerAttributeNotMatched as error:
         raise Unavailable(f"this database cannot be written: {error}") from None
