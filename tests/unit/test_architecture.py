@@ -83,7 +83,11 @@ def name(path: Path) -> str:
 
 
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    text = path.read_text(encoding="utf-8")
+    try:
+        return ast.parse(text, filename=str(path))
+    except SystemError:  # Python 3.11 counts its depth wrongly when something else runs in between
+        return ast.parse(text, filename=str(path))
 
 
 def imports(path: Path) -> Iterator[str]:

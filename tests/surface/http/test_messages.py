@@ -545,7 +545,11 @@ async def test_agents_that_would_wait_for_each_other_are_refused_and_named(serve
     assert refused.json["agents"] == ["bob", "alice", "bob"]
     assert (misread.status, misread.code) == (409, "circular_wait")
     assert b"lease" not in misread.body
-    assert (await server.rig.store.tally(DEFAULT_TENANT, CHANNEL)).total == 2
+
+    async def both_are_said() -> bool:  # who waits is known a moment before it is written down
+        return (await server.rig.store.tally(DEFAULT_TENANT, CHANNEL)).total == 2
+
+    await soon(both_are_said)
     for task in (first, second):
         task.cancel()
 
