@@ -169,7 +169,8 @@ class Transacting:
         try:
             for one in tenancies.values():
                 await self._follower.settle(one)
-        except AFTERWARDS:
+        except AFTERWARDS as error:
+            _log.warning("what others did is told later", exc_info=error, extra={"action": "journal"})
             return False
         return True
 
