@@ -64,7 +64,8 @@ def titles(url: str) -> list[str]:
 @pytest.mark.slow
 def test_a_backup_and_the_archive_lead_back_to_the_moment_before_a_mistake(folder: Path) -> None:
     archive = folder / "archive"
-    command = f"test ! -f {archive}/%f && cp %p {archive}/%f"
+    place, part = f"{archive}/%f", f"{archive}/%f.part"
+    command = f"test ! -f {place} && cp %p {part} && sync {part} && mv {part} {place} && sync {archive}"
     with a_cluster(fsync="on", archive_mode="on", archive_command=command) as cluster:
         dsn = cluster.create_database(DATABASE)
         with running(folder / "a", store=dsn) as server:
@@ -75,7 +76,7 @@ def test_a_backup_and_the_archive_lead_back_to_the_moment_before_a_mistake(folde
             moment = str(cluster.ask("SELECT clock_timestamp()::text")[0][0])
             connection.post("intents", body={"title": "the mistake"})
             last = cluster.ask("SELECT pg_walfile_name(pg_switch_wal())")[0][0]
-            until((archive / last).exists)
+            until(lambda: cluster.ask("SELECT coalesce(last_archived_wal, '') FROM pg_stat_archiver")[0][0] >= last)
 
     again = restored(folder, folder / "backup", moment)
     try:
