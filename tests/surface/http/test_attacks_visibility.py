@@ -432,6 +432,19 @@ async def test_who_waits_for_a_message_does_not_get_it_with_a_key_that_was_revok
 
 
 @with_server
+async def test_who_waits_for_a_message_waits_no_longer_than_its_key_is_good(server: LiveServer) -> None:
+    bob = await server.client("bob")
+
+    waiting = asyncio.ensure_future(bob.get(PLACE, wait=60))
+    await soon(lambda: bool(server.rig.team.tail._listeners))
+    await server.rig.revoke("bob")
+    async with asyncio.timeout(20):
+        answer = await waiting
+
+    assert refusal(answer) == (401, "unauthorized")
+
+
+@with_server
 async def test_who_asked_does_not_get_the_answer_with_a_key_that_was_revoked(server: LiveServer) -> None:
     # A46
     rig = server.rig

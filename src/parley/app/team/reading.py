@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels import known
+from parley.app.team.streams import check_key
 from parley.app.team.tail import of_channel
 from parley.domain.channel import View, check_takes_part, view
 from parley.domain.directory import KeyKind
@@ -133,7 +134,8 @@ async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> t
 
 
 async def _again(team: Team, caller: Caller, query: Query) -> tuple[Seen, ...]:
-    """The page by the rights and the clock of this moment."""
+    """The page by the rights, the key and the clock of this moment."""
+    await check_key(team, caller)
     channel, access = await known(team, caller, query.channel_id)
     seen = check_takes_part(view(channel, access, caller, team.at()))
     return await _whole(team, caller.tenant, query._replace(view=seen, now=team.at()))

@@ -41,6 +41,7 @@ async def read(rig: Rig, agent: str, **asked: object) -> list[int]:
 
 
 async def a_channel(rig: Rig, most: int = 1000) -> None:
+    await rig.key("bob")  # who waits, waits no longer than its key is good
     await rig.intent()
     await rig.channel(options=Options(max_messages=most))
 
@@ -200,6 +201,7 @@ async def test_a_page_that_waits_in_vain_is_empty(rig: Rig) -> None:
 
 @with_rig
 async def test_who_loses_access_while_it_waits_is_refused(rig: Rig) -> None:
+    await rig.key("bob")
     await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob"),))
     await rig.channel()
     waiting = asyncio.create_task(read(rig, "bob", wait=5.0))
