@@ -7,14 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from parley.adapters.postgres.team_store import PostgresTeamStore
-from tests.contract.team_audit import TeamAuditContract
-from tests.contract.team_governance import TeamGovernanceContract
-from tests.contract.team_requests import TeamRequestsContract
+from tests.contract.team_suite import TeamSuite
 from tests.postgres_cluster import drop
 from tests.postgres_store import a_store, fresh_database
 
 
-class TestPostgresTeamStore(TeamAuditContract, TeamGovernanceContract, TeamRequestsContract):
+class TestPostgresTeamStore(TeamSuite):
     @pytest.fixture(autouse=True)
     def database(self) -> Iterator[None]:
         self.dsn = fresh_database()

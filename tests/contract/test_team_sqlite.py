@@ -18,9 +18,7 @@ from parley.domain.errors import DiskFull, NewerSchema, Unavailable
 from parley.domain.team_changes import Query, TeamChanges
 from parley.domain.transaction import EVICT_STEP
 from parley.team_ports import TeamStore
-from tests.contract.team_audit import TeamAuditContract
-from tests.contract.team_governance import TeamGovernanceContract, a_fact, log
-from tests.contract.team_requests import TeamRequestsContract
+from tests.contract.team_governance import a_fact, log
 from tests.contract.team_store import (
     ALL,
     AT,
@@ -32,10 +30,11 @@ from tests.contract.team_store import (
     an_event,
     stored,
 )
+from tests.contract.team_suite import TeamSuite
 from tests.team_rig import in_loop, kinds
 
 
-class TestSqliteTeamStore(TeamAuditContract, TeamGovernanceContract, TeamRequestsContract):
+class TestSqliteTeamStore(TeamSuite):
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path) -> None:
         self.path = tmp_path / "team.db"

@@ -1,0 +1,149 @@
+"""The contract of every server's store about commits: chained, once, told in order, finished when begun."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from parley.domain.errors import NotFound, Stale
+from parley.domain.event import EventDraft
+from parley.domain.team_changes import Committed, Query, TeamChanges
+from parley.team_ports import TeamStore
+from parley.wire.event_log import event_hash
+from tests.contract.store import assert_chained
+from tests.contract.team_store import (
+    ALL,
+    AT,
+    LATER,
+    T1,
+    T2,
+    TeamStoreContract,
+    a_post,
+    a_use,
+    an_entry,
+    an_event,
+    stored,
+)
+
+
+class TeamCommitsContract(TeamStoreContract):
+    """Inherited by a store's own test, beside the other parts of the contract."""
+
+    # -------------------------------------------------------- log and ledger
+
+    @stored
+    async def test_the_events_of_an_intent_are_linked_by_their_hashes(self, store: TeamStore) -> None:
+        for n in range(1, 4):
+            await store.commit(TeamChanges(T1, events=(an_event(f"evt_{n}"), an_event(f"evt_o{n}", "intent_2"))))
+
+        store = await self.restarted(store)
+        await store.commit(TeamChanges(T1, events=(an_event("evt_4", event_type="other", trace_id="a" * 32),)))
+
+        events = await store.events(T1, "intent_1")
+        previous = None
+        for sequence, event in enumerate(events, start=1):
+            document = json.loads(event.document)
+            assert (event.sequence, document["sequence"]) == (sequence, sequence)
+            assert document["previous_event_hash"] == previous
+            assert document["event_hash"] == event.event_hash == event_hash(document)
+            previous = event.event_hash
+        assert [one.id for one in events] == ["evt_1", "evt_2", "evt_3", "evt_4"]
+        assert [one.id for one in await store.events(T1, "intent_1", after=1, limit=2)] == ["evt_2", "evt_3"]
+        assert [one.id for one in await store.events(T1, "intent_1", event_type="other")] == ["evt_4"]
+        assert [one.id for one in await store.traced(T1, "a" * 32)] == ["evt_4"]
+        assert await store.traced(T1, "") == ()
+        assert await store.event(T1, "evt_2") == events[1]
+
+    @stored
+    async def test_an_event_hashes_to_the_published_vector(self, store: TeamStore) -> None:
+        vector = EventDraft("evt_1", "intent_1", "intent_created", "a", b'{"title":"t"}', "2026-02-13T10:00:00Z")
+
+        committed = await store.commit(TeamChanges(T1, events=(vector,)))
+
+        assert committed.events[0].event_hash == "sha256:m4rnlU2FNaRADt0HzpjpnkKs9izmSyf2XZXnjkLAp4I"
+
+    @stored
+    async def test_the_ledger_is_chained_over_batches_and_restarts(self, store: TeamStore) -> None:
+        await asyncio.gather(
+            *(store.commit(TeamChanges(T1, entries=(an_entry(f"a{n}"), an_entry(f"b{n}")))) for n in range(20))
+        )
+        store = await self.restarted(store)
+        await store.commit(TeamChanges(T1, entries=(an_entry("last"),)))
+        await store.commit(TeamChanges(T2, entries=(an_entry("other"),)))
+
+        written = await store.entries(T1, 0, 100)
+
+        assert len(written) == 41
+        assert_chained(written)
+        assert written[-1].entry == an_entry("last")
+        assert await store.entries(T1, 39, 1) == (written[39],)
+        assert_chained(await store.entries(T2, 0, 9))
+
+    # -------------------------------------------------------- idempotency keys
+
+    @stored
+    async def test_an_idempotency_key_is_used_once(self, store: TeamStore) -> None:
+        uses = [TeamChanges(T1, (a_post(f"msg_{n}"),), saved=a_use(message_id=f"msg_{n}")) for n in range(8)]
+
+        outcomes = await asyncio.gather(*map(store.commit, uses), return_exceptions=True)
+
+        assert isinstance(outcomes[0], Committed)
+        refusals = [one for one in outcomes[1:] if isinstance(one, Stale)]
+        assert len(refusals) == 7
+        assert all("kind" not in one.facts for one in refusals)
+        assert len(await store.page(T1, Query("chan_1", ALL, AT))) == 1
+        assert await store.saved("s1") == a_use(message_id="msg_0")
+
+    @stored
+    async def test_the_answer_is_kept_with_its_key_until_it_is_forgotten(self, store: TeamStore) -> None:
+        await store.commit(TeamChanges(T1, saved=a_use("s1")))
+        answered = a_use("s1", message_id="msg_1", status=201, answer=b'{"id":"msg_1"}')
+        await store.commit(TeamChanges(T1, saved=answered))
+        await store.commit(TeamChanges(T1, saved=a_use("s2", at=LATER)))
+
+        store = await self.restarted(store)
+        assert await store.saved("s1") == answered
+        assert await store.saved("s0") is None
+
+        await store.commit(TeamChanges(T1, forget_before=LATER))
+        assert await store.saved("s1") is None
+        assert await store.saved("s2") == a_use("s2", at=LATER)
+
+    # -------------------------------------------------------- watching
+
+    @stored
+    async def test_watchers_hear_each_commit_in_order_before_it_returns(self, store: TeamStore) -> None:
+        heard: list[tuple[str, int]] = []
+        store.watch(lambda tenant, committed: heard.append((tenant, committed.position)))
+
+        async def commit(n: int) -> None:
+            committed = await store.commit(TeamChanges(T1, (a_post(f"msg_{n}"),)))
+            assert (T1, committed.position) in heard
+
+        await asyncio.gather(*map(commit, range(40)))
+        with pytest.raises(NotFound):
+            await store.commit(TeamChanges(T1, (a_post("msg_x", "chan_none"),)))
+
+        assert heard == [(T1, n) for n in range(1, 41)]
+
+    @stored
+    async def test_a_commit_that_was_begun_is_finished_when_its_caller_goes_away(self, store: TeamStore) -> None:
+        going = asyncio.ensure_future(store.commit(TeamChanges(T1, (a_post("msg_1"),))))
+        await asyncio.sleep(0)
+        going.cancel()
+
+        await store.commit(TeamChanges(T1, (a_post("msg_2"),)))
+
+        assert [one.post.id for one in await store.page(T1, Query("chan_1", ALL, AT))] == ["msg_1", "msg_2"]
+
+    @stored
+    async def test_closing_finishes_what_was_queued(self, store: TeamStore) -> None:
+        queued = [asyncio.ensure_future(store.commit(TeamChanges(T1, (a_post(f"msg_{n}"),)))) for n in range(50)]
+        await asyncio.sleep(0)
+
+        store = await self.restarted(store)
+
+        assert len(await store.page(T1, Query("chan_1", ALL, AT))) == 50
+        assert [one.posts[0].seq for one in await asyncio.gather(*queued)] == list(range(1, 51))

@@ -1,0 +1,23 @@
+"""The whole contract of a server's store: a store's own test inherits this and says how to make one."""
+
+from __future__ import annotations
+
+from tests.contract.team_audit import TeamAuditContract
+from tests.contract.team_commits import TeamCommitsContract
+from tests.contract.team_endings import TeamEndingsContract
+from tests.contract.team_governance import TeamGovernanceContract
+from tests.contract.team_messages import TeamMessagesContract
+from tests.contract.team_records import TeamRecordsContract
+from tests.contract.team_requests import TeamRequestsContract
+
+
+class TeamSuite(
+    TeamRecordsContract,
+    TeamMessagesContract,
+    TeamRequestsContract,
+    TeamEndingsContract,
+    TeamCommitsContract,
+    TeamGovernanceContract,
+    TeamAuditContract,
+):
+    """Every part of it."""
