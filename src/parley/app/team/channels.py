@@ -124,7 +124,7 @@ async def _drafted(
     if caller.agent:
         await check_present(team, caller.tenant, caller.agent, expects)
     members = dict.fromkeys((caller.agent, *draft.members) if caller.agent else draft.members)
-    await _check_members(team, caller.tenant, access, draft.members, len(members))
+    await _check_members(team, access, draft.members, len(members), expects)
     if await team.store.count(Channel, caller.tenant, intent.id) >= team.limits.channels_per_intent:
         raise QuotaExceeded(f"an intent has at most {team.limits.channels_per_intent} channels")
     now = team.at()
@@ -143,8 +143,8 @@ async def _drafted(
     return replace(channel, expires=lifetime_end(channel, Tally()))
 
 
-async def _check_members(team: Team, tenant: str, access: Access, agents: Sequence[str], total: int) -> None:
-    """That these agents may become members, of which there would be so many."""
+async def _check_members(team: Team, access: Access, agents: Sequence[str], total: int, expects: list[Expect]) -> None:
+    """That these agents may become members, of which there would be so many; that none leaves is added to `expects`."""
     if total > team.limits.members:
         detail = f"a channel has at most {team.limits.members} members"
         raise Invalid.because([Problem("too_many", "members", detail)])
@@ -152,7 +152,7 @@ async def _check_members(team: Team, tenant: str, access: Access, agents: Sequen
     for agent in agents:
         if standing(access, party_name(agent), now) is None:
             raise NoIntentAccess(f"members: {agent} has no access to the intent")
-        await check_present(team, tenant, agent)
+        await check_present(team, access.tenant_id, agent, expects)
 
 
 async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, draft: PostDraft) -> Post | Held:
@@ -231,20 +231,24 @@ async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelCha
         channel, access = await known(team, caller, channel_id)
         check_manages(channel, access, caller)
         current = (await _current(team, channel)).channel
-        changed = await _changed(team, caller, current, access, wanted)
+        expects = [expecting(access)]
+        changed = await _changed(team, current, access, wanted, expects)
         if wanted.status is ChannelStatus.CLOSED and current.is_open:
             changed = closed(changed, team.at(), team.limits.retention)
         facts = {"status": changed.status.value, "members": ",".join(one.agent for one in changed.members)}
         entry = team.entry(caller, "channel_changed", channel.id, **facts)
         ended = (channel.id,) if channel.is_open and not changed.is_open else ()
-        return TeamChanges(caller.tenant, expects=(expecting(access),), puts=(changed,), ended=ended, entries=(entry,))
+        return TeamChanges(caller.tenant, expects=tuple(expects), puts=(changed,), ended=ended, entries=(entry,))
 
     kept = await put(team, caller, decide, Channel, "channel")
     await roles.deliver_waiting(team, caller.tenant, channel_id=channel_id)
     return Shown(kept, await team.store.tally(kept.tenant_id, channel_id))
 
 
-async def _changed(team: Team, caller: Caller, channel: Channel, access: Access, wanted: ChannelChange) -> Channel:
+async def _changed(
+    team: Team, channel: Channel, access: Access, wanted: ChannelChange, expects: list[Expect]
+) -> Channel:
+    """The channel as it is wanted; what that depends on is added to `expects`."""
     if not channel.is_open:
         if wanted.status is ChannelStatus.OPEN:
             raise BadTransition("a closed channel stays closed")
@@ -258,7 +262,7 @@ async def _changed(team: Team, caller: Caller, channel: Channel, access: Access,
     if {*agents} != present:
         changed = with_members(channel, tuple(agents))
     new = [agent for agent in dict.fromkeys(agents) if agent not in present]
-    await _check_members(team, caller.tenant, access, new, len(changed.members))
+    await _check_members(team, access, new, len(changed.members), expects)
     options = changed.options
     ttl = None if wanted.no_ttl else wanted.ttl_seconds if wanted.ttl_seconds is not None else options.ttl_seconds
     options = Options(

@@ -1,6 +1,8 @@
 """Departure: an agent leaves every channel and role, what it was asked expires, and each channel hears of it once.
 
-All of it is one commit together with the agent's record, whose version makes sure that nobody leaves twice.
+All of it is one commit together with the agent's record, whose version makes sure that nobody leaves twice. Whoever
+adds an agent to something expects its record as it was: so nobody gets in behind that commit, and who got in while it
+was decided is led out right after it.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from parley.domain.registry import AgentRecord, health
 from parley.domain.team_changes import TeamChanges
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from parley.app.team.hub import Team
     from parley.domain.channel import Channel
     from parley.domain.post import Post
@@ -47,6 +51,7 @@ async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
         return leaving._replace(drops=bookmarks)
 
     await committed(team, caller, decide, "list of the agent's channels")
+    await _lead_out(team, caller, agent_id)
     return await _known(team, caller.tenant, agent_id)
 
 
@@ -64,8 +69,8 @@ async def settle(team: Team, tenant: str, agent_id: str) -> None:
         status = health(record, team.at()) if record else None
         if record is None or status is None or status is record.status:
             return
+        nobody = Caller(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
         if status in GONE:
-            nobody = Caller(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
             changes = await _leaving(team, nobody, record, status)
         else:
             changes = TeamChanges(tenant, puts=(replace(record, status=status),))
@@ -73,14 +78,39 @@ async def settle(team: Team, tenant: str, agent_id: str) -> None:
             await team.store.commit(changes)
         except Stale:
             return
+        if status in GONE:
+            await _lead_out(team, nobody, agent_id)
+
+
+async def _lead_out(team: Team, caller: Caller, agent_id: str) -> None:
+    """Take an agent that has left out of what it was added to while its departure was decided, elsewhere."""
+
+    async def decide() -> TeamChanges | None:
+        record = await _known(team, caller.tenant, agent_id)
+        if not record.gone:
+            return None  # it is back
+        channels = [one for one in await team.store.taking_part(caller.tenant, agent_id) if one.member(agent_id)]
+        parting = await _parting(team, caller.tenant, agent_id, channels)
+        if not parting.puts:
+            return None
+        entry = team.entry(caller, "agent_departed", agent_id, status=record.status.value, channels=str(len(channels)))
+        return parting._replace(expects=(*parting.expects, expecting(record)), entries=(entry,))
+
+    await committed(team, caller._replace(saved=None), decide, "list of the agent's channels")
 
 
 async def _leaving(team: Team, caller: Caller, record: AgentRecord, status: AgentStatus) -> TeamChanges:
     """The whole departure, the agent's own record first."""
-    tenant, agent = caller.tenant, record.id
-    now = team.at()
+    channels = await team.store.taking_part(caller.tenant, record.id)
+    parting = await _parting(team, caller.tenant, record.id, channels)
     gone = replace(record, status=status, role_id="", draining_since="")
-    channels = await team.store.taking_part(tenant, agent)
+    entry = team.entry(caller, "agent_departed", record.id, status=status.value, channels=str(len(parting.posts)))
+    return parting._replace(puts=(gone, *parting.puts), departed=(record.id,), entries=(entry,))
+
+
+async def _parting(team: Team, tenant: str, agent: str, channels: Sequence[Channel]) -> TeamChanges:
+    """Out of every role and of these channels, of which each hears it."""
+    now = team.at()
     listed = [channel for channel in channels if channel.member(agent)]
     held = [role for role in await team.store.children(Role, tenant, "") if role.held_by(agent)]
     told = [channel for channel in channels if await system_posts.is_alive(team, channel, now)]
@@ -95,13 +125,10 @@ async def _leaving(team: Team, caller: Caller, record: AgentRecord, status: Agen
         posts=tuple(notices),
         expects=tuple(expecting(channel) for channel in told),
         puts=(
-            gone,
             *(without_member(channel, agent) for channel in listed),
             *(without_holder(role, agent) for role in held),
         ),
         events=tuple(events),
-        departed=(agent,),
-        entries=(team.entry(caller, "agent_departed", agent, status=status.value, channels=str(len(told))),),
     )
 
 

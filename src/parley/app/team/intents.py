@@ -233,7 +233,8 @@ async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: s
         stands = stands_on(access, caller, now)
         assert stands is not None  # noqa: S101  # checked above
         check_allows(stands, needed_to_assign(access, agent, role, now))
-        await check_present(team, caller.tenant, agent)
+        expects = [expecting(intent)]
+        await check_present(team, caller.tenant, agent, expects)
         if present is None and len(access.assignments) >= team.limits.members:
             raise QuotaExceeded(f"at most {team.limits.members} agents work on an intent")
         assignment = Assignment(
@@ -246,7 +247,7 @@ async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: s
         )
         return TeamChanges(
             caller.tenant,
-            expects=(expecting(intent),),
+            expects=tuple(expects),
             puts=(with_assignment(access, assignment),),
             events=(told(team, caller, intent_id, AGENT_ASSIGNED, agent_id=agent, role=role),),
             entries=(team.entry(caller, "agent_assigned", intent_id, agent=agent, role=role),),

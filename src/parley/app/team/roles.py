@@ -13,6 +13,7 @@ from parley.domain.directory import ROLE_PREFIX, KeyKind, Role, party_name, with
 from parley.domain.errors import Forbidden, NotFound
 from parley.domain.governance_errors import Suspended
 from parley.domain.post import PostState, holders
+from parley.domain.record import expecting
 from parley.domain.registry import AgentRecord
 from parley.domain.rulebook import concerns
 from parley.domain.suspension import check_not_stopped
@@ -113,8 +114,10 @@ async def _grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> Non
             raise AgentDeparted(f"{agent_id} has left", hint="register it again")
         # The first role an agent is granted is the one that its record shows.
         shown = (replace(record, role_id=role_id),) if record is not None and not record.role_id else ()
+        # It must not leave at this moment, at another server.
+        stays = (expecting(record),) if record is not None else ()
         entry = team.entry(caller, "role_granted", agent_id, role=role_id)
-        return TeamChanges(caller.tenant, puts=(with_holder(role, agent_id), *shown), entries=(entry,))
+        return TeamChanges(caller.tenant, expects=stays, puts=(with_holder(role, agent_id), *shown), entries=(entry,))
 
     await committed(team, caller, decide, "role")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parley.domain.directory import Caller, KeyKind
-from parley.domain.errors import Invalid, ParleyError, Problem, Stale
+from parley.domain.errors import Invalid, ParleyError, Problem, Stale, Unavailable
 from parley.domain.team_changes import Saved, TeamChanges
 from parley.domain.team_errors import KeyReused, ScopeRequired, UnsupportedMedia
 from parley.surfaces.http.message import Request, Response
@@ -182,7 +182,9 @@ class Api:
             call.caller = caller._replace(saved=made)
             try:
                 response = await route.answer(call)
-            except ParleyError:
+            except ParleyError as error:
+                if type(error) is Unavailable:  # to ask what does not answer would take as long again
+                    raise
                 # Carried out before, or at this moment: whatever is wrong with it now, it was right then.
                 saved = await self._team.store.saved(scope)
                 if saved is None or saved.made == made.made:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
-from parley.app.team import departure, posting, registry
+from parley.app.team import channels, departure, posting, registry, roles
+from parley.app.team.channels import ChannelChange
 from parley.domain.channel import Channel, ChannelStatus, Member, MemberPolicy, Options
 from parley.domain.directory import AgentStatus, KeyKind, Role
 from parley.domain.errors import NotFound
@@ -15,7 +17,8 @@ from parley.domain.message import Pattern
 from parley.domain.post import Post, PostDraft, PostState
 from parley.domain.registry import AgentDraft, AgentRecord
 from parley.domain.team_errors import AgentDeparted, MessageExpired
-from tests.team_rig import Rig, soon, with_rig
+from tests.node_rig import two_nodes
+from tests.team_rig import Rig, in_loop, soon, with_rig
 
 
 async def team_of_three(rig: Rig) -> None:
@@ -207,6 +210,51 @@ async def test_an_audited_channel_has_the_notice_in_its_log(rig: Rig) -> None:
     (event,) = await rig.store.events("default", "intent_1")
     assert (event.event_type, event.actor) == ("channel_message", "system")
     assert json.loads(event.document)["payload"]["payload"] == {"event": "agent_departed", "agent_id": "bob"}
+
+
+@with_rig
+async def test_what_the_agent_is_added_to_while_its_departure_is_decided_it_leaves_too(rig: Rig) -> None:
+    await team_of_three(rig)
+    decided = rig.store.taking_part
+
+    async def added_meanwhile(tenant: str, agent: str) -> tuple[Channel, ...]:
+        found = await decided(tenant, agent)
+        monkeypatch.undo()
+        await channels.change(rig.team, rig.caller("alice"), "chan_2", ChannelChange(add_members=("bob",)))
+        return found
+
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(rig.store, "taking_part", added_meanwhile)
+    try:
+        await leave(rig)
+    finally:
+        monkeypatch.undo()
+
+    channel = await rig.store.get(Channel, "default", "chan_2")
+    assert channel is not None
+    assert channel.member("bob") is None
+    assert [one.channel_id for one in await notices(rig)] == ["chan_1", "chan_2"]
+
+
+@in_loop
+async def test_no_server_adds_an_agent_that_leaves_at_another_one(tmp_path: Path) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        await team_of_three(a)
+        for n in range(10):
+            agent = f"bob{n}"
+            await a.agent(agent)
+            await b.store.catch_up("default")
+            join = channels.change(b.team, b.caller("alice"), "chan_2", ChannelChange(add_members=(agent,)))
+            grant = roles.grant(b.team, b.caller(kind=KeyKind.ADMIN), "billing", agent)
+
+            await asyncio.gather(leave(a, agent), join, grant, return_exceptions=True)
+
+            await a.store.catch_up("default")
+            channel = await a.store.get(Channel, "default", "chan_2")
+            role = await a.store.get(Role, "default", "billing")
+            assert channel is not None
+            assert channel.member(agent) is None
+            assert role is None or not role.held_by(agent)
 
 
 @with_rig
