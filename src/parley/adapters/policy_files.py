@@ -2,7 +2,8 @@
 
     .written   for each document the digest of the text that was mirrored last: a file with another one was edited
 
-A file is written aside and renamed, so that nobody ever reads half of one.
+A file is written aside and renamed, so that nobody ever reads half of one. What somebody wrote and what has to give way
+to what is in force is kept beside it, as `NAME.yaml.replaced`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _ENDING = ".yaml"
+_REPLACED = ".replaced"
 _WRITTEN = ".written"
 _MOST_FILES = 10_000
 
@@ -106,7 +108,7 @@ class PolicyFiles:
             return _Sight(about, broken=BrokenPolicy(file, error.message, tuple(flaws)))  # type: ignore[arg-type]
         except OSError as error:
             return _Sight(about, broken=BrokenPolicy(file, f"{file}: {_said(error)}"))
-        return _Sight(about, PolicyEdit(document, text, fragment))
+        return _Sight(about, PolicyEdit(document, text, fragment, written.get(document, "")))
 
     def _content(self, path: str) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -127,6 +129,8 @@ class PolicyFiles:
                     continue
                 if same:
                     restored.append(document + _ENDING)
+                elif there and not self._holds(path, written.get(document, "")):
+                    os.rename(path, path + _REPLACED)
                 _write(path, text.encode())
             for document in written.keys() - wanted.keys():
                 with suppress(FileNotFoundError):

@@ -228,6 +228,8 @@ class PolicyEdit(NamedTuple):
     document: str
     text: str
     fragment: Fragment
+    # The digest of the text that it was before; empty when that is not known.
+    base: str = ""
 
 
 class BrokenPolicy(NamedTuple):

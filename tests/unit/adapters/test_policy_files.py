@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.policy_files import PolicyFiles
+from parley.domain.changes import digest
 from parley.domain.errors import Unavailable
 from parley.domain.policy import Fragment, PolicyEdit, PolicyLook
 from tests.team_rig import in_loop
 
 TWO = "agent-to-agent:\n  max_rounds: 2\n"
 THREE = "agent-to-agent:\n  max_rounds: 3\n"
+FOUR = "agent-to-agent:\n  max_rounds: 4\n"
 BROKEN = "agent-to-agent:\n  max_rounds: many\n"
 IN_FORCE = {"enterprise/default": THREE, "org/sales": TWO}
 
@@ -58,7 +60,7 @@ async def test_a_file_that_somebody_changed_or_added_is_an_edit(tmp_path: Path) 
     edited, broken, _ = await seen(files, "acme")
 
     assert edited == (
-        PolicyEdit("org/sales", THREE, Fragment(max_rounds=3)),
+        PolicyEdit("org/sales", THREE, Fragment(max_rounds=3), digest(IN_FORCE["org/sales"].encode())),
         PolicyEdit("user/ana@example.com", TWO, Fragment(max_rounds=2)),
     )
     assert broken == ()
@@ -144,6 +146,20 @@ async def test_a_file_that_is_gone_comes_back(tmp_path: Path) -> None:
     assert await files.mirror("acme", IN_FORCE) == ()
 
     assert (tmp_path / "acme" / "org" / "sales.yaml").read_text() == TWO
+
+
+@in_loop
+async def test_what_somebody_wrote_and_what_gives_way_is_kept_beside_it(tmp_path: Path) -> None:
+    files = PolicyFiles(str(tmp_path))
+    await files.mirror("acme", IN_FORCE)
+    path = tmp_path / "acme" / "org" / "sales.yaml"
+    write(path, THREE)
+
+    await files.mirror("acme", {**IN_FORCE, "org/sales": FOUR})
+
+    assert path.read_text() == FOUR
+    assert path.with_name("sales.yaml.replaced").read_text() == THREE
+    assert await seen(files, "acme") == PolicyLook()
 
 
 @in_loop

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from parley.app.team import policies
+from parley.domain.changes import digest
 from parley.domain.directory import NO_TENANT, Caller, KeyKind, Tenant
 from parley.domain.errors import ParleyError
 from parley.domain.policy import BrokenPolicy
@@ -45,21 +46,36 @@ async def follow(team: Team, folder: PolicyFolder) -> None:
         await team.store.catch_up(*looks)
         for tenant, look in looks.items():
             try:
-                await _take_over(team, tenant, look)
-                await _mirror(team, folder, tenant, gone=look.gone)
+                passed = await _take_over(team, tenant, look)
+                await _mirror(team, folder, tenant, gone=look.gone or passed)
             except ParleyError as error:
                 about = {"action": "policy_files", "tenant": tenant, "code": error.code, "detail": error.message}
                 _log.warning("the policy files of a tenant were not followed", extra=about)
         after = page[-1].id
 
 
-async def _take_over(team: Team, tenant: str, look: PolicyLook) -> None:
-    """Put into force what was edited, and tell of what cannot be."""
+async def _take_over(team: Team, tenant: str, look: PolicyLook) -> bool:
+    """Put into force what was edited, and tell of what cannot be; whether anything else came into force before it.
+
+    A file counts as an edit of what it was made from. While a server was away another one may have put something else
+    into force: then nobody meant to undo that, and the file gives way. In a tenant that still has its first policies
+    there is nothing to undo.
+    """
     await policies.settle(team, tenant)
-    broken = list(look.broken)
+    before = await policies.current(team, tenant)
+    in_force = before.texts if before.version > 1 else {}
+    broken, passed = list(look.broken), False
     caller = Caller(tenant, "", KeyKind.ADMIN, "", user=policies.FILE_EDITOR)
     for edit in look.edited:
         scope, _, name = edit.document.partition("/")
+        text = in_force.get(edit.document, edit.text)
+        if text != edit.text and digest(text.encode()) != edit.base:
+            about = {"action": "policy_files", "tenant": tenant, "file": f"{edit.document}.yaml"}
+            _log.warning(
+                "a policy file was edited from what is no longer in force; it is kept as .replaced", extra=about
+            )
+            passed = True
+            continue
         try:
             now = await policies.put(team, caller, scope, name, edit.text, edit.fragment)
         except ParleyError as error:
@@ -73,6 +89,7 @@ async def _take_over(team: Team, tenant: str, look: PolicyLook) -> None:
         if one.message not in known:
             about = {"action": "policy_broken", "tenant": tenant, "file": one.file, "detail": one.message}
             _log.error("a policy file cannot be used; what was in force before stays in force", extra=about)
+    return passed
 
 
 async def _mirror(team: Team, folder: PolicyFolder, tenant: str, *, gone: bool) -> None:

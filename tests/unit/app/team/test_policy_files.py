@@ -17,7 +17,9 @@ from parley.domain.errors import DiskFull
 from parley.domain.policy import DEFAULT_DOCUMENT, SHORTEST, Fragment, PolicyLook
 from tests.team_rig import Rig, soon, with_rig
 
+ONE = "agent-to-agent:\n  max_rounds: 1\n"
 TWO = "agent-to-agent:\n  max_rounds: 2\n"
+SEVEN = "agent-to-agent:\n  max_rounds: 7\n"
 BROKEN = "agent-to-agent:\n  max_rounds: many\n"
 
 
@@ -160,6 +162,52 @@ async def test_a_restart_keeps_what_is_in_force_and_takes_over_what_was_edited_m
     now = await policies.current(rig.team, "default")
     assert now.fragments == {DEFAULT_DOCUMENT: Fragment(max_rounds=7), "org/sales": Fragment(max_rounds=2)}
     assert (folder / "org" / "sales.yaml").read_text() == TWO
+
+
+@with_rig
+async def test_a_file_that_was_edited_from_what_is_no_longer_in_force_undoes_nothing(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = await followed(rig)
+    path = folder / "org" / "sales.yaml"
+    await put(rig, "org/sales", TWO, Fragment(max_rounds=2))
+    await look(rig)
+    files = PolicyFiles(str(folder.parent))  # of a server that was away when another one was told of the next
+    await put(rig, "org/sales", ONE, Fragment(max_rounds=1))
+    path.write_text(SEVEN)
+
+    rig.team.policies = PolicyKeeping(SHORTEST, files)
+    await look(rig)
+
+    assert (await policies.current(rig.team, "default")).fragments["org/sales"] == Fragment(max_rounds=1)
+    assert (path.read_text(), path.with_name("sales.yaml.replaced").read_text()) == (ONE, SEVEN)
+    assert "edited from what is no longer in force" in caplog.text
+
+
+@with_rig
+async def test_an_older_file_of_which_nothing_is_known_does_not_come_into_force_again(rig: Rig) -> None:
+    folder = await followed(rig)
+    await put(rig, "org/sales", TWO, Fragment(max_rounds=2))
+    await look(rig)
+    (folder / ".written").unlink()  # a restore that left out what begins with a dot
+    await put(rig, "org/sales", ONE, Fragment(max_rounds=1))
+
+    rig.team.policies = PolicyKeeping(SHORTEST, PolicyFiles(str(folder.parent)))
+    await look(rig)
+
+    assert (await policies.current(rig.team, "default")).fragments["org/sales"] == Fragment(max_rounds=1)
+    assert (folder / "org" / "sales.yaml").read_text() == ONE
+
+
+@with_rig
+async def test_files_that_lie_there_before_the_first_start_come_into_force(rig: Rig) -> None:
+    path = rig.path.parent / "policies" / "default" / "enterprise" / "default.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(SEVEN)
+
+    await followed(rig)
+
+    assert (await policies.current(rig.team, "default")).fragments[DEFAULT_DOCUMENT] == Fragment(max_rounds=7)
 
 
 class FullOnce:
