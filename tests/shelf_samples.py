@@ -6,7 +6,7 @@ from parley.domain.audit import AuditDraft
 from parley.domain.directory import NO_TENANT, Tenant
 from parley.domain.post import PostState, Receipt
 from parley.domain.shelf import TABLES, Row
-from parley.domain.team_changes import Blank, Moved, Saved, Spend, TeamChanges
+from parley.domain.team_changes import Moved, Saved, Spend, TeamChanges, Words
 from parley.team_ports import Shelf, TeamStore
 from tests.contract.team_store import AT, a_channel, a_post, a_request, an_answer, an_entry, an_event, an_intent
 
@@ -47,7 +47,7 @@ async def live(store: TeamStore, tenant: str, of: str = "1") -> None:
             spends=(Spend("pair/alice,bob", 9), Spend("pair/alice,bob", 9, "2026-03")),
         )
     )
-    await store.commit(TeamChanges(tenant, blank=Blank(exchanges=("exch_1",))))
+    await store.commit(TeamChanges(tenant, blank=(await store.words(tenant, Words(("exch_1",)), 0))[0]))
     found = Moved(waiting.id, PostState.DELIVERED, ("carol",))
     await store.commit(TeamChanges(tenant, moved=(found,), events=(an_event(f"evt3_{name}", intent),)))
 

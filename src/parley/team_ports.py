@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from parley.domain.ruling import Proposal, Ruling
     from parley.domain.shelf import Key, Pulse, Row, Table
     from parley.domain.subscription import Answered, Push
-    from parley.domain.team_changes import AuditQuery, Committed, FeedItem, Query, Saved, Seen, TeamChanges
+    from parley.domain.team_changes import (
+        AuditQuery,
+        Committed,
+        FeedItem,
+        Query,
+        Saved,
+        Seen,
+        Spoken,
+        TeamChanges,
+        Words,
+    )
 
 R = TypeVar("R", bound="Record")
 
@@ -233,6 +243,13 @@ class TeamStore(Protocol):
         """Messages to this address that nobody could receive yet, oldest first."""
         ...
 
+    async def waiting(self, after: str, limit: int) -> tuple[tuple[str, str], ...]:
+        """Tenant and address of messages of any tenant that nobody could receive yet, by address, each once.
+
+        Addresses after one; of all such messages so many are looked at.
+        """
+        ...
+
     async def oldest_request(self, tenant: str, agent: str, now: str) -> int | None:
         """The position of the oldest request to exactly this agent that is unanswered, unexpired and still kept."""
         ...
@@ -251,6 +268,13 @@ class TeamStore(Protocol):
         """Messages whose payload contains `text` in any case, newest first, before a position (0: all).
 
         The caller filters by who may see them.
+        """
+        ...
+
+    async def words(self, tenant: str, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+        """Messages after a position that still say what is looked for, in order, and up to where was looked.
+
+        Only so many are looked through at once: it is 0 when there are no more.
         """
         ...
 
@@ -356,7 +380,8 @@ class Shelf(Protocol):
     async def page(self, table: Table, after: Key | None, limit: int) -> list[Row]:
         """The rows of a table behind a key, in the order of their keys; only an empty answer says that there are none.
 
-        Texts are ordered by their bytes.
+        Texts are ordered by their bytes. A page ends with the row that brings it to some megabytes, however many more
+        were asked for.
         """
         ...
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from parley.domain.audit import AuditDraft, AuditEntry, entry_hash
+from parley.domain.directory import SYSTEM
 from parley.domain.errors import NotFound
-from parley.domain.post import ERASED
-from parley.domain.team_changes import AuditQuery, Blank, Saved, TeamChanges
+from parley.domain.post import ERASED, PostState
+from parley.domain.team_changes import AuditQuery, Moved, Spoken, TeamChanges, Words
 from parley.team_ports import TeamStore
-from tests.contract.team_store import AT, LATER, T1, T2, TeamStoreContract, a_channel, a_post, a_use, stored
+from tests.contract.team_store import (
+    AT,
+    LATER,
+    T1,
+    T2,
+    TeamStoreContract,
+    a_channel,
+    a_post,
+    a_request,
+    a_use,
+    an_answer,
+    stored,
+)
 
 
 def an_audit(number: int, side: str = "alice", **changes: Any) -> AuditDraft:  # noqa: ANN401
@@ -26,6 +40,18 @@ async def numbers(store: TeamStore, tenant: str = T1, **query: Any) -> list[int]
 
 async def all_of(store: TeamStore, tenant: str = T1) -> tuple[AuditEntry, ...]:
     return await store.audits(tenant, AuditQuery())
+
+
+async def erased(store: TeamStore, words: Words) -> int:
+    """Blank all that says these words; how many messages there were."""
+    found, _ = await store.words(T1, words, 0)
+    return (await store.commit(TeamChanges(T1, blank=found))).blanked
+
+
+async def empty(store: TeamStore, *scopes: str) -> list[bool]:
+    """Whether nothing is left of the answers that were kept there."""
+    found = [await store.saved(scope) for scope in scopes]
+    return [one is not None and not one.answer for one in found]
 
 
 class TeamAuditContract(TeamStoreContract):
@@ -101,12 +127,12 @@ class TeamAuditContract(TeamStoreContract):
         await store.commit(TeamChanges(T1, posts))
         before = {one.id: await store.post(T1, one.id) for one in posts}
 
-        by_exchange = await store.commit(TeamChanges(T1, blank=Blank(exchanges=("ex_1", "ex_9"))))
-        again = await store.commit(TeamChanges(T1, blank=Blank(exchanges=("ex_1",))))
-        by_sender = await store.commit(TeamChanges(T1, blank=Blank(sender="alice")))
-        nobody = await store.commit(TeamChanges(T1, blank=Blank()))
+        by_exchange = await erased(store, Words(exchanges=("ex_1", "ex_9")))
+        again = await erased(store, Words(exchanges=("ex_1",)))
+        by_sender = await erased(store, Words(sender="alice"))
+        nobody = await erased(store, Words())
 
-        assert (by_exchange.blanked, again.blanked, by_sender.blanked, nobody.blanked) == (2, 0, 2, 0)
+        assert (by_exchange, again, by_sender, nobody) == (2, 0, 2, 0)
         for name, post in before.items():
             found = await store.post(T1, name)
             assert post is not None
@@ -114,40 +140,97 @@ class TeamAuditContract(TeamStoreContract):
         assert [one.position for one in await store.search(T1, "hello")] == []
 
     @stored
-    async def test_nothing_of_a_commit_is_done_where_a_message_is_needed_and_there_is_none(
-        self, store: TeamStore
-    ) -> None:
-        needed = TeamChanges(T1, audits=(an_audit(1),), blank=Blank(sender="alice", needed=True))
+    async def test_nothing_of_a_commit_is_done_where_no_message_of_it_says_anything(self, store: TeamStore) -> None:
+        blank = TeamChanges(T1, audits=(an_audit(1),), blank=(Spoken("msg_1"), Spoken("msg_2")))
         with pytest.raises(NotFound):
-            await store.commit(needed)
+            await store.commit(blank)
         assert await store.audit_size(T1) == 0
 
         await store.commit(TeamChanges(T1, (a_post("msg_1"),)))
-        done = await store.commit(needed)
+        done = await store.commit(blank)
+        with pytest.raises(NotFound):
+            await store.commit(blank)
 
         assert (done.blanked, await store.audit_size(T1)) == (1, 1)
+
+    @stored
+    async def test_the_entry_of_an_erasure_says_how_many_messages_it_blanked(self, store: TeamStore) -> None:
+        posts = tuple([a_post(f"msg_{n}") for n in range(5)])
+        await store.commit(TeamChanges(T1, posts))
+
+        first = tuple(map(Spoken, ("msg_1", "msg_3", "msg_9")))
+        await store.commit(TeamChanges(T1, audits=(an_audit(1),), blank=first))
+        rest = tuple(map(Spoken, ("msg_0", "msg_1", "msg_2", "msg_4")))
+        await store.commit(TeamChanges(T1, audits=(an_audit(2, facts={"messages": 2}),), blank=rest))
+
+        assert [json.loads(one.document)["messages"] for one in await all_of(store)] == [2, 5]
+
+    @stored
+    async def test_words_are_found_in_order_after_a_position_until_there_are_no_more(self, store: TeamStore) -> None:
+        posts = [a_post(f"msg_{n}", sender="bob" if n % 3 else "alice") for n in range(9)]
+        await store.commit(TeamChanges(T1, tuple(posts)))
+
+        everything, through = await store.words(T1, Words(sender="bob"), 0)
+        rest, _ = await store.words(T1, Words(sender="bob"), 5)
+
+        assert [one.message_id for one in everything] == ["msg_1", "msg_2", "msg_4", "msg_5", "msg_7", "msg_8"]
+        assert [one.message_id for one in rest] == ["msg_5", "msg_7", "msg_8"]
+        assert await store.words(T1, Words(sender="bob"), through) == ((), 0)
+        assert await store.words("nobody", Words(sender="bob"), 0) == ((), 0)
+
+    @stored
+    async def test_what_was_said_to_somebody_alone_about_its_messages_is_among_its_words(
+        self, store: TeamStore
+    ) -> None:
+        posts = (a_post("msg_1", sender=SYSTEM, to="bob"), a_post("msg_2", sender=SYSTEM), a_post("msg_3", to="bob"))
+        await store.commit(TeamChanges(T1, posts))
+
+        found, _ = await store.words(T1, Words(sender="bob"), 0)
+
+        assert found == (Spoken("msg_1"),)
+
+    @stored
+    async def test_words_of_a_message_that_takes_a_new_place_meanwhile_are_found_there(self, store: TeamStore) -> None:
+        waiting = a_post("msg_2", to="role:helper", state=PostState.PENDING, recipients=())
+        await store.commit(TeamChanges(T1, (a_post("msg_1"), waiting, a_post("msg_3"))))
+
+        await store.commit(TeamChanges(T1, moved=(Moved("msg_2", PostState.DELIVERED, ("bob",)),)))
+
+        found, _ = await store.words(T1, Words(sender="alice"), 1)
+        assert [one.message_id for one in found] == ["msg_3", "msg_2"]
 
     @stored
     async def test_another_tenants_messages_keep_what_they_say(self, store: TeamStore) -> None:
         await store.commit(TeamChanges(T2, puts=(a_channel("chan_2", T2),)))
         await store.commit(TeamChanges(T2, (a_post("msg_9", "chan_2", exchange_id="ex_1"),)))
 
-        done = await store.commit(TeamChanges(T1, blank=Blank(("ex_1",), "alice")))
+        found, _ = await store.words(T1, Words(("ex_1",), "alice"), 0)
+        with pytest.raises(NotFound):
+            await store.commit(TeamChanges(T1, blank=(Spoken("msg_9"),)))
 
         kept = await store.post(T2, "msg_9")
-        assert done.blanked == 0
+        assert found == ()
         assert kept is not None
         assert not kept.erased
 
     @stored
     async def test_the_answers_that_are_kept_for_who_asks_again_are_blanked_too(self, store: TeamStore) -> None:
-        await store.commit(TeamChanges(T1, (a_post("msg_1"),)))
-        await store.commit(TeamChanges(T1, saved=a_use("s1", message_id="msg_1", status=201, answer=b"hello")))
-        await store.commit(TeamChanges(T1, saved=a_use("s2", status=201, answer=b"something else")))
+        # Of its own, of a question that it answers, and of a batch that it came in.
+        posts = (a_request("msg_1", sender="carol"), a_post("msg_2", sender="bob"), a_post("msg_3"))
+        await store.commit(TeamChanges(T1, posts))
+        batch = [a_post(f"msg_{n}", sender="bob", created_at=LATER, exchange_id=f"ex_{n - 4}") for n in (4, 5)]
+        answer = an_answer("msg_6", "msg_1", exchange_id="ex_1", created_at=LATER)
+        await store.commit(TeamChanges(T1, (*batch, answer)))
+        for name in ("msg_1", "msg_2", "msg_3", "msg_4", "msg_6"):
+            told = a_use(f"of {name}", message_id=name, status=201, answer=b"hello")
+            await store.commit(TeamChanges(T1, saved=told))
+        await store.commit(TeamChanges(T1, saved=a_use("other", status=201, answer=b"something else")))
 
-        await store.commit(TeamChanges(T1, blank=Blank(sender="alice")))
+        await erased(store, Words(exchanges=("ex_1",)))
 
-        first, second = await store.saved("s1"), await store.saved("s2")
-        assert isinstance(first, Saved)
-        assert isinstance(second, Saved)
-        assert (first.answer, second.answer) == (b"", b"something else")
+        assert await empty(store, "of msg_1", "of msg_4", "of msg_6") == [True, True, True]
+        assert await empty(store, "of msg_2", "of msg_3", "other") == [False, False, False]
+
+        await erased(store, Words(sender="bob"))
+
+        assert await empty(store, "of msg_2", "of msg_3", "other") == [True, False, False]

@@ -112,6 +112,26 @@ class TeamEndingsContract(TeamStoreContract):
         assert (await self.open().commit(TeamChanges(T1, (a_post("msg_4"),)))).posts[0].seq == 4
 
     @stored
+    async def test_who_is_waited_for_is_found_over_all_tenants_by_address_a_part_at_a_time(
+        self, store: TeamStore
+    ) -> None:
+        await store.commit(TeamChanges(T2, puts=(a_channel("chan_2", T2),)))
+        first, second, third, fourth = [
+            a_post(f"msg_{n}", to="role:r", state=PostState.PENDING, recipients=()) for n in range(1, 5)
+        ]
+        await store.commit(TeamChanges(T1, (first, second)))
+        await store.commit(TeamChanges(T1, (third._replace(to="role:s"), a_post("msg_5"))))
+        await store.commit(TeamChanges(T2, (fourth._replace(channel_id="chan_2"),)))
+
+        assert sorted(await store.waiting("", 10)) == [(T1, "role:r"), (T1, "role:s"), (T2, "role:r")]
+        assert await store.waiting("role:r", 10) == ((T1, "role:s"),)
+        assert await store.waiting("role:s", 10) == ()
+        assert [to for _, to in await store.waiting("", 1)] == ["role:r"]
+
+        await store.commit(TeamChanges(T1, moved=(Moved("msg_3", PostState.DELIVERED, ("bob",)),)))
+        assert await store.waiting("role:r", 10) == ()
+
+    @stored
     async def test_what_was_delivered_already_is_not_delivered_again(self, store: TeamStore) -> None:
         await store.commit(TeamChanges(T1, (a_post("msg_1", to="role:r", recipients=(), state=PostState.PENDING),)))
         move = TeamChanges(T1, moved=(Moved("msg_1", PostState.DELIVERED, ("bob",)),))

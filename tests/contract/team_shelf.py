@@ -18,6 +18,7 @@ from parley.domain.shelf import (
     BUDGET,
     ENTRY,
     EVENT,
+    PAGE_BYTES,
     POST,
     RECEIPT,
     RECORD,
@@ -106,6 +107,18 @@ class TeamShelfContract(ABC):
             assert {table.name: await shelf.count(table) for table in TABLES} == {n: len(r) for n, r in ROWS.items()}
 
         test(self)
+
+    @filled
+    async def test_a_page_ends_where_it_has_enough_bytes(self, shelf: FillingShelf) -> None:
+        long = b"x" * (PAGE_BYTES // 2 + 1)
+        added = [a_row(n, payload=long) for n in range(10, 15)]
+        await shelf.put(POST, added, [POST.key_of(row) for row in ROWS["post"]])
+        owned = [(1, "long", f"{n}", 1, "", "", "", long) for n in range(3)]
+        await shelf.put(RECORD, owned, [RECORD.key_of(row) for row in ROWS["record"]])
+
+        assert [len(await shelf.page(POST, (NUMBER + n,), 500)) for n in (9, 11, 13, 14)] == [2, 2, 1, 0]
+        assert [len(await shelf.page(RECORD, (1, "long", key), 500)) for key in ("", "1", "2")] == [2, 1, 0]
+        assert (await tables(shelf, 500))["post"] == added
 
     @filled
     async def test_a_finished_one_is_read_like_the_one_that_was_filled(self, shelf: FillingShelf) -> None:

@@ -139,9 +139,10 @@ async def _serve(
             limited=not server.is_loopback(host),
             ssl=context,
         )
+        opened.team.nodes.url = _url(context, host, listener.port)
+        await background.beat(opened.team)
         # Not before it can be reached: a key that is made is shown.
         admin_key = await keys.first_start(opened.team, settings.admin_key)
-        opened.team.nodes.url = _url(context, host, listener.port)
         opened.outbound.avoid(listener.port, names - server.LOCAL_NAMES)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, opened.team.policies.look.set)
         works = [asyncio.ensure_future(work) for work in background.works(opened.team, opened.outbound)]

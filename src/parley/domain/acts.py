@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from parley.domain.post import Post, Receipt
-    from parley.domain.team_changes import Blank
+    from parley.domain.team_changes import Spoken
 
 
 class Said(NamedTuple):
@@ -62,11 +62,10 @@ class Received(NamedTuple):
 
 
 class Blanked(NamedTuple):
-    """Messages lose what they say. How many is not known before: whoever writes it adds that to what was `taken`."""
+    """Messages lose what they say."""
 
     tenant: int
-    blank: Blank
-    taken: int
+    messages: tuple[Spoken, ...]
 
 
 class LetGo(NamedTuple):

@@ -47,13 +47,18 @@ class Spend(NamedTuple):
     amount: int = 1
 
 
-class Blank(NamedTuple):
-    """Which messages lose what they say: those of an exchange, and those that somebody sent."""
+class Words(NamedTuple):
+    """Which words are looked for: those of exchanges, and those that somebody sent."""
 
     exchanges: tuple[str, ...] = ()
     sender: str = ""
-    # Nothing of the whole commit is done when there is no such message: `NotFound`.
-    needed: bool = False
+
+
+class Spoken(NamedTuple):
+    """A message that says something. It is also told by what is kept in these scopes for who asks again."""
+
+    message_id: str
+    scopes: tuple[str, ...] = ()
 
 
 class TeamChanges(NamedTuple):
@@ -81,9 +86,11 @@ class TeamChanges(NamedTuple):
     saved: Saved | None = None
     audits: tuple[AuditDraft, ...] = ()
     spends: tuple[Spend, ...] = ()
-    # Audit entries up to this number lose their documents, and these messages what they say.
+    # Audit entries up to this number lose their documents.
     let_go: int = 0
-    blank: Blank | None = None
+    # These messages lose what they say; the commit's audit entries add their number to their own `messages`. Nothing of
+    # the commit is done when all of them have lost it before: `NotFound`.
+    blank: tuple[Spoken, ...] = ()
 
 
 class Committed(NamedTuple):
@@ -98,6 +105,8 @@ class Committed(NamedTuple):
     departed: tuple[str, ...] = ()
     # How many messages lost what they said.
     blanked: int = 0
+    # Some of what others did was missed: who ended or departed meanwhile is not known.
+    missed: bool = False
 
 
 class Seen(NamedTuple):

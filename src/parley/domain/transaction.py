@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from parley.domain.event import Event, EventDraft
     from parley.domain.post import Post
     from parley.domain.record import Record
-    from parley.domain.team_changes import Blank, Moved, Saved, Spend, TeamChanges
+    from parley.domain.team_changes import Moved, Saved, Spend, Spoken, TeamChanges
 
 RecordKey = tuple[str, str, str]  # tenant, kind, id
 NameKey = tuple[str, str, str, str]  # tenant, kind, parent, name
@@ -107,8 +107,8 @@ class Source(Protocol):
         """A message that nobody could receive yet, and that is still kept."""
         ...
 
-    def has_posts(self, tenant: str, blank: Blank) -> bool:
-        """Whether there is anything to blank."""
+    def unerased(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+        """How many of these messages still say something."""
         ...
 
 
@@ -138,7 +138,6 @@ class Transaction:
     def __init__(self, source: Source, spelling: Spelling) -> None:
         self._source = source
         self._spelling = spelling
-        self._taken = 0
         self.acts: list[Act] = []
         # Records as they will be, None for those that go; and as they were before the transaction.
         self.records: dict[RecordKey, Record | None] = {}
@@ -162,17 +161,17 @@ class Transaction:
 
     def take(self, changes: TeamChanges) -> Committed:
         """What a commit becomes; a `ParleyError` refuses it and leaves no trace."""
-        self._taken += 1
         self._check(changes)
         tenant = changes.tenant
+        blanked = self._blanked(tenant, changes.blank) if changes.blank else 0
         puts = tuple([self._put(record, tenant) for record in changes.puts]) if changes.puts else ()
         posts = tuple([self._post(post, tenant) for post in changes.posts])
         if changes.moved:
             posts += tuple([post for one in changes.moved if (post := self._move(one, tenant))])
         events = tuple([self._event(draft, tenant) for draft in changes.events]) if changes.events else ()
-        self._take_rest(changes)
+        self._take_rest(changes, blanked)
         ended = changes.ended + changes.purges
-        return Committed(self.head(tenant).position, posts, events, puts, ended, changes.departed)
+        return Committed(self.head(tenant).position, posts, events, puts, ended, changes.departed, blanked)
 
     def evicted(self) -> list[Evicted]:
         """At the end: what may be removed by now, where it has become enough to be worth it.
@@ -210,8 +209,6 @@ class Transaction:
             raise Stale("the idempotency key was used at this moment")
         if changes.spends:
             self._check_spends(tenant, changes.spends)
-        if changes.blank is not None and changes.blank.needed and not self._source.has_posts(tenant, changes.blank):
-            raise NotFound("nothing was found to erase: it was never said, or erased before")
         for post in changes.posts:
             if self.record((tenant, Channel.kind, post.channel_id)) is None and not _makes(changes, post):
                 raise NotFound("there is no such channel")
@@ -233,6 +230,12 @@ class Transaction:
                 f"there is a {record.kind} called {record.name} already", facts={f"{record.kind}_id": holder}
             )
 
+    def _blanked(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+        blanked = self._source.unerased(tenant, messages)
+        if not blanked:
+            raise NotFound("nothing was found to erase: it was never said, or erased before")
+        return blanked
+
     def _check_spends(self, tenant: str, spends: tuple[Spend, ...]) -> None:
         wanted: dict[BudgetKey, int] = {}
         for spend in spends:
@@ -243,7 +246,7 @@ class Transaction:
 
     # ------------------------------------------------------------------ what is noted
 
-    def _take_rest(self, changes: TeamChanges) -> None:
+    def _take_rest(self, changes: TeamChanges, blanked: int) -> None:
         """What is not part of the usual message."""
         tenant = changes.tenant
         if changes.receipts:
@@ -257,7 +260,7 @@ class Transaction:
         if changes.entries:
             self._append(tenant, changes.entries)
         for draft in changes.audits:
-            self._audit(tenant, draft)
+            self._audit(tenant, _counted(draft, blanked) if blanked else draft)
         for spend in changes.spends:
             key = (tenant, spend.key, spend.window)
             self.budgets[key] = max(0, self._spent(key) + spend.amount)
@@ -267,8 +270,8 @@ class Transaction:
             self.saved[tenant, changes.saved.scope] = changes.saved
         if changes.forget_before:
             self.acts.append(Forgotten(changes.forget_before))
-        if changes.blank is not None:
-            self.acts.append(Blanked(self.head(tenant).number, changes.blank, self._taken - 1))
+        if changes.blank:
+            self.acts.append(Blanked(self.head(tenant).number, changes.blank))
 
     def _post(self, post: Post, tenant: str) -> Post:
         key = (tenant, post.channel_id)
@@ -423,6 +426,11 @@ class Transaction:
 def name_key(record: Record) -> NameKey:
     """Where a record's name has to be its own."""
     return record.tenant_id, record.kind, record.parent, record.name
+
+
+def _counted(draft: AuditDraft, blanked: int) -> AuditDraft:
+    """The entry of an erasure says how many messages were blanked, with those before it."""
+    return draft._replace(facts={**draft.facts, "messages": draft.facts.get("messages", 0) + blanked})
 
 
 def _makes(changes: TeamChanges, post: Post) -> bool:

@@ -12,10 +12,11 @@ import pytest
 from parley.app.team import posting
 from parley.domain.channel import Options
 from parley.domain.directory import DEFAULT_TENANT, KeyKind
-from parley.domain.errors import Invalid
+from parley.domain.errors import Invalid, Unavailable
 from parley.domain.message import Pattern
 from parley.domain.post import PostDraft
-from parley.domain.team_changes import Committed, TeamChanges
+from parley.domain.team_changes import Committed, Saved, TeamChanges
+from parley.surfaces.http import api
 from parley.surfaces.http.api import converted
 from parley.wire.registry import AgentIn
 from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, delivered, soon, with_server
@@ -251,11 +252,72 @@ async def test_what_cannot_be_answered_again_says_that_it_was_done(
         return Committed(0) if changes.saved and changes.saved.answer else await commit(changes)
 
     monkeypatch.setattr(server.rig.store, "commit", lost)
-    await once(bob, "k1", {"name": "new"}, CHANNELS)
+    monkeypatch.setattr(api, "_UNDER_WAY_SECONDS", 0.1)
+    path, body = f"/intents/{INTENT}/agents", {"agent_id": "carol"}
+    await once(bob, "k1", body, path)
 
-    again = await once(bob, "k1", {"name": "new"}, CHANNELS)
+    again = await once(bob, "k1", body, path)
 
     assert (again.status, again.code) == (409, "stale")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/intents", {"title": "new"}),
+        (CHANNELS, {"name": "new"}),
+        ("/tasks", {"intent_id": INTENT, "name": "new"}),
+    ],
+)
+@with_server
+async def test_what_was_made_is_told_again_when_its_first_answer_was_lost(
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, str]
+) -> None:
+    bob = await server.client("bob")
+    commit = server.rig.store.commit
+
+    async def lost(changes: TeamChanges) -> Committed:
+        return Committed(0) if changes.saved and changes.saved.answer else await commit(changes)
+
+    monkeypatch.setattr(server.rig.store, "commit", lost)
+    first = await once(bob, "k1", body, path)
+    again = await once(bob, "k1", body, path)
+
+    assert (first.status, again.status, again.json) == (201, 201, first.json)
+    assert replayed(again)
+
+
+@with_server
+async def test_who_repeats_what_is_still_under_way_gets_the_answer_of_the_first(
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob = await server.client("bob")
+    commit, saved = server.rig.store.commit, server.rig.store.saved
+    held, go, looks = asyncio.Event(), asyncio.Event(), 0
+
+    async def slow(changes: TeamChanges) -> Committed:
+        if changes.saved and changes.saved.answer:
+            held.set()
+            await go.wait()
+        return await commit(changes)
+
+    async def looking(scope: str) -> Saved | None:
+        nonlocal looks
+        looks += held.is_set()
+        return await saved(scope)
+
+    monkeypatch.setattr(server.rig.store, "commit", slow)
+    monkeypatch.setattr(server.rig.store, "saved", looking)
+    monkeypatch.setattr(api, "_UNDER_WAY_SECONDS", 30.0)
+    path, body = f"/intents/{INTENT}/agents", {"agent_id": "carol"}
+    beginning = asyncio.ensure_future(once(bob, "k1", body, path))
+    await held.wait()
+    repeating = asyncio.ensure_future(once(await server.client("bob"), "k1", body, path))
+    await soon(lambda: looks > 1)
+    go.set()
+    first, again = await beginning, await repeating
+
+    assert (first.status, again.status, again.json) == (200, 200, first.json)
 
 
 @with_server
@@ -283,6 +345,12 @@ async def asking(server: LiveServer, verb: Coroutine[Any, Any, Answer]) -> async
     return task
 
 
+def _waits(server: LiveServer, request_id: str) -> int:
+    """How many wait for the answer to a request."""
+    waiting = server.rig.team.waits._by_request.get(request_id)
+    return len(waiting.answers) if waiting else 0
+
+
 @with_server
 async def test_an_ask_whose_connection_broke_goes_on_with_the_same_key(server: LiveServer) -> None:
     body = {"to": "bob", "payload": {"q": 1}, "timeout": 20}
@@ -290,10 +358,11 @@ async def test_an_ask_whose_connection_broke_goes_on_with_the_same_key(server: L
     broken = await asking(server, once(alice, "k1", body, ASK))
     broken.cancel()
     await alice.close()
+    await soon(lambda: not server.rig.team.waits._by_request)
 
     waiting = asyncio.create_task(once(again, "k1", body, ASK))
-    await asyncio.sleep(0.05)
     (asked,) = (await (await server.client("bob")).get(PLACE, since=0)).json
+    await soon(lambda: _waits(server, asked["id"]) == 1)
     reply = PostDraft(Pattern.NOTIFY, b'{"a":1}')
     said = delivered(await posting.reply(server.rig.team, server.rig.caller("bob"), CHANNEL, asked["id"], reply))
 
@@ -388,3 +457,26 @@ def test_a_choice_that_lies_deeper_is_refused_as_it_is() -> None:
     for kind, document in ((outer, {"inner": {"kind": "x"}}), (list[inner], [{"kind": "x"}])):  # type: ignore[valid-type]
         with pytest.raises(Invalid, match="Invalid enum value"):
             converted(document, kind)
+
+
+@with_server
+async def test_a_store_that_does_not_answer_is_not_asked_whether_a_request_was_carried_out(
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob = await server.client("bob")
+    asked: list[str] = []
+
+    async def gone(changes: TeamChanges) -> Committed:
+        raise Unavailable("the database cannot be asked")
+
+    async def saved(scope: str) -> None:
+        asked.append(scope)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server.rig.store, "commit", gone)
+        patch.setattr(server.rig.store, "saved", saved)
+        refused = await once(bob, "k1", {"payload": {"n": 1}})
+    again = await once(bob, "k1", {"payload": {"n": 1}})
+
+    assert (refused.status, asked) == (503, [])
+    assert (again.status, replayed(again), await count(server)) == (201, False, 1)

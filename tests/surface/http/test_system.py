@@ -9,7 +9,9 @@ from parley.domain.directory import KeyKind
 from parley.surfaces.http import openapi
 from parley.surfaces.http.route import PUBLIC
 from parley.surfaces.http.server import all_routes
-from tests.team_rig import LiveServer, with_server
+from tests.team_rig import CHANNEL, LiveServer, with_server
+
+MESSAGES = f"/channels/{CHANNEL}/messages"
 
 
 @with_server
@@ -107,3 +109,21 @@ def test_bodies_refuse_fields_that_nobody_knows() -> None:
     }
 
     assert loose <= {"AgentIn", "GrantIn", "HeartbeatIn", "TaskIn", "TaskPatch"}
+
+
+@with_server
+async def test_a_server_whose_clock_is_far_off_decides_nothing_and_says_how_it_is(server: LiveServer) -> None:
+    admin, bob = await server.client(kind=KeyKind.ADMIN), await server.client("bob")
+    server.rig.team.nodes.skew = -3600.0
+
+    refused = [
+        await bob.post(MESSAGES, {}),
+        await bob.get(MESSAGES),
+        await admin.get("/keys"),
+        await bob.get("/readyz"),
+    ]
+
+    assert {(one.status, one.code) for one in refused} == {(503, "unavailable")}
+    assert [(await admin.get(path)).status for path in ("/healthz", "/status")] == [200, 200]
+    server.rig.team.nodes.skew = 0.4
+    assert (await bob.post(MESSAGES, {})).status == 201

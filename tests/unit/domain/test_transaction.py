@@ -18,7 +18,7 @@ from parley.domain.governance_errors import Overspent
 from parley.domain.intent import Intent
 from parley.domain.post import Post, PostState, Receipt
 from parley.domain.record import Expect, Record, expecting
-from parley.domain.team_changes import Blank, Moved, Spend, TeamChanges
+from parley.domain.team_changes import Moved, Spend, Spoken, TeamChanges
 from parley.domain.team_errors import NameTaken
 from parley.domain.transaction import (
     EVICT_STEP,
@@ -65,7 +65,7 @@ class Shelf:
         self.scopes: set[tuple[str, str]] = set()
         self.logs: dict[tuple[str, str], LogEnd] = {}
         self.waiting: dict[tuple[str, str], Post] = {}
-        self.said_something: set[str] = set()
+        self.unblanked: dict[str, int] = {}
         self.channels = 0
 
     def keep(self, done: Transaction) -> None:
@@ -111,9 +111,9 @@ class Shelf:
     def pending(self, tenant: str, message_id: str) -> Post | None:
         return self.waiting.get((tenant, message_id))
 
-    def has_posts(self, tenant: str, blank: Blank) -> bool:
-        del blank
-        return tenant in self.said_something
+    def unerased(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+        del messages
+        return self.unblanked.get(tenant, 0)
 
 
 def _event(draft: EventDraft, position: int, sequence: int, previous: str) -> Event:
@@ -215,7 +215,7 @@ def much(**changes: Any) -> TeamChanges:  # noqa: ANN401
         ({"posts": (a_post("msg_1"), a_post("msg_2", "chan_none"))}, NotFound),
         ({"saved": a_use("used")}, Stale),
         ({"spends": (Spend("key", 5), Spend("spent", 1))}, Overspent),
-        ({"blank": Blank(sender="alice", needed=True)}, NotFound),
+        ({"blank": (Spoken("msg_9"),)}, NotFound),
     ],
 )
 def test_a_refused_commit_leaves_no_trace(shelf: Shelf, wrong: dict[str, Any], refusal: type[ParleyError]) -> None:
@@ -675,16 +675,25 @@ def test_acts_are_in_the_order_of_the_commits(shelf: Shelf) -> None:
     assert done.acts[3:] == [LetGo(1, 3), Forgotten(LATER)]
 
 
-def test_what_is_blanked_names_the_commit_that_asked_for_it(shelf: Shelf) -> None:
-    shelf.said_something.add(T1)
-    blank = Blank(sender="alice", needed=True)
+def test_what_is_blanked_is_counted_and_its_entry_says_so(shelf: Shelf) -> None:
+    shelf.unblanked[T1] = 2
+    blank = (Spoken("msg_1", ("scope",)), Spoken("msg_2"), Spoken("msg_3"))
     done = begun(shelf)
+    first, second = a_fact(1), a_fact(2)._replace(facts={"messages": 40})
     with pytest.raises(NotFound):
-        done.take(TeamChanges(T2, blank=blank))
+        done.take(TeamChanges(T2, audits=(first,), blank=blank))
 
-    done.take(TeamChanges(T1, blank=blank))
+    committed = done.take(TeamChanges(T1, audits=(first, second), blank=blank))
 
-    assert done.acts == [Blanked(1, blank, 1)]
+    assert committed.blanked == 2
+    assert done.acts == [Blanked(1, blank)]
+    assert [json.loads(entry.document)["messages"] for _, entry in done.audits] == [2, 42]
+
+
+def test_an_entry_of_a_commit_that_blanks_nothing_counts_nothing(shelf: Shelf) -> None:
+    done = after(shelf, TeamChanges(T1, audits=(a_fact(1),)))
+
+    assert "messages" not in json.loads(done.audits[0][1].document)
 
 
 @pytest.mark.parametrize(
@@ -694,7 +703,7 @@ def test_what_is_blanked_names_the_commit_that_asked_for_it(shelf: Shelf) -> Non
         TeamChanges(T1, ended=("chan_1",)),
         TeamChanges(T1, purges=("chan_1",)),
         TeamChanges(T1, departed=("bob",)),
-        TeamChanges(T1, blank=Blank()),
+        TeamChanges(T1, blank=(Spoken("msg_1"),)),
         TeamChanges(T1, let_go=1),
         TeamChanges(T1, forget_before=AT),
     ],

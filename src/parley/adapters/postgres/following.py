@@ -83,7 +83,7 @@ class Follower:
         self._notifier: asyncio.Task[None] | None = None
         self._works: list[asyncio.Task[None]] = []
         self._pulls: dict[str, asyncio.Task[None]] = {}
-        # The last revision that was heard of, of tenants that somebody here cares for.
+        # The highest revision that was heard of and is not seen yet, of tenants that somebody here cares for.
         self._latest: dict[str, int] = {}
         self._reachable = True
         self._room = _MOST_TENANTS
@@ -138,13 +138,15 @@ class Follower:
 
     def known(self, tenant: str) -> Tenancy | None:
         """The tenant, if this node knows it already."""
-        return self._tenancies.get(tenant)
-
-    async def tenancy(self, tenant: str) -> Tenancy | None:
-        """The tenant; None when nothing was ever committed in it."""
         known = self._tenancies.get(tenant)
         if known is not None:
             known.used = True
+        return known
+
+    async def tenancy(self, tenant: str) -> Tenancy | None:
+        """The tenant; None when nothing was ever committed in it."""
+        known = self.known(tenant)
+        if known is not None:
             return known
         loading = self._loading.get(tenant)
         if loading is None:
@@ -170,6 +172,7 @@ class Follower:
         for one in list(self._tenancies.values()):
             if not one.used and not one.lock.locked() and not self._cares(one.id):
                 del self._tenancies[one.id], self._by_number[one.number]
+                self._latest.pop(one.id, None)
             one.used = False
         # Not again for each one that comes, when hardly any could be forgotten.
         self._room = max(_MOST_TENANTS, len(self._tenancies) + _MOST_TENANTS // 2)
@@ -177,6 +180,7 @@ class Follower:
     def forget_history(self) -> None:
         """The database has another past: the same revision may say something else now."""
         _log.warning("the database is another one, or was put back: all is read anew", extra={"action": "history"})
+        self._latest.clear()
         for one in self._tenancies.values():
             one.forget_all()
             one.revision = -1
@@ -190,7 +194,7 @@ class Follower:
     def lag(self) -> int:
         """How many transactions this node has heard of and not seen yet, at most of one tenant."""
         behind = [
-            latest - one.revision
+            max(0, latest - one.revision)
             for tenant, latest in self._latest.items()
             if (one := self._tenancies.get(tenant)) is not None
         ]
@@ -288,7 +292,8 @@ class Follower:
         ended = tuple([channel for note in notes for channel in note.ended])
         departed = tuple([agent for note in notes for agent in note.departed])
         _log.debug("the journal was read", extra={"action": "journal", "tenant": one.id, "revision": one.revision})
-        self.tell(one.id, Committed(position, posts, events, puts, ended, departed))
+        missed, one.missed = one.missed, False
+        self.tell(one.id, Committed(position, posts, events, puts, ended, departed, missed=missed))
 
     async def _said(self, one: Tenancy, position: int, fetch: Fetch) -> Page:
         """What was said and happened up to a position, where somebody cares. All but the last page is told here."""
@@ -324,6 +329,7 @@ class Follower:
         one.told = min(one.told, fresh.head.position)
         note = Note(fresh.head[1:], known, others=True)
         one.move_on(fresh.revision, note)
+        one.missed = True
         await self.settle(one, fetch)
 
     # ------------------------------------------------------------------ wake-ups
@@ -355,18 +361,23 @@ class Follower:
 
     def _wake(self, tenant: str, revision: int) -> None:
         one = self._tenancies.get(tenant)
-        self._latest.pop(tenant, None)
-        if one is not None and revision <= one.revision and not one.untold:
+        # What is heard is not always heard in its order.
+        latest = max(revision, self._latest.pop(tenant, 0))
+        if one is not None and latest <= one.revision and not one.untold:
             return
         if not self._cares(tenant):
             # Somebody has written; whoever needs to know more asks.
             self.tell(tenant, Committed(one.head.position if one is not None else 0))
             return
-        self._latest[tenant] = revision
+        self._latest[tenant] = latest
         running = self._pulls.get(tenant)
         if running is None or running.done():
             self._pulls[tenant] = asyncio.ensure_future(self._pulled(tenant))
-            self._pulls[tenant].add_done_callback(lambda _: self._pulls.pop(tenant, None))
+            self._pulls[tenant].add_done_callback(lambda done: self._ended(tenant, done))
+
+    def _ended(self, tenant: str, pull: asyncio.Task[None]) -> None:
+        if self._pulls.get(tenant) is pull:  # the next one may have begun
+            del self._pulls[tenant]
 
     async def _pulled(self, tenant: str) -> None:
         """Read until nothing newer was heard of."""
@@ -375,8 +386,9 @@ class Follower:
             while one is not None and (one.untold or one.revision < self._latest.get(tenant, 0)):
                 latest = self._latest.get(tenant, 0)
                 await self.pull(one, latest)
-                if one.revision < latest:
+                if one.revision < latest == self._latest.get(tenant, 0):
                     break  # whoever said so was wrong
+            self._latest.pop(tenant, None)
         except ParleyError as error:
             _log.debug("the journal was not read", extra={"action": "journal", "code": error.code})
 
@@ -389,7 +401,8 @@ class Follower:
                 connection.add_termination_listener(lambda *_, ended=ended: ended.set())
                 try:
                     with known_as_lost(connection):
-                        await connection.add_listener(CHANNEL, lambda *said: self._heard(str(said[3])))
+                        async with asyncio.timeout(PATIENCE):
+                            await connection.add_listener(CHANNEL, lambda *said: self._heard(str(said[3])))
                         while not ended.is_set():
                             await _still_there(connection, ended)
                 finally:

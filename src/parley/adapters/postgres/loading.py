@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from parley.adapters.postgres.tenancy import UNKNOWN
 from parley.domain.audit import SideHead
 from parley.domain.channel import Channel, Tally
-from parley.domain.directory import SYSTEM
 from parley.domain.post import ERASED, PostState
 from parley.domain.transaction import FREE, Place, name_key
 from parley.wire import team_rows as rows
@@ -22,27 +21,13 @@ if TYPE_CHECKING:
     from parley.adapters.postgres.tenancy import Tenancy
     from parley.domain.post import Post
     from parley.domain.record import Record
-    from parley.domain.team_changes import Blank, TeamChanges
+    from parley.domain.team_changes import Spoken, TeamChanges
     from parley.domain.transaction import BudgetKey, Head, LogEnd, NameKey, RecordKey, SideKey
 
 PLACE = "tally.number, tally.intent, tally.seq, tally.count, tally.last_at, tally.floor"
 _BY_TWO = "unnest($1::bigint[], $2::text[]) AS wanted (tenant, {})"
-
-
-def blanks(blank: Blank, low: int, first: int) -> tuple[str, list[object]]:
-    """The condition for the messages of a tenant that lose what they say, and its values from the `first` on."""
-    values: list[object] = [low, low | rows.MASK, ERASED]
-    conditions: list[str] = []
-    if blank.exchanges:
-        conditions.append(f"exchange = ANY(${first + len(values)})")
-        values.append(list(blank.exchanges))
-    if blank.sender:
-        # What was said to it alone about its messages quotes what a person wrote about them.
-        sender, system = first + len(values), first + len(values) + 1
-        conditions.append(f"sender = ${sender} OR (sender = ${system} AND addressee = ${sender})")
-        values += [blank.sender, SYSTEM]
-    which = " OR ".join(conditions) or "FALSE"
-    return f"number BETWEEN ${first} AND ${first + 1} AND metadata <> ${first + 2} AND ({which})", values
+# Held until they are blanked: evicted messages are removed beside the commits. In order, as there.
+UNERASED = "SELECT 1 FROM post WHERE id = ANY($1) AND number >> 40 = $2 AND metadata <> $3 ORDER BY number FOR UPDATE"
 
 
 class Loaded:
@@ -62,7 +47,7 @@ class Loaded:
         self._names: dict[NameKey, str] = {}
         self._saved: set[str] = set()
         self._pending: dict[tuple[str, str], Post] = {}
-        self._has_posts = False
+        self._unerased = 0
         self._numbers: list[int] = []
 
     # ------------------------------------------------------------------ asking
@@ -84,9 +69,10 @@ class Loaded:
         for changes in batch:
             if changes.moved:
                 await self._load_pending(changes, fetch)
-            if changes.blank is not None and changes.blank.needed:
-                which, values = blanks(changes.blank, self._tenancies[changes.tenant].number << rows.SHIFT, 1)
-                self._has_posts = bool(await fetch(f"SELECT 1 FROM post WHERE {which} LIMIT 1", *values))
+            if changes.blank:
+                ids = [one.message_id for one in changes.blank]
+                found = await fetch(UNERASED, ids, self._tenancies[changes.tenant].number, ERASED)
+                self._unerased = len(found)
 
     async def _load_records(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
         wanted: dict[RecordKey, None] = {}
@@ -269,9 +255,9 @@ class Loaded:
     def pending(self, tenant: str, message_id: str) -> Post | None:
         return self._pending.get((tenant, message_id))
 
-    def has_posts(self, tenant: str, blank: Blank) -> bool:
-        del tenant, blank  # only one commit of a transaction asks for it
-        return self._has_posts
+    def unerased(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+        del tenant, messages  # only one commit of a transaction asks for it
+        return self._unerased
 
 
 def place_from_row(row: Iterable[Any]) -> Place:

@@ -1,46 +1,66 @@
 """The tables, brought up to date forward only; and whether the database keeps what it acknowledges.
 
 A migration only adds, so that the version before goes on working beside it while nodes are restarted one by one. What
-the older version would break needs two releases: the first one stops using it, the second one takes it away.
+the older version would break needs two releases: the first one stops using it, the second one takes it away. An index
+on a large table keeps writers waiting while it is built: such a step has to build it beside them, outside of this.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from parley.adapters.postgres.sessions import FAILURES, as_parley
+from parley.adapters.postgres.sessions import FAILURES, LONG_PATIENCE, as_parley, known_as_lost
 from parley.domain.errors import BadConfig, Conflict, NewerSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
     import asyncpg
 
     Connection = asyncpg.Connection[asyncpg.Record]
 
+_log = logging.getLogger("parley.postgres")
 # What this version brings the tables to, and the newest that it can work with: a newer node may have been here first.
 VERSION = 1
 # Taken by whoever migrates, so that nodes that start together wait for each other. "parley" in ASCII.
 _MIGRATING = 0x7061726C6579
+_AGAIN = 0.1
 _DURABLE = frozenset({"on", "remote_apply"})
 COPYING = "copying"
 
 
 async def migrate(db: Connection) -> int:
-    """Bring the tables up to date; the version that they have then."""
+    """Bring the tables up to date; the version that they have then. While another node does it, wait."""
+    waited = False
+    while (version := await _migrated(db)) is None:
+        if not waited:
+            _log.info("another node brings the tables up to date", extra={"action": "migrate"})
+        waited = True
+        await asyncio.sleep(_AGAIN)
+    return version
+
+
+async def _migrated(db: Connection) -> int | None:
+    """The same, if nobody else is at it. Only what changes the tables may take its time."""
     try:
-        if await db.fetchval("SELECT pg_is_in_recovery()"):
-            hint = "add target_session_attrs=read-write to the address of the store"
-            raise BadConfig("this database is a replica: it can be read, not written", hint=hint)
-        async with db.transaction():
-            await db.execute("SELECT pg_advisory_xact_lock($1)", _MIGRATING)
-            version = await _version(db)
-            for step in range(version + 1, VERSION + 1):
-                await db.execute(_read(step))
-                await db.execute(
-                    "INSERT INTO about VALUES ('schema', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                    str(step),
-                )
-            oldest = int(await _about(db, "works_with") or "1") if version else 1
+        with _limited(db):
+            if await db.fetchval("SELECT pg_is_in_recovery()"):
+                hint = "add target_session_attrs=read-write to the address of the store"
+                raise BadConfig("this database is a replica: it can be read, not written", hint=hint)
+        with known_as_lost(db):
+            async with db.transaction():
+                with _limited(db):
+                    # Not waited for in the database: a migration may take longer than anybody waits for a lock.
+                    if not await db.fetchval("SELECT pg_try_advisory_xact_lock($1)", _MIGRATING):
+                        return None
+                    version = await _version(db)
+                    oldest = _whole(await _about(db, "works_with") or "1") if version else 1
+                for step in range(version + 1, VERSION + 1):
+                    await _take(db, step)
     except FAILURES as error:
         raise as_parley(error) from None
     if oldest > VERSION:
@@ -49,18 +69,55 @@ async def migrate(db: Connection) -> int:
     return max(version, VERSION)
 
 
+async def _take(db: Connection, step: int) -> None:
+    await db.execute(_read(step))
+    noted = "INSERT INTO about VALUES ('schema', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    await db.execute(noted, str(step))
+
+
+@contextmanager
+def _limited(db: Connection) -> Iterator[None]:
+    """Cut the connection off when it does not answer any more; a node that starts keeps nobody waiting."""
+    watch = asyncio.get_running_loop().call_later(LONG_PATIENCE, db.terminate)
+    try:
+        with known_as_lost(db):
+            yield
+    finally:
+        watch.cancel()
+
+
 async def check(db: Connection, *, durable: bool) -> None:
     """Refuse a database that would lose what it has acknowledged, or that is being filled by a copy."""
     try:
-        found = {
-            name: await db.fetchval("SELECT current_setting($1)", name)
-            for name in ("synchronous_commit", "fsync", "full_page_writes", "server_encoding")
-        }
-        state = await _about(db, "state")
+        with _limited(db):
+            state = await _about(db, "state")
     except FAILURES as error:
         raise as_parley(error) from None
+    _check_state(state)
+    await check_settings(db, durable=durable)
+
+
+async def check_filled(fetch: Callable[..., Awaitable[list[asyncpg.Record]]]) -> None:
+    """Refuse a database that is being filled by a copy, asked as a node asks."""
+    found = await fetch("", "SELECT value FROM about WHERE name = 'state'")
+    _check_state(found[0][0] if found else None)
+
+
+def _check_state(state: str | None) -> None:
     if state == COPYING:
         raise Conflict("a copy into this database has not ended", hint="run `parley store copy` again")
+
+
+async def check_settings(db: Connection, *, durable: bool) -> None:
+    """Refuse a database that would lose what it has acknowledged, whether there are tables in it or not."""
+    try:
+        with _limited(db):
+            found = {
+                name: await db.fetchval("SELECT current_setting($1)", name)
+                for name in ("synchronous_commit", "fsync", "full_page_writes", "server_encoding")
+            }
+    except FAILURES as error:
+        raise as_parley(error) from None
     if found["server_encoding"] != "UTF8":
         raise BadConfig(f"the database's encoding is {found['server_encoding']}", hint="make one with encoding UTF8")
     if not durable:
@@ -77,13 +134,25 @@ async def check(db: Connection, *, durable: bool) -> None:
 async def walled(db: Connection) -> bool:
     """Whether the row security holds for this role: it does not for a superuser."""
     query = "SELECT NOT (rolsuper OR rolbypassrls) FROM pg_roles WHERE rolname = current_user"
-    return bool(await db.fetchval(query))
+    try:
+        with _limited(db):
+            return bool(await db.fetchval(query))
+    except FAILURES as error:
+        raise as_parley(error) from None
 
 
 async def _version(db: Connection) -> int:
     if await db.fetchval("SELECT to_regclass('about') IS NULL"):
         return 0
-    return int(await _about(db, "schema") or "0")
+    return _whole(await _about(db, "schema") or "0")
+
+
+def _whole(said: str) -> int:
+    if not said.isdecimal():
+        raise BadConfig(
+            f"the table about of this database says {said[:20]!r} where a number belongs", hint="is it ours?"
+        )
+    return int(said)
 
 
 async def _about(db: Connection, name: str) -> str | None:

@@ -77,6 +77,8 @@ CREATE INDEX post_answers ON post (in_reply_to, number) WHERE in_reply_to <> '';
 CREATE INDEX post_expiry ON post (expires_at) WHERE expires_at <> '' AND state <> 'expired' AND NOT answered;
 CREATE INDEX post_pending ON post (addressee) WHERE state = 'pending';
 CREATE INDEX post_open_request ON post (addressee, number) WHERE pattern = 'request' AND NOT answered;
+-- Who has spoken in which channel: an agent that departs is missed there, however much was said.
+CREATE INDEX post_speaker ON post (channel, sender);
 
 CREATE TABLE receipt (
     tenant  bigint NOT NULL,

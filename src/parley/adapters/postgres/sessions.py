@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import ssl
 from collections import deque
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 import asyncpg
 from asyncpg.connect_utils import SessionAttribute
@@ -30,6 +33,15 @@ _AGAIN = 0.1
 EVERYBODY = "*"
 # The timeline, which is another one after a replica was promoted or a backup put back.
 _HISTORY = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
+# What could be changed while a node runs, or be otherwise on a replica that was promoted: a commit waits for the disk.
+_DURABLE = (
+    "SELECT current_setting('fsync', true) IS DISTINCT FROM 'off'"
+    " AND current_setting('full_page_writes', true) IS DISTINCT FROM 'off', set_config('synchronous_commit',"
+    " CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)"
+)
+# A connection that nobody has needed for so long is closed, but for one: another node may have none.
+_IDLE_SECONDS = 10.0
+_KEPT_IDLE = 1
 FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 # After these the same question may be asked again of a new connection: nothing is wrong with the question.
 BROKEN = (
@@ -44,6 +56,10 @@ BROKEN = (
     OSError,
     TimeoutError,
 )
+# They come with a connection that was cut off, and say nothing about certificates.
+_CUT_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+_REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+_TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _SETTINGS = {
     # A node that falls asleep in the middle of a transaction must not hold up the others.
     "idle_in_transaction_session_timeout": "2000",
@@ -60,6 +76,10 @@ _SETTINGS = {
     "enable_bitmapscan": "off",
     "plan_cache_mode": "force_generic_plan",
 }
+# Said once the connection is there: a pooler refuses what it does not know when it is said with the greeting.
+_SET = "; ".join([f"SET {name} = '{value}'" for name, value in _SETTINGS.items()])
+# What we no longer wait for must not go on, and keep what others wait for. Not every engine knows it.
+_SET_CHECKED = f"{_SET}; SET client_connection_check_interval = 500"
 
 
 def as_parley(error: Exception) -> ParleyError:
@@ -94,8 +114,10 @@ async def connect(dsn: str, name: str, seconds: float = PATIENCE) -> asyncpg.Con
     for at in (*range(first, len(hosts)), *range(first)):
         try:
             connection = await _connect(hosts[at], name, seconds / len(hosts), several=len(hosts) > 1)
-        except Unavailable as refused:
+        except BadConfig as refused:
             error = refused
+        except Unavailable as refused:
+            error = error or refused  # what has to be mended is told first
         else:
             _answered[dsn] = at
             return connection
@@ -107,19 +129,15 @@ _answered: dict[str, int] = {}
 
 
 async def _connect(dsn: str, name: str, seconds: float, *, several: bool) -> asyncpg.Connection[asyncpg.Record]:
-    settings = {**_SETTINGS, "application_name": f"parley {name}"[:63]}
+    named = {"application_name": f"parley {name}"[:63]}
     # Of several one can be written, the others follow it.
     wanted = SessionAttribute.read_write if several and "target_session_attrs" not in dsn else None
     try:
         # The time limit is kept here: the library would keep it for each address that a name leads to.
         async with asyncio.timeout(seconds):
-            connection = await asyncpg.connect(
-                dsn, timeout=seconds, server_settings=settings, target_session_attrs=wanted
-            )
+            connection = await asyncpg.connect(dsn, timeout=seconds, server_settings=named, target_session_attrs=wanted)
             try:
-                with suppress(asyncpg.UndefinedObjectError):  # not every engine knows it
-                    # What we no longer wait for must not go on, and keep what others wait for.
-                    await connection.execute("SET client_connection_check_interval = 500")
+                await _set(connection)
             except BaseException:
                 connection.terminate()
                 raise
@@ -128,29 +146,70 @@ async def _connect(dsn: str, name: str, seconds: float, *, several: bool) -> asy
         raise Unavailable(f"this database cannot be written: {error}") from None
     except asyncpg.ClientConfigurationError as error:
         raise BadConfig(f"the address of the store cannot be used: {error}", hint="see sslrootcert for TLS") from None
+    except _REFUSED as error:
+        raise BadConfig(f"the database refuses this node: {error}", hint="see pg_hba.conf, and its log") from None
+    except ssl.SSLError as error:
+        raise _about_tls(error) from None
     except ValueError:  # what it says may be a part of the password
         hint = "postgresql://user:password@host:port/database; in a password write %2F for /, %23 for #, %40 for @"
         raise BadConfig("the address of the store cannot be read", hint=hint) from None
     except FAILURES as error:
-        raise as_parley(error) from None
+        raise _missing_file(dsn) or as_parley(error) from None
+
+
+async def _set(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    try:
+        await connection.execute(_SET_CHECKED)
+    except asyncpg.UndefinedObjectError:
+        await connection.execute(_SET)
+
+
+def _about_tls(error: ssl.SSLError) -> ParleyError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        said = f"the certificate of the database cannot be trusted: {error.verify_message}"
+        return BadConfig(said, hint="sslrootcert names who may sign it, and it must be for the host in the address")
+    if isinstance(error, _CUT_OFF):
+        return as_parley(error)
+    said = error.reason or str(error)
+    return BadConfig(f"no TLS with the database: {said}", hint="see sslrootcert, sslcert and sslkey in the address")
+
+
+def _missing_file(dsn: str) -> BadConfig | None:
+    """A file for TLS that the address names and that cannot be read: the driver says only that some file cannot."""
+    for name, path in parse_qsl(dsn.partition("?")[2]):
+        if name in _TLS_FILES:
+            try:
+                with open(path, "rb"):
+                    pass
+            except OSError as error:
+                return BadConfig(f"{name} of the store cannot be read: {path}: {error.strerror}")
+    return None
 
 
 def _hosts(dsn: str) -> list[str]:
     """An address for each host that one names."""
     scheme, mark, rest = dsn.partition("://")
-    place, slash, database = rest.partition("/")
+    place = re.split("[/?]", rest, maxsplit=1)[0]  # options may come without a database
     who, at, hosts = place.rpartition("@")
-    return [f"{scheme}{mark}{who}{at}{host}{slash}{database}" for host in hosts.split(",")]
+    return [f"{scheme}{mark}{who}{at}{host}{rest[len(place) :]}" for host in hosts.split(",")]
+
+
+async def _keep_durable(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Have commits of a connection wait for the disk, or refuse it."""
+    if not await connection.fetchval(_DURABLE):
+        raise Unavailable("fsync or full_page_writes is off: the database would lose what it acknowledged")
 
 
 class Session:
     """One connection, and whose rows it may see."""
 
-    __slots__ = ("connection", "tenants")
+    __slots__ = ("connection", "since", "tenants")
 
     def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         self.connection = connection
         self.tenants = ""
+        # Since when it is idle.
+        self.since = 0.0
 
     async def see(self, tenants: str) -> None:
         """See the rows of these tenants, by their numbers, and no others."""
@@ -166,12 +225,15 @@ class Session:
 class Sessions:
     """The connections of one node. Who waits for one gets it in turn: nobody who comes later is served before."""
 
-    def __init__(self, dsn: str, name: str, most: int) -> None:
+    def __init__(self, dsn: str, name: str, most: int, *, durable: bool = False) -> None:
         self.dsn = dsn
         self.name = name
         self.most = most
         self.open = 0
+        self._durable = durable
+        # The one that has been idle for the longest time first; the last one is taken next.
         self._idle: list[Session] = []
+        self._closing: asyncio.TimerHandle | None = None
         # Somebody waits only while as many are open as may be, and none of them is idle.
         self._waiting: deque[asyncio.Future[Session | None]] = deque()
         self._closed = False
@@ -181,14 +243,31 @@ class Sessions:
 
     async def connected(self, name: str, seconds: float = PATIENCE) -> asyncpg.Connection[asyncpg.Record]:
         """A new connection beside the others. A replica in the primary's place may not have all that we have seen."""
-        connection = await connect(self.dsn, name, seconds)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
         try:
-            history = str(await connection.fetchval(_HISTORY))
+            connection = await connect(self.dsn, name, seconds)
+        except BadConfig as error:  # it was good enough when the node began, and may be again
+            raise Unavailable(error.message, hint=error.hint) from None
+        except Unavailable:
+            self._close_idle(0)  # there may be no room for more, or they are lost as well
+            raise
+        watch = loop.call_at(end, connection.terminate)
+        try:
+            with known_as_lost(connection):
+                if self._durable:
+                    await _keep_durable(connection)
+                history = str(await connection.fetchval(_HISTORY))
+        except BROKEN as error:
+            connection.terminate()
+            raise as_parley(error) from None
         except asyncpg.PostgresError:
             history = ""  # an engine that has no such thing
         except BaseException:
             connection.terminate()
             raise
+        finally:
+            watch.cancel()
         if history and self._history not in ("", history) and self.on_other_history is not None:
             self.on_other_history()
         self._history = history or self._history
@@ -299,7 +378,26 @@ class Sessions:
         if self._closed or session.connection.is_closed():
             self._discard(session)
         elif not self._hand_on(session):
+            session.since = asyncio.get_running_loop().time()
             self._idle.append(session)
+            if self._closing is None:
+                self._close_later()
+
+    def _close_later(self) -> None:
+        self._closing = None
+        if len(self._idle) > _KEPT_IDLE:
+            self._closing = asyncio.get_running_loop().call_at(self._idle[0].since + _IDLE_SECONDS, self._close_unused)
+
+    def _close_unused(self) -> None:
+        end = asyncio.get_running_loop().time() - _IDLE_SECONDS
+        self._close_idle(max(_KEPT_IDLE, len([one for one in self._idle if one.since > end])))
+        self._close_later()
+
+    def _close_idle(self, kept: int) -> None:
+        """Close what is idle, but for so many of those that were used last."""
+        while len(self._idle) > kept:
+            self.open -= 1
+            self._idle.pop(0).cut_off()
 
     def _discard(self, session: Session) -> None:
         session.cut_off()
@@ -328,7 +426,6 @@ class Sessions:
             if not turn.done():
                 turn.set_exception(Unavailable("the store is closed"))
         self._waiting.clear()
-        while self._idle:
-            session = self._idle.pop()
-            self.open -= 1
-            session.cut_off()
+        if self._closing is not None:
+            self._closing.cancel()
+        self._close_idle(0)

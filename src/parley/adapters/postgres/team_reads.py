@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from parley.domain.audit import AuditEntry
-from parley.domain.team_changes import FeedItem
+from parley.domain.directory import SYSTEM
+from parley.domain.post import ERASED
+from parley.domain.team_changes import FeedItem, Spoken
 from parley.wire import team_rows as rows
 
 if TYPE_CHECKING:
     from parley.adapters.postgres.following import Fetch
-    from parley.domain.team_changes import AuditQuery
+    from parley.domain.team_changes import AuditQuery, Words
 
 # So much of a feed is read at once: each stream holds its share until its reader has taken it.
 FEED_BYTES = 4 * 1024 * 1024
@@ -19,6 +21,11 @@ POSTS = f"SELECT {rows.POST} FROM post JOIN tally ON tally.number = post.channel
 _KEPT = "(post.number + 0) BETWEEN $1 AND $2 AND post.seq > tally.floor"
 BY_ID = f"{POSTS} {_KEPT} AND post.id = $3"
 ANSWERS = f"{POSTS} {_KEPT} AND in_reply_to = $3 AND in_reply_to <> '' ORDER BY post.number"
+WAITING = (
+    "SELECT DISTINCT tenant.id, addressee FROM (SELECT number, addressee FROM post"
+    " WHERE state = 'pending' AND addressee > $1 ORDER BY addressee LIMIT $2) AS one"
+    " JOIN tenant ON tenant.number = one.number >> 40 ORDER BY addressee"
+)
 PENDING = f"{POSTS} {_KEPT} AND addressee = $3 AND state = 'pending' ORDER BY post.number"
 # The receipt that counts: one's own; for a sender (or one who sees all) that of the one addressee. The channel is
 # looked up beforehand, so that its messages are found in their order and none of them has to be sorted.
@@ -39,13 +46,35 @@ OLDEST_REQUEST = (
     f" WHERE {_KEPT} AND addressee = $3 AND pattern = 'request' AND NOT answered AND state <> 'expired'"
     " AND (expires_at = '' OR expires_at > $4)"
 )
+# Each channel is looked up by itself, and not all that somebody said: LIMIT keeps it so.
 TAKING_PART = (
     "SELECT version, document FROM record WHERE tenant = $1 AND kind = 'channel'"
-    " AND (position($2::bytea in document) > 0 OR id IN"
-    " (SELECT tally.id FROM post JOIN tally ON tally.number = post.channel"
-    " WHERE post.number BETWEEN $3 AND $4 AND (sender = $5"
-    " OR (addressee = $5 AND pattern = 'request' AND NOT answered AND state <> 'expired')))) ORDER BY id"
+    " AND (position($2::bytea in document) > 0 OR (SELECT 1 FROM post WHERE sender = $5"
+    " AND post.channel = (SELECT tally.number FROM tally WHERE tally.id = record.id) LIMIT 1) IS NOT NULL"
+    " OR id IN (SELECT tally.id FROM post JOIN tally ON tally.number = post.channel WHERE addressee = $5"
+    " AND (post.number + 0) BETWEEN $3 AND $4 AND pattern = 'request' AND NOT answered AND state <> 'expired'))"
+    " ORDER BY id"
 )
+# So many messages are looked through at once, whoever said them.
+_WINDOW = 10_000
+_NEAR = (
+    "SELECT max(number) FROM"
+    " (SELECT number FROM post WHERE number > $1 AND number <= $2 ORDER BY number LIMIT $3) AS near"
+)
+# What was said to somebody alone about its messages quotes what a person wrote about them.
+_WORDS = (
+    "SELECT id, in_reply_to, channel, sender, created_at FROM post"
+    " WHERE number > $1 AND number <= $2 AND metadata <> $3 AND (exchange = ANY($4::text[])"
+    " OR ($5::text <> '' AND (sender = $5 OR (sender = $6 AND addressee = $5)))) ORDER BY number"
+)
+# What came in one answer with a message: a batch of somebody's. Each is looked up by itself, however many there seem
+# to be.
+_TOGETHER = (
+    "SELECT one.id, other.id FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[])"
+    " AS one (id, channel, sender, at) CROSS JOIN LATERAL (SELECT id FROM post WHERE post.channel = one.channel"
+    " AND post.sender = one.sender AND created_at = one.at OFFSET 0) AS other"
+)
+_KEPT_ANSWERS = "SELECT message_id, scope FROM saved WHERE message_id = ANY($1) AND message_id <> ''"
 OVERDUE = (
     "SELECT tenant.id, post.id FROM post JOIN tenant ON tenant.number = post.number >> 40"
     " WHERE expires_at <> '' AND state <> 'expired' AND expires_at <= $1 AND NOT answered LIMIT $2"
@@ -88,6 +117,32 @@ async def read_feed(fetch: Fetch, tenant: int, after: int, through: int, limit: 
     if len(items) >= limit:
         last = min(last, items[limit - 1].position)
     return [item for item in items[:limit] if item.position <= last], last
+
+
+async def read_words(fetch: Fetch, tenant: int, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+    """See `TeamStore.words`."""
+    low = tenant << rows.SHIFT
+    ((end,),) = await fetch(_NEAR, low + after, low | rows.MASK, _WINDOW)
+    if end is None:
+        return (), 0
+    found = await fetch(_WORDS, low + after, end, ERASED, words.exchanges, words.sender, SYSTEM)
+    told = {one[0]: {one[0], one[1]} - {""} for one in found}
+    if words.exchanges and found:
+        columns = [[one[at] for one in found] for at in (0, 2, 3, 4)]
+        for message_id, other in await fetch(_TOGETHER, *columns):
+            told[message_id].add(other)
+    return tuple([Spoken(*one) for one in (await _kept(fetch, told)).items()]), end & rows.MASK
+
+
+async def _kept(fetch: Fetch, told: dict[str, set[str]]) -> dict[str, tuple[str, ...]]:
+    """For each message the scopes of the answers that tell it, which are kept for other messages, too."""
+    scopes: dict[str, list[str]] = {}
+    for message_id, scope in await fetch(_KEPT_ANSWERS, [*set().union(*told.values())]) if told else ():
+        scopes.setdefault(message_id, []).append(scope)
+    return {
+        message_id: tuple([scope for other in others for scope in scopes.get(other, ())])
+        for message_id, others in told.items()
+    }
 
 
 def cut_off(found: list[Any], column: int) -> bool:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
-from parley.adapters.postgres import schema
+from parley.adapters.postgres import pooling, schema
 from parley.adapters.postgres import team_reads as reads
 from parley.adapters.postgres.following import Follower
 from parley.adapters.postgres.loading import PLACE, place_from_row
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from parley.domain.event import Event
     from parley.domain.post import Post
     from parley.domain.record import Record
-    from parley.domain.team_changes import AuditQuery, Committed, Query, TeamChanges
+    from parley.domain.team_changes import AuditQuery, Committed, Query, Spoken, TeamChanges, Words
 
 R = TypeVar("R", bound="Record")
 
@@ -48,14 +48,18 @@ _LONGEST_ID = 128
 _SEARCHED = 500
 _PRUNE_SECONDS = 60.0
 _JOURNAL_KEPT = "10 minutes"
+_SAVED = ", ".join(Saved._fields)
+# Nobody waits for a node that starts.
+_START_SECONDS = 10.0
 
 
 async def open_store(
     dsn: str, kinds: dict[str, type[Record]], *, name: str, connections: int, durable: bool = True
 ) -> PostgresTeamStore:
     """The store at an address: its tables are brought up to date, and it is refused when it would lose messages."""
-    db = await connect(dsn, name)
+    db = await connect(dsn, name, _START_SECONDS)
     try:
+        await pooling.check(db, partial(connect, dsn, name))
         await schema.migrate(db)
         await schema.check(db, durable=durable)
         walled = await schema.walled(db)
@@ -64,17 +68,26 @@ async def open_store(
     if not walled:
         about = {"action": "row_security", "hint": "use a role that is no superuser"}
         _log.warning("row security does not hold for this role of the database", extra=about)
-    return PostgresTeamStore(dsn, kinds, name=name, connections=connections)
+    store = PostgresTeamStore(dsn, kinds, name=name, connections=connections, durable=durable)
+    try:
+        # Again, now that whoever fills the database sees that we are here.
+        await schema.check_filled(store.sessions.fetch)
+    except BaseException:
+        await store.close()
+        raise
+    return store
 
 
 class PostgresTeamStore:
     """See `team_ports.TeamStore`. Made by `open_store`, in the event loop that will use it."""
 
-    def __init__(self, dsn: str, kinds: dict[str, type[Record]], *, name: str, connections: int) -> None:
+    def __init__(
+        self, dsn: str, kinds: dict[str, type[Record]], *, name: str, connections: int, durable: bool = False
+    ) -> None:
         # Beside those that read: one that listens, and one for each lane of the writer.
         lanes = 2 if connections >= 6 else 1
         self.own_connections = lanes + 1
-        self.sessions = Sessions(dsn, name, max(2, connections - lanes - 1))
+        self.sessions = Sessions(dsn, name, max(2, connections - lanes - 1), durable=durable)
         self.follower = Follower(self.sessions, kinds)
         self.writer = TeamWriter(self.sessions, self.follower, lanes)
         self._kinds = kinds
@@ -204,10 +217,18 @@ class PostgresTeamStore:
     async def pending(self, tenant: str, to: str) -> tuple[Post, ...]:
         return await self._posts(tenant, reads.PENDING, to)
 
+    async def waiting(self, after: str, limit: int) -> tuple[tuple[str, str], ...]:
+        found = await self.sessions.fetch(EVERYBODY, reads.WAITING, after, limit)
+        return tuple([(row[0], row[1]) for row in found])
+
     async def oldest_request(self, tenant: str, agent: str, now: str) -> int | None:
         found = await self._within(tenant, reads.OLDEST_REQUEST, agent, now)
         number = found[0][0] if found else None
         return None if number is None else int(number) & rows.MASK
+
+    async def words(self, tenant: str, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+        one = await self.follower.tenancy(tenant)
+        return await reads.read_words(self._fetching(one), one.number, words, after) if one is not None else ((), 0)
 
     async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
         one = await self.follower.tenancy(tenant)
@@ -317,7 +338,7 @@ class PostgresTeamStore:
         return one.head.audit_number if one is not None else 0
 
     async def saved(self, scope: str) -> Saved | None:
-        row = await self.sessions.row("", "SELECT * FROM saved WHERE scope = $1", scope)
+        row = await self.sessions.row("", f"SELECT {_SAVED} FROM saved WHERE scope = $1", scope)
         return Saved(*row) if row else None
 
     # ------------------------------------------------------------------ the database

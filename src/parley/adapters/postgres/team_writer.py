@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import asyncpg
 
 from parley.adapters.postgres.evicting import Evictor
-from parley.adapters.postgres.sessions import BROKEN, LONG_PATIENCE, PATIENCE, Session, as_parley, known_as_lost
+from parley.adapters.postgres.sessions import BROKEN, PATIENCE, Session, as_parley, known_as_lost
 from parley.adapters.postgres.transacting import UNFIT, InDoubt, Transacting, tenants_of
 from parley.domain.errors import ParleyError, Unavailable
 from parley.domain.transaction import stands_alone
@@ -165,8 +165,7 @@ class _Lane:
     async def _committed(self, batch: list[TeamChanges], first_end: float) -> list[Outcome]:
         """Try until it works or the time is over; what may have been committed is not tried again."""
         loop = asyncio.get_running_loop()
-        # What erases all that somebody ever said takes as long as it takes.
-        end = loop.time() + (LONG_PATIENCE if batch[0].blank is not None else PATIENCE)
+        end = loop.time() + PATIENCE
         wait = 0
         if self._held_up or len(set().union(*map(tenants_of, batch))) == 1:
             # Nobody waits for another server longer than for the database.

@@ -56,6 +56,7 @@ class Tenancy:
         "id",
         "lock",
         "logs",
+        "missed",
         "number",
         "places",
         "records",
@@ -86,6 +87,8 @@ class Tenancy:
         # Up to which position the watchers were told, and what they were not told yet.
         self.told = self.head.position
         self.untold: list[Note] = []
+        # Whether they have to be told that the journal did not say everything.
+        self.missed = False
         self.used = True
 
     def learn(self, key: RecordKey, record: Record | None) -> None:

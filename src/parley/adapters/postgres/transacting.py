@@ -125,13 +125,8 @@ class Transacting:
             await db.execute("ROLLBACK")
             await self._settled(tenancies)
             return outcomes
-        writing = Writing(db, transaction, tenancies)
-        notes = await writing.write(taken)
+        notes = await Writing(db, transaction, tenancies).write(taken)
         await self._commit(db)
-        for place, count in writing.counts.items():
-            outcome = outcomes[place]
-            if outcome is not None and not isinstance(outcome, Exception):
-                outcomes[place] = outcome._replace(blanked=count)
         try:
             await self._tell(transaction, tenancies, notes, batch, outcomes)
         except AFTERWARDS as error:  # it is done, whatever is wrong with telling it

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from parley.adapters.postgres.evicting import FORGET, REMOVE
-from parley.adapters.postgres.loading import blanks
 from parley.adapters.postgres.tenancy import Note, encode_note
 from parley.domain.acts import Blanked, Departed, Ended, Evicted, Expired, Forgotten, Found, LetGo, Received, Said
 from parley.domain.post import ERASED, NO_PAYLOAD
@@ -82,21 +81,23 @@ _END = (
     "UPDATE post SET state = 'expired' WHERE channel = $1 AND state <> 'expired'"
     " AND (state = 'pending' OR (pattern = 'request' AND NOT answered))"
 )
-_DEPART = (
+DEPART = (
     "UPDATE post SET state = 'expired' WHERE pattern = 'request' AND NOT answered AND addressee = $2"
     " AND number >> 40 = $1 AND state <> 'expired'"
 )
+# An answer that is kept for who asks again tells what was said, too.
+EMPTY_ANSWERS = "UPDATE saved SET answer = '' WHERE scope = ANY($1) AND answer <> ''"
+BLANK = "UPDATE post SET payload = $3, metadata = $4 WHERE id = ANY($1) AND number >> 40 = $2 AND metadata <> $4"
 _OF_ALL = "SELECT set_config('parley.tenants', '*', true)"
 
 
 class Writing:
-    """Writes one transaction over its connection. `counts` has how many messages each Blanked act has blanked."""
+    """Writes one transaction over its connection."""
 
     def __init__(self, connection: Connection, transaction: Transaction, tenancies: dict[str, Tenancy]) -> None:
         self._db = connection
         self._of = transaction
         self._tenancies = tenancies
-        self.counts: dict[int, int] = {}
 
     async def write(self, batch: Sequence[TeamChanges]) -> dict[str, Note]:
         """Write all of it; what the journal says of it, by tenant."""
@@ -241,28 +242,9 @@ class Writing:
                     "INSERT INTO receipt VALUES ($1, $2, $3, $4) ON CONFLICT (post_id, agent) DO NOTHING",
                     [(tenant, *one) for one in receipts],
                 )
-            case Blanked():
-                self.counts[act.taken] = await self._blank(act)
             case _:
                 for statement, *values in _statements(act):
                     await db.execute(statement, *values)
-
-    async def _blank(self, act: Blanked) -> int:
-        if not act.blank.exchanges and not act.blank.sender:
-            return 0
-        low = act.tenant << rows.SHIFT
-        # An answer that is kept for who asks again tells what was said, too.
-        await self._db.execute(
-            "UPDATE saved SET answer = '' WHERE answer <> '' AND EXISTS"
-            " (SELECT 1 FROM post WHERE post.id = saved.message_id AND number BETWEEN $1 AND $2)",
-            low,
-            low | rows.MASK,
-        )
-        which, values = blanks(act.blank, low, 3)
-        done = await self._db.execute(
-            f"UPDATE post SET payload = $1, metadata = $2 WHERE {which}", NO_PAYLOAD, ERASED, *values
-        )
-        return int(done.rpartition(" ")[2])
 
 
 def _statements(act: Act) -> Iterable[tuple[Any, ...]]:
@@ -272,9 +254,12 @@ def _statements(act: Act) -> Iterable[tuple[Any, ...]]:
         case Ended(channel):
             yield _END, channel
         case Departed(tenant, agent):
-            yield _DEPART, tenant, agent
+            yield DEPART, tenant, agent
         case Evicted(_, channel, floor):
             yield REMOVE, channel, floor
+        case Blanked(tenant, messages):
+            yield EMPTY_ANSWERS, [scope for one in messages for scope in one.scopes]
+            yield BLANK, [one.message_id for one in messages], tenant, NO_PAYLOAD, ERASED
         case LetGo(tenant, through):
             low = tenant << rows.SHIFT
             yield "UPDATE audit SET document = '' WHERE place BETWEEN $1 AND $2 AND document <> ''", low, low | through

@@ -31,14 +31,10 @@ _EVENTS = _inserts("INSERT INTO event", 10)
 _SAVED = _inserts("INSERT OR REPLACE INTO saved", 7)
 
 
-def write(db: sqlite3.Connection, done: Transaction) -> dict[int, int]:
-    """Write a transaction. How many messages were blanked, by the place of their commit in it."""
-    blanked: dict[int, int] = {}
+def write(db: sqlite3.Connection, done: Transaction) -> None:
+    """Write a transaction."""
     for act in done.acts:
-        if type(act) is Blanked:
-            blanked[act.taken] = _blank(db, act)
-        else:
-            _DO[type(act)](db, act)
+        _DO[type(act)](db, act)
     if done.records:
         team_records.write(db, done.records, done.before)
     _write_places(db, done)
@@ -53,7 +49,6 @@ def write(db: sqlite3.Connection, done: Transaction) -> dict[int, int]:
         "UPDATE tenant SET head = ?, entry_position = ?, entry_link = ?, audit_number = ? WHERE number = ?",
         [(*head[1:], head.number) for head in done.heads.values()],
     )
-    return blanked
 
 
 def _insert(db: sqlite3.Connection, statements: list[str], waiting: list[tuple[Any, ...]]) -> None:
@@ -138,9 +133,8 @@ def _receive(db: sqlite3.Connection, act: Received) -> None:
     db.executemany("INSERT OR IGNORE INTO receipt VALUES (?, ?, ?)", act.receipts)
 
 
-def _blank(db: sqlite3.Connection, act: Blanked) -> int:
-    low = act.tenant << rows.SHIFT
-    return team_erase.blank_posts(db, low, low | rows.MASK, act.blank)
+def _blank(db: sqlite3.Connection, act: Blanked) -> None:
+    team_erase.blank_posts(db, *act)
 
 
 def _let_go(db: sqlite3.Connection, act: LetGo) -> None:
@@ -160,6 +154,7 @@ _DO: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
     Departed: _depart,
     Evicted: _evict,
     Received: _receive,
+    Blanked: _blank,
     LetGo: _let_go,
     Forgotten: _forget,
 }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from parley.domain.audit import SideHead
     from parley.domain.post import Post
     from parley.domain.record import Record
-    from parley.domain.team_changes import Blank, TeamChanges
+    from parley.domain.team_changes import Spoken, TeamChanges
     from parley.domain.transaction import BudgetKey, LogEnd, NameKey, RecordKey, SideKey
 
 # A channel's number is on its messages, so one that any message has is not given again.
@@ -138,7 +138,6 @@ class FileSource:
         row = self._db.execute(query, (message_id,)).fetchone()
         return rows.post_from_row(row) if row and row[0] >> rows.SHIFT == self.head(tenant).number else None
 
-    def has_posts(self, tenant: str, blank: Blank) -> bool:
-        """Whether there is anything to blank."""
-        low = self.head(tenant).number << rows.SHIFT
-        return team_erase.has_posts(self._db, low, low | rows.MASK, blank)
+    def unerased(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+        """How many of these messages still say something."""
+        return team_erase.unerased(self._db, self.head(tenant).number, messages)

@@ -8,7 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parley.adapters.sqlite import team_audit, team_file
+from parley.adapters.sqlite import team_audit, team_erase, team_file
 from parley.adapters.sqlite.file import reported
 from parley.adapters.sqlite.team_known import UNKNOWN, Known
 from parley.adapters.sqlite.team_writer import TeamWriter
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from parley.domain.event import Event
     from parley.domain.post import Post
     from parley.domain.record import Record
-    from parley.domain.team_changes import AuditQuery, Query
+    from parley.domain.team_changes import AuditQuery, Query, Spoken, Words
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Record")
@@ -232,6 +232,14 @@ class SqliteTeamStore:
         found = await self._read(lambda db: db.execute(query, (to, low, high)).fetchall())
         return tuple(map(rows.post_from_row, found))
 
+    async def waiting(self, after: str, limit: int) -> tuple[tuple[str, str], ...]:
+        query = (
+            "SELECT DISTINCT tenant.id, addressee FROM (SELECT number, addressee FROM post INDEXED BY post_pending"
+            " WHERE state = 'pending' AND addressee > ? ORDER BY addressee LIMIT ?) AS one"
+            " JOIN tenant ON tenant.number = one.number >> ? ORDER BY addressee"
+        )
+        return tuple(await self._read(lambda db: db.execute(query, (after, limit, rows.SHIFT)).fetchall()))
+
     async def oldest_request(self, tenant: str, agent: str, now: str) -> int | None:
         low, high = await self._range(tenant)
         query = (
@@ -242,6 +250,10 @@ class SqliteTeamStore:
         values = {"agent": agent, "low": low, "high": high, "now": now}
         (number,) = await self._read(lambda db: db.execute(query, values).fetchone())
         return None if number is None else int(number) & rows.MASK
+
+    async def words(self, tenant: str, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+        low, _ = await self._range(tenant)
+        return await self._read(lambda db: team_erase.sought(db, low >> rows.SHIFT, words, after))
 
     async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
         low, high = await self._range(tenant)

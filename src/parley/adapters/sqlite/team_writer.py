@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from parley.adapters.sqlite import team_acts, team_file
 from parley.adapters.sqlite.file import as_parley
 from parley.adapters.sqlite.team_source import FileSource
+from parley.domain.acts import Blanked
 from parley.domain.errors import ParleyError, Unavailable
 from parley.domain.team_changes import Committed
 from parley.domain.transaction import Spelling, Transaction, stands_alone
@@ -164,10 +165,9 @@ class TeamWriter:
             transaction = Transaction(source, SPELLING)
             outcomes = [taken(transaction, changes) for changes in batch]
             transaction.acts += transaction.evicted()
-            for place, count in team_acts.write(self._db, transaction).items():
-                self._erased = True
-                outcomes[place] = _blanked(outcomes[place], count)
+            team_acts.write(self._db, transaction)
             self._db.execute("COMMIT")
+            self._erased = self._erased or any(isinstance(act, Blanked) for act in transaction.acts)
             self._known.heads.update(source.new_heads)
             self._known.learn(transaction)
             return outcomes
@@ -185,10 +185,6 @@ def taken(transaction: Transaction, changes: TeamChanges) -> Outcome:
         return transaction.take(changes)
     except ParleyError as refusal:
         return refusal
-
-
-def _blanked(outcome: Outcome, count: int) -> Outcome:
-    return outcome._replace(blanked=count) if isinstance(outcome, Committed) else outcome
 
 
 def _parts(work: list[Waiting]) -> Iterator[list[Waiting]]:

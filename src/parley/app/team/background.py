@@ -85,22 +85,28 @@ async def beat_forever(team: Team) -> None:
     """Say how this node is, again and again, where there are others."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    nodes = team.nodes.nodes
-    while nodes is not None:
-        try:
-            asked = team.now()
-            there = await nodes.beat(team.nodes.node(loop.time() - began, len(team.tail)))
-            # Half-way between question and answer the store looked at its clock.
-            here = asked.timestamp() + (team.now() - asked).total_seconds() / 2
-            skew = here - there
-            if abs(skew) > SKEW_SECONDS and abs(team.nodes.skew) <= SKEW_SECONDS:
-                _log.warning(
-                    "this node's clock is not the store's", extra={"action": "clock", "seconds": round(skew, 1)}
-                )
-            team.nodes.skew = skew
-        except ParleyError as error:
-            _log.debug("this node could not say how it is", extra={"action": "beat", "code": error.code})
+    while team.nodes.nodes is not None:
+        await beat(team, loop.time() - began)
         await asyncio.sleep(BEAT_SECONDS)
+
+
+async def beat(team: Team, uptime: float = 0.0) -> None:
+    """Say how this node is, where there are others, and see how far its clock is off theirs."""
+    nodes = team.nodes.nodes
+    if nodes is None:
+        return
+    try:
+        asked = team.now()
+        there = await nodes.beat(team.nodes.node(uptime, len(team.tail)))
+    except ParleyError as error:
+        _log.debug("this node could not say how it is", extra={"action": "beat", "code": error.code})
+        return
+    # Half-way between question and answer the store looked at its clock.
+    here = asked.timestamp() + (team.now() - asked).total_seconds() / 2
+    skew = here - there
+    if abs(skew) > SKEW_SECONDS and abs(team.nodes.skew) <= SKEW_SECONDS:
+        _log.warning("this node's clock is not the store's", extra={"action": "clock", "seconds": round(skew, 1)})
+    team.nodes.skew = skew
 
 
 async def sweep_forever(team: Team) -> None:

@@ -15,8 +15,10 @@ from parley.app.team.policy_keeping import PolicyKeeping
 from parley.app.team.tail import Tail
 from parley.app.team.waits import Waits
 from parley.domain.changes import Entry
+from parley.domain.channel import Channel
 from parley.domain.directory import NO_TENANT, ROLE_PREFIX
 from parley.domain.event import EventDraft
+from parley.domain.intent import Intent, Task
 from parley.domain.message import Pattern
 from parley.domain.team_limits import TeamLimits
 from parley.domain.times import stamp
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 8
 _REMEMBERED = 10_000
+_TOLD_AGAIN = (Intent, Channel, Task)
 
 
 class Team:
@@ -74,6 +77,9 @@ class Team:
         self.roster = asyncio.Lock()
         # When the sweep last let go of idempotency keys.
         self.forgot_at = ""
+        # When the sweep last looked for what waits in vain, and how far it came.
+        self.stranded_at = ""
+        self.stranded_after = ""
         self._requests: OrderedDict[str, tuple[str, Post]] = OrderedDict()
         # The last request of each agent in each channel, while it is unanswered.
         self._asking: OrderedDict[tuple[str, str, str], Post] = OrderedDict()
@@ -100,8 +106,7 @@ class Team:
             expects = await rules.check_active(self, caller)
             changes = changes._replace(expects=(*changes.expects, *expects))
         if caller.saved is not None:
-            made = changes.posts[0].id if changes.posts else held_id
-            changes = changes._replace(saved=caller.saved._replace(message_id=made))
+            changes = changes._replace(saved=caller.saved._replace(message_id=held_id or _made(changes)))
         return await self.store.commit(changes)
 
     def entry(self, caller: Caller, action: str, subject: str, **facts: str) -> Entry:
@@ -149,10 +154,18 @@ class Team:
                 open_one = self._asking.get((tenant, post.channel_id, post.to))
                 if open_one is not None and open_one.id == post.in_reply_to:
                     del self._asking[tenant, post.channel_id, post.to]
-        if committed.ended or committed.departed:
+        if committed.ended or committed.departed or committed.missed:
             self._requests.clear()
             self._asking.clear()
         self.audit.wrote(tenant)
         self.governance.committed(tenant, committed)
         self.tail.publish(tenant, committed)
         self.waits.publish(tenant, committed)
+
+
+def _made(changes: TeamChanges) -> str:
+    """The id of what a commit makes, by which it can be told again."""
+    if changes.posts:
+        return changes.posts[0].id
+    first = changes.puts[0] if changes.puts else None
+    return first.id if isinstance(first, _TOLD_AGAIN) else ""

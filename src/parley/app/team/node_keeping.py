@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parley.domain.errors import Unavailable
 from parley.domain.node import MOST_SKEW_SECONDS, Node, StoreReport
 
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ class NodeKeeping:
     def out_of_time(self) -> bool:
         """Whether this node's clock is so far off that it must not serve beside the others."""
         return abs(self.skew) > MOST_SKEW_SECONDS
+
+    def check_time(self) -> None:
+        """Refuse to decide anything by a clock that is not the others'."""
+        if self.out_of_time:
+            said = f"this server's clock is {abs(self.skew):.0f} s off the store's"
+            raise Unavailable(said, hint="see to its time service; another server may answer")
 
     async def leads(self, work: str) -> bool:
         """Whether this node is the one that does a work."""

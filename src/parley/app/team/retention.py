@@ -19,9 +19,9 @@ from parley.domain.approval import Approval, ApprovalStatus, decided
 from parley.domain.audit import TENANT_SIDE, AuditDraft
 from parley.domain.audit_checkpoint import ERASED, LET_GO
 from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, SYSTEM, Tenant
-from parley.domain.errors import Invalid, ParleyError, Problem, Stale
+from parley.domain.errors import Invalid, NotFound, ParleyError, Problem, Stale
 from parley.domain.exchange import Exchange, released
-from parley.domain.team_changes import AuditQuery, Blank, TeamChanges
+from parley.domain.team_changes import AuditQuery, TeamChanges, Words
 from parley.domain.times import stamp
 
 if TYPE_CHECKING:
@@ -30,12 +30,15 @@ if TYPE_CHECKING:
     from parley.app.team.hub import Team
     from parley.domain.directory import Caller
     from parley.domain.record import Record
+    from parley.domain.team_changes import Spoken
 
 _log = logging.getLogger("parley.audit")
 _LOOK_SECONDS = 60.0
 # So many documents go in one commit: others write meanwhile.
 _MOST = 10_000
 _PAGE = 500
+# So many messages lose what they say in one commit.
+_PIECE = 1_000
 GONE = "[erased]"
 
 
@@ -86,7 +89,7 @@ async def _let_go(team: Team, tenant: str) -> int:
 
 
 class Erasure(NamedTuple):
-    """What was erased, and how many quotations of it stay in the logs of intents, which nobody can change."""
+    """What was erased, and the entry that says so: the last one, where there are several."""
 
     messages: int
     exchanges: int
@@ -97,6 +100,8 @@ class Erasure(NamedTuple):
 async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_id: str = "") -> Erasure:
     """Erase what was said in a conversation, or by an agent or a person. That it was said stays on record.
 
+    A lot goes in pieces, so that others can write meanwhile. Each is one commit with an entry that says what it erases
+    and how much went so far: where it ends halfway, that much is erased and on record, and the next time the rest goes.
     `NotFound` when nothing of it is there, or no longer.
     """
     if bool(conversation_id) == bool(agent_id):
@@ -109,14 +114,51 @@ async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_
     approvals = [one async for one in _approvals(team, caller.tenant) if _asks(one, conversation_id, agent_id)]
     held = sum([await _blank_approval(team, caller, approval.id) for approval in approvals])
     told = sum([await _blank_exchange(team, caller, exchange_id, agent_id) for exchange_id in exchanges])
-    # Where nothing was there to erase, nothing is recorded either.
-    blank = Blank(exchanges if conversation_id else (), agent_id, needed=not held and not told)
     which = {"conversation_id": conversation_id} if conversation_id else {"agent_id": agent_id}
-    facts: dict[str, Any] = {**which, "exchanges": told, "approvals": held, "key": caller.key_id}
+    done = Erasure(0, told, held, "")
+    last: tuple[Spoken, ...] = ()
+    async for piece in _pieces(team, caller.tenant, Words(exchanges if conversation_id else (), agent_id)):
+        if last:
+            done = await _blank(team, caller._replace(saved=None), which, last, done)
+        last = piece
+    # The idempotency key goes with the last one: who asks again before that has the rest erased.
+    if last:
+        done = await _blank(team, caller, which, last, done)
+    if not done.entry_id and (held or told):
+        done = await _blank(team, caller, which, (), done)
+    if not done.entry_id:  # where nothing was there to erase, nothing is recorded either
+        raise NotFound("nothing was found to erase: it was never said, or erased before")
+    return done
+
+
+async def _pieces(team: Team, tenant: str, words: Words) -> AsyncIterator[tuple[Spoken, ...]]:
+    """What is to be erased, so much at once that nobody has to wait for its commit."""
+    found: list[Spoken] = []
+    after = 0
+    while True:
+        more, after = await team.store.words(tenant, words, after)
+        found += more
+        while len(found) >= _PIECE or (found and not after):
+            yield tuple(found[:_PIECE])
+            del found[:_PIECE]
+        if not after:
+            return
+
+
+async def _blank(
+    team: Team, caller: Caller, which: dict[str, str], piece: tuple[Spoken, ...], done: Erasure
+) -> Erasure:
+    """Erase a piece after what is done. The entry says what is erased, and both are one commit."""
+    facts: dict[str, Any] = {**which, **done._asdict(), "key": caller.key_id}
+    before = facts.pop("entry_id")
+    if before:
+        facts["continues"] = before
     draft = _draft(team, ERASED, caller.actor, facts)
-    # The entry says what is erased, and both are one commit.
-    done = await team.commit(caller, TeamChanges(caller.tenant, audits=(draft,), blank=blank))
-    return Erasure(done.blanked, told, held, draft.id)
+    try:
+        written = await team.commit(caller, TeamChanges(caller.tenant, audits=(draft,), blank=piece))
+    except NotFound:
+        return done  # somebody else has erased all of it at this moment
+    return done._replace(messages=done.messages + written.blanked, entry_id=draft.id)
 
 
 def _asks(approval: Approval, conversation_id: str, agent_id: str) -> bool:

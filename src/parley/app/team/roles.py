@@ -9,7 +9,7 @@ from parley.app.team import rules
 from parley.app.team.attempts import committed
 from parley.domain.access import Access
 from parley.domain.channel import Channel
-from parley.domain.directory import ROLE_PREFIX, KeyKind, Role, party_name, with_holder, without_holder
+from parley.domain.directory import ROLE_PREFIX, SYSTEM, Caller, KeyKind, Role, party_name, with_holder, without_holder
 from parley.domain.errors import Forbidden, NotFound
 from parley.domain.governance_errors import Suspended
 from parley.domain.post import PostState, holders
@@ -22,7 +22,9 @@ from parley.domain.team_errors import AgentDeparted
 
 if TYPE_CHECKING:
     from parley.app.team.hub import Team
-    from parley.domain.directory import Caller
+
+# So many messages that wait are looked at in one pass.
+_LOOKED_AT = 500
 
 
 async def deliver_waiting(team: Team, tenant: str, *, role_id: str = "", channel_id: str = "") -> int:
@@ -30,20 +32,47 @@ async def deliver_waiting(team: Team, tenant: str, *, role_id: str = "", channel
     role_ids = [role_id] if role_id else [role.id for role in await team.store.children(Role, tenant, "")]
     delivered = 0
     for one in role_ids:
-        role = await team.store.get(Role, tenant, one)
-        moved = []
-        for post in await team.store.pending(tenant, ROLE_PREFIX + one):
-            channel = await team.store.get(Channel, tenant, post.channel_id)
-            access = await team.store.get(Access, tenant, post.intent_id)
-            if channel is None or access is None or (channel_id and channel.id != channel_id) or post.over(team.at()):
-                continue
-            recipients = await unconcerned(team, tenant, post.sender, holders(role, channel, access, team.at()))
-            if recipients:
-                moved.append(Moved(post.id, PostState.DELIVERED, recipients))
-        if moved:
-            await team.store.commit(TeamChanges(tenant, moved=tuple(moved)))
-            delivered += len(moved)
+
+        async def decide(role_id: str = one) -> TeamChanges | None:
+            return await _delivering(team, tenant, role_id, channel_id)
+
+        done = await committed(team, _nobody(tenant), decide, "role")
+        delivered += len(done.posts) if done else 0
     return delivered
+
+
+async def _delivering(team: Team, tenant: str, role_id: str, channel_id: str) -> TeamChanges | None:
+    """What of a role's messages can be delivered at this moment, and what that depends on."""
+    role = await team.store.get(Role, tenant, role_id)
+    if role is None or not role.holders:
+        return None
+    moved, expects = [], {expecting(role)}
+    for post in await team.store.pending(tenant, ROLE_PREFIX + role_id):
+        channel = await team.store.get(Channel, tenant, post.channel_id)
+        access = await team.store.get(Access, tenant, post.intent_id)
+        if channel is None or access is None or (channel_id and channel.id != channel_id) or post.over(team.at()):
+            continue
+        recipients = await unconcerned(team, tenant, post.sender, holders(role, channel, access, team.at()))
+        if recipients:
+            moved.append(Moved(post.id, PostState.DELIVERED, recipients))
+            expects |= {expecting(channel), expecting(access)}
+    return TeamChanges(tenant, expects=tuple(expects), moved=tuple(moved)) if moved else None
+
+
+async def deliver_stranded(team: Team) -> None:
+    """Deliver what waits though somebody could receive it: a server may have died right after it granted a role.
+
+    A part of all that waits is looked at each time, in turn.
+    """
+    found = await team.store.waiting(team.stranded_after, _LOOKED_AT)
+    team.stranded_after = found[-1][1] if found else ""
+    await team.store.catch_up(*{tenant for tenant, _ in found})
+    for tenant, to in found:
+        await deliver_waiting(team, tenant, role_id=to.removeprefix(ROLE_PREFIX))
+
+
+def _nobody(tenant: str) -> Caller:
+    return Caller(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
 
 
 async def unconcerned(team: Team, tenant: str, sender: str, agents: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from parley.app.team import access_lists, approvals, checkpoints, departure, exchanges, notifying
+from parley.app.team import access_lists, approvals, checkpoints, departure, exchanges, notifying, roles
 from parley.domain.access import Access
 from parley.domain.approval import Approval
 from parley.domain.changes import Entry
@@ -33,6 +33,7 @@ _MOST = 500
 _SWEPT = (Channel.kind, AgentRecord.kind, Challenge.kind, Access.kind, Exchange.kind, Approval.kind)
 # Idempotency keys may be remembered a little longer than they have to.
 _FORGET_EVERY = timedelta(minutes=10)
+_DELIVER_EVERY = timedelta(seconds=5)
 
 
 async def sweep(team: Team) -> int:
@@ -46,6 +47,7 @@ async def sweep(team: Team) -> int:
         for record in due:
             found += 1
             await _settle(team, record)
+        await _deliver(team)
     await checkpoints.make_due(team)
     await team.store.checkpoint()
     # Last, because it is the largest: what cannot be done in time must not keep the others from being done.
@@ -61,6 +63,15 @@ async def _expire(team: Team) -> int:
         moved = tuple(Moved(message_id, PostState.EXPIRED) for _, message_id in pairs)
         await team.store.commit(TeamChanges(tenant, moved=moved))
     return len(overdue)
+
+
+async def _deliver(team: Team) -> None:
+    """What waits for a role, and need not; now and then, because it hardly ever happens."""
+    now = team.now()
+    if team.stranded_at and now < from_stamp(team.stranded_at) + _DELIVER_EVERY:
+        return
+    await roles.deliver_stranded(team)
+    team.stranded_at = stamp(now)
 
 
 async def _settle(team: Team, record: Record) -> None:

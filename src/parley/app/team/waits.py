@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.domain.errors import ParleyError
+from parley.domain.errors import ParleyError, Unavailable
 from parley.domain.team_errors import CircularWait, MessageExpired
 
 if TYPE_CHECKING:
@@ -91,10 +91,19 @@ class Waits:
             wait = self._by_request.get(post.in_reply_to)
             if wait is not None and wait.tenant == tenant:
                 wait.settle(post)
+        if committed.missed:
+            self._give_up_all(tenant)
         if committed.ended or committed.departed:
             for request_id, wait in list(self._by_request.items()):
                 if wait.tenant == tenant:
                     self._give_up(request_id, wait, committed)
+
+    def _give_up_all(self, tenant: str) -> None:
+        """Whoever is asked may have left unheard: who still waits has to ask again, and is told then."""
+        missed = Unavailable("this server has missed a while", hint="ask again with the same idempotency key")
+        for wait in self._by_request.values():
+            if wait.tenant == tenant:
+                wait.settle(missed)
 
     def _give_up(self, request_id: str, wait: Wait, committed: Committed) -> None:
         """End the wait in a closed channel, and the one for agents of which none is left."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,6 +18,7 @@ from parley.domain.directory import Caller, KeyKind
 from parley.domain.errors import Invalid, ParleyError, Problem, Stale, Unavailable
 from parley.domain.team_changes import Saved, TeamChanges
 from parley.domain.team_errors import KeyReused, ScopeRequired, UnsupportedMedia
+from parley.domain.times import from_stamp
 from parley.surfaces.http.message import Request, Response
 from parley.surfaces.http.problem import problem, problem_of, status_of
 from parley.surfaces.http.readable import readable
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 
 _PREFIXES = ("/api/v1/", "/v1/")
 _LONGEST_KEY = 255
+# How long one waits for the answer of a request that is under way, and how often one looks for it.
+_UNDER_WAY_SECONDS = 2.0
+_LOOK_SECONDS = 0.05
 _MOST_NAMES = 64
 # Where streams are: the SDK reconnects at once, for ever, when it is refused.
 _REFUSAL_SECONDS = 1.0
@@ -131,6 +137,8 @@ class Api:
     async def _answered(self, route: Route, request: Request, params: dict[str, str]) -> Response:
         began = self._monotonic()
         try:
+            if not (route.bare or route.untimed):
+                self._team.nodes.check_time()
             caller = await self._gate.caller(request) if route.scope else _NOBODY
             if route.scope and caller.kind not in route.scope:
                 raise ScopeRequired(f"this needs a key of kind {' or '.join(sorted(route.scope))}")
@@ -213,6 +221,9 @@ class Api:
             writing.exception()  # a full disk: the next request will meet it too
 
     async def _replayed(self, route: Route, call: Call, saved: Saved) -> Response:
+        told_again = route.again is not None and saved.message_id
+        if not saved.answer and not told_again and not route.confidential:
+            saved = await self._awaited(saved)
         if saved.answer:
             response = Response(saved.status, saved.answer)
         elif route.again is not None and saved.message_id:
@@ -221,6 +232,17 @@ class Api:
             raise Stale("this was carried out, but its answer was lost", hint="look for what it made")
         response.headers = ((b"Idempotent-Replayed", b"true"),)
         return response
+
+    async def _awaited(self, saved: Saved) -> Saved:
+        """What was carried out a moment ago, here or at another server, may be about to be answered."""
+        if self._team.now() - from_stamp(saved.at) > timedelta(seconds=_UNDER_WAY_SECONDS):
+            return saved
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_UNDER_WAY_SECONDS):
+                while not saved.answer:
+                    await asyncio.sleep(_LOOK_SECONDS)
+                    saved = await self._team.store.saved(saved.scope) or saved
+        return saved
 
 
 def converted(document: object, kind: Any) -> Any:  # noqa: ANN401  # the type says what comes back

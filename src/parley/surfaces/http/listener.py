@@ -67,7 +67,7 @@ class Listener:
         self.leave()
         shared = self._shared
         shared.draining = True
-        self._server.close()
+        await self._stop_accepting()
         for connection in tuple(shared.connections):
             connection.drain()
         await self._emptied(seconds)
@@ -78,6 +78,18 @@ class Listener:
             await asyncio.wait(tuple(shared.tasks), timeout=_LAST_SECONDS)
         self._timer.cancel()
         await self._server.wait_closed()
+
+    async def _stop_accepting(self) -> None:
+        """asyncio forgets a connection that it has accepted but not yet made when its server is closed: nobody reads
+        it, and nobody closes it. Those are made first. uvloop forgets none.
+        """
+        loop = self._shared.loop
+        if isinstance(loop, asyncio.SelectorEventLoop):
+            for listening in self._server.sockets:
+                loop.remove_reader(listening)
+            for _ in range(2):  # to make the transport, and to tell the connection
+                await asyncio.sleep(0)
+        self._server.close()
 
     async def _emptied(self, seconds: float) -> None:
         shared = self._shared

@@ -109,10 +109,12 @@ class Route(NamedTuple):
     query: tuple[Param, ...] = ()
     headers: tuple[Param, ...] = ()
     bare: bool = False
+    # A server whose clock is wrong answers it, too; as it does what is `bare`.
+    untimed: bool = False
     streams: bool = False
     # Its one commit takes the idempotency key with it: who comes again is told so by the commit.
     keyed: bool = False
-    # How to answer what was carried out but never answered, given the id of the message it made.
+    # How to answer what was carried out but never answered, given the id of what it made.
     again: Callable[[Call, str], Awaitable[Response]] | None = None
     # So many documents may come in one body.
     documents: int = 1

@@ -19,8 +19,9 @@ from parley.domain.intent import Intent
 from parley.domain.team_changes import Committed, TeamChanges
 from tests.contract.team_store import T1, T2, a_channel, a_post, an_event, an_intent
 from tests.postgres_cluster import drop, shared_cluster
+from tests.postgres_front import Front
 from tests.postgres_nodes import Database, Watch, a_hand, counted, nodes, quiet, until
-from tests.postgres_store import fresh_database
+from tests.postgres_store import a_store, fresh_database
 from tests.team_rig import in_loop
 
 REVISIONS = "SELECT number, revision FROM tenant"
@@ -313,6 +314,19 @@ async def test_a_listener_that_was_cut_listens_again(dsn: str) -> None:
 
 
 @in_loop
+async def test_a_listener_that_gets_no_answer_tries_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    front = Front(deaf_to=b"LISTEN", times=1)
+    await front.open()
+    monkeypatch.setattr(following, "PATIENCE", 0.2)
+    async with a_hand(dsn) as hand:
+        b = a_store(front.dsn(dsn), "b")
+        await listens(hand, "b")
+        assert front.deaf == 0
+        await b.close()
+    await front.close()
+
+
+@in_loop
 async def test_a_wrong_notification_does_no_harm(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with a_hand(dsn) as hand, nodes(dsn, "a", "b") as (a, b):
         watch = Watch(b)
@@ -360,6 +374,49 @@ async def test_how_far_a_node_lies_behind_is_known(dsn: str, monkeypatch: pytest
         assert one.revision == 4
 
 
+@in_loop
+async def test_an_older_word_that_comes_late_does_not_end_a_pull_before_the_newer_one(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nodes(dsn, "a", "b") as (a, b):
+        watch = Watch(b)
+        await quiet(b)
+        fetch, read, go_on = b.sessions.fetch, asyncio.Event(), asyncio.Event()
+
+        async def slow(tenants: str, query: str, *values: Any) -> list[asyncpg.Record]:  # noqa: ANN401
+            found = await fetch(tenants, query, *values)
+            if "FROM journal" in query:
+                read.set()
+                await go_on.wait()
+            return found
+
+        monkeypatch.setattr(b.sessions, "fetch", slow)
+        await a.commit(TeamChanges(T1, (a_post("msg_1"),)))
+        b.follower._heard(f"{T1}:2")
+        await read.wait()
+        await a.commit(TeamChanges(T1, (a_post("msg_2"),)))
+        b.follower._heard(f"{T1}:3")
+        b.follower._heard(f"{T1}:2")
+
+        assert b.follower.lag == 2
+        go_on.set()
+        await until(lambda: watch.posts == ["msg_1", "msg_2"])
+        assert b.follower.lag == 0
+
+
+@in_loop
+async def test_a_word_that_was_wrong_is_no_lag(dsn: str) -> None:
+    async with nodes(dsn, "a") as (a,):
+        Watch(a)
+        await quiet(a)
+
+        a.follower._heard(f"{T1}:999")
+        assert a.follower.lag == 998
+        await until(lambda: not a.follower._pulls)
+
+        assert a.follower.lag == 0
+
+
 # ---------------------------------------------------------------- far behind, put back, gone
 
 
@@ -378,7 +435,7 @@ async def test_a_node_further_behind_than_the_journal_starts_over_and_says_so(ds
 
         assert await title(b) == "one"
         ((tenant, told),) = watch.heard
-        assert (tenant, told.position) == (T1, 3)
+        assert (tenant, told.position, told.missed) == (T1, 3, True)
         assert watch.posts == ["msg_one", "msg_two", "msg_three"]
         assert {record.id for record in told.puts} == {"intent_1"}
         assert (await b.tally(T1, "chan_1")).total == 3
@@ -459,6 +516,18 @@ async def test_idle_tenants_are_forgotten_and_watched_ones_are_not(dsn: str, mon
         assert await a.tally("tenant_0", "chan_tenant_0") is not None
         await a.commit(TeamChanges("tenant_0", (a_post("msg_0", "chan_tenant_0"),)))
         assert (await a.tally("tenant_0", "chan_tenant_0")).total == 1
+
+
+@in_loop
+async def test_a_tenant_whose_records_are_asked_for_is_not_forgotten(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_MOST_TENANTS", 4)
+    async with nodes(dsn, "a") as (a,):
+        for n in range(30):
+            assert await a.get(Intent, T1, "intent_1") is not None
+            tenant = f"tenant_{n}"
+            await a.commit(TeamChanges(tenant, puts=(a_channel(f"chan_{tenant}", tenant=tenant),)))
+
+            assert T1 in a.follower._tenancies
 
 
 @in_loop

@@ -9,12 +9,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-from parley.adapters.postgres.loading import Loaded, blanks
+from parley.adapters.postgres.loading import Loaded
 from parley.adapters.postgres.team_store import PostgresTeamStore
 from parley.adapters.postgres.tenancy import Tenancy
 from parley.domain.audit import SideHead
-from parley.domain.post import PostState
-from parley.domain.team_changes import Blank, Moved, Spend, TeamChanges
+from parley.domain.post import ERASED, PostState
+from parley.domain.team_changes import Moved, Spend, Spoken, TeamChanges
 from parley.domain.transaction import FREE
 from tests.audit_samples import a_draft
 from tests.contract.team_store import T1, T2, a_channel, a_post, a_request, a_use, an_event, an_intent
@@ -177,28 +177,21 @@ async def test_only_what_still_waits_is_pending_and_comes_with_its_counters(dsn:
 
 
 @pytest.mark.parametrize(
-    ("blank", "found"),
-    [
-        (Blank(sender="alice", needed=True), True),
-        (Blank(sender="bob", needed=True), False),
-        (Blank(exchanges=("ex_1",), needed=True), False),
-        (Blank(needed=True), False),
-    ],
+    ("messages", "found"),
+    [(("msg_2", "msg_1", "msg_9"), 2), (("msg_1",), 1), (("msg_3",), 0), (("msg_other",), 0), ((), 0)],
 )
 @in_loop
-async def test_whether_there_is_anything_to_blank_is_asked_for_where_it_is_needed(
-    dsn: str, blank: Blank, found: bool
+async def test_only_messages_of_the_tenant_that_still_say_something_are_counted(
+    dsn: str, messages: tuple[str, ...], found: int
 ) -> None:
     async with a_desk(dsn) as desk:
+        await desk.store.commit(TeamChanges(T1, (a_post("msg_2"), a_post("msg_3", metadata=ERASED))))
+        await desk.store.commit(TeamChanges(T2, (a_post("msg_other", "chan_2"),)))
+
+        blank = tuple(map(Spoken, messages))
+
         loaded = await desk.load(TeamChanges(T1, blank=blank))
 
-        assert loaded.has_posts(T1, blank) is found
-        await desk.load(TeamChanges(T1, blank=blank._replace(needed=False)))
+        assert loaded.unerased(T1, blank) == found
+        await desk.load(TeamChanges(T1))
         assert desk.asked == []
-
-
-def test_a_condition_counts_its_values_from_where_it_is_told_to() -> None:
-    condition, values = blanks(Blank(("ex_1",), "alice"), 1 << 40, 3)
-
-    assert len(values) == 6
-    assert [f"${n}" in condition for n in range(1, 10)] == [False, False, True, True, True, True, True, True, False]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
@@ -28,10 +29,10 @@ def a_database() -> Iterator[str]:
 
 
 @asynccontextmanager
-async def a_node(dsn: str, name: str = "a") -> AsyncIterator[PostgresNodes]:
+async def a_node(dsn: str, name: str = "a", start: int = 1) -> AsyncIterator[PostgresNodes]:
     store = a_store(dsn, name)
     try:
-        yield PostgresNodes(store, f"{name} 1")
+        yield PostgresNodes(store, f"{name} {start}")
     finally:
         await store.close()
 
@@ -140,6 +141,142 @@ async def test_a_node_that_says_nothing_is_silent_and_forgotten_in_the_end(dsn: 
         assert [node.name for node in (await b.report()).nodes] == ["b"]
 
 
+# ---------------------------------------------------------------- one name, two servers
+
+FIRST, SECOND = Node("a", url="http://1"), Node("a", url="http://2")
+
+
+def shared(nodes: PostgresNodes) -> str:
+    """Where this node believes another one of its name to be."""
+    return nodes.measured(Node("a")).namesake
+
+
+@in_loop
+async def test_two_servers_of_one_name_both_find_out_and_log_it_once(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_node(dsn, start=1) as one, a_node(dsn, start=2) as two, a_node(dsn, "b") as third:
+        for _ in range(5):
+            await one.beat(FIRST)
+            await two.beat(SECOND)
+
+        assert (shared(one), shared(two)) == ("http://2", "http://1")
+        assert [one.detail for one in (await third.report()).concerns() if one.code == "name_shared"] == [
+            "two servers are called a: http://2 and http://1"
+        ]
+    assert codes(caplog) == ["name_shared"] * 2
+    assert {vars(one)["detail"] for one in caplog.records if "detail" in vars(one)} == {"http://1", "http://2"}
+
+
+@in_loop
+async def test_who_beats_at_the_same_moment_finds_what_the_other_has_just_written(dsn: str) -> None:
+    other = msgspec.json.encode({"name": "a", "url": "http://2", "instance": "a 2"})
+    async with a_node(dsn) as nodes, a_node(dsn, "b") as watching:
+        await nodes.beat(FIRST)
+        db = await asyncpg.connect(dsn)
+        try:
+            async with db.transaction():
+                await db.execute("UPDATE node SET seen = clock_timestamp(), document = $1", other)
+                beating = asyncio.ensure_future(nodes.beat(FIRST))
+                await reported(watching, lambda report: report.waiting == 1)
+            await beating
+        finally:
+            await db.close()
+
+        assert shared(nodes) == "http://2"
+
+
+@in_loop
+async def test_two_that_do_not_take_turns_still_share_their_name(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with a_node(dsn, start=1) as one, a_node(dsn, start=2) as two:
+        await one.beat(FIRST)
+        await two.beat(SECOND)
+        for _ in range(3):
+            await one.beat(FIRST)
+        met = shared(one)
+        await two.beat(SECOND)
+        await one.beat(FIRST)
+
+    assert (met, codes(caplog)) == ("http://2", ["name_shared"] * 2)
+
+
+@in_loop
+async def test_a_server_that_was_killed_and_started_again_shares_its_name_with_nobody(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_node(dsn, start=1) as killed, a_node(dsn, start=2) as again:
+        await killed.beat(FIRST)
+        await killed.beat(FIRST)
+        for _ in range(3):
+            await again.beat(FIRST)
+
+        assert shared(again) == ""
+    assert codes(caplog) == []
+
+
+@in_loop
+async def test_a_database_that_was_put_back_makes_no_namesake_of_who_was_there_before(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_node(dsn, start=1) as killed, a_node(dsn, start=2) as again:
+        await killed.beat(FIRST)
+        (backup,) = ask(dsn, "SELECT seen, document FROM node")
+        await again.beat(FIRST)
+        ask(dsn, "UPDATE node SET seen = $1, document = $2", *backup)
+        await again.beat(FIRST)
+
+        assert shared(again) == ""
+    assert codes(caplog) == []
+
+
+@in_loop
+async def test_a_server_of_a_version_that_does_not_say_which_one_it_is_is_no_namesake(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    older = msgspec.json.encode({"name": "a", "version": "0.4.0"})
+    async with a_node(dsn) as nodes:
+        await nodes.beat(FIRST)
+        ask(dsn, "UPDATE node SET seen = clock_timestamp(), document = $1", older)
+        await nodes.beat(FIRST)
+
+        assert shared(nodes) == ""
+    assert codes(caplog) == []
+
+
+@in_loop
+async def test_a_name_is_its_own_again_when_the_other_is_gone_and_who_comes_next_is_told_of(
+    dsn: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_node(dsn, start=1) as one, a_node(dsn, start=2) as two, a_node(dsn, start=3) as next_one:
+        await one.beat(FIRST)
+        await two.beat(SECOND)
+        await one.beat(FIRST)
+        before = shared(one)
+        # The other has not been met for long enough
+        monkeypatch.setattr("parley.adapters.postgres.nodes.SILENT_SECONDS", 0.0)
+        await one.beat(FIRST)
+        alone = shared(one)
+        await next_one.beat(Node("a", url="http://3"))
+        await one.beat(FIRST)
+
+        assert (before, alone, shared(one)) == ("http://2", "", "http://3")
+    assert codes(caplog) == ["name_shared"] * 2
+
+
+@in_loop
+async def test_who_leaves_takes_nothing_of_its_namesake_along(dsn: str) -> None:
+    async with a_node(dsn, start=1) as one, a_node(dsn, start=2) as two, a_node(dsn, "b") as third:
+        await one.beat(FIRST)
+        await two.beat(SECOND)
+
+        await one.leave("a")
+        left = [node.url for node in (await third.report()).nodes]
+        await two.leave("a")
+
+        assert left == ["http://2"]
+        assert (await third.report()).nodes == ()
+
+
 # ---------------------------------------------------------------- how the database is
 
 
@@ -157,6 +294,19 @@ async def test_the_database_is_described(dsn: str) -> None:
     assert report.connections >= report.ours >= 1
     assert 0 < report.most_connections < most
     assert report.concerns() == ()
+
+
+@in_loop
+async def test_a_database_that_does_not_say_how_it_is_is_told_of_with_its_reason(dsn: str) -> None:
+    async with a_node(dsn) as nodes:
+        ask(dsn, "REVOKE SELECT ON pg_locks FROM PUBLIC")
+        unheard = (await nodes.report()).concerns()
+        await nodes.beat(Node("a"))
+        heard = (await nodes.report()).concerns()
+
+    assert [one.code for one in (*unheard, *heard)] == ["database_unreachable"] * 2
+    assert unheard[0].detail == "the database cannot be asked: permission denied for view pg_locks"
+    assert re.fullmatch(rf"{unheard[0].detail}; it was last reached \d+ s ago", heard[0].detail)
 
 
 @in_loop

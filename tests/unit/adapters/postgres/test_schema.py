@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 
 import asyncpg
@@ -12,6 +13,7 @@ from parley.adapters.postgres import schema
 from parley.adapters.postgres.sessions import connect
 from parley.domain.errors import BadConfig, Conflict, NewerSchema
 from tests.postgres_cluster import a_cluster, drop, new_database
+from tests.postgres_nodes import until
 from tests.postgres_store import fresh_database
 
 Work = Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[None]]
@@ -63,6 +65,54 @@ def test_nodes_that_start_together_make_the_tables_once(empty: str) -> None:
         finally:
             for one in connections:
                 await one.close()
+
+    asyncio.run(together())
+
+
+def test_tables_of_the_version_before_are_brought_up_to_date_with_what_is_in_them(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(db: asyncpg.Connection[asyncpg.Record]) -> None:
+        assert await schema.migrate(db) == 1
+        await db.execute("INSERT INTO tenant (id) VALUES ('acme')")
+
+        with monkeypatch.context() as later:
+            later.setattr(schema, "VERSION", 2)
+            later.setattr(schema, "_read", lambda step: f"ALTER TABLE tenant ADD COLUMN step_{step} text")
+            assert await schema.migrate(db) == 2
+            assert await schema.migrate(db) == 2
+
+        assert await db.fetchval("SELECT step_2 IS NULL FROM tenant WHERE id = 'acme'")
+
+    on(empty, work)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_node_waits_for_another_that_migrates_longer_than_for_any_lock(
+    empty: str, caplog: pytest.LogCaptureFixture, dies: bool
+) -> None:
+    caplog.set_level(logging.INFO, "parley.postgres")
+
+    async def together() -> None:
+        first, second = [await connect(empty, name, 30) for name in ("first", "second")]
+        try:
+            await first.execute("SET idle_in_transaction_session_timeout = 0")
+            await second.execute("SET lock_timeout = 1")
+            await first.execute("BEGIN")
+            await first.execute("SELECT pg_advisory_xact_lock($1)", schema._MIGRATING)
+            waits = asyncio.create_task(schema.migrate(second))
+            await until(lambda: waits.done() or "another node brings the tables up to date" in caplog.text)
+            assert not waits.done()
+
+            if dies:
+                first.terminate()
+            else:
+                await first.execute("COMMIT")
+
+            assert await waits == schema.VERSION
+        finally:
+            for one in (first, second):
+                one.terminate()
 
     asyncio.run(together())
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from parley.adapters.postgres import sessions
 from parley.adapters.postgres.sessions import EVERYBODY, Sessions, connect
 from parley.domain.errors import BadConfig, DiskFull, ParleyError, Unavailable
-from tests.postgres_cluster import drop, free_port, shared_cluster
+from tests.postgres_cluster import a_cluster, drop, free_port, shared_cluster
+from tests.postgres_front import Front
 from tests.postgres_nodes import a_hand, until
 from tests.postgres_store import fresh_database
 from tests.team_rig import in_loop
@@ -198,49 +199,26 @@ async def test_a_connection_that_saw_one_tenant_is_told_anew_before_it_sees_anot
 # ---------------------------------------------------------------- no database
 
 
-class Front:
-    """A door before the database: so many are told that it is starting up, then it lets everybody through."""
-
-    def __init__(self, refusals: int) -> None:
-        self.refusals = refusals
-        self.port = 0
-        self._passing: list[asyncio.Task[None]] = []
-
-    async def open(self) -> None:
-        self._server = await asyncio.start_server(self._meet, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.refusals -= 1
-        if self.refusals >= 0:
-            fields = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
-            await reader.read(1)
-            writer.write(b"E" + struct.pack("!i", len(fields) + 4) + fields)
-            writer.close()
-            return
-        there, back = await asyncio.open_connection("127.0.0.1", shared_cluster().port)
-        for source, target in ((reader, back), (there, writer)):
-            self._passing.append(asyncio.create_task(self._pass_on(source, target)))
-
-    async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            while said := await source.read(65_536):
-                target.write(said)
-        target.close()
-
-    async def close(self) -> None:
-        self._server.close()
-        await asyncio.gather(*self._passing)
-
-
 @in_loop
 async def test_a_database_that_is_starting_up_is_waited_for(dsn: str) -> None:
     front = Front(refusals=3)
     await front.open()
-    name = dsn.rpartition("/")[2]
-    async with a_pool(f"postgresql://parley@127.0.0.1:{front.port}/{name}?sslmode=disable") as pool:
+    async with a_pool(front.dsn(dsn)) as pool:
         assert await pid(pool)
     assert front.refusals == -1
+    await front.close()
+
+
+@in_loop
+async def test_a_database_that_falls_silent_right_after_its_greeting_is_left_when_the_time_is_over(dsn: str) -> None:
+    front = Front(deaf_to=b"pg_walfile_name", times=1)
+    await front.open()
+    async with a_pool(front.dsn(dsn)) as pool:
+        while front.deaf:  # a slow machine may not come as far
+            with pytest.raises(Unavailable):
+                await pool.connected("pool", 1.0)
+
+        assert await pid(pool)
     await front.close()
 
 
@@ -306,3 +284,82 @@ async def test_after_the_end_nobody_waits_and_nothing_stays_open(dsn: str) -> No
             await pid(pool)
         assert pool.open == 0
         await hand.without("pool")
+
+
+# ---------------------------------------------------------------- room for others
+
+
+@in_loop
+async def test_what_nobody_needs_any_more_is_closed_but_for_one(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_IDLE_SECONDS", 0.05)
+    async with a_hand(dsn) as hand, a_pool(dsn, 4) as pool:
+        await asyncio.gather(*(pid(pool) for _ in range(20)))
+
+        async def one_is_left() -> bool:
+            return pool.open == len(await hand.pids("pool")) == 1
+
+        await until(one_is_left)
+        assert len(set(await asyncio.gather(*(pid(pool) for _ in range(20))))) == pool.open
+        assert pool.open > 1
+
+
+@in_loop
+async def test_what_is_in_use_is_not_closed(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_IDLE_SECONDS", 0.05)
+    async with a_pool(dsn, 3) as pool, pool.session() as held:
+        await asyncio.gather(*(pid(pool) for _ in range(20)))
+
+        await until(lambda: pool.open == 2)
+
+        assert await held.connection.fetchval(PID)
+
+
+@in_loop
+async def test_who_finds_no_room_gives_back_what_it_does_not_use(dsn: str) -> None:
+    role = "crowded"
+    cluster = shared_cluster()
+    cluster.ask(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 3")
+    try:
+        address = dsn.replace("parley@", f"{role}@")
+        async with a_pool(address, 3) as crowd:
+            await asyncio.gather(*(pid(crowd) for _ in range(20)))
+            assert crowd.open == 3
+
+            with pytest.raises(Unavailable):
+                await crowd.connected("one more")
+
+            assert crowd.open == 0
+            (await crowd.connected("one more")).terminate()
+    finally:
+        cluster.ask(f"DROP ROLE {role}")
+
+
+# ---------------------------------------------------------------- what is acknowledged is kept
+
+
+@in_loop
+async def test_a_commit_waits_for_the_disk_whatever_the_database_has_been_told_meanwhile(dsn: str) -> None:
+    query = "SELECT current_setting('synchronous_commit')"
+    database = dsn.rpartition("/")[2].partition("?")[0]
+    for told, kept in (("off", "on"), ("local", "on"), ("remote_apply", "remote_apply")):
+        shared_cluster().ask(f"ALTER DATABASE {database} SET synchronous_commit = {told}")
+        strict, lax = Sessions(dsn, "pool", 1, durable=True), Sessions(dsn, "pool", 1)
+        try:
+            assert (await strict.fetch("", query))[0][0] == kept
+            assert (await lax.fetch("", query))[0][0] == told
+        finally:
+            await strict.close()
+            await lax.close()
+
+
+@in_loop
+async def test_a_database_that_would_lose_what_it_acknowledged_is_not_asked() -> None:
+    with a_cluster(fsync="off") as lossy:
+        pool = Sessions(lossy.dsn("postgres", "postgres"), "pool", 1, durable=True)
+        try:
+            with pytest.raises(Unavailable, match="fsync"):
+                await pool.connected("pool")
+            with pytest.raises(Unavailable, match="fsync"):
+                await pool.fetch("", PID, seconds=0.2)
+        finally:
+            await pool.close()

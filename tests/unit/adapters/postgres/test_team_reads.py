@@ -12,12 +12,15 @@ from typing import Any
 import asyncpg
 import pytest
 
+from parley.adapters.postgres import team_reads
+from parley.adapters.postgres.loading import UNERASED
 from parley.adapters.postgres.sessions import connect
 from parley.adapters.postgres.team_reads import FEED_BYTES, cut_off
 from parley.adapters.postgres.team_store import PostgresTeamStore
+from parley.adapters.postgres.writing import BLANK, DEPART, EMPTY_ANSWERS
 from parley.domain.audit import AuditEntry
 from parley.domain.channel import Channel
-from parley.domain.team_changes import AuditQuery, Query, TeamChanges
+from parley.domain.team_changes import AuditQuery, Query, Spoken, TeamChanges, Words
 from tests.contract.team_store import ALL, AT, T1, a_channel, a_post, an_intent
 from tests.postgres_cluster import drop
 from tests.postgres_store import a_store, fresh_database
@@ -39,6 +42,10 @@ INSERT INTO journal (tenant, revision, document) SELECT 99, n, '{{}}' FROM gener
 INSERT INTO receipt SELECT tenant, 'msg_x' || n, 'bob', '{AT}' FROM tally, generate_series(1, {_SIZE}) AS n;
 INSERT INTO saved SELECT 'scope' || n, '', '', '{AT}', '', 200, '' FROM generate_series(1, {_SIZE}) AS n;
 """
+
+
+# What each index is sorted by first.
+_LEADING = "SELECT indexrelid::regclass::text, trim(both '()' from pg_get_indexdef(indexrelid, 1, true)) FROM pg_index"
 
 
 @pytest.fixture(name="dsn")
@@ -63,6 +70,8 @@ _QUESTIONS: dict[str, Ask] = {
     "answers": lambda store: store.answers(T1, "msg_1"),
     "what waits for an agent": lambda store: store.pending(T1, "bob"),
     "the oldest request": lambda store: store.oldest_request(T1, "bob", AT),
+    "where an agent takes part": lambda store: store.taking_part(T1, "bob"),
+    "what somebody said": lambda store: store.words(T1, Words(("ex_1",), "alice"), 0),
     "messages that are overdue": lambda store: store.overdue(AT),
     "the feed": lambda store: store.feed(T1, 0, 10),
     "a log": lambda store: store.events(T1, "intent_1"),
@@ -81,13 +90,15 @@ _QUESTIONS: dict[str, Ask] = {
 
 # What comes in pages: no more may be read than the page has.
 _PAGES = {"a page of a channel", "the feed", "the audit log", "the end of the audit log", "the end of a log", "entries"}
-_BY_NUMBER = {"the feed", "the audit log", "the end of the audit log", "the journal"}
+_BY_NUMBER = {"the feed", "the audit log", "the end of the audit log", "the journal", "what somebody said"}
+# What a transaction asks and writes beside what is usual, while it holds the heads.
+_UNDER_THE_LOCK = {"a departure": [DEPART], "an erasure": [UNERASED, BLANK, EMPTY_ANSWERS]}
 
 
 @pytest.mark.parametrize("planned_for", ["empty tables", "full tables", "tables that were analysed"])
 @in_loop
 async def test_the_usual_questions_are_answered_by_an_index(dsn: str, planned_for: str) -> None:
-    asked = await questions(dsn)
+    asked = {**await questions(dsn), **_UNDER_THE_LOCK}
     async with planning(dsn) as plans:
         if planned_for == "empty tables":  # a node plans a question once, at the first call
             await plans.prepare(asked)
@@ -104,9 +115,10 @@ async def test_the_usual_questions_are_answered_by_an_index(dsn: str, planned_fo
     assert [what for what, queries in asked.items() if not queries] == []
 
 
+@pytest.mark.parametrize("column", ["created_at", "sender"])
 @in_loop
-async def test_a_question_without_an_index_is_found_out(dsn: str) -> None:
-    asked = {"by its sender": ["SELECT id FROM post WHERE sender = $1 ORDER BY created_at"]}
+async def test_a_question_without_an_index_is_found_out(dsn: str, column: str) -> None:
+    asked = {f"by its {column}": [f"SELECT id FROM post WHERE {column} = $1 ORDER BY length(id)"]}
     await questions(dsn)
     await fill(dsn, analysed=True)
     async with planning(dsn) as plans:
@@ -159,19 +171,22 @@ class Plans:
         values = ", ".join(["NULL"] * max(map(int, re.findall(r"\$(\d+)", query)), default=0))
         which = f"{self._names[query]}({values})" if values else self._names[query]
         plan = await self._db.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE {which}")
-        return list(_steps(json.loads(plan)[0]["Plan"]))
+        leading = {row[0]: row[1] for row in await self._db.fetch(_LEADING)}
+        return list(_steps(json.loads(plan)[0]["Plan"], leading))
 
 
-def _steps(plan: dict[str, Any]) -> Iterator[str]:
+def _steps(plan: dict[str, Any], leading: dict[str, str]) -> Iterator[str]:
     relation = plan.get("Relation Name", "")
     if not relation or relation in _LARGE:
-        # Where a Seq Scan is switched off, an index is read from end to end instead.
-        whole = plan["Node Type"].endswith("Scan") and relation and not {"Index Cond", "Recheck Cond"} & plan.keys()
+        # Where a Seq Scan is switched off, an index is read from end to end instead; by a column of it that is not its
+        # first one, too.
         index = plan.get("Index Name", "")
+        whole = relation and leading.get(index, "nothing") not in plan.get("Index Cond", "")
+        whole = whole and plan["Node Type"].endswith("Scan")
         bounded = f" by {index} of" if index in ("post_pkey", "event_pkey", "audit_pkey") else ""
         yield f"{'whole ' if whole else ''}{plan['Node Type']}{bounded} {relation}".strip()
     for part in plan.get("Plans", ()):
-        yield from _steps(part)
+        yield from _steps(part, leading)
 
 
 @asynccontextmanager
@@ -216,4 +231,19 @@ async def test_an_entry_that_was_let_go_of_answers_no_question_about_its_words(d
 
     assert [entry.id for entry in everything] == ["aud_1", "aud_2"]
     assert by_word == (AuditEntry(2, "alice", 2, "aud_2", "", "", "", b'{"action":"post"}'),)
+    await store.close()
+
+
+@in_loop
+async def test_only_so_many_messages_are_looked_through_for_words_at_once(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(team_reads, "_WINDOW", 3)
+    store = a_store(dsn)
+    said = [a_post(f"msg_{n}", sender="bob" if n == 5 else "alice") for n in range(1, 8)]
+    await store.commit(TeamChanges(T1, tuple(said), puts=(an_intent(), a_channel())))
+
+    looks = [await store.words(T1, Words(sender="bob"), after) for after in (0, 3, 6, 7)]
+
+    assert looks == [((), 3), ((Spoken("msg_5"),), 6), ((), 7), ((), 0)]
     await store.close()

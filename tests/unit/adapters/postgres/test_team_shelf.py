@@ -6,23 +6,27 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+import asyncpg
 import pytest
 
 from parley.adapters.postgres import schema
 from parley.adapters.postgres.nodes import PostgresNodes
 from parley.adapters.postgres.sessions import connect
-from parley.adapters.postgres.team_shelf import open_filling, open_shelf
+from parley.adapters.postgres.team_shelf import FillingPostgresShelf, PostgresShelf, open_filling, open_shelf
+from parley.adapters.postgres.team_store import PostgresTeamStore, open_store
 from parley.domain.directory import NO_TENANT, Tenant
-from parley.domain.errors import Conflict, Invalid, NotFound, Unavailable
+from parley.domain.errors import BadConfig, Conflict, Invalid, NotFound, Unavailable
 from parley.domain.node import Node
-from parley.domain.shelf import POST, RECORD, TENANT
+from parley.domain.shelf import POST, RECORD, TENANT, Servers
 from parley.domain.team_changes import TeamChanges
 from parley.team_ports import FillingShelf, Shelf
 from tests.contract.team_shelf import ORIGIN, TeamShelfContract, a_row, closing, fill
 from tests.contract.team_store import AT, T1, a_channel, a_post, an_entry, an_intent
 from tests.postgres_cluster import drop, new_database, shared_cluster
 from tests.postgres_store import a_store, fresh_database
-from tests.team_rig import in_loop, soon
+from tests.team_rig import in_loop, kinds, soon
+
+TABLES_THERE = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
 
 
 @pytest.fixture
@@ -150,9 +154,117 @@ async def test_nothing_is_filled_under_a_running_node(dsn: str) -> None:
             await shelf.begin(ORIGIN)
 
         await nodes.leave("node-1")
+        # It has taken its leave, and still answers who asks.
+        with pytest.raises(Conflict, match="test"):
+            await shelf.begin(ORIGIN)
 
+        await store.close()
         await shelf.begin(ORIGIN)
-    await store.close()
+
+
+@in_loop
+async def test_a_node_that_begins_at_the_same_moment_as_a_copy_gives_way(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = schema.walled
+
+    async def said_right_after(db: asyncpg.Connection[asyncpg.Record]) -> bool:
+        """The node has looked whether a copy is under way, and is not to be seen for a moment."""
+        await db.execute("INSERT INTO about VALUES ('state', $1)", schema.COPYING)
+        return await looked(db)
+
+    monkeypatch.setattr(schema, "walled", said_right_after)
+    with pytest.raises(Conflict, match="has not ended"):
+        await open_store(dsn, kinds(), name="late", connections=4, durable=False)
+
+
+@in_loop
+async def test_a_copy_that_finds_a_node_after_all_leaves_the_database_to_it(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with filling(dsn) as shelf:
+        assert isinstance(shelf, FillingPostgresShelf)
+        looked = shelf._check_unserved
+
+        async def begun_right_after() -> None:
+            await looked()
+            monkeypatch.undo()
+            nodes.append(await open_store(dsn, kinds(), name="early", connections=4, durable=False))
+
+        nodes: list[PostgresTeamStore] = []
+        monkeypatch.setattr(shelf, "_check_unserved", begun_right_after)
+        try:
+            with pytest.raises(Conflict, match="early"):
+                await shelf.begin(ORIGIN)
+            await nodes[0].commit(TeamChanges(T1, puts=(an_intent(),)))
+        finally:
+            for node in nodes:
+                await node.close()
+    await (await open_store(dsn, kinds(), name="next", connections=4, durable=False)).close()
+
+
+@in_loop
+async def test_who_uses_a_database_is_told_from_who_is_gone(dsn: str) -> None:
+    first, second = a_store(dsn, "node-1"), a_store(dsn, "node-2")
+    nodes = PostgresNodes(first, "holder")
+    await nodes.beat(Node("node-1"))
+    await second.commit(TeamChanges(T1, puts=(an_intent(),)))
+    async with closing(await open_shelf(dsn)) as shelf:
+        assert await shelf.servers() == Servers(("node-1", "node-2"))
+
+        await second.close()
+        await until(shelf, Servers(("node-1",)))
+
+        await first.close()  # without a farewell, as a crash
+        assert await shelf.servers() == Servers(("node-1",))
+
+        shared_cluster().ask("UPDATE node SET seen = seen - interval '11 s'", database=dsn.rpartition("/")[2])
+        assert await shelf.servers() == Servers((), ("node-1",))
+
+        shared_cluster().ask("UPDATE node SET seen = seen - interval '1 h'", database=dsn.rpartition("/")[2])
+        assert await shelf.servers() == Servers()
+
+
+async def until(shelf: PostgresShelf, wanted: Servers) -> None:
+    async def is_so() -> bool:
+        return await shelf.servers() == wanted
+
+    await soon(is_so, 30)
+
+
+@pytest.mark.parametrize("setting", ["off", "local", "remote_write"])
+def test_a_database_whose_commits_may_be_lost_is_refused_before_anything_is_written(setting: str) -> None:
+    empty = new_database()
+    name = empty.rpartition("/")[2]
+    shared_cluster().ask(f'ALTER DATABASE "{name}" SET synchronous_commit = {setting}')
+
+    with pytest.raises(BadConfig, match="synchronous_commit"):
+        asyncio.run(open_filling(empty))
+
+    assert shared_cluster().ask(TABLES_THERE, database=name)[0][0] == 0
+    drop(empty)
+
+
+def test_a_copy_that_was_begun_is_not_gone_on_with_where_commits_may_be_lost_now(dsn: str) -> None:
+    async def begin() -> None:
+        async with filling(dsn) as shelf:
+            await shelf.begin(ORIGIN)
+
+    asyncio.run(begin())
+    shared_cluster().ask(f'ALTER DATABASE "{dsn.rpartition("/")[2]}" SET synchronous_commit = off')
+
+    with pytest.raises(BadConfig, match="synchronous_commit"):
+        asyncio.run(begin())
+
+
+def test_a_database_of_another_encoding_is_refused_before_anything_is_written() -> None:
+    shared_cluster().ask("CREATE DATABASE latin OWNER parley TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
+
+    with pytest.raises(BadConfig, match="LATIN1"):
+        asyncio.run(open_filling(shared_cluster().dsn("latin")))
+
+    assert shared_cluster().ask(TABLES_THERE, database="latin")[0][0] == 0
+    shared_cluster().drop_database("latin")
 
 
 @in_loop

@@ -17,7 +17,7 @@ from parley.domain.channel import Tally
 from parley.domain.errors import BadConfig, Unavailable
 from parley.domain.intent import Intent
 from parley.domain.team_changes import TeamChanges
-from tests.contract.team_store import T1, a_channel, a_post, an_intent
+from tests.contract.team_store import T1, TeamStoreContract, a_channel, a_post, a_use, an_intent
 from tests.postgres_cluster import drop, new_database, shared_cluster
 from tests.postgres_nodes import a_hand, counted, nodes, quiet
 from tests.postgres_store import fresh_database
@@ -256,3 +256,25 @@ async def test_the_journal_of_long_ago_is_let_go_of_for_every_tenant(dsn: str, m
         asked = counted(a, monkeypatch, "DELETE FROM journal")
         await a.checkpoint()
         assert asked == []
+
+
+# ---------------------------------------------------------------- beside a newer version
+
+
+@in_loop
+async def test_what_a_newer_version_adds_to_any_table_disturbs_no_node_that_runs(dsn: str) -> None:
+    async with a_hand(dsn) as hand, nodes(dsn, "a", "b") as (a, b):
+        for store in (a, b):  # what they ask is prepared by now
+            await store.catch_up(T1)
+            await TeamStoreContract.everything(store)
+
+        for row in await hand.ask("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"):
+            await hand.ask(f"ALTER TABLE {row[0]} ADD COLUMN later text")
+        before = await TeamStoreContract.everything(a)
+        await a.commit(TeamStoreContract.much())
+        await b.catch_up(T1)
+
+        after = await TeamStoreContract.everything(a)
+        assert after != before
+        assert await TeamStoreContract.everything(b) == after
+        assert await a.saved("much") == a_use("much")

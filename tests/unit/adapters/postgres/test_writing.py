@@ -15,7 +15,7 @@ from parley.adapters.postgres.tenancy import decode_note
 from parley.domain.channel import Channel
 from parley.domain.governance_errors import Overspent
 from parley.domain.post import ERASED, PostState, Receipt
-from parley.domain.team_changes import Blank, Committed, Moved, Spend, TeamChanges
+from parley.domain.team_changes import Committed, Moved, Spend, Spoken, TeamChanges
 from parley.domain.team_errors import NameTaken
 from tests.contract.team_store import (
     AT,
@@ -267,14 +267,13 @@ async def test_an_erasure_says_how_many_it_blanked_and_empties_what_is_kept_for_
             TeamChanges(T1, (a_post("msg_3", sender="bob"), a_post("msg_4", exchange_id="ex_1", sender="bob")))
         )
 
-        (of_alice,) = await desk.write(TeamChanges(T1, blank=Blank(sender="alice")))
-        (of_exchange,) = await desk.write(TeamChanges(T1, blank=Blank(exchanges=("ex_1",))))
-        (again,) = await desk.write(TeamChanges(T1, blank=Blank(sender="alice")))
-        (nobody,) = await desk.write(TeamChanges(T1, blank=Blank()))
+        (two,) = await desk.write(TeamChanges(T1, blank=(Spoken("msg_1"), Spoken("msg_2"))))
+        assert await desk.rows("SELECT answer FROM saved") == [(b"hello",)]
+        (one,) = await desk.write(TeamChanges(T1, blank=(Spoken("msg_1", ("s1", "s2")), Spoken("msg_4"))))
 
-        assert [one.blanked for one in (of_alice, of_exchange, again, nobody)] == [2, 1, 0, 0]
-        blanked = "SELECT id FROM post WHERE metadata = $1 ORDER BY id"
-        assert await desk.rows(blanked, ERASED) == [("msg_1",), ("msg_2",), ("msg_4",)]
+        assert (two.blanked, one.blanked) == (2, 1)
+        blanked = "SELECT id FROM post WHERE metadata = $1 AND payload = $2 ORDER BY id"
+        assert await desk.rows(blanked, ERASED, b"{}") == [("msg_1",), ("msg_2",), ("msg_4",)]
         assert await desk.rows("SELECT answer FROM saved") == [(b"",)]
 
 

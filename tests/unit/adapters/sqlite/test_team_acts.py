@@ -12,7 +12,7 @@ from parley.adapters.sqlite import team_acts, team_file, team_writer
 from parley.adapters.sqlite.team_known import Known
 from parley.adapters.sqlite.team_source import FileSource
 from parley.domain.post import Receipt
-from parley.domain.team_changes import Blank, TeamChanges
+from parley.domain.team_changes import Spoken, TeamChanges
 from parley.domain.transaction import Transaction
 from tests.contract.team_store import AT, T1, a_channel, a_post, a_request, a_use, an_answer, an_entry, an_event
 from tests.team_rig import kinds
@@ -27,13 +27,13 @@ class Desk:
         self.write(TeamChanges(T1, puts=(a_channel(),)))
         db.set_trace_callback(self.statements.append)
 
-    def write(self, *batch: TeamChanges) -> dict[int, int]:
+    def write(self, *batch: TeamChanges) -> None:
         done = Transaction(FileSource(self.db, Known(kinds())), team_writer.SPELLING)
         for changes in batch:
             done.take(changes)
         done.acts += done.evicted()
         self.statements.clear()
-        return team_acts.write(self.db, done)
+        team_acts.write(self.db, done)
 
     def ran(self, start: str) -> int:
         return sum(one.startswith(start) for one in self.statements)
@@ -106,10 +106,15 @@ def test_a_purge_leaves_nothing_that_was_said_or_read(desk: Desk) -> None:
     assert desk.rows("SELECT count, seq, floor FROM tally") == [(2, 2, 2)]
 
 
-def test_how_many_were_blanked_is_told_by_the_place_of_the_commit(desk: Desk) -> None:
-    desk.write(TeamChanges(T1, (a_post("msg_1"), a_post("msg_2"))))
+def test_what_is_blanked_is_what_was_named_and_the_answers_that_tell_of_it(desk: Desk) -> None:
+    for name in ("msg_1", "msg_2", "msg_3"):
+        told = a_use(f"of {name}", message_id=name, status=201, answer=b"hello")
+        desk.write(TeamChanges(T1, (a_post(name),), saved=told))
 
-    assert desk.write(TeamChanges(T1), TeamChanges(T1, blank=Blank(sender="alice"))) == {1: 2}
+    desk.write(TeamChanges(T1, blank=(Spoken("msg_1", ("of msg_1", "of msg_3")), Spoken("msg_2"))))
+
+    assert desk.rows("SELECT id FROM post WHERE payload = CAST('{}' AS BLOB)") == [("msg_1",), ("msg_2",)]
+    assert desk.rows("SELECT scope FROM saved WHERE answer = x'' ORDER BY 1") == [("of msg_1",), ("of msg_3",)]
 
 
 def test_the_ledger_is_written_in_its_order(desk: Desk) -> None:

@@ -3,39 +3,68 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite import team_file
-from parley.adapters.sqlite.team_erase import blank_posts
-from parley.domain.team_changes import Blank
+from parley.adapters.sqlite import team_erase, team_file
+from parley.adapters.sqlite.team_erase import blank_posts, sought, unerased
+from parley.domain.post import Post
+from parley.domain.team_changes import Spoken, Words
 from parley.wire import team_rows
 from tests.contract.team_store import a_post
 
 SECRET = b'{"text":"a secret that is long enough to be found in a file"}'
 
 
-@pytest.mark.parametrize("before", [0, 1])
-def test_the_bytes_are_overwritten_and_the_connection_is_left_as_it_was(tmp_path: Path, before: int) -> None:
+@pytest.fixture(name="db")
+def a_file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     path = str(tmp_path / "team.db")
     with closing(team_file.connect(path, writes=True, durable=False)) as db:
         team_file.migrate(db, path)
-        db.execute("PRAGMA journal_mode=DELETE")
-        db.execute(f"PRAGMA secure_delete={before}")
-        row = team_rows.post_to_row(a_post(payload=SECRET, position=1, seq=1), 1, 1)
+        yield db
+
+
+def said(db: sqlite3.Connection, *posts: Post, tenant: int = 1) -> None:
+    for number, post in enumerate(posts, 1):
+        row = team_rows.post_to_row(post._replace(position=number, seq=number), tenant, tenant)
         db.execute(f"INSERT INTO post VALUES ({', '.join('?' * len(row))})", row)
-        assert SECRET in (tmp_path / "team.db").read_bytes()
-        low = 1 << team_rows.SHIFT
 
-        done = blank_posts(db, low, low | team_rows.MASK, Blank(sender="alice"))
 
-        assert done == 1
-        assert db.execute("PRAGMA secure_delete").fetchone() == (before,)
+@pytest.mark.parametrize("before", [0, 1])
+def test_the_bytes_are_overwritten_and_the_connection_is_left_as_it_was(
+    db: sqlite3.Connection, tmp_path: Path, before: int
+) -> None:
+    db.execute("PRAGMA journal_mode=DELETE")
+    db.execute(f"PRAGMA secure_delete={before}")
+    said(db, a_post(payload=SECRET))
+    assert SECRET in (tmp_path / "team.db").read_bytes()
+
+    blank_posts(db, 1, (Spoken("msg_1"),))
+
+    assert unerased(db, 1, (Spoken("msg_1"),)) == 0
+    assert db.execute("PRAGMA secure_delete").fetchone() == (before,)
     assert SECRET not in (tmp_path / "team.db").read_bytes()
 
 
-def test_nobody_named_is_nothing_erased() -> None:
-    with closing(sqlite3.connect(":memory:")) as db:
-        assert blank_posts(db, 0, 1, Blank()) == 0
+def test_only_messages_of_the_tenant_that_still_say_something_are_counted(db: sqlite3.Connection) -> None:
+    said(db, a_post("msg_1"), a_post("msg_2"), a_post("msg_3"))
+    said(db, a_post("msg_other"), tenant=2)
+    blank_posts(db, 1, (Spoken("msg_1"), Spoken("msg_other")))
+
+    assert unerased(db, 1, tuple(map(Spoken, ("msg_1", "msg_2", "msg_3", "msg_9", "msg_other")))) == 2
+    assert unerased(db, 2, (Spoken("msg_other"),)) == 1
+    assert unerased(db, 1, ()) == 0
+
+
+def test_only_so_many_messages_are_looked_through_at_once(
+    db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(team_erase, "_WINDOW", 3)
+    said(db, *[a_post(f"msg_{n}", sender="bob" if n == 5 else "alice") for n in range(1, 8)])
+
+    looks = [sought(db, 1, Words(sender="bob"), after) for after in (0, 3, 6, 7)]
+
+    assert looks == [((), 3), ((Spoken("msg_5"),), 6), ((), 7), ((), 0)]

@@ -37,7 +37,7 @@ async def test_the_sweep_goes_on_after_a_disk_that_was_full(rig: Rig, monkeypatc
     monkeypatch.setattr(sweep, "sweep", failing)
     task = asyncio.ensure_future(background.sweep_forever(rig.team))
 
-    await asyncio.wait_for(enough.wait(), 5)
+    await enough.wait()
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -54,9 +54,8 @@ async def test_what_is_overdue_expires_by_itself(rig: Rig, monkeypatch: pytest.M
     task = asyncio.ensure_future(background.sweep_forever(rig.team))
 
     rig.clock.pass_by(seconds=2)
-    async with asyncio.timeout(5):
-        while (found := await rig.store.post("default", post.id)) and found.state is not PostState.EXPIRED:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    while (found := await rig.store.post("default", post.id)) and found.state is not PostState.EXPIRED:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -507,7 +507,7 @@ async def test_two_may_wait_for_one_answer(rig: Rig) -> None:
     request = await last_request(rig, "bob")
     second = asyncio.create_task(posting.ask_again(rig.team, rig.caller("alice"), request.id, 5))
     third = asyncio.create_task(posting.ask_again(rig.team, rig.caller("alice"), request.id, 5))
-    await asyncio.sleep(0.01)
+    await soon(lambda: len(rig.team.waits._by_request[request.id].answers) == 3)
     first.cancel()
 
     answer = await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, REPLY)

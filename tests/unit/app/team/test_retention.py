@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,11 +16,11 @@ from parley.domain.approval import Approval, ApprovalStatus, Cause, HeldDraft
 from parley.domain.audit import TENANT_SIDE
 from parley.domain.directory import DEFAULT_TENANT, Caller, KeyKind
 from parley.domain.envelope import Purpose, ReplyPolicy
-from parley.domain.errors import Invalid, NotFound
+from parley.domain.errors import Invalid, NotFound, Unavailable
 from parley.domain.exchange import Exchange, Outcome, Turn
 from parley.domain.merkle import is_included
 from parley.domain.post import ERASED
-from parley.domain.team_changes import AuditQuery, TeamChanges
+from parley.domain.team_changes import AuditQuery, Committed, Saved, TeamChanges
 from parley.domain.times import stamp
 from parley.wire.audit_log import LogCheck, Report
 from tests.audit_samples import a_draft, verify
@@ -306,3 +307,113 @@ async def test_a_conversation_or_an_agent_is_named_and_not_both(rig: Rig) -> Non
     for names in ({}, {"conversation_id": "c", "agent_id": "a"}):
         with pytest.raises(Invalid):
             await retention.erase(rig.team, admin(rig), **names)
+
+
+# ---------------------------------------------------------------- a lot of it
+
+
+@pytest.fixture
+def two_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "_PIECE", 2)
+
+
+async def talk(rig: Rig, *senders: str) -> None:
+    await rig.intent()
+    await rig.channel(CHANNEL, "alice", "bob")
+    for sender in senders:
+        await rig.say(sender, SECRET)
+
+
+async def recorded(rig: Rig) -> list[dict[str, Any]]:
+    """What the audit log says of erasures."""
+    found = await rig.store.audits(DEFAULT_TENANT, AuditQuery(action="content_erased"))
+    return [msgspec.json.decode(one.document) for one in found]
+
+
+async def erased(rig: Rig, sender: str) -> list[bool]:
+    items = await rig.store.feed(DEFAULT_TENANT, 0)
+    return [one.post.erased for one in items if one.post and one.post.sender == sender]
+
+
+def failing(rig: Rig, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """The database is lost after so many pieces."""
+    commit, pieces = rig.store.commit, iter(range(after))
+
+    async def fail(changes: TeamChanges) -> Committed:
+        if changes.blank and next(pieces, None) is None:
+            raise Unavailable("the database is gone")
+        return await commit(changes)
+
+    monkeypatch.setattr(rig.store, "commit", fail)
+
+
+@pytest.mark.usefixtures("two_at_once")
+@with_rig
+async def test_a_lot_is_erased_in_pieces_and_each_is_on_record(rig: Rig) -> None:
+    await talk(rig, "alice", "alice", "bob", "alice", "bob", "alice", "alice")
+
+    done = await retention.erase(rig.team, admin(rig), agent_id="alice")
+
+    told = await recorded(rig)
+    assert done == retention.Erasure(5, 0, 0, told[-1]["id"])
+    assert [one["messages"] for one in told] == [2, 4, 5]
+    assert [one.get("continues") for one in told] == [None, told[0]["id"], told[1]["id"]]
+    assert {(one["agent_id"], one["actor"], one["side"]) for one in told} == {("alice", admin(rig).actor, TENANT_SIDE)}
+    assert (await erased(rig, "alice"), await erased(rig, "bob")) == ([True] * 5, [False] * 2)
+    await audit_checkpoints.make(rig.team, DEFAULT_TENANT)
+    assert (await checked(rig)).bad is None
+
+
+@pytest.mark.usefixtures("two_at_once")
+@with_rig
+async def test_an_erasure_that_ends_halfway_is_on_record_and_the_next_one_does_the_rest(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await talk(rig, *["alice"] * 7)
+    key = Saved("scope", "f", "made", rig.at())
+    caller = admin(rig)._replace(saved=key)
+    with monkeypatch.context() as broken:
+        failing(rig, broken, after=2)
+        with pytest.raises(Unavailable):
+            await retention.erase(rig.team, caller, agent_id="alice")
+    await rig.reopen()
+    assert await erased(rig, "alice") == [True] * 4 + [False] * 3
+    assert [one["messages"] for one in await recorded(rig)] == [2, 4]
+    assert await rig.store.saved("scope") is None
+
+    done = await retention.erase(rig.team, caller, agent_id="alice")
+
+    assert (done.messages, await erased(rig, "alice")) == (3, [True] * 7)
+    assert [one["messages"] for one in await recorded(rig)] == [2, 4, 2, 3]
+    assert await rig.store.saved("scope") == key
+
+
+@pytest.mark.usefixtures("two_at_once")
+@with_rig
+async def test_two_who_erase_the_same_at_once_count_each_message_once(rig: Rig) -> None:
+    await talk(rig, *["alice"] * 9)
+
+    async def attempt() -> int:
+        try:
+            return (await retention.erase(rig.team, admin(rig), agent_id="alice")).messages
+        except NotFound:
+            return 0
+
+    counts = await asyncio.gather(*(attempt() for _ in range(3)))
+
+    assert (sum(counts), await erased(rig, "alice")) == (9, [True] * 9)
+    # The last entry of each says how many it was in all.
+    told = await recorded(rig)
+    continued = {one.get("continues") for one in told}
+    assert sum(one["messages"] for one in told if one["id"] not in continued) == 9
+
+
+@with_rig
+async def test_what_has_no_messages_left_is_on_record_for_what_else_was_erased_of_it(rig: Rig) -> None:
+    await said(rig)
+
+    done = await retention.erase(rig.team, admin(rig), conversation_id="conv_2")
+
+    (told,) = await recorded(rig)
+    assert done == retention.Erasure(0, 1, 1, told["id"])
+    assert (told["messages"], told["exchanges"], told["approvals"]) == (0, 1, 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from parley.app.team import registry, roles
+from parley.app.team import registry, roles, sweep
 from parley.domain.directory import KeyKind
 from parley.domain.errors import Forbidden, NotFound
-from parley.domain.post import PostState
+from parley.domain.post import Post, PostState
 from parley.domain.registry import AgentDraft, AgentRecord
 from parley.domain.team_errors import AgentDeparted
 from tests.team_rig import Rig, with_rig
@@ -15,6 +15,12 @@ from tests.team_rig import Rig, with_rig
 
 async def holders(rig: Rig, role_id: str) -> list[str]:
     return [one.agent for one in (await roles.held(rig.team, rig.caller("x"), role_id)).holders]
+
+
+async def kept(rig: Rig, message_id: str) -> Post:
+    found = await rig.store.post("default", message_id)
+    assert found is not None
+    return found
 
 
 @with_rig
@@ -57,6 +63,36 @@ async def test_what_waited_for_a_role_reaches_its_first_holder(rig: Rig) -> None
     assert found is not None
     assert (found.state, found.recipients) == (PostState.DELIVERED, ("bob",))
     assert found.position > waiting.position
+
+
+@with_rig
+async def test_the_sweep_delivers_what_a_server_left_behind_when_it_died_after_a_grant(rig: Rig) -> None:
+    await rig.intent()
+    await rig.channel()
+    said = await rig.say("alice", to="role:billing")
+    unheld = await rig.say("alice", to="role:audit")
+    await rig.role("billing", "bob")  # and nothing more
+
+    await sweep.sweep(rig.team)
+
+    delivered, waiting = await kept(rig, said.id), await kept(rig, unheld.id)
+    assert (delivered.state, delivered.recipients) == (PostState.DELIVERED, ("bob",))
+    assert waiting.state is PostState.PENDING
+
+
+@with_rig
+async def test_the_sweep_looks_at_all_that_waits_in_turn(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roles, "_LOOKED_AT", 1)
+    await rig.intent()
+    await rig.channel()
+    said = [await rig.say("alice", to=f"role:r{n}") for n in range(3)]
+    await rig.role("r2", "bob")
+
+    for _ in range(3):
+        rig.clock.pass_by(seconds=10)
+        await sweep.sweep(rig.team)
+
+    assert [(await kept(rig, one.id)).state for one in said] == [*[PostState.PENDING] * 2, PostState.DELIVERED]
 
 
 @with_rig

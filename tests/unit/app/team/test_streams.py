@@ -20,7 +20,7 @@ from parley.domain.message import Pattern
 from parley.domain.post import PostState
 from parley.domain.team_changes import FeedItem, Moved, TeamChanges
 from parley.domain.team_errors import NotMember, Unauthorized
-from tests.team_rig import CHANNEL, INTENT, Rig, with_rig
+from tests.team_rig import AT_ONCE, CHANNEL, INTENT, Rig, with_rig
 
 ON_CHANNEL = Followed(channel_id=CHANNEL)
 ON_INTENT = Followed(intent_id=INTENT)
@@ -33,7 +33,7 @@ class Stream:
         self._batches = batches
         self._left: list[FeedItem] = []
 
-    async def next(self, seconds: float = 5.0) -> FeedItem:
+    async def next(self, seconds: float = 20.0) -> FeedItem:
         async with asyncio.timeout(seconds):
             while not self._left:
                 batch = await anext(self._batches)
@@ -276,7 +276,7 @@ async def test_a_stream_ends_when_the_right_to_it_does(rig: Rig, followed: Follo
         await rig.access(grants=())
 
         with pytest.raises(NotFound):
-            await stream.next(1.0)
+            await stream.next(AT_ONCE)
 
 
 @with_rig
@@ -289,7 +289,7 @@ async def test_a_member_that_is_removed_hears_nothing_that_is_said_afterwards(ri
         await rig.say("alice")
 
         with pytest.raises(NotFound):
-            await stream.next(1.0)
+            await stream.next(AT_ONCE)
 
 
 @with_rig
@@ -300,7 +300,7 @@ async def test_a_stream_does_not_outlive_its_key(rig: Rig) -> None:
         await rig.revoke("bob")
 
         with pytest.raises(Unauthorized):
-            await stream.next(1.0)
+            await stream.next(AT_ONCE)
 
 
 @with_rig
@@ -313,7 +313,7 @@ async def test_a_stream_of_a_deleted_channel_ends(rig: Rig) -> None:
         await rig.store.commit(TeamChanges("default", drops=(channel,), purges=(CHANNEL,)))
 
         with pytest.raises(NotFound):
-            await stream.next(1.0)
+            await stream.next(AT_ONCE)
 
 
 @with_rig

@@ -72,6 +72,19 @@ async def test_the_end_of_the_channel_ends_the_wait() -> None:
 
 
 @in_loop
+async def test_who_waits_has_to_ask_again_when_the_server_has_missed_a_while() -> None:
+    waits, asked = Waits(), a_request("carol", "bob")
+    heard, unheard = waits.begin("t", asked), waits.begin("t", a_request("alice", "bob"))
+    elsewhere = waits.begin("other", a_request("dave", "bob"))
+
+    waits.publish("t", Committed(3, (an_answer(asked),), missed=True))
+
+    assert (await heard).sender == "bob"
+    assert isinstance(unheard.exception(), Unavailable)
+    assert not elsewhere.done()
+
+
+@in_loop
 async def test_the_wait_for_a_role_ends_when_the_last_of_its_holders_leaves() -> None:
     waits = Waits()
     answer = waits.begin("t", a_request("alice", "bob", "carol"))

@@ -43,6 +43,10 @@ async def show(call: Call) -> Response:
     return json(200, _document(await channels.show(call.team, call.caller, call.params["channel_id"])))
 
 
+async def _made_again(call: Call, channel_id: str) -> Response:
+    return json(201, _document(await channels.show(call.team, call.caller, channel_id)))
+
+
 async def change(call: Call) -> Response:
     given: ChannelPatch = call.body
     options = given.options
@@ -71,7 +75,16 @@ async def delete(call: Call) -> Response:
 
 _TAG = "channels"
 ROUTES = (
-    Route("POST", "/intents/{intent_id}/channels", create, "Create a channel", _TAG, {201: ChannelOut}, body=ChannelIn),
+    Route(
+        "POST",
+        "/intents/{intent_id}/channels",
+        create,
+        "Create a channel",
+        _TAG,
+        {201: ChannelOut},
+        body=ChannelIn,
+        again=_made_again,
+    ),
     Route(
         "GET",
         "/intents/{intent_id}/channels",

@@ -58,6 +58,10 @@ async def show(call: Call) -> Response:
     return _answered(200, await intents.show(call.team, call.caller, call.params["intent_id"]))
 
 
+async def _made_again(call: Call, intent_id: str) -> Response:
+    return _answered(201, await intents.show(call.team, call.caller, intent_id))
+
+
 async def patch(call: Call) -> Response:
     patches = openintent.patches_of(call.body)
     version = needed_version(call.request)
@@ -107,6 +111,7 @@ ROUTES = (
         {201: IntentOut},
         body=IntentIn,
         headers=(TRACEPARENT,),
+        again=_made_again,
     ),
     Route(
         "GET",

@@ -145,5 +145,14 @@ def _store(report: StoreReport) -> StoreOut:
 
 
 ROUTES = (
-    Route("GET", "/status", status, "How the servers and their store are", "system", {200: ServerStatusOut}, ADMINS),
+    Route(
+        "GET",
+        "/status",
+        status,
+        "How the servers and their store are",
+        "system",
+        {200: ServerStatusOut},
+        ADMINS,
+        untimed=True,
+    ),
 )

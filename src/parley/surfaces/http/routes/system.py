@@ -40,8 +40,7 @@ async def ready(call: Call) -> Response:
     """Write to the store, and read it back. A server that is about to stop says so while it still answers."""
     if call.team.nodes.leaving:
         raise Unavailable("this server is about to stop")
-    if call.team.nodes.out_of_time:
-        raise Unavailable("this server's clock is far off the store's")
+    call.team.nodes.check_time()
     store = call.team.store
     written = Saved(_PROBE, call.team.new_id("probe"), _PROBE, call.team.at(), status=200, answer=b"ok")
     await store.commit(TeamChanges(NO_TENANT, saved=written))

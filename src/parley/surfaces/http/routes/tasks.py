@@ -34,6 +34,10 @@ async def show(call: Call) -> Response:
     return _answered(200, await tasks.show(call.team, call.caller, call.params["task_id"]))
 
 
+async def _made_again(call: Call, task_id: str) -> Response:
+    return _answered(201, await tasks.show(call.team, call.caller, task_id))
+
+
 async def listed(call: Call) -> Response:
     status = call.query.get("status", "")
     if status and status not in _STATUSES:
@@ -58,7 +62,17 @@ async def change(call: Call) -> Response:
 
 _TAG = "tasks"
 ROUTES = (
-    Route("POST", "/tasks", create, "Create a task", _TAG, {201: TaskOut}, body=TaskIn, headers=(TRACEPARENT,)),
+    Route(
+        "POST",
+        "/tasks",
+        create,
+        "Create a task",
+        _TAG,
+        {201: TaskOut},
+        body=TaskIn,
+        headers=(TRACEPARENT,),
+        again=_made_again,
+    ),
     Route("GET", "/tasks/{task_id}", show, "Get a task", _TAG, {200: TaskOut}),
     Route(
         "PATCH",
