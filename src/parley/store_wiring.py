@@ -8,9 +8,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from parley.domain.errors import BadConfig
+from parley.domain.shelf import Servers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from parley.team_ports import FillingShelf, Shelf, TeamStore
 
@@ -27,33 +28,36 @@ def store_path(place: str) -> str:
     return store_in(place) if os.path.isdir(place) else place
 
 
-def is_served(place: str) -> bool:
-    """Whether a server runs on the store of a data directory. What nodes do to a database, the database says."""
-    from parley.adapters.data_directory import is_held
-
-    return not is_database(place) and os.path.isdir(place) and is_held(place)
-
-
 @asynccontextmanager
-async def open_shelf(place: str) -> AsyncIterator[Shelf]:
-    """A store as plain tables, as of now; servers may use it meanwhile."""
+async def open_shelf(place: str) -> AsyncIterator[tuple[Shelf, Callable[[], Awaitable[Servers]]]]:
+    """A store as plain tables, as of now, and who says which servers use it."""
     if is_database(place):
         _check_driver()
         from parley.adapters.postgres.team_shelf import open_shelf
 
         database = await open_shelf(place)
         try:
-            yield database
+            yield database, database.servers
         finally:
             await database.close()
         return
     from parley.adapters.sqlite.team_shelf import SqliteShelf
 
+    async def servers() -> Servers:
+        return _servers_of(place)
+
     file = SqliteShelf(store_path(place))
     try:
-        yield file
+        yield file, servers
     finally:
         file.close()
+
+
+def _servers_of(place: str) -> Servers:
+    """A server holds its data directory for as long as it lives."""
+    from parley.adapters.data_directory import is_held
+
+    return Servers((f"the one of {place}",)) if os.path.isdir(place) and is_held(place) else Servers()
 
 
 @asynccontextmanager

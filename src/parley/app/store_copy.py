@@ -18,7 +18,7 @@ from parley.domain.shelf import TABLES, Order, is_let_go
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from parley.domain.shelf import Key, Row, Table
+    from parley.domain.shelf import Key, Row, Servers, Table
     from parley.team_ports import FillingShelf, Shelf
 
     # What is being done, how many rows of it are done, and how many there are.
@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 COPYING = "Copying"
 CHECKING = "Checking"
-# A page holds about so many bytes, however long its rows are; only where short ones end it may hold more.
-_PAGE_BYTES = 2 << 20
-_LONG = frozenset({"document", "payload", "metadata", "answer"})
-_FIRST_PAGE = 128
-_LONGEST_PAGE = 500
+_PAGE = 500
 
 
 class Copied(NamedTuple):
@@ -58,8 +54,9 @@ class Outcome(NamedTuple):
 
     tables: tuple[Copied, ...]
     behind: int
-    # Whether anything was committed in the source meanwhile; then the target is not finished.
+    # Whether anything was committed in the source meanwhile, and who may commit there still; then it is not finished.
     moved: bool
+    servers: Servers
     finished: bool
 
 
@@ -83,12 +80,13 @@ async def copy(
     told: Told,
     *,
     though_behind: bool = False,
-    served: Callable[[], bool] = lambda: False,
+    served: Callable[[], Awaitable[Servers]],
 ) -> Outcome:
     """Make the target what the source was when it was opened, and see that it is; `check` looks at its logs then.
 
-    It is finished unless the source has moved on meanwhile or is still `served`, or `though_behind`. `Conflict` for a
-    target that holds anything else, `Invalid` when something is wrong with the source itself.
+    It is finished when nobody has written to the source meanwhile and no server that could is there, which `served`
+    says; or `though_behind`. `Conflict` for a target that holds anything else, `Invalid` when something is wrong with
+    the source itself.
     """
     origin = await source.origin()
     if not origin:
@@ -103,12 +101,14 @@ async def copy(
     if found.disorder:
         raise Invalid.because([Problem("out_of_order", "source", one) for one in found.disorder])
     await check()
+    # In this order: what a server has written before it went is seen.
+    servers = await served()
     before, now = await source.pulse(), await source.pulse(now=True)
     moved = now != before
-    finished = though_behind or not (moved or served())
+    finished = though_behind or not (moved or servers.running)
     if finished:
         await target.finish()
-    return Outcome(tuple(tables), now.said - before.said, moved, finished)
+    return Outcome(tuple(tables), now.said - before.said, moved, servers, finished)
 
 
 async def compare(source: Shelf, target: Shelf, told: Told) -> Comparison:
@@ -126,7 +126,7 @@ async def compare(source: Shelf, target: Shelf, told: Told) -> Comparison:
                 new, changed, gone = _differing(table, ours, theirs)
                 missing, other, surplus = missing + len(new), other + len(changed), surplus + len(gone)
                 keys = [table.key_of(row) for row in (*new, *(now for _, now in changed))] + gone
-                first = first or _spelled(table, min(keys)) if keys else first
+                first = first or table.spelled(min(keys)) if keys else first
             progress.add(len(ours))
         tables.append(Copied(table.name, rows))
         if missing or other or surplus:
@@ -181,7 +181,7 @@ async def _copy_table(source: Shelf, target: FillingShelf, table: Table, progres
 def _check_history(table: Table, changed: list[tuple[Row, Row]], gone: list[Key]) -> None:
     other = [table.key_of(old) for old, now in changed if not is_let_go(table, old, now)] + gone
     if other:
-        said = f"the target has another history: {_spelled(table, min(other))} of its {table.name} log"
+        said = f"the target has another history: {table.spelled(min(other))} of its {table.name} log"
         raise Conflict(said, hint="name an empty target")
 
 
@@ -226,23 +226,14 @@ class _Pages:
         self._shelf = shelf
         self._table = table
         self._after: Key | None = None
-        self._limit = _FIRST_PAGE
-        self._long = [place for place, column in enumerate(table.columns) if column in _LONG]
         self._ended = False
 
     async def next(self) -> list[Row]:
         """The next page; an empty one at the end."""
         if self._ended:
             return []
-        page = await self._shelf.page(self._table, self._after, self._limit)
-        if not page:
-            self._ended = True
-            return page
-        self._after = self._table.key_of(page[-1])
-        size = sum([len(row[place]) for place in self._long for row in page])
-        self._limit = min(_LONGEST_PAGE, max(1, _PAGE_BYTES * len(page) // max(1, size)))
+        page = await self._shelf.page(self._table, self._after, _PAGE)
+        if page:
+            self._after = self._table.key_of(page[-1])
+        self._ended = not page
         return page
-
-
-def _spelled(table: Table, key: Key) -> str:
-    return ", ".join(f"{name} {value}" for name, value in zip(table.key, key, strict=True))

@@ -31,18 +31,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--though-behind",
         action="store_true",
-        help="finish the copy although servers went on writing to FROM meanwhile (for a trial: what they wrote is not"
-        " in it)",
+        help="finish the copy although servers go on using FROM (for a trial: what they take meanwhile is not in it)",
     )
     add_json(parser)
     parser.description = (
         f"{parser.description}.\n\n"
         "Servers may go on using FROM. None may run on TO, and none starts there before the copy is\n"
         "finished: every row compared, every order and every hash computed again. If it is interrupted,\n"
-        "the same command goes on where it stopped. If FROM was written to meanwhile, the copy is not\n"
-        "finished and the exit code is 1: stop its servers and run the command once more, which brings\n"
-        "only what came since. With --verify-only the exit code is 1 when the two differ. A log that was\n"
-        "tampered with is exit code 2."
+        "the same command goes on where it stopped. If a server still runs on FROM at the end, or FROM\n"
+        "was written to meanwhile, the copy is not finished and the exit code is 1: stop the servers and\n"
+        "run the command once more, which brings only what came since. With --verify-only the exit code\n"
+        "is 1 when the two differ. A log that was tampered with is exit code 2. A database that might\n"
+        "lose what it acknowledges is refused before anything is written, as by parley up: exit code 78."
     )
 
 
@@ -89,14 +89,17 @@ async def _run(args: argparse.Namespace) -> int:
     logs = _Logs(args, source)
     began = wiring.monotonic()
     try:
-        async with store_wiring.open_shelf(source) as taken, store_wiring.open_filling(target) as (filling, lies):
+        async with (
+            store_wiring.open_shelf(source) as (taken, servers),
+            store_wiring.open_filling(target) as (filling, lies),
+        ):
             outcome = await copy(
                 taken,
                 filling,
                 lambda: logs.check(lies),
                 shown.told,
                 though_behind=args.though_behind,
-                served=lambda: store_wiring.is_served(source),
+                served=servers,
             )
     finally:
         shown.end()
@@ -117,7 +120,7 @@ async def _compare(args: argparse.Namespace) -> int:
     shown = _Shown()
     logs = _Logs(args, source)
     try:
-        async with store_wiring.open_shelf(source) as one, store_wiring.open_shelf(target) as other:
+        async with store_wiring.open_shelf(source) as (one, _), store_wiring.open_shelf(target) as (other, _):
             found = await compare(one, other, shown.told)
             try:
                 await logs.check(target)
@@ -204,6 +207,8 @@ def _document(source: str, target: str, outcome: Outcome, logs: _Logs, seconds: 
         "finished": outcome.finished,
         "moved_on": outcome.moved,
         "behind": outcome.behind,
+        "running": list(outcome.servers.running),
+        "silent": list(outcome.servers.silent),
         "rows": sum(one.rows for one in outcome.tables),
         "written": _written(outcome.tables),
         "seconds": round(seconds, 3),
@@ -226,16 +231,27 @@ def _tell(screen: Screen, source: str, target: str, outcome: Outcome, logs: _Log
     total = sum(one.rows for one in outcome.tables)
     screen.line(f"Copied {_shown(source)} to {_shown(target)}: {total:,} rows in {seconds:.1f} s")
     screen.line(f"Compared row by row; in order; {logs}: whole.")
+    _tell_missing(screen, outcome)
+    if outcome.finished:
+        _tell_next(screen, source, target)
+
+
+def _tell_missing(screen: Screen, outcome: Outcome) -> None:
+    """What is not in the copy, or will not be."""
+    running, silent = (", ".join(map(safe, names)) for names in outcome.servers)
+    if running:
+        screen.line(f"Servers run on FROM: {running}. What they take from now on is not in the copy.")
     if not outcome.finished:
-        came = "a server is running on FROM, and may take more"
+        came = "they may take more"
         if outcome.moved:
             came = f"{outcome.behind:,} messages and events came" if outcome.behind else "something was changed"
             came += " meanwhile"
-        screen.line(f"Not finished: {came}. Stop the servers of FROM, and run the same command again.")
-        return
-    if outcome.moved:
+        how = "Stop the servers of FROM, and run the same command again: it brings only what is new."
+        screen.line(f"Not finished: {came}. {how}")
+    elif outcome.moved:
         screen.line(f"Finished without what came meanwhile ({outcome.behind:,} messages and events).")
-    _tell_next(screen, source, target)
+    if silent:
+        screen.line(f"Not heard of for a while, and took no leave: {silent}. See that they do not come back to FROM.")
 
 
 def _tell_next(screen: Screen, source: str, target: str) -> None:

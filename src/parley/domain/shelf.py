@@ -17,6 +17,10 @@ Key = tuple[Any, ...]
 _SHIFT = 40
 _MASK = (1 << _SHIFT) - 1
 _MOST_PROBLEMS = 20
+# A page of rows ends where it has so many.
+PAGE_BYTES = 2 << 20
+# Columns that may have a megabyte.
+_LONG = frozenset({"document", "payload", "metadata", "answer"})
 
 
 class Table(NamedTuple):
@@ -34,8 +38,17 @@ class Table(NamedTuple):
     def columns(self) -> tuple[str, ...]:
         return self.key + self.rest
 
+    @property
+    def long(self) -> tuple[str, ...]:
+        """What most of a row's bytes are in, if it has many."""
+        return tuple([one for one in self.rest if one in _LONG])
+
     def key_of(self, row: Row) -> Key:
         return row[: len(self.key)]
+
+    def spelled(self, key: Key) -> str:
+        """A key for people."""
+        return ", ".join(f"{name} {value}" for name, value in zip(self.key, key, strict=True))
 
     def held(self, columns: tuple[str, ...], rows: Iterable[Row]) -> list[Key]:
         """What rows have in these columns; an empty name is nobody's own."""
@@ -83,6 +96,13 @@ class Pulse(NamedTuple):
 
     said: int
     stamp: int
+
+
+class Servers(NamedTuple):
+    """Who uses a store, by name. A silent one has not been heard of for a while, and took no leave."""
+
+    running: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
 
 def is_let_go(table: Table, old: Row, new: Row) -> bool:

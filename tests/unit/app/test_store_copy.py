@@ -16,7 +16,7 @@ from parley.adapters.sqlite.team_store import SqliteTeamStore
 from parley.app.store_copy import CHECKING, COPYING, Comparison, Outcome, compare, copy
 from parley.domain.errors import Conflict, Invalid
 from parley.domain.kinds import KINDS
-from parley.domain.shelf import TABLES, Key, Row, Table
+from parley.domain.shelf import PAGE_BYTES, TABLES, Key, Row, Servers, Table
 from parley.domain.team_changes import TeamChanges
 from tests.contract.team_shelf import closing
 from tests.contract.team_store import a_channel, a_post, an_entry, an_intent
@@ -58,6 +58,11 @@ async def nothing() -> None:
     """A check that finds nothing."""
 
 
+async def nobody() -> Servers:
+    """No server is there."""
+    return Servers()
+
+
 def silent(doing: str, done: int, total: int) -> None:
     """Nobody looks."""
 
@@ -69,9 +74,10 @@ async def copied(
     told: Callable[[str, int, int], None] = silent,
     *,
     though_behind: bool = False,
+    served: Callable[[], Awaitable[Servers]] = nobody,
 ) -> Outcome:
     async with closing(SqliteShelf(str(source))) as taken, closing(FillingSqliteShelf(str(target))) as filling:
-        return await copy(taken, filling, check, told, though_behind=though_behind)
+        return await copy(taken, filling, check, told, though_behind=though_behind, served=served)
 
 
 async def compared(source: Path, target: Path) -> Comparison:
@@ -137,7 +143,7 @@ async def test_a_copy_that_is_cut_off_anywhere_and_overtaken_by_changes_ends_up_
             fragile = Fragile(str(target), chance.randrange(1, 6))
             async with closing(SqliteShelf(str(source))) as taken, closing(fragile):
                 with pytest.raises(Cut):
-                    await copy(taken, fragile, nothing, silent)
+                    await copy(taken, fragile, nothing, silent, served=nobody)
             assert not target.exists()
         done = await copied(source, target)
 
@@ -158,6 +164,45 @@ async def test_what_comes_meanwhile_is_counted_and_the_copy_is_not_finished(tmp_
         assert not target.exists()
         assert (await copied(source, target)).finished
         assert target.exists()
+
+
+@in_loop
+async def test_where_a_server_runs_the_copy_is_not_finished_though_nothing_came(tmp_path: Path) -> None:
+    async def served() -> Servers:
+        return Servers(("node-1",))
+
+    source, target = tmp_path / "a.db", tmp_path / "b.db"
+    async with lived(source):
+        done = await copied(source, target, served=served)
+        assert (done.finished, done.moved, done.servers.running) == (False, False, ("node-1",))
+        assert not target.exists()
+        assert (await copied(source, target, served=served, though_behind=True)).finished
+
+
+@in_loop
+async def test_one_that_fell_silent_does_not_keep_a_copy_from_its_end(tmp_path: Path) -> None:
+    async def served() -> Servers:
+        return Servers((), ("node-1",))
+
+    source, target = tmp_path / "a.db", tmp_path / "b.db"
+    async with lived(source):
+        done = await copied(source, target, served=served)
+    assert (done.finished, done.servers.silent) == (True, ("node-1",))
+
+
+@in_loop
+async def test_what_a_server_writes_before_it_goes_is_not_overlooked(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.db", tmp_path / "b.db"
+    async with lived(source) as store:
+
+        async def goes() -> Servers:
+            await store.commit(TeamChanges(ACME, posts=(a_post("msg_last", "chan_acme_1"),)))
+            return Servers()
+
+        done = await copied(source, target, served=goes)
+
+    assert (done.finished, done.moved, done.behind) == (False, True, 1)
+    assert not target.exists()
 
 
 @in_loop
@@ -296,12 +341,11 @@ async def test_long_rows_are_read_in_short_pages(tmp_path: Path) -> None:
     await store.close()
 
     async with closing(Measured(str(source))) as taken, closing(FillingSqliteShelf(str(target))) as filling:
-        done = await copy(taken, filling, nothing, silent)
+        done = await copy(taken, filling, nothing, silent, served=nobody)
 
     assert {one.table: one.rows for one in done.tables}["post"] == 1_200
-    copied_once = [one for one in lengths if one][: len(lengths) // 2]
-    assert sum(one > 3 << 20 for one in lengths) == 2  # where the short ones end, once for each part
-    assert len([one for one in copied_once if one > 1 << 20]) > 2
+    assert max(lengths) < PAGE_BYTES + 30_000
+    assert sum(one > PAGE_BYTES // 2 for one in lengths) > 2
 
 
 def test_every_table_is_copied_after_what_it_belongs_to() -> None:

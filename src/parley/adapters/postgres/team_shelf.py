@@ -6,15 +6,16 @@ While it is filled, the database itself says so (`schema.COPYING`): no node star
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import asyncpg
 
-from parley.adapters.postgres import schema
-from parley.adapters.postgres.sessions import EVERYBODY, FAILURES, as_parley
-from parley.domain.errors import Conflict, Invalid, NotFound
+from parley.adapters.postgres import pooling, schema
+from parley.adapters.postgres.sessions import EVERYBODY, FAILURES, as_parley, connect
+from parley.domain.errors import BadConfig, Conflict, Invalid, NotFound
 from parley.domain.node import SILENT_SECONDS
-from parley.domain.shelf import AUDIT, ENTRY, POST, TENANT, Pulse
+from parley.domain.shelf import AUDIT, ENTRY, PAGE_BYTES, POST, TABLES, TENANT, Pulse, Servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,18 +26,22 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 _CONNECT_SECONDS = 10.0
-_NAME = "parley store copy"
+# What our own connections are called, after "parley".
+_NAME = "store copy"
 _COPIED = "copied"
 # Held by who fills a database, for as long as it is connected. "copy" in ASCII.
 _FILLING = 0x636F7079
-_SETTINGS = {
-    "application_name": _NAME,
-    # A snapshot is held for as long as a copy takes, and waits while the other side writes.
-    "idle_in_transaction_session_timeout": "0",
-    "statement_timeout": "0",
-    "lock_timeout": "10000",
-    "jit": "off",
-}
+# A snapshot is held for as long as a copy takes, and waits while the other side writes. Not every version knows all.
+_PATIENT = (
+    "SELECT set_config(name, '0', false) FROM pg_settings"
+    " WHERE name IN ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')"
+)
+# Whole tables are read here: unlike a node, this one leaves it to the database how.
+_SETTINGS = (
+    "SELECT set_config('lock_timeout', '10000', false), set_config('enable_seqscan', 'on', false),"
+    " set_config('enable_bitmapscan', 'on', false), set_config('plan_cache_mode', 'auto', false),"
+    " set_config('parley.tenants', $1, false)"
+)
 _WHOLE = frozenset(
     {
         *("number", "tenant", "head", "entry_position", "audit_number", "version", "count", "seq", "floor"),
@@ -44,7 +49,32 @@ _WHOLE = frozenset(
     }
 )
 _BYTES = frozenset({"entry_link", "document", "link", "payload", "metadata", "answer"})
+# A node that stops takes its leave first, and goes on answering for a while; one that is frozen does not beat. Both
+# are connected.
+_CONNECTED = (
+    "SELECT DISTINCT regexp_replace(application_name, '^parley (.*?)( writes| listens)?$', '\\1') FROM pg_stat_activity"
+    " WHERE datname = current_database() AND application_name LIKE 'parley %' AND application_name NOT LIKE $1"
+)
+_BEATING = (
+    "SELECT name, seen > clock_timestamp() - $1 * interval '1 second' FROM node"
+    " WHERE seen > clock_timestamp() - $2 * interval '1 second' ORDER BY name"
+)
+# One that fell silent longer ago is forgotten.
+_GONE_SECONDS = 3_600.0
+# The database needs a moment to notice that a process has ended.
+_FAREWELL_SECONDS = 3.0
+_AGAIN = 0.05
+# Tables that go by our names, where the one is not ours that all begins with.
+_OTHERS = (
+    "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY ($1) AND NOT EXISTS"
+    " (SELECT FROM information_schema.columns WHERE table_schema = current_schema()"
+    " AND table_name = 'about' AND column_name = 'value') ORDER BY tablename"
+)
 _PULSE = "SELECT coalesce(sum(head), 0)::bigint, coalesce(sum(revision), 0)::bigint FROM tenant"
+
+
+# What it says of a value that it has no way to keep: the database, and the driver before it is asked.
+_UNKEPT = (asyncpg.DataError, ValueError)
 
 
 class _failures:  # noqa: N801  # reads like the function it would be
@@ -56,8 +86,6 @@ class _failures:  # noqa: N801  # reads like the function it would be
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, asyncpg.DataError | asyncpg.exceptions.UntranslatableCharacterError):
-            raise Invalid(f"PostgreSQL cannot keep a value of the source: {error}") from None
         if isinstance(error, FAILURES):
             raise as_parley(error) from None
 
@@ -83,7 +111,14 @@ class _Tables:
             size = len(after)
             marks = ", ".join(f"${n}::{_type(table, one)}" for n, one in enumerate(table.key, 1))
             behind = f"WHERE ({key}) > ({marks})"
-        query = f"SELECT {', '.join(table.columns)} FROM {table.name} {behind} ORDER BY {key} LIMIT ${size + 1}"
+        columns = ", ".join(table.columns)
+        query = f"SELECT {columns} FROM {table.name} {behind} ORDER BY {key} LIMIT ${size + 1}"
+        if table.long:
+            # How long they are is known without reading them.
+            length = " + ".join(f"octet_length({one})" for one in table.long)
+            before = f"sum({length}) OVER (ORDER BY {key} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
+            query = f"SELECT {columns} FROM (SELECT *, {before} FROM ({query}) AS found) AS page"
+            query += f" WHERE before IS NULL OR before < {PAGE_BYTES} ORDER BY {key}"
         with _failures():
             return [tuple(row) for row in await self._db.fetch(query, *(after or ()), limit)]
 
@@ -92,6 +127,21 @@ class _Tables:
         with _failures():
             row = await self._db.fetchrow(query)
         return f"{row[0]} {row[1].hex()}" if row else ""
+
+
+async def _servers(db: Connection) -> Servers:
+    """Which nodes there are. One without a beat may be on its way out, and is waited for a little."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _FAREWELL_SECONDS
+    with _failures():
+        while True:
+            known = await db.fetch(_BEATING, SILENT_SECONDS, _GONE_SECONDS)
+            beating = {row[0] for row in known if row[1]}
+            connected = {row[0] for row in await db.fetch(_CONNECTED, f"parley {_NAME}%")}
+            if beating or not connected or loop.time() > end:
+                silent = {row[0] for row in known} - beating - connected
+                return Servers(tuple(sorted(beating | connected)), tuple(sorted(silent)))
+            await asyncio.sleep(_AGAIN)
 
 
 class PostgresShelf(_Tables):
@@ -112,6 +162,10 @@ class PostgresShelf(_Tables):
         with _failures():
             return await _pulse(self._beside)
 
+    async def servers(self) -> Servers:
+        """Which servers use it at this moment."""
+        return await _servers(self._beside)
+
 
 class FillingPostgresShelf(_Tables):
     """See `team_ports.FillingShelf`; made by `open_filling`."""
@@ -125,15 +179,11 @@ class FillingPostgresShelf(_Tables):
         with _failures():
             if not await self._db.fetchval("SELECT pg_try_advisory_lock($1)", _FILLING):
                 raise Conflict("another copy is being written to this database")
-            query = "SELECT name FROM node WHERE seen > clock_timestamp() - $1 * interval '1 second'"
-            nodes = await self._db.fetch(query, SILENT_SECONDS)
-            if nodes:
-                named = ", ".join(sorted(row[0] for row in nodes))
-                raise Conflict(f"a server is running on this database: {named}", hint="stop it first")
+            await self._check_unserved()
             known = {row[0]: row[1] for row in await self._db.fetch("SELECT name, value FROM about")}
             tenants = await self._db.fetchval("SELECT count(*) FROM tenant")
             used = await self._db.fetchval("SELECT count(*) FROM tenant WHERE revision > 0")
-            came_from = known.get("copied_from")
+            came_from = known.get("copied_from") or None
             hint = "name an empty database"
             if came_from is None and tenants:
                 raise Conflict("this database holds a store of its own", hint=hint)
@@ -142,6 +192,16 @@ class FillingPostgresShelf(_Tables):
             if used:
                 raise Conflict("this database was in use since it was copied", hint=hint)
             await self._tell({"copied_from": origin, "state": schema.COPYING})
+            try:
+                await self._check_unserved()  # one that begins at this moment: it sees what we said, or we see it
+            except Conflict:
+                await self._tell({name: known.get(name, "") for name in ("copied_from", "state")})
+                raise
+
+    async def _check_unserved(self) -> None:
+        running = (await _servers(self._db)).running
+        if running:
+            raise Conflict(f"a server is running on this database: {', '.join(running)}", hint="stop it first")
 
     async def put(self, table: Table, rows: Sequence[Row], gone: Sequence[Key]) -> None:
         with _failures():
@@ -152,6 +212,10 @@ class FillingPostgresShelf(_Tables):
                     raise
                 # Something has what only one may have.
                 await self._put(table, rows, gone, (table.key, *table.unique))
+            except _UNKEPT as error:
+                raise Invalid(
+                    _unkept(table, rows) or f"PostgreSQL cannot keep the source's {table.name}: {error}"
+                ) from None
 
     async def _put(
         self, table: Table, rows: Sequence[Row], gone: Sequence[Key], unique: Iterable[tuple[str, ...]]
@@ -235,10 +299,12 @@ async def open_shelf(dsn: str) -> PostgresShelf:
 
 
 async def open_filling(dsn: str) -> FillingPostgresShelf:
-    """A database to be filled; its tables are made."""
+    """A database to be filled; its tables are made. `BadConfig` for one on which no server would start afterwards."""
     with _failures():
         db = await _connect(dsn)
         try:
+            await schema.check_settings(db, durable=True)
+            await _check_free(db)
             await schema.migrate(db)
             await db.execute("SET synchronous_commit = off")  # what is lost is copied again
             return FillingPostgresShelf(db)
@@ -248,16 +314,21 @@ async def open_filling(dsn: str) -> FillingPostgresShelf:
 
 
 async def _connect(dsn: str) -> Connection:
+    db = await connect(dsn, _NAME, _CONNECT_SECONDS)
     try:
-        async with asyncio.timeout(_CONNECT_SECONDS):
-            db = await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS, server_settings=_SETTINGS)
-    except ValueError as error:  # the driver cannot read it
-        raise Invalid(f"this is not the address of a database: {error}") from None
-    await db.execute("SELECT set_config('parley.tenants', $1, false)", EVERYBODY)
+        await pooling.check(db, partial(connect, dsn, _NAME))
+        await db.execute(_PATIENT)
+        await db.execute(_SETTINGS, EVERYBODY)
+    except BaseException:
+        db.terminate()
+        raise
     return db
 
 
 async def _check(db: Connection) -> None:
+    if await db.fetchval("SELECT pg_is_in_recovery()"):
+        hint = "name the primary, or add target_session_attrs=read-write to an address with several hosts"
+        raise BadConfig("this database is a replica: it may lack what was acknowledged already", hint=hint)
     if await db.fetchval("SELECT to_regclass('about') IS NULL"):
         raise NotFound("there is no store in this database")
     version = await db.fetchval("SELECT value FROM about WHERE name = 'schema'")
@@ -266,6 +337,14 @@ async def _check(db: Connection) -> None:
         raise Invalid(f"the database has schema {version}, this Parley copies {schema.VERSION}", hint=hint)
     if await db.fetchval("SELECT value FROM about WHERE name = 'state'") == schema.COPYING:
         raise Conflict("a copy into this database has not ended", hint="run that one again first")
+
+
+async def _check_free(db: Connection) -> None:
+    """Refuse a database in which another program has tables of our names."""
+    found = [row[0] for row in await db.fetch(_OTHERS, ["about", *(table.name for table in TABLES)])]
+    if found:
+        said = f"another program has tables in this database: {', '.join(found)}"
+        raise Conflict(said, hint="make a database for Parley alone")
 
 
 async def _pulse(db: Connection) -> Pulse:
@@ -279,6 +358,24 @@ def _type(table: Table, column: str) -> str:
     if column in _BYTES and not (table is ENTRY and column == "document"):
         return "bytea"
     return {"answered": "boolean", "status": "integer"}.get(column, "text")
+
+
+def _unkept(table: Table, rows: Iterable[Row]) -> str:
+    """Which value of which row it is that cannot be kept here; a file keeps anything anywhere."""
+    for row in rows:
+        for column, value in zip(table.columns, row, strict=True):
+            if not _can_be_kept(_type(table, column), value):
+                where = f"the {column} of the {table.name} with {table.spelled(table.key_of(row))}"
+                return f"PostgreSQL cannot keep {where}: {str(value)[:40]!a}"
+    return ""
+
+
+def _can_be_kept(kind: str, value: object) -> bool:
+    if kind == "text":
+        return value is None or (isinstance(value, str) and "\x00" not in value)
+    if kind == "bytea":
+        return isinstance(value, bytes)
+    return isinstance(value, int)
 
 
 def _unnest(table: Table, columns: Iterable[str]) -> str:

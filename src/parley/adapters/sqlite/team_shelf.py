@@ -10,16 +10,17 @@ import fcntl
 import json
 import os
 import sqlite3
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from parley.adapters.sqlite import team_file
 from parley.adapters.sqlite.file import reported
 from parley.domain.changes import GENESIS
 from parley.domain.errors import Conflict, Invalid, NotFound, Unavailable
-from parley.domain.shelf import AUDIT, BUDGET, RECEIPT, RECORD, TALLY, TENANT, Pulse
+from parley.domain.shelf import AUDIT, BUDGET, PAGE_BYTES, RECEIPT, RECORD, TALLY, TENANT, Pulse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from parley.domain.shelf import Key, Row, Table
 
@@ -62,24 +63,46 @@ class _Tables:
 
     async def page(self, table: Table, after: Key | None, limit: int) -> list[Row]:
         with reported(self._path):
-            if table is RECORD or table is BUDGET:
-                return self._by_tenant(table, after, limit)
-            if table is RECEIPT:
-                return self._receipts(after, limit)
-            found = self._select(table, after, limit)
-            if table is TALLY:
-                numbers = {name: number for number, name in self._tenants().items()}
-                return [(row[0], numbers[row[1]], *row[2:]) for row in found]
-            if table is TENANT and len(found) < limit:
-                last = found[-1][0] if found else after[0] if after is not None else -1
-                found += [row for row in self._strangers() if row[0] > last][: limit - len(found)]
-            return found
+            try:
+                return self._read(table, after, limit)
+            except sqlite3.OperationalError as error:
+                if "decode" not in str(error):
+                    raise
+                raise Invalid(f"{self._path}: {self._unreadable(table, after, limit)}") from None
+
+    def _read(self, table: Table, after: Key | None, limit: int) -> list[Row]:
+        if table is RECORD or table is BUDGET:
+            return self._by_tenant(table, after, limit)
+        if table is RECEIPT:
+            return self._receipts(after, limit)
+        found = self._select(table, after, limit)
+        if table is TALLY:
+            numbers = {name: number for number, name in self._tenants().items()}
+            return [(row[0], numbers[row[1]], *row[2:]) for row in found]
+        if table is TENANT and len(found) < limit:
+            last = found[-1][0] if found else after[0] if after is not None else -1
+            found += [row for row in self._strangers() if row[0] > last][: limit - len(found)]
+        return found
+
+    def _unreadable(self, table: Table, after: Key | None, limit: int) -> str:
+        """Which value of which row it is that should be text, and is not."""
+        self._db.text_factory = lambda text: text.decode(errors="surrogateescape")
+        try:
+            found = self._read(table, after, limit)
+        finally:
+            self._db.text_factory = str
+        for row in found:
+            for column, value in zip(table.columns, row, strict=True):
+                if isinstance(value, str) and not _is_text(value):
+                    key = table.spelled(table.key_of(row)).encode("ascii", "backslashreplace").decode()
+                    return f"the {column} of the {table.name} with {key} is no text"
+        return f"a {table.name} has something that is no text"
 
     def _select(self, table: Table, after: Key | None, limit: int) -> list[Row]:
         key = ", ".join(map(_spelled, table.key))
         behind = f"WHERE ({key}) > ({_marks(len(table.key))})" if after is not None else ""
         query = f"SELECT {_columns(table)} FROM {table.name} {behind} ORDER BY {key} LIMIT ?"
-        return self._db.execute(query, (*(after or ()), limit)).fetchall()
+        return _page(table, self._db.execute(query, (*(after or ()), limit)))
 
     def _receipts(self, after: Key | None, limit: int) -> list[Row]:
         """Whose a receipt is, its message says."""
@@ -97,14 +120,14 @@ class _Tables:
             f"SELECT ?, {columns} FROM {table.name} WHERE tenant = ?"
             f" AND ({inner}) > ({_marks(len(table.key) - 1)}) ORDER BY {inner} LIMIT ?"
         )
-        found: list[Row] = []
-        for number, name in sorted(self._tenants().items()):
-            if after is None or number >= after[0]:
-                behind = after[1:] if after is not None and number == after[0] else ("",) * (len(table.key) - 1)
-                found += self._db.execute(query, (number, name, *behind, limit - len(found))).fetchall()
-                if len(found) >= limit:
-                    break
-        return found
+
+        def rows() -> Iterator[Row]:
+            for number, name in sorted(self._tenants().items()):
+                if after is None or number >= after[0]:
+                    behind = after[1:] if after is not None and number == after[0] else ("",) * (len(table.key) - 1)
+                    yield from self._db.execute(query, (number, name, *behind, limit))
+
+        return _page(table, islice(rows(), limit))
 
     def _tenants(self) -> dict[int, str]:
         if self._names is None:
@@ -305,6 +328,27 @@ def check_schema(db: sqlite3.Connection, path: str) -> None:
     if version != team_file.SCHEMA_VERSION:
         hint = "start the server on it once with this Parley, or bring a backup in with: parley restore"
         raise Invalid(f"{path} has schema {version}, this Parley copies {team_file.SCHEMA_VERSION}", hint=hint)
+
+
+def _page(table: Table, rows: Iterable[Row]) -> list[Row]:
+    """As many rows as a page holds."""
+    places = [table.columns.index(one) for one in table.long]
+    found: list[Row] = []
+    size = 0
+    for row in rows:
+        found.append(row)
+        size += sum([len(row[place]) for place in places])
+        if size >= PAGE_BYTES:
+            break
+    return found
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _positions(db: sqlite3.Connection) -> int:

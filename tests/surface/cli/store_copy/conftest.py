@@ -1,0 +1,17 @@
+"""Databases for copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.postgres_cluster import drop, new_database
+
+
+@pytest.fixture
+def dsn() -> Iterator[str]:
+    """An empty database."""
+    made = new_database()
+    yield made
+    drop(made)
