@@ -8,16 +8,22 @@ from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import safe
 from parley.cli.remote import add_server, connection_of
+from parley.domain.errors import Unavailable
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping
 
     from parley.cli.output import Screen
+    from parley.sdk.connection import Connection
+    from parley.sdk.flow import Flow
 
 _HEADS = ("NODE", "STATE", "VERSION", "UP", "STREAMS", "QUEUE", "LAG", "CONNECTIONS", "LEADS", "URL")
 _STEP = 1024
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
+# Who asks this looks for what is wrong: a server that asks for patience is told of, not waited for.
+_WITHIN = 2.0
+_TIMEOUT = 10.0
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,13 +31,40 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _status(args: argparse.Namespace) -> int:
-    found = connection_of(args, agent=False).get("status")
+    found = _asked(connection_of(args, agent=False))
     screen = screen_of(args)
     if args.json:
         screen.json(found)
     else:
         _show(screen, found)
     return OK if found["ok"] else FOUND_PROBLEMS
+
+
+def _asked(connection: Connection) -> Any:  # noqa: ANN401  # as the server says it
+    """What a server says; without its database it can tell no key from another, and says nothing but that."""
+    speaker = connection.speaker
+    try:
+        return connection.run(speaker.send("GET", "status", timeout=_TIMEOUT, within=_WITHIN)).document
+    except Unavailable as error:
+        # It asks to come again; so might a balancer that has no server left.
+        asks_again = error.code == Unavailable.code and "retry_after" in error.facts
+        if not (asks_again and connection.run(_alive(speaker.place.prefix))):
+            raise
+    raise Unavailable(
+        f"the server at {connection.url} is alive, but its database does not answer",
+        hint="is the database running, and can the server reach it? The log of the server says why and since when",
+    )
+
+
+def _alive(prefix: str) -> Flow[bool]:
+    """Whether the process of a server answers, which needs neither a key nor a database."""
+    from parley.sdk.transport.port import Broken, Request
+
+    try:
+        response = yield Request("GET", f"{prefix}/healthz", {"accept": "application/json"}, timeout=_TIMEOUT)
+    except Broken:
+        return False
+    return bool(response.status == 200)
 
 
 def _show(screen: Screen, found: Mapping[str, Any]) -> None:
@@ -66,6 +99,9 @@ def _row(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _lines(store: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if not store["version"]:
+        yield "store", f"{store['kind']}, which could not be asked"
+        return
     yield "store", f"{store['kind']} {store['version']}, {_size(store['bytes'])}, {_many(store['tenants'], 'tenant')}"
     if store["kind"] != "postgresql":
         yield "log", f"{_size(store['log_bytes'])} written ahead"

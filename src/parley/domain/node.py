@@ -33,6 +33,8 @@ class Node(NamedTuple):
     seen: float = 0.0
     # By how many seconds its clock is ahead of the store's.
     skew: float = 0.0
+    # Where another server is that has the same name; empty when there is none.
+    namesake: str = ""
 
     @property
     def silent(self) -> bool:
@@ -79,6 +81,8 @@ class StoreReport(NamedTuple):
     replicas: tuple[Replica, ...] = ()
     row_security: bool = False
     nodes: tuple[Node, ...] = ()
+    # Why it could not be asked how it is; then nothing else is known of it.
+    unreachable: str = ""
 
     @property
     def wanted_connections(self) -> int:
@@ -97,6 +101,13 @@ class StoreReport(NamedTuple):
             for node in self.nodes
             if abs(node.skew) > SKEW_SECONDS and not node.silent
         ]
+        found += [
+            Concern("name_shared", f"two servers are called {node.name}: {node.url} and {node.namesake}")
+            for node in self.nodes
+            if node.namesake and not node.silent
+        ]
+        if self.unreachable:
+            return (Concern("database_unreachable", self.unreachable), *found)
         if self.standbys and not any(one.state in ("sync", "quorum", "") for one in self.replicas):
             # Commits wait for it, for as long as the database was told to.
             found.append(Concern("no_sync_standby", f"synchronous_standby_names is {self.standbys}, and none follows"))

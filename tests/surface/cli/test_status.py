@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 
 from parley.cli import status
-from tests.postgres_cluster import drop, shared_cluster, until
+from tests.postgres_cluster import a_cluster, drop, shared_cluster, until
 from tests.postgres_store import fresh_database
 from tests.surface.cli.team_stage import Team
 from tests.surface.stage import Stage
@@ -77,6 +82,106 @@ def test_a_silent_server_needs_a_person(stage: Stage, tmp_path: Path) -> None:
     assert ran.code == 1
     assert re.search(r"^b +silent for 1m ", ran.out, re.MULTILINE)
     assert re.fullmatch(r"node_silent: b was last heard of 6\d s ago", ran.out.splitlines()[-1])
+
+
+# ---------------------------------------------------------------- without a database
+
+
+@pytest.mark.slow
+def test_a_server_without_its_database_is_told_of_as_alive_until_it_is_back(stage: Stage, tmp_path: Path) -> None:
+    with (
+        a_cluster(fsync="on") as cluster,
+        running(tmp_path / "a", "--node", "a", store=cluster.create_database("parley")) as server,
+    ):
+        question = ("status", "--url", server.url, "--key", ADMIN_KEY)
+        before = stage.run(*question)
+        cluster.stop()
+        known, unknown = stage.run(*question), stage.run("status", "--url", server.url, "--key", "wrong")
+        document = stage.run(*question, "--json")
+        cluster.start()
+        until(lambda: stage.run(*question).code == 0)
+
+    said = f"the server at {server.url} is alive, but its database does not answer"
+    assert before.code == 0
+    assert [(ran.code, ran.error, ran.out) for ran in (known, unknown)] == [(7, "unavailable", "")] * 2
+    # Who has no key learns no more than who has one
+    assert known.err == unknown.err
+    assert said in known.err
+    error = json.loads(document.err)["error"]
+    assert (document.code, document.out, error["code"], error["message"]) == (7, "", "unavailable", said)
+    assert "log of the server" in error["hint"]
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Says what it was told to say, and remembers what it was asked."""
+
+    answers: ClassVar[dict[str, tuple[int, bytes]]]
+    asked: ClassVar[list[str]]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        status, body = self.answers[self.path]
+        if not status:
+            self.close_connection = True
+            return
+        self.send_response(status)
+        if status == 503:
+            self.send_header("Retry-After", "3")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture(name="refusing")
+def a_server_that_refuses() -> Iterator[tuple[str, type[Refusing]]]:
+    handler = type("Told", (Refusing,), {"answers": {}, "asked": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", handler
+        server.shutdown()
+        thread.join()
+
+
+AWAY = json.dumps({"code": "unavailable", "detail": "The storage cannot do this now."}).encode()
+PATHS = ["/api/v1/status", "/healthz"]
+
+
+@pytest.mark.parametrize(
+    ("status", "health", "said", "asked"),
+    [
+        ((503, AWAY), (200, b"{}"), "is alive, but its database does not answer", PATHS),
+        # No server is left behind a balancer; or it is no server of ours.
+        ((503, b'{"message": "no upstream"}'), (503, b""), "no upstream", PATHS),
+        ((503, AWAY), (0, b"hangs up"), "The storage cannot do this now", PATHS),
+        ((503, b"<html>"), (503, b""), "does not answer like a Parley server (status 503)", PATHS[:1]),
+        ((200, b"<html>"), (200, b"<html>"), "does not answer like a Parley server (status 200)", PATHS[:1]),
+    ],
+)
+def test_a_server_that_asks_for_patience_is_not_waited_for(
+    stage: Stage,
+    refusing: tuple[str, type[Refusing]],
+    status: tuple[int, bytes],
+    health: tuple[int, bytes],
+    said: str,
+    asked: list[str],
+) -> None:
+    url, server = refusing
+    server.answers.update(zip(PATHS, (status, health), strict=True))
+
+    ran = stage.run("status", "--url", url, "--key", "k")
+
+    assert (ran.code, ran.error) == (7, "unavailable")
+    assert said in ran.err
+    assert server.asked == asked
+
+
+def test_a_store_that_could_not_be_asked_is_shown_without_what_is_not_known() -> None:
+    assert list(status._lines({"kind": "postgresql", "version": ""})) == [
+        ("store", "postgresql, which could not be asked")
+    ]
 
 
 @pytest.mark.parametrize(

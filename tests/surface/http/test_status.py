@@ -145,6 +145,63 @@ def test_a_server_that_was_killed_is_silent_and_one_that_left_is_not_missed(
     assert [one["code"] for one in found["concerns"]] == ["node_silent"]
 
 
+def test_two_servers_of_one_name_both_say_so(tmp_path: Path, dsn: str) -> None:
+    with (
+        running(tmp_path / "a", "--node", "same", store=dsn) as first,
+        running(tmp_path / "b", "--node", "same", store=dsn) as second,
+    ):
+        pair = (first, second)
+
+        def concerns() -> list[list[tuple[str, str]]]:
+            tellings = [Connection(server.url, key=ADMIN_KEY).get("status")["concerns"] for server in pair]
+            return [[(one["code"], one["detail"]) for one in found] for found in tellings]
+
+        until(
+            lambda: (
+                concerns()
+                == [
+                    [("name_shared", f"two servers are called same: {here.url} and {there.url}")]
+                    for here, there in (pair, pair[::-1])
+                ]
+            )
+        )
+
+
+def test_a_server_that_is_killed_and_started_again_shares_its_name_with_nobody(tmp_path: Path, dsn: str) -> None:
+    with running(tmp_path / "a", "--node", "a", store=dsn) as server:
+        heard_of(dsn, 1)
+        name = dsn.rpartition("/")[2]
+        beats = "SELECT document FROM node"
+        (killed,) = shared_cluster().ask(beats, database=name)
+        server.kill()
+        server.start()
+
+        # It has found what the other left, and then its own
+        told = {bytes(killed["document"])}
+
+        def beaten() -> int:
+            told.add(bytes(shared_cluster().ask(beats, database=name)[0]["document"]))
+            return len(told)
+
+        until(lambda: beaten() > 3)
+        found = Connection(server.url, key=ADMIN_KEY).get("status")
+
+    assert "name_shared" not in [one["code"] for one in found["concerns"]]
+
+
+def test_a_server_whose_database_does_not_say_how_it_is_tells_of_itself(
+    pair: tuple[ServerProcess, ServerProcess], dsn: str
+) -> None:
+    shared_cluster().ask("REVOKE SELECT ON pg_locks FROM PUBLIC", database=dsn.rpartition("/")[2])
+
+    found = Connection(pair[1].url, key=ADMIN_KEY).get("status")
+
+    assert not found["ok"]
+    assert [one["code"] for one in found["concerns"]] == ["database_unreachable"]
+    assert "permission denied" in found["concerns"][0]["detail"]
+    assert [(node["name"], node["here"]) for node in found["nodes"]] == [("b", True)]
+
+
 def test_who_may_not_ask_is_told_so_by_its_code(tmp_path: Path) -> None:
     with running(tmp_path / "data") as server:
         key = Connection(server.url, key=ADMIN_KEY).post("keys", body={"kind": "agent", "agent_id": "alice"})["key"]

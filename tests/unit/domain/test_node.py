@@ -85,6 +85,22 @@ def test_a_database_whose_row_security_does_not_hold_needs_a_person_and_a_file_h
     assert StoreReport("sqlite").concerns() == ()
 
 
+def test_a_name_that_two_servers_have_needs_a_person_while_one_of_them_is_heard_of() -> None:
+    shared = Node("a", url="http://1", namesake="http://2")
+
+    assert [(one.code, one.detail) for one in DATABASE._replace(nodes=(shared, Node("b"))).concerns()] == [
+        ("name_shared", "two servers are called a: http://1 and http://2"),
+    ]
+    assert [one.code for one in DATABASE._replace(nodes=(shared._replace(seen=60.0),)).concerns()] == ["node_silent"]
+
+
+def test_of_a_store_that_could_not_be_asked_nothing_else_is_said_but_how_its_nodes_are() -> None:
+    report = StoreReport("postgresql", unreachable="it is gone", nodes=(Node("a", namesake="http://2"),))
+
+    assert [one.code for one in report.concerns()] == ["database_unreachable", "name_shared"]
+    assert report.concerns()[0].detail == "it is gone"
+
+
 @pytest.mark.parametrize(("skew", "worries"), [(0.9, False), (1.1, True), (-1.1, True)])
 def test_a_clock_that_is_off_needs_a_person(skew: float, worries: bool) -> None:
     concerns = DATABASE._replace(nodes=(Node("a", skew=skew),)).concerns()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from parley.adapters.postgres.sessions import EVERYBODY
-from parley.domain.node import LEASE_SECONDS, Node, Replica, StoreReport
+from parley.domain.errors import Unavailable
+from parley.domain.node import LEASE_SECONDS, SILENT_SECONDS, Node, Replica, StoreReport
 
 if TYPE_CHECKING:
     from parley.adapters.postgres.team_store import PostgresTeamStore
@@ -22,12 +24,16 @@ _LEASE = (
     " WHERE lease.holder = excluded.holder OR lease.until < clock_timestamp() RETURNING holder"
 )
 # It waits for no standby: whoever looks for the reason why nothing can be written must see who is alive.
+# What stood there is locked before it is read, and before the clock is: so it is what this beat takes the place of.
 _BEAT = (
-    "WITH lax AS (SELECT set_config('synchronous_commit', 'off', true))"
-    " INSERT INTO node SELECT $1::text, clock_timestamp(), $2::bytea FROM lax"
+    "WITH lax AS (SELECT set_config('synchronous_commit', 'off', true)),"
+    " earlier AS (SELECT seen, document FROM node WHERE name = $1::text FOR UPDATE)"
+    " INSERT INTO node SELECT $1::text, clock_timestamp(), $2::bytea FROM lax LEFT JOIN earlier ON true"
     " ON CONFLICT (name) DO UPDATE SET seen = excluded.seen, document = excluded.document"
-    " RETURNING extract(epoch FROM clock_timestamp())::float8"
+    " RETURNING extract(epoch FROM clock_timestamp())::float8,"
+    " (SELECT extract(epoch FROM seen)::float8 FROM earlier), (SELECT document FROM earlier)"
 )
+_LEAVE = "DELETE FROM node WHERE name = $1 AND convert_from(document, 'UTF8')::json ->> 'instance' = $2"
 _NODES = (
     "SELECT document, extract(epoch FROM clock_timestamp() - seen)::float8 FROM node"
     " WHERE seen > clock_timestamp() - $1 * interval '1 second' ORDER BY name"
@@ -67,7 +73,12 @@ class PostgresNodes:
     def __init__(self, store: PostgresTeamStore, holder: str) -> None:
         self._store = store
         self._holder = holder
-        self._looked = False
+        # When the last beat went through: by the database's clock, and by ours. Both are None before the first.
+        self._beaten: float | None = None
+        self._reached: float | None = None
+        # Others that beat under our name, and when we last met them; where the last of them is.
+        self._met: dict[str, float] = {}
+        self._namesake = ""
 
     async def leads(self, work: str) -> bool:
         return bool(await self._store.sessions.fetch("", _LEASE, work, self._holder, LEASE_SECONDS))
@@ -76,18 +87,49 @@ class PostgresNodes:
         store = self._store
         busy = store.sessions.busy() + store.own_connections
         pool = store.sessions.most + store.own_connections
-        return node._replace(queue=store.writer.queued, lag=store.follower.lag, connections=busy, pool=pool)
+        found = node._replace(queue=store.writer.queued, lag=store.follower.lag, connections=busy, pool=pool)
+        return found._replace(namesake=self._namesake)
 
     async def beat(self, node: Node) -> float:
         # By name: the node that reads it may be of another version.
-        document = msgspec.json.encode(self.measured(node)._asdict())
-        now = (await self._store.sessions.fetch("", _BEAT, node.name, document))[0][0]
-        if not self._looked:
-            self._looked = True
+        document = msgspec.json.encode({**self.measured(node)._asdict(), "instance": self._holder})
+        now, seen, earlier = (await self._store.sessions.fetch("", _BEAT, node.name, document))[0]
+        first = self._beaten is None
+        # What is older than our own last beat was left by one that is dead, or came back with a backup.
+        since = self._beaten is not None and seen is not None and seen > self._beaten
+        self._meet(node.name, msgspec.json.decode(earlier) if since else {}, now)
+        self._beaten = now
+        self._reached = asyncio.get_running_loop().time()
+        if first:
             await self._look_around()
         return float(now)
 
+    def _meet(self, name: str, told: dict[str, Any], now: float) -> None:
+        """Notice who has beaten under our name since we did. A version that does not say which one it is may be us."""
+        # Two that beat every other second do not always take turns.
+        self._met = {one: met for one, met in self._met.items() if now - met <= SILENT_SECONDS}
+        other = str(told.get("instance") or self._holder)
+        if other != self._holder:
+            self._namesake = str(told.get("url") or "one that does not say where it is")
+            if other not in self._met:
+                hint = "give each server a --node of its own; see: parley status"
+                about = {"action": "name_shared", "node": name, "detail": self._namesake, "hint": hint}
+                _log.warning("another server has the name of this one", extra=about)
+            self._met[other] = now
+        elif self._namesake and not self._met:
+            self._namesake = ""
+            _log.info("no other server has the name of this one any more", extra={"action": "name_shared"})
+
     async def report(self) -> StoreReport:
+        try:
+            return await self._reported()
+        except Unavailable as error:
+            said = error.message
+            if self._reached is not None:
+                said += f"; it was last reached {asyncio.get_running_loop().time() - self._reached:.0f} s ago"
+            return StoreReport("postgresql", unreachable=said)
+
+    async def _reported(self) -> StoreReport:
         fetch = self._store.sessions.fetch
         version, tenants, size, standbys, walled, journal = (await fetch(EVERYBODY, _STORE))[0]
         connections, ours, most = (await fetch("", _ROOM))[0]
@@ -117,9 +159,12 @@ class PostgresNodes:
             _log.warning("something about the nodes or their database needs a person", extra=about)
 
     async def leave(self, name: str) -> None:
-        """Let go of every work, so that another node has it at once. Who has left is not one that is missing."""
+        """Let go of every work, so that another node has it at once. Who has left is not one that is missing.
+
+        Another one of our name is not gone with us.
+        """
         await self._store.sessions.fetch("", "DELETE FROM lease WHERE holder = $1", self._holder)
-        await self._store.sessions.fetch("", "DELETE FROM node WHERE name = $1", name)
+        await self._store.sessions.fetch("", _LEAVE, name, self._holder)
 
 
 def _node(document: bytes, seen: float) -> Node:
