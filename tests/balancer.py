@@ -14,8 +14,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from tests.asyncio_servers import stop_accepting
+
 _LOOK_SECONDS = 0.1
-_PATIENCE = 10.0
+_PATIENCE = 30.0
 _QUESTION = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 
 
@@ -88,7 +90,7 @@ class Balancer:
         port.append(server.sockets[0].getsockname()[1])
         started.set()
         await over.wait()
-        server.close()
+        await stop_accepting(server)
         works = [*looking, *self._tasks]
         for work in works:
             work.cancel()

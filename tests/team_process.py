@@ -72,7 +72,7 @@ class ServerProcess:
     def _end(self, number: int) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process = None

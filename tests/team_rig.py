@@ -50,7 +50,10 @@ from tests.unit.app.rig import FakeClock
 __all__ = ["FakeClock", "LiveServer", "Rig", "in_loop", "live_server", "open_rig", "with_rig", "with_server"]
 
 # A test that waits longer than this waits for ever.
-PATIENCE = 30.0
+PATIENCE = 60.0
+# A stream says that it is there every 15 s, and looks whether it still may. What comes sooner, came at once.
+AT_ONCE = 10.0
+_EAGER_TURNS = 200
 INTENT = "intent_1"
 CHANNEL = "chan_1"
 
@@ -460,7 +463,7 @@ class Events:
         self.ended = False
         self._text = b""
 
-    async def next(self, seconds: float = 5.0) -> Sent:
+    async def next(self, seconds: float = 20.0) -> Sent:
         """The next event; `TimeoutError` when none comes, `EOFError` at the end of the stream."""
         async with asyncio.timeout(seconds):
             while True:
@@ -634,11 +637,12 @@ async def live_server(rig: Rig) -> AsyncIterator[LiveServer]:
         await server.stop()
 
 
-async def soon(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], seconds: float = 5.0) -> None:
+async def soon(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], seconds: float = 30.0) -> None:
     """Let the loop run until something holds."""
     async with asyncio.timeout(seconds):
-        while True:
+        for turn in itertools.count():
             held = condition()
             if await held if inspect.isawaitable(held) else held:
                 return
-            await asyncio.sleep(0)
+            # Who asks without a pause keeps the threads from working that it waits for.
+            await asyncio.sleep(0 if turn < _EAGER_TURNS else 0.001)

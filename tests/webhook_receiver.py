@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.asyncio_servers import stop_accepting
+
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -72,7 +74,7 @@ class Receiver:
 
     async def until(self, number: int) -> list[Got]:
         """The requests, once there are so many."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(self.got) < number:
                 self.came.clear()
                 await self.came.wait()
@@ -121,7 +123,7 @@ async def receiving(context: ssl.SSLContext | None = None) -> AsyncIterator[Rece
     try:
         yield receiver
     finally:
-        server.close()
+        await stop_accepting(server)
         await receiver.hang_up()
 
 

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.source_trees import parsed
+
 HERE = Path(__file__).resolve()
 TESTS = HERE.parent.parent
 MANIFESTS = HERE.parent
@@ -40,7 +42,7 @@ def is_requirement_mark(func: ast.expr) -> bool:
 
 def marks_in(source: str) -> Marks:
     marks = Marks()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if not (isinstance(node, ast.Call) and is_requirement_mark(node.func)):
             continue
         if not node.args or node.keywords:

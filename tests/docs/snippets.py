@@ -227,7 +227,7 @@ class Stage:
         before = self._streams() if "parley listen" in script else 0
         # In the shell's place, so that it has ended when its process has.
         process = self._start(_ASSIGNMENTS.sub(r"\1exec ", script, count=1), subprocess.DEVNULL)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while "parley listen" in script and self._streams() == before:
             assert process.poll() is None, f"ended at once: {script}"
             assert time.monotonic() < deadline, f"does not listen: {script}"

@@ -18,7 +18,7 @@ from tests.team_process import ADMIN_KEY, ServerProcess
 
 Document = dict[str, Any]
 # What takes longer than this never comes.
-PATIENCE = 40.0
+PATIENCE = 55.0
 _numbers = itertools.count(1)
 
 

@@ -123,7 +123,7 @@ def test_servers_are_replaced_one_by_one_without_a_failed_request(
 ) -> None:
     with (
         a_cluster(fsync="on") as cluster,
-        a_group(cluster, tmp_path, 3, "--linger", "1") as group,
+        a_group(cluster, tmp_path, 3, "--linger", "3") as group,
         balanced([node.port for node in group.nodes]) as (port, balancer),
     ):
         # Given a crowd that talks, waits and follows through the balancer

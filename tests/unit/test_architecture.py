@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import parley
+from tests import source_trees
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "parley"
@@ -83,11 +84,7 @@ def name(path: Path) -> str:
 
 
 def parsed(path: Path) -> ast.Module:
-    text = path.read_text(encoding="utf-8")
-    try:
-        return ast.parse(text, filename=str(path))
-    except SystemError:  # Python 3.11 counts its depth wrongly when something else runs in between
-        return ast.parse(text, filename=str(path))
+    return source_trees.parsed(path.read_text(encoding="utf-8"), str(path))
 
 
 def imports(path: Path) -> Iterator[str]:

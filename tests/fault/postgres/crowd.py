@@ -18,7 +18,7 @@ from tests.team_rig import Answer, Client, Connection
 
 # Longer than a node lets anybody wait for the database. Who has no answer by then asks elsewhere.
 PATIENCE = 4.0
-_RECOVERY = 30.0
+_RECOVERY = 60.0
 # Who speaks goes on at another node after so many messages, whether it has to or not.
 _STAY = 10
 _PAGE = 1_000

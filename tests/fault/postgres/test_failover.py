@@ -11,6 +11,7 @@ import pytest
 
 from tests.fault.conftest import FULL
 from tests.fault.postgres.crowd import NodeClient, NodesCrowd, short, told
+from tests.fault.postgres.meddling import again_and_again
 from tests.fault.postgres.nodes import Node, running, several, surprises
 from tests.fault.team.history import check
 from tests.postgres_cluster import Cluster, a_cluster
@@ -25,15 +26,8 @@ pytestmark = [
 
 at_full_length = pytest.mark.skipif(not FULL, reason="takes a while: at full length only")
 NODES, WRITERS, READERS, STREAMS = 2, 12, 4, 4
-# As soon as a writer of a node waits for the standby, for two seconds.
-_CANCEL = """DO $$ BEGIN
-    FOR turn IN 1..1500 LOOP
-        PERFORM pg_stat_clear_snapshot();
-        PERFORM pg_cancel_backend(pid) FROM pg_stat_activity
-            WHERE application_name = 'parley NODE writes' AND wait_event = 'SyncRep';
-        PERFORM pg_sleep(0.001);
-    END LOOP;
-END $$"""
+# As soon as anybody waits for the standby: whose wait lasts has the lock that the others need.
+_CANCEL = "PERFORM pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 
 class Pair:
@@ -163,9 +157,8 @@ async def answered(pair: Pair, node: Node) -> tuple[int, list[int]]:
 
     body = {"to": "*", "message_type": "notify", "payload": {"n": 1}}
     say = partial(client.post, f"/channels/{crowd.channel_id}/messages", body, {"Idempotency-Key": "once"})
-    cancelling = loop.run_in_executor(None, pair.primary.ask, _CANCEL.replace("NODE", node.name))
-    first = (await say()).status
-    await cancelling
+    async with again_and_again(pair.primary, _CANCEL):
+        first = (await say()).status
     await loop.run_in_executor(None, pair.standby.start)
     await loop.run_in_executor(None, pair.follows)
     again: list[int] = []

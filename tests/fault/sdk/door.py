@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Self
 
+from tests.asyncio_servers import stop_accepting
+
 # What a proxy says for a server that has no time, and what a server says to who asks too often.
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n"
 TOO_MANY = (
@@ -49,7 +51,7 @@ class Door:
         """Let nobody in, and cut who is inside."""
         server, self._server = self._server, None
         if server is not None:
-            server.close()
+            await stop_accepting(server)
         self.cut()
         if self._inside:
             await asyncio.wait(self._inside)

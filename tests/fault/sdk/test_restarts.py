@@ -51,7 +51,7 @@ async def storm(play: Scene, count: int, times: int, end: Callable[[AgentProcess
     return n
 
 
-async def settled(play: Scene, seconds: float = 20.0) -> Account:
+async def settled(play: Scene, seconds: float = 120.0) -> Account:
     """What the journal says once it says no more."""
     [agent] = play.agents
     try:

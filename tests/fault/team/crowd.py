@@ -17,7 +17,10 @@ from tests.team_rig import Client
 
 # How a connection ends when its server is killed.
 BROKEN = (ConnectionError, asyncio.IncompleteReadError, EOFError, OSError)
-PATIENCE = 20.0
+# Longer than it takes a server to be there again on a machine that does other things too.
+PATIENCE = 60.0
+# A stream that is not at the end by then never gets there.
+_CATCH_UP = 20.0
 _PAGE = 200
 
 T = TypeVar("T")
@@ -175,7 +178,7 @@ class Crowd:
     async def _until_caught_up(self, streams: list[Stream]) -> None:
         from tests.fault.team.history import visible
 
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + _CATCH_UP
         last = {reader: [one.seq for one in visible(self.history.final, reader)][-1:] for reader in self.readers}
         while any([one.seq for one in stream.seen[-1:]] != last[stream.reader] for stream in streams):
             if time.monotonic() > deadline:

@@ -12,7 +12,7 @@ from typing import Any
 
 
 def acknowledge_before_commit() -> None:
-    """Everybody is answered from a transaction that is taken back; the one that lasts comes a moment later."""
+    """Whoever speaks is answered from a transaction that is taken back; the one that lasts comes a moment later."""
     import time
 
     from parley.adapters.sqlite import team_writer
@@ -23,42 +23,47 @@ def acknowledge_before_commit() -> None:
     commit, carefully = TeamWriter._commit, TeamWriter._settle
 
     def settle(self: TeamWriter, batch: list[tuple[Any, Any]]) -> None:
-        if not all(changes.posts for changes, _ in batch):
-            carefully(self, batch)
-            return
-        self._db.execute("BEGIN IMMEDIATE")
-        transaction = Transaction(FileSource(self._db, self._known), team_writer.SPELLING)
-        outcomes = [team_writer.taken(transaction, changes) for changes, _ in batch]
-        self._db.execute("ROLLBACK")
-        done = [(changes.tenant, future, what) for (changes, future), what in zip(batch, outcomes, strict=True)]
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._deliver, done)
-        time.sleep(0.03)
-        commit(self, [changes for changes, _ in batch])
+        said = [one for one in batch if one[0].posts]
+        if said:
+            self._db.execute("BEGIN IMMEDIATE")
+            transaction = Transaction(FileSource(self._db, self._known), team_writer.SPELLING)
+            outcomes = [team_writer.taken(transaction, changes) for changes, _ in said]
+            self._db.execute("ROLLBACK")
+            done = [(changes.tenant, future, what) for (changes, future), what in zip(said, outcomes, strict=True)]
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self._deliver, done)
+            time.sleep(0.1)
+            commit(self, [changes for changes, _ in said])
+        if len(said) < len(batch):
+            carefully(self, [one for one in batch if not one[0].posts])
 
     TeamWriter._settle = settle  # type: ignore[method-assign]
 
 
 def forget_idempotency() -> None:
-    """A repeated request is carried out again."""
+    """A repeated request is carried out again. The answer takes its time, so that some are always under way."""
+    import asyncio
+
     from parley.surfaces.http.api import Api
 
     async def again(self: Api, route: object, call: object, key: str) -> object:
         del key
-        return await route.answer(call)  # type: ignore[attr-defined]
+        answer = await route.answer(call)  # type: ignore[attr-defined]
+        await asyncio.sleep(0.03)
+        return answer
 
     Api._once = again  # type: ignore[assignment,method-assign]
 
 
-def resume_one_too_far() -> None:
-    """A stream that comes back begins after the event that follows its last one."""
+def resume_too_far() -> None:
+    """A stream that comes back leaves out what comes next: most of it was for others, so it is more than one."""
     from parley.surfaces.http.routes import streams
 
     cursor = streams._cursor
 
     def further(call: object) -> int | None:
         known = cursor(call)  # type: ignore[arg-type]
-        return None if known is None else known + 1 if known else 0
+        return None if known is None else known + 4 if known else 0
 
     streams._cursor = further
 
@@ -223,7 +228,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "skip_the_receivers_entry": skip_the_receivers_entry,
     "acknowledge_before_commit": acknowledge_before_commit,
     "forget_idempotency": forget_idempotency,
-    "resume_one_too_far": resume_one_too_far,
+    "resume_too_far": resume_too_far,
     "commit_without_sync": commit_without_sync,
     "show_everything_to_everyone": show_everything_to_everyone,
 }

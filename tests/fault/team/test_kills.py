@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.fault.team.crowd import BROKEN, Crowd, patiently
+from tests.fault.team.crowd import BROKEN, PATIENCE, Crowd, patiently
 from tests.fault.team.history import History, Stream, check, sight
 from tests.team_process import ServerProcess
 from tests.team_rig import Client
@@ -23,25 +24,61 @@ pytestmark = [
 SENDERS, READERS, STREAMS = 16, 8, 4
 
 
-async def killing(server: ServerProcess, times: int, chance: random.Random) -> None:
+# So many kills come when everybody is busy again, whatever else the machine does; the next one comes when it likes.
+_BUSY_KILLS = 3
+
+
+async def killing(server: ServerProcess, crowd: Crowd, times: int, chance: random.Random) -> None:
     """Kill the server so many times, each time a while after it was ready, and start it again."""
     loop = asyncio.get_running_loop()
-    for _ in range(times):
+    for turn in range(times):
+        if turn % (_BUSY_KILLS + 1) < _BUSY_KILLS:
+            await busy(crowd)
         await asyncio.sleep(chance.uniform(0.05, 0.4))
         await loop.run_in_executor(None, server.kill)
         await loop.run_in_executor(None, server.start)
-    await asyncio.sleep(0.3)
+    await busy(crowd)
 
 
-def storm(data: Path, kills: int, *, mutant: str = "", seed: int = 1) -> History:
-    """What a crowd does and sees while its server is killed."""
+async def busy(crowd: Crowd) -> None:
+    """Until more is acknowledged, and seen on every stream, than now; or nothing comes, as with a broken server."""
+    acknowledged, seen = happened(crowd)
+    with suppress(TimeoutError):
+        await said(crowd, acknowledged + SENDERS, seen + 1, 5.0)
+
+
+def happened(crowd: Crowd) -> tuple[int, int]:
+    """How much is acknowledged, and how much was seen on the stream that saw the least."""
+    history = crowd.history
+    return sum(one.answer is not None for one in history.sends), min(len(stream.seen) for stream in history.streams)
+
+
+def _more(now: tuple[int, int], than: tuple[int, int]) -> bool:
+    return now[0] > than[0] and now[1] > than[1]
+
+
+async def said(crowd: Crowd, acknowledged: int, seen: int, seconds: float = PATIENCE) -> None:
+    """Wait until more than so much is."""
+    async with asyncio.timeout(seconds):
+        while not _more(happened(crowd), (acknowledged, seen)):  # noqa: ASYNC110  # other processes do it
+            await asyncio.sleep(0.02)
+
+
+def storm(data: Path, kills: int, *, mutant: str = "", seed: int = 1, acknowledged: int = 0, seen: int = 0) -> History:
+    """What a crowd does and sees while its server is killed; on a slow machine it goes on until that much happened."""
     server = ServerProcess(data, mutant=mutant)
     server.start()
 
     async def play() -> History:
         crowd = Crowd(server.port, seed)
         await crowd.open_channel()
-        return await crowd.play(SENDERS, READERS, STREAMS, killing(server, kills, random.Random(seed)))
+
+        async def disturb() -> None:
+            await killing(server, crowd, kills, random.Random(seed))
+            if acknowledged:
+                await said(crowd, acknowledged, seen)
+
+        return await crowd.play(SENDERS, READERS, STREAMS, disturb())
 
     try:
         return asyncio.run(play())
@@ -51,7 +88,7 @@ def storm(data: Path, kills: int, *, mutant: str = "", seed: int = 1) -> History
 
 
 def test_nothing_acknowledged_is_lost_doubled_or_reordered_over_kills(tmp_path: Path, full: bool) -> None:
-    history = storm(tmp_path / "data", 200 if full else 20)
+    history = storm(tmp_path / "data", 200 if full else 20, acknowledged=500, seen=50)
 
     acknowledged = sum(one.answer is not None for one in history.sends)
     print(f"{acknowledged} acknowledged, {len(history.final)} kept, {len(history.listings)} pages")
@@ -65,7 +102,7 @@ def test_nothing_acknowledged_is_lost_doubled_or_reordered_over_kills(tmp_path: 
     [
         ("acknowledge_before_commit", {"I3"}),
         ("forget_idempotency", {"I4"}),
-        ("resume_one_too_far", {"I7"}),
+        ("resume_too_far", {"I7"}),
         ("show_everything_to_everyone", {"I6"}),
     ],
 )
@@ -73,7 +110,7 @@ def test_a_broken_server_is_found_out(tmp_path: Path, mutant: str, rules: set[st
     found: set[str] = set()
 
     for seed in range(1, 4):  # a kill has to come at the right moment; mostly the first do
-        history = storm(tmp_path / f"data-{seed}", 8, mutant=mutant, seed=seed)
+        history = storm(tmp_path / f"data-{seed}", 6, mutant=mutant, seed=seed)
         found |= {line.split(":")[0] for line in check(history)}
         if found & rules:
             break

@@ -20,11 +20,12 @@ from tests.team_rig import Answer
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
 _HOSTILE = "CREATE TRIGGER hostile BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'not today'); END"
-# A disk of its own for the server, with a weight on it that can be taken off.
+# A disk of its own for the server, with a weight on it that can be taken off: more than the rest, for what is in the
+# log is written to the file, too, as soon as there is room.
 _PREPARE = """
 set -e
-mount -t tmpfs -o size=8m,mode=0700 none "$0"
-head -c 3000000 /dev/zero > "$0/ballast"
+mount -t tmpfs -o size=12m,mode=0700 none "$0"
+head -c 7500000 /dev/zero > "$0/ballast"
 exec "$@"
 """
 

@@ -205,7 +205,7 @@ def test_a_question_that_nobody_answers_is_a_timeout_and_one_to_nowhere_is_their
             await channel.ask("nobody-there", {}, timeout=1)
         channel.channel_id = "chan_nowhere"
         with pytest.raises(NotFoundError):
-            await channel.ask("nobody-there", {}, timeout=1)
+            await channel.ask("nobody-there", {}, timeout=30)
 
     asyncio.run(story())
 

@@ -6,7 +6,6 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
-from statistics import median
 
 import pytest
 from openintent import OpenIntentClient
@@ -99,21 +98,28 @@ def answering(bob: OpenIntentClient, channel: str, count: int) -> threading.Thre
     return thread
 
 
-def test_ask_gets_its_answer_without_polling_for_half_a_second(server: ServerProcess) -> None:
+def test_ask_gets_its_answer_without_polling_for_half_a_second(
+    server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alice, bob = client(server, "alice"), client(server, "bob")
     channel = a_channel(alice)
+    naps: list[float] = []
+    sleep = time.sleep
+
+    def noted(seconds: float) -> None:
+        naps.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", noted)
     thread = answering(bob, channel, 9)
-    took = []
 
     for number in range(9):
-        began = time.perf_counter()
-        answer = alice.ask(channel, "alice", "bob", {"n": number}, timeout=10)
-        took.append(time.perf_counter() - began)
+        answer = alice.ask(channel, "alice", "bob", {"n": number}, timeout=30)
         assert answer["payload"] == {"answer": number}
 
     thread.join(10)
-    # Against its own server the SDK needs 512 ms, always; the exact figure is the benchmark's.
-    assert median(took) < 0.4
+    # Against its own server the SDK always sleeps for half a second; how long it takes here the benchmark says.
+    assert naps.count(0.5) < 5
 
 
 def test_an_ask_that_nobody_answers_times_out_in_the_client(server: ServerProcess) -> None:
@@ -263,7 +269,7 @@ def test_an_agent_hears_of_its_assignment_under_the_name_that_its_runtime_knows(
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while not heard and time.monotonic() < deadline:
         alice.assign_agent(intent, "frank")
         thread.join(0.1)

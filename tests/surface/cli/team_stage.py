@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.surface.stage import Ran, Stage, parley_script
 
-PATIENCE = 30
+PATIENCE = 60
 
 
 @dataclass
@@ -137,4 +137,4 @@ def typed_on_terminal(typed: str, *words: str) -> tuple[int, str]:
             break
         shown += piece
     os.close(ours)
-    return process.wait(30), shown.decode()
+    return process.wait(PATIENCE), shown.decode()

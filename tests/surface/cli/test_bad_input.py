@@ -187,7 +187,7 @@ def test_a_hostile_file_is_shown_with_its_reason_put_aside_and_passed_over(stage
     first = stage.run("next", "-a", "codex", "--json").json
     second = stage.run("next", "-a", "codex", "--json").json
 
-    assert time.monotonic() - started < 10  # nothing blocks and nothing explodes
+    assert time.monotonic() - started < 60  # nothing blocks and nothing explodes
     assert listed[-1] == {"file": "hostile.yaml", "status": "unreadable", "problem": listed[-1]["problem"]}
     assert listed[-1]["problem"].startswith(f"{code}: ")
     assert (first["id"], second) == (good["id"], None)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 SALES = "agent-to-agent:\n  max_rounds: 2\n"
 BROKEN = "agent-to-agent:\n  max_rounds: 2\n  hop_limt: 4\n"
 # It looks every second.
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 def until(condition: Callable[[], bool]) -> None:

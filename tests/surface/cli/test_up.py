@@ -15,7 +15,7 @@ import pytest
 
 from parley import wiring
 
-PATIENCE = 30
+PATIENCE = 60
 
 
 def start(folder: Path, *options: str, **environment: str) -> subprocess.Popen[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -304,7 +305,7 @@ async def test_what_is_looked_for_is_a_text_and_no_pattern(server: LiveServer) -
     await server.rig.say("alice", "a" * 60_000 + "!")
     await server.rig.say("alice", "(a+)+$")
     bob = await server.client("bob")
-    began = asyncio.get_running_loop().time()
+    began = time.process_time()
 
     found = (await bob.get("/messages/search", q="(A+)+$")).json
     name = await bob.post(f"/intents/{INTENT}/channels", {"name": "a" * 60_000 + "!"})
@@ -312,7 +313,7 @@ async def test_what_is_looked_for_is_a_text_and_no_pattern(server: LiveServer) -
     assert [one["payload"]["text"] for one in found] == ["(a+)+$"]
     assert refusal(name) == (422, "invalid")
     # A pattern that goes back and forth would need longer than the world has existed.
-    assert asyncio.get_running_loop().time() - began < 5
+    assert time.process_time() - began < 5
 
 
 # ---------------------------------------------------------------- what the server writes

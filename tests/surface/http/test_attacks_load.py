@@ -408,7 +408,7 @@ async def test_a_feed_of_long_messages_comes_in_portions_without_a_gap(
 
     assert fed == list(range(1, 25))
     assert longest < 12
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         caught: list[int] = []
         await rig.key("bob")
         async for batch in following.follow(rig.team, rig.caller("bob"), following.Followed(intent_id=INTENT), 0):

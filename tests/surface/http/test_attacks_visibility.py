@@ -19,7 +19,19 @@ from parley.surfaces.http import api
 from parley.surfaces.http.route import Route
 from parley.surfaces.http.server import all_routes
 from tests.surface.http.attack import nothing_happens, refusal
-from tests.team_rig import CHANNEL, INTENT, Events, LiveServer, Rig, in_loop, live_server, open_rig, soon, with_server
+from tests.team_rig import (
+    AT_ONCE,
+    CHANNEL,
+    INTENT,
+    Events,
+    LiveServer,
+    Rig,
+    in_loop,
+    live_server,
+    open_rig,
+    soon,
+    with_server,
+)
 
 PLACE = f"/channels/{CHANNEL}/messages"
 
@@ -308,7 +320,7 @@ async def test_a_grant_that_expires_ends_its_streams_by_the_next_sweep(server: L
         rig.clock.pass_by(seconds=60)
         await sweep.sweep(rig.team)
 
-        assert [(await stream.next(1.0)).event for stream in (one, two)] == ["revoked", "revoked"]
+        assert [(await stream.next(AT_ONCE)).event for stream in (one, two)] == ["revoked", "revoked"]
     assert (await alice.post("/channels/chan_2/messages", {"to": "bob"})).status == 403
 
 
@@ -326,7 +338,7 @@ async def test_not_even_before_the_sweep_is_anything_told_after_the_end_of_a_gra
         rig.clock.pass_by(seconds=60)
         await alice.post("/channels/chan_2/messages", {"payload": {"secret": 1}})
 
-        assert (await events.next(1.0)).event == "revoked"
+        assert (await events.next(AT_ONCE)).event == "revoked"
 
 
 @with_server
@@ -341,7 +353,7 @@ async def test_a_stream_ends_when_its_key_does(server: LiveServer) -> None:
     async with bob.events(f"/subscribe/channels/{CHANNEL}") as events:
         rig.clock.pass_by(seconds=0.1)
 
-        assert (await events.next(1.0)).event == "revoked"
+        assert (await events.next(AT_ONCE)).event == "revoked"
 
 
 @with_server
@@ -378,9 +390,9 @@ async def test_a_stream_ends_with_the_right_to_follow_it(server: LiveServer, act
         else:
             await alice.delete("/intents/intent_2/agents/bob")
 
-        assert (await events.next(1.0)).event == "revoked"
+        assert (await events.next(AT_ONCE)).event == "revoked"
         with pytest.raises(EOFError):
-            await events.next(1.0)
+            await events.next(AT_ONCE)
 
 
 @with_server
@@ -393,7 +405,7 @@ async def test_of_what_is_said_while_members_change_each_sees_exactly_its_share(
     async def follow() -> None:
         while True:
             async with bob.events("/channels/chan_2/subscribe") as events:
-                while (event := await events.next(5.0)).event != "revoked":
+                while (event := await events.next()).event != "revoked":
                     seen.append(event.json["seq"])
                 return
 
@@ -433,6 +445,7 @@ async def test_who_waits_for_a_message_does_not_get_it_with_a_key_that_was_revok
 
 @with_server
 async def test_who_waits_for_a_message_waits_no_longer_than_its_key_is_good(server: LiveServer) -> None:
+    # A46
     bob = await server.client("bob")
 
     waiting = asyncio.ensure_future(bob.get(PLACE, wait=60))

@@ -9,7 +9,7 @@ from parley.app.team import keys
 from parley.domain.directory import KeyKind
 from parley.domain.times import stamp
 from tests.behind_the_server import kept
-from tests.team_rig import Client, LiveServer, with_server
+from tests.team_rig import AT_ONCE, Client, LiveServer, with_server
 
 
 async def operator(server: LiveServer) -> Client:
@@ -55,7 +55,7 @@ async def test_a_revoked_key_ends_its_open_stream(server: LiveServer) -> None:
 
     async with alice.events("/subscribe/channels/chan_1") as events:
         await admin.delete(f"/keys/{made['id']}")
-        told = await events.next(1.0)
+        told = await events.next(AT_ONCE)
 
     assert told.event == "revoked"
 

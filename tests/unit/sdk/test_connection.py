@@ -243,7 +243,7 @@ def test_where_nobody_listens_any_request_is_tried_again_and_then_refused_with_a
 def test_a_server_that_is_silent_is_not_asked_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with Connection(url, timeout=0.05) as connection, pytest.raises(Unavailable, match="in time"):
+        with Connection(url, timeout=0.3) as connection, pytest.raises(Unavailable, match="in time"):
             connection.get("agents")
 
         silent.settimeout(0.05)

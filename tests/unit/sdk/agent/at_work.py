@@ -47,7 +47,7 @@ class Shift:
     async def ended(self) -> BaseException | None:
         """Wait until they have stopped; what they failed with, if they did."""
         self._looked_at = True
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await asyncio.wait([self.serving])
         return self.serving.exception()
 

@@ -220,7 +220,7 @@ async def test_an_answer_that_takes_too_long_is_not_waited_for_and_the_handler_s
     slow = Slow()
 
     with pytest.raises(Broken) as broken:
-        await AsyncInProcess(serving(slow)).send(GET._replace(timeout=0.01))
+        await AsyncInProcess(serving(slow)).send(GET._replace(timeout=0.5))
 
     assert (broken.value.timed_out, broken.value.arrived) == (True, True)
     await slow.stopped.wait()
@@ -231,7 +231,7 @@ async def test_a_thread_does_not_wait_longer_either() -> None:
     slow = Slow()
 
     with pytest.raises(Broken) as broken:
-        await asyncio.to_thread(InProcess(serving(slow)).send, GET._replace(timeout=0.01))
+        await asyncio.to_thread(InProcess(serving(slow)).send, GET._replace(timeout=0.5))
 
     assert broken.value.timed_out
     await slow.stopped.wait()
@@ -240,7 +240,7 @@ async def test_a_thread_does_not_wait_longer_either() -> None:
 @in_loop
 async def test_a_piece_that_takes_too_long_breaks_the_stream() -> None:
     source = Source()
-    answer = await AsyncInProcess(serving(source)).send(STREAM._replace(timeout=0.01))
+    answer = await AsyncInProcess(serving(source)).send(STREAM._replace(timeout=0.5))
     assert answer.pieces is not None
 
     with pytest.raises(Broken) as broken:

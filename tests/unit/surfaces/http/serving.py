@@ -18,7 +18,7 @@ LIMITS = HttpLimits()
 # The moment in RFC 9110's example of a date.
 MOMENT = 784111777.0
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def on_both_loops(test: Callable[..., Coroutine[None, None, None]]) -> Callable[..., None]:
