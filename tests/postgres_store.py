@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from parley.adapters.postgres import schema
-from parley.adapters.postgres.sessions import connect
+from parley.adapters.postgres.connecting import connect
 from parley.adapters.postgres.team_store import PostgresTeamStore
 from tests.postgres_cluster import new_database, shared_cluster
 from tests.team_rig import kinds

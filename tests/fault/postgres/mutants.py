@@ -119,8 +119,12 @@ def wait_for_no_standby() -> None:
 def _commit_with(synchronous: str) -> None:
     from parley.adapters.postgres import schema, sessions
 
-    sessions._SETTINGS["synchronous_commit"] = synchronous
-    schema._DURABLE = frozenset({synchronous})
+    async def carelessly(connection: Connection) -> None:
+        await connection.execute(f"SET synchronous_commit = {synchronous}")
+
+    assert sessions._keep_durable is not None
+    sessions._keep_durable = carelessly
+    schema._DURABLE |= {synchronous}
 
 
 def believe_a_cancelled_wait() -> None:

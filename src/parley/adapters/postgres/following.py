@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.adapters.postgres.sessions import FAILURES, PATIENCE, known_as_lost
+from parley.adapters.postgres.connecting import FAILURES, PATIENCE, known_as_lost
 from parley.adapters.postgres.team_reads import read_feed
 from parley.adapters.postgres.tenancy import HEAD, Note, Tenancy, decode_note
 from parley.domain.errors import ParleyError, Unavailable

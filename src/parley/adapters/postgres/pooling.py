@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from parley.adapters.postgres.sessions import FAILURES, LONG_PATIENCE, as_parley, known_as_lost
+from parley.adapters.postgres.connecting import FAILURES, LONG_PATIENCE, as_parley, known_as_lost
 from parley.domain.errors import BadConfig
 
 if TYPE_CHECKING:

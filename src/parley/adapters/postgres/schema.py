@@ -13,7 +13,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from parley.adapters.postgres.sessions import FAILURES, LONG_PATIENCE, as_parley, known_as_lost
+from parley.adapters.postgres.connecting import FAILURES, LONG_PATIENCE, as_parley, known_as_lost
 from parley.domain.errors import BadConfig, Conflict, NewerSchema
 
 if TYPE_CHECKING:

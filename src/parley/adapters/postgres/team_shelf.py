@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from parley.adapters.postgres import pooling, schema
-from parley.adapters.postgres.sessions import EVERYBODY, FAILURES, as_parley, connect
+from parley.adapters.postgres.connecting import FAILURES, as_parley, connect
+from parley.adapters.postgres.sessions import EVERYBODY
 from parley.domain.errors import BadConfig, Conflict, Invalid, NotFound
 from parley.domain.node import SILENT_SECONDS
 from parley.domain.shelf import AUDIT, ENTRY, PAGE_BYTES, POST, TABLES, TENANT, Pulse, Servers

@@ -16,9 +16,10 @@ from weakref import WeakValueDictionary
 
 from parley.adapters.postgres import pooling, schema
 from parley.adapters.postgres import team_reads as reads
+from parley.adapters.postgres.connecting import LONG_PATIENCE, PATIENCE, connect
 from parley.adapters.postgres.following import Follower
 from parley.adapters.postgres.loading import PLACE, place_from_row
-from parley.adapters.postgres.sessions import EVERYBODY, LONG_PATIENCE, PATIENCE, Sessions, connect
+from parley.adapters.postgres.sessions import EVERYBODY, Sessions
 from parley.adapters.postgres.team_writer import TeamWriter
 from parley.adapters.postgres.tenancy import UNKNOWN
 from parley.domain.changes import Written

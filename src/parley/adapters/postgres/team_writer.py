@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import asyncpg
 
+from parley.adapters.postgres.connecting import BROKEN, PATIENCE, as_parley, known_as_lost
 from parley.adapters.postgres.evicting import Evictor
-from parley.adapters.postgres.sessions import BROKEN, PATIENCE, Session, as_parley, known_as_lost
+from parley.adapters.postgres.sessions import Session
 from parley.adapters.postgres.transacting import UNFIT, InDoubt, Transacting, tenants_of
 from parley.domain.errors import ParleyError, Unavailable
 from parley.domain.transaction import stands_alone

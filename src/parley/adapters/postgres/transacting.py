@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import msgspec
 
+from parley.adapters.postgres.connecting import BROKEN, PATIENCE, known_as_lost
 from parley.adapters.postgres.loading import Loaded
-from parley.adapters.postgres.sessions import BROKEN, PATIENCE, known_as_lost
 from parley.adapters.postgres.tenancy import HEAD, decode_note
 from parley.adapters.postgres.writing import Writing
 from parley.domain.acts import Forgotten

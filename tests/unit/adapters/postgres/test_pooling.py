@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from parley.adapters.postgres import pooling
-from parley.adapters.postgres.sessions import connect
+from parley.adapters.postgres.connecting import connect
 from parley.adapters.postgres.team_store import open_store
 from parley.domain.errors import BadConfig
 from parley.domain.team_changes import TeamChanges

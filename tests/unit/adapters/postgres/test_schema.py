@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from parley.adapters.postgres import schema
-from parley.adapters.postgres.sessions import connect
+from parley.adapters.postgres.connecting import connect
 from parley.domain.errors import BadConfig, Conflict, NewerSchema
 from tests.postgres_cluster import a_cluster, drop, new_database
 from tests.postgres_nodes import until

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from parley.adapters.postgres import sessions
-from parley.adapters.postgres.sessions import EVERYBODY, Sessions, connect
+from parley.adapters.postgres.connecting import connect
+from parley.adapters.postgres.sessions import EVERYBODY, Sessions
 from parley.domain.errors import BadConfig, DiskFull, ParleyError, Unavailable
 from tests.postgres_cluster import a_cluster, drop, free_port, shared_cluster
 from tests.postgres_front import Front
@@ -290,6 +291,23 @@ async def test_after_the_end_nobody_waits_and_nothing_stays_open(dsn: str) -> No
 
 
 @in_loop
+async def test_who_cannot_open_another_takes_the_one_that_is_free_again(dsn: str) -> None:
+    async with a_pool(dsn, 3) as pool:
+        async with pool.session() as held:
+            shared_cluster().ask(f'ALTER DATABASE "{dsn.rpartition("/")[2]}" ALLOW_CONNECTIONS false')
+            with pytest.raises(Unavailable, match="not currently accepting"):
+                await pool.connected("one more", 30)
+            waits = asyncio.create_task(pool.fetch("", PID, seconds=30))
+            await until(lambda: pool.open == 2)
+
+        assert (await waits)[0][0] == held.connection.get_server_pid()
+        with pytest.raises(Unavailable, match="not currently accepting"):
+            await pool.connected("one more", 30)
+        assert await pid(pool) == held.connection.get_server_pid()
+        assert (pool.open, pool.busy()) == (1, 0)
+
+
+@in_loop
 async def test_what_nobody_needs_any_more_is_closed_but_for_one(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_IDLE_SECONDS", 0.05)
     async with a_hand(dsn) as hand, a_pool(dsn, 4) as pool:
@@ -328,7 +346,7 @@ async def test_who_finds_no_room_gives_back_what_it_does_not_use(dsn: str) -> No
             with pytest.raises(Unavailable):
                 await crowd.connected("one more")
 
-            assert crowd.open == 0
+            assert crowd.open == 1
             (await crowd.connected("one more")).terminate()
     finally:
         cluster.ask(f"DROP ROLE {role}")

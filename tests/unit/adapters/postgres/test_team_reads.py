@@ -13,8 +13,8 @@ import asyncpg
 import pytest
 
 from parley.adapters.postgres import team_reads
+from parley.adapters.postgres.connecting import connect
 from parley.adapters.postgres.loading import UNERASED
-from parley.adapters.postgres.sessions import connect
 from parley.adapters.postgres.team_reads import FEED_BYTES, cut_off
 from parley.adapters.postgres.team_store import PostgresTeamStore
 from parley.adapters.postgres.writing import BLANK, DEPART, EMPTY_ANSWERS

@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from parley.adapters.postgres import schema
+from parley.adapters.postgres.connecting import connect
 from parley.adapters.postgres.nodes import PostgresNodes
-from parley.adapters.postgres.sessions import connect
 from parley.adapters.postgres.team_shelf import FillingPostgresShelf, PostgresShelf, open_filling, open_shelf
 from parley.adapters.postgres.team_store import PostgresTeamStore, open_store
 from parley.domain.directory import NO_TENANT, Tenant

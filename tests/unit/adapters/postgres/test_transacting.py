@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from parley.adapters.postgres.connecting import connect
 from parley.adapters.postgres.evicting import Evictor
-from parley.adapters.postgres.sessions import connect
 from parley.adapters.postgres.tenancy import Note, encode_note
 from parley.adapters.postgres.transacting import Transacting, tenants_of
 from parley.domain.directory import NO_TENANT, Tenant

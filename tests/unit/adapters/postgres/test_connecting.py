@@ -9,7 +9,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from parley.adapters.postgres.sessions import Sessions, connect
+from parley.adapters.postgres.connecting import connect
+from parley.adapters.postgres.sessions import Sessions
 from parley.domain.errors import BadConfig, Unavailable
 from tests.postgres_cluster import Cluster, free_port, shared_cluster
 from tests.postgres_tls import CERTIFIED, Papers, an_encrypting_cluster
