@@ -17,15 +17,19 @@ class Front:
         self.port = 0
         self.deaf = times
         self._deaf_to = deaf_to
+        self._meeting: list[asyncio.Task[None]] = []
         self._passing: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._meet, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._come, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
 
     def dsn(self, dsn: str) -> str:
         """The address of a database of the shared cluster, through this door."""
         return f"postgresql://parley@127.0.0.1:{self.port}/{dsn.rpartition('/')[2]}?sslmode=disable"
+
+    def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._meeting.append(asyncio.create_task(self._meet(reader, writer)))
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.refusals -= 1
@@ -50,4 +54,5 @@ class Front:
 
     async def close(self) -> None:
         self._server.close()
+        await asyncio.gather(*self._meeting)  # who came at the last moment
         await asyncio.gather(*self._passing)

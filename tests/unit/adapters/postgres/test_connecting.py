@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
 
 import asyncpg
@@ -13,6 +15,7 @@ from parley.adapters.postgres.connecting import connect
 from parley.adapters.postgres.sessions import Sessions
 from parley.domain.errors import BadConfig, Unavailable
 from tests.postgres_cluster import Cluster, free_port, shared_cluster
+from tests.postgres_nodes import until
 from tests.postgres_tls import CERTIFIED, Papers, an_encrypting_cluster
 from tests.team_rig import in_loop
 
@@ -24,6 +27,18 @@ Place = tuple[Cluster, Papers]
 def place() -> Iterator[Place]:
     with an_encrypting_cluster() as made:
         yield made
+
+
+def until_hung_up(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """In an event loop of its own, which ends when no connection is left: over TLS a farewell takes a moment."""
+
+    @wraps(test)
+    async def whole(*args: object, **fixtures: object) -> None:
+        await test(*args, **fixtures)
+        watched = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+        await until(lambda: len(watched.get_map()) == 1)  # the loop's own
+
+    return in_loop(whole)
 
 
 def address(place: Place, mode: str, **options: Path) -> str:
@@ -50,18 +65,18 @@ async def encrypted(dsn: str) -> bool:
 
 
 @pytest.mark.parametrize("mode", ["require", "verify-ca", "verify-full"])
-@in_loop
+@until_hung_up
 async def test_a_database_whose_certificate_is_trusted_is_spoken_to_encrypted(place: Place, mode: str) -> None:
     assert await encrypted(address(place, mode, sslrootcert=place[1].authority))
 
 
-@in_loop
+@until_hung_up
 async def test_to_require_encryption_is_not_to_ask_who_it_is(place: Place) -> None:
     assert await encrypted(address(place, "require"))
 
 
 @pytest.mark.parametrize("mode", ["verify-ca", "verify-full"])
-@in_loop
+@until_hung_up
 async def test_a_certificate_that_somebody_else_signed_is_refused(place: Place, mode: str) -> None:
     with pytest.raises(BadConfig, match="certificate of the database cannot be trusted") as refused:
         await connect(address(place, mode, sslrootcert=place[1].other_authority), "test", 30)
@@ -69,7 +84,7 @@ async def test_a_certificate_that_somebody_else_signed_is_refused(place: Place, 
     assert "sslrootcert" in refused.value.hint
 
 
-@in_loop
+@until_hung_up
 async def test_a_certificate_for_another_host_is_refused(place: Place) -> None:
     dsn = address(place, "verify-full", sslrootcert=place[1].authority).replace("127.0.0.1", "localhost")
 
@@ -78,14 +93,14 @@ async def test_a_certificate_for_another_host_is_refused(place: Place) -> None:
     assert await encrypted(dsn.replace("verify-full", "verify-ca"))
 
 
-@in_loop
+@until_hung_up
 async def test_a_database_that_does_not_encrypt_is_not_spoken_to_in_the_clear() -> None:
     with pytest.raises(Unavailable, match="SSL"):
         await connect(f"{shared_cluster().dsn()}?sslmode=require", "test", 30)
 
 
 @pytest.mark.parametrize("name", ["sslrootcert", "sslcert", "sslkey"])
-@in_loop
+@until_hung_up
 async def test_a_file_that_is_not_there_is_named(place: Place, name: str) -> None:
     papers = place[1]
     options = {"sslrootcert": papers.authority, "sslcert": papers.client[0], "sslkey": papers.client[1]}
@@ -94,7 +109,7 @@ async def test_a_file_that_is_not_there_is_named(place: Place, name: str) -> Non
         await connect(address(place, "verify-full", **{**options, name: Path("/nowhere.pem")}), "test", 30)
 
 
-@in_loop
+@until_hung_up
 async def test_a_key_that_belongs_to_another_certificate_is_refused(place: Place) -> None:
     papers = place[1]
     options = {"sslrootcert": papers.authority, "sslcert": papers.client[0], "sslkey": papers.strange_client[1]}
@@ -106,7 +121,7 @@ async def test_a_key_that_belongs_to_another_certificate_is_refused(place: Place
 # ---------------------------------------------------------------- certificates of clients
 
 
-@in_loop
+@until_hung_up
 async def test_a_node_can_show_a_certificate_instead_of_a_password(place: Place) -> None:
     papers = place[1]
     options = {"sslrootcert": papers.authority, "sslcert": papers.client[0], "sslkey": papers.client[1]}
@@ -115,13 +130,13 @@ async def test_a_node_can_show_a_certificate_instead_of_a_password(place: Place)
         assert tuple(row) == (True, f"/CN={CERTIFIED}")
 
 
-@in_loop
+@until_hung_up
 async def test_who_has_no_certificate_where_one_is_needed_is_told_so(place: Place) -> None:
     with pytest.raises(BadConfig, match="certificate"):
         await connect(certified(address(place, "verify-full", sslrootcert=place[1].authority)), "test", 30)
 
 
-@in_loop
+@until_hung_up
 async def test_a_certificate_that_the_database_does_not_trust_opens_nothing(place: Place) -> None:
     papers = place[1]
     pair = {"sslcert": papers.strange_client[0], "sslkey": papers.strange_client[1]}
@@ -135,7 +150,7 @@ async def test_a_certificate_that_the_database_does_not_trust_opens_nothing(plac
 
 @pytest.mark.parametrize("database", ["/postgres", ""])
 @pytest.mark.parametrize("dead_first", [True, False])
-@in_loop
+@until_hung_up
 async def test_each_of_several_hosts_is_held_to_the_same(place: Place, database: str, dead_first: bool) -> None:
     cluster, papers = place
     if not cluster.ask("SELECT 1 FROM pg_database WHERE datname = 'parley'"):
@@ -156,7 +171,7 @@ async def test_each_of_several_hosts_is_held_to_the_same(place: Place, database:
 # ---------------------------------------------------------------- while a node runs
 
 
-@in_loop
+@until_hung_up
 async def test_a_certificate_that_goes_wrong_while_a_node_runs_is_an_outage_and_ends_with_it(place: Place) -> None:
     cluster, papers = place
     pool = Sessions(address(place, "verify-full", sslrootcert=papers.authority), "pool", 1)

@@ -293,7 +293,7 @@ async def test_after_the_end_nobody_waits_and_nothing_stays_open(dsn: str) -> No
 @in_loop
 async def test_who_cannot_open_another_takes_the_one_that_is_free_again(dsn: str) -> None:
     async with a_pool(dsn, 3) as pool:
-        async with pool.session() as held:
+        async with pool.session(30) as held:
             shared_cluster().ask(f'ALTER DATABASE "{dsn.rpartition("/")[2]}" ALLOW_CONNECTIONS false')
             with pytest.raises(Unavailable, match="not currently accepting"):
                 await pool.connected("one more", 30)
@@ -303,7 +303,7 @@ async def test_who_cannot_open_another_takes_the_one_that_is_free_again(dsn: str
         assert (await waits)[0][0] == held.connection.get_server_pid()
         with pytest.raises(Unavailable, match="not currently accepting"):
             await pool.connected("one more", 30)
-        assert await pid(pool) == held.connection.get_server_pid()
+        assert (await pool.fetch("", PID, seconds=30))[0][0] == held.connection.get_server_pid()
         assert (pool.open, pool.busy()) == (1, 0)
 
 
