@@ -36,7 +36,11 @@ _KEPT_IDLE = 1
 
 async def _keep_durable(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Have commits of a connection wait for the disk, or refuse it."""
-    if not await connection.fetchval(_DURABLE):
+    try:
+        durable = await connection.fetchval(_DURABLE)
+    except asyncpg.PostgresError as error:  # what cannot be found out is not so
+        raise as_parley(error) from None
+    if not durable:
         raise Unavailable("fsync or full_page_writes is off: the database would lose what it acknowledged")
 
 

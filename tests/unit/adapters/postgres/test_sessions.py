@@ -381,3 +381,14 @@ async def test_a_database_that_would_lose_what_it_acknowledged_is_not_asked() ->
                 await pool.fetch("", PID, seconds=0.2)
         finally:
             await pool.close()
+
+
+@in_loop
+async def test_what_cannot_be_found_out_about_durability_is_refused(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_DURABLE", "SELECT current_setting('no_such_setting')")
+    pool = Sessions(dsn, "pool", 1, durable=True)
+
+    with pytest.raises(Unavailable, match="no_such_setting"):
+        await pool.connected("pool")
+
+    await pool.close()
