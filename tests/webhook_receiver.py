@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -152,3 +153,25 @@ def certified(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     serves = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serves.load_cert_chain(public, private)
     return serves, ssl.create_default_context(cafile=str(public))
+
+
+@contextmanager
+def a_receiver() -> Iterator[Receiver]:
+    """A receiver of webhooks in a thread of its own."""
+    made: list[Receiver] = []
+    ready, over = threading.Event(), threading.Event()
+
+    async def receive() -> None:
+        async with receiving() as receiver:
+            made.append(receiver)
+            ready.set()
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(receive()))
+    thread.start()
+    ready.wait()
+    try:
+        yield made[0]
+    finally:
+        over.set()
+        thread.join()

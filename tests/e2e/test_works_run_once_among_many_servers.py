@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ from parley.domain.node import LEASE_SECONDS
 from parley.wire.team_rows import entry_from_row
 from tests.e2e.node_group import Group, a_group, until
 from tests.postgres_cluster import Cluster, a_cluster
-from tests.webhook_receiver import Receiver, receiving
+from tests.webhook_receiver import a_receiver
 
 pytestmark = pytest.mark.slow
 A, B, C = range(3)
@@ -32,28 +29,6 @@ _LONG_LEASES = (
 def cluster() -> Iterator[Cluster]:
     with a_cluster(fsync="on") as cluster:
         yield cluster
-
-
-@contextmanager
-def a_receiver() -> Iterator[Receiver]:
-    """A receiver of webhooks in a thread of its own."""
-    made: list[Receiver] = []
-    ready, over = threading.Event(), threading.Event()
-
-    async def receive() -> None:
-        async with receiving() as receiver:
-            made.append(receiver)
-            ready.set()
-            await asyncio.to_thread(over.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(receive()))
-    thread.start()
-    ready.wait()
-    try:
-        yield made[0]
-    finally:
-        over.set()
-        thread.join()
 
 
 def test_every_item_is_pushed_once_wherever_it_was_said(cluster: Cluster, tmp_path: Path) -> None:

@@ -96,6 +96,11 @@ class Caller(NamedTuple):
     # The trace that this call is part of.
     trace_id: str = ""
 
+    @classmethod
+    def system(cls, tenant: str) -> Caller:
+        """Nobody in particular: what follows from the clock, or from what others did."""
+        return cls(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
+
     @property
     def all_seeing(self) -> bool:
         """A key that speaks for the whole tenant and named nobody in particular."""

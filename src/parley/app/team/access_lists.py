@@ -22,7 +22,7 @@ from parley.domain.access import (
     with_grant,
     without_grant,
 )
-from parley.domain.directory import SYSTEM, Caller, KeyKind, party_name
+from parley.domain.directory import Caller, party_name
 from parley.domain.errors import NotFound, Stale
 from parley.domain.event import (
     ACCESS_EXPIRED,
@@ -129,7 +129,7 @@ async def expire(team: Team, tenant: str, intent_id: str) -> None:
     over = expired_grants(access, team.at()) if access else ()
     if access is None or not over:
         return
-    nobody = Caller(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
+    nobody = Caller.system(tenant)
     left = replace(access, grants=tuple(one for one in access.grants if one not in over))
     events = tuple(
         told(team, nobody, intent_id, ACCESS_EXPIRED, entry_id=one.id, principal_id=one.principal_id) for one in over

@@ -25,7 +25,7 @@ from parley.domain.approval import (
     deciders_of,
     standing_of,
 )
-from parley.domain.directory import SYSTEM, Caller, KeyKind
+from parley.domain.directory import Caller, KeyKind
 from parley.domain.errors import Invalid, NotFound, Problem
 from parley.domain.exchange import Exchange, Outcome, ended, released
 from parley.domain.governance_errors import ApprovalStale, HumanRequired, NotReleasable
@@ -259,7 +259,7 @@ async def expire(team: Team, tenant: str, approval_id: str) -> None:
     approval = await team.store.get(Approval, tenant, approval_id)
     if approval is None or not approval.pending or approval.expires_at > team.at():
         return
-    nobody = Caller(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
+    nobody = Caller.system(tenant)
     await team.store.commit(await refusing(team, nobody, approval, ApprovalStatus.EXPIRED, ""))
 
 

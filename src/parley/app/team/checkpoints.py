@@ -14,7 +14,7 @@ from parley.app.team.channels import intent_access
 from parley.app.team.intents import visible
 from parley.domain.access import Permission
 from parley.domain.checkpoint import Checkpoint, LogMark, merkle_path, merkle_root, raw_digest, spelled
-from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, SYSTEM, Caller, KeyKind, Tenant
+from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, Caller, Tenant
 from parley.domain.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.intent import Intent
 from parley.domain.team_changes import TeamChanges
@@ -125,7 +125,7 @@ async def _make_due(team: Team, tenant: str) -> int:
     grown = await team.store.logged(tenant, mark.position)
     if not grown or not (waited or sum(count for _, count in grown) >= DUE_EVENTS):
         return 0
-    nobody = Caller(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
+    nobody = Caller.system(tenant)
     made = 0
     for intent_id, _ in grown:
         made += await _make_all(team, nobody, intent_id)

@@ -15,7 +15,7 @@ from parley.app.team.attempts import committed
 from parley.app.team.posting import audited
 from parley.domain.bookmark import Bookmark
 from parley.domain.channel import without_member
-from parley.domain.directory import GONE, SYSTEM, AgentStatus, Caller, KeyKind, Role, without_holder
+from parley.domain.directory import GONE, AgentStatus, Caller, Role, without_holder
 from parley.domain.errors import NotFound, Stale
 from parley.domain.post import PostDraft
 from parley.domain.record import expecting
@@ -69,7 +69,7 @@ async def settle(team: Team, tenant: str, agent_id: str) -> None:
         status = health(record, team.at()) if record else None
         if record is None or status is None or status is record.status:
             return
-        nobody = Caller(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
+        nobody = Caller.system(tenant)
         if status in GONE:
             changes = await _leaving(team, nobody, record, status)
         else:

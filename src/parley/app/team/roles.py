@@ -9,7 +9,7 @@ from parley.app.team import rules
 from parley.app.team.attempts import committed
 from parley.domain.access import Access
 from parley.domain.channel import Channel
-from parley.domain.directory import ROLE_PREFIX, SYSTEM, Caller, KeyKind, Role, party_name, with_holder, without_holder
+from parley.domain.directory import ROLE_PREFIX, Caller, KeyKind, Role, party_name, with_holder, without_holder
 from parley.domain.errors import Forbidden, NotFound
 from parley.domain.governance_errors import Suspended
 from parley.domain.post import PostState, holders
@@ -36,7 +36,7 @@ async def deliver_waiting(team: Team, tenant: str, *, role_id: str = "", channel
         async def decide(role_id: str = one) -> TeamChanges | None:
             return await _delivering(team, tenant, role_id, channel_id)
 
-        done = await committed(team, _nobody(tenant), decide, "role")
+        done = await committed(team, Caller.system(tenant), decide, "role")
         delivered += len(done.posts) if done else 0
     return delivered
 
@@ -69,10 +69,6 @@ async def deliver_stranded(team: Team) -> None:
     await team.store.catch_up(*{tenant for tenant, _ in found})
     for tenant, to in found:
         await deliver_waiting(team, tenant, role_id=to.removeprefix(ROLE_PREFIX))
-
-
-def _nobody(tenant: str) -> Caller:
-    return Caller(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
 
 
 async def unconcerned(team: Team, tenant: str, sender: str, agents: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,31 +13,9 @@ import pytest
 from tests.postgres_cluster import until
 from tests.surface.cli.store_copy.installation import Node, copying, serving, take_along
 from tests.surface.stage import Stage
-from tests.webhook_receiver import OK, Receiver, receiving, status
+from tests.webhook_receiver import OK, a_receiver, status
 
 pytestmark = pytest.mark.slow
-
-
-@contextmanager
-def a_receiver() -> Iterator[Receiver]:
-    """A receiver of webhooks in a thread of its own."""
-    made: list[Receiver] = []
-    ready, over = threading.Event(), threading.Event()
-
-    async def receive() -> None:
-        async with receiving() as receiver:
-            made.append(receiver)
-            ready.set()
-            await asyncio.to_thread(over.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(receive()))
-    thread.start()
-    ready.wait()
-    try:
-        yield made[0]
-    finally:
-        over.set()
-        thread.join()
 
 
 def a_channel(node: Node) -> str:
