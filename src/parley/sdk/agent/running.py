@@ -155,6 +155,8 @@ async def _all(runtimes: list[Runtime], stop: asyncio.Event, ready: Callable[[st
         asyncio.ensure_future(one.run(stop, lambda name=one.plan.name: ready(name)))  # type: ignore[misc]
         for one in runtimes
     ]
+    for task in tasks:
+        task.add_done_callback(_seen)  # only the first error is raised
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
@@ -166,6 +168,12 @@ async def _all(runtimes: list[Runtime], stop: asyncio.Event, ready: Callable[[st
             await asyncio.wait(pending)
     for one in tasks:
         one.result()
+
+
+def _seen(task: asyncio.Future[None]) -> None:
+    """Keep the loop from reporting an error of a task as one that nobody looked at."""
+    if not task.cancelled():
+        task.exception()
 
 
 @asynccontextmanager

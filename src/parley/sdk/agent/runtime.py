@@ -71,8 +71,10 @@ class Runtime:
             await asyncio.wait((*duties, self._fatal), return_when=asyncio.FIRST_COMPLETED)
         finally:
             await self._wind_down(duties)
-        for one in (self._fatal, *duties):
-            if one.done() and not one.cancelled() and (error := one.exception()) is not None:
+        ended = [one for one in (self._fatal, *duties) if one.done() and not one.cancelled()]
+        # All of them are looked at, or the loop would report those after the first as errors that nobody saw.
+        for error in [one.exception() for one in ended]:
+            if error is not None:
                 raise error
 
     async def _wind_down(self, duties: list[asyncio.Future[Any]]) -> None:

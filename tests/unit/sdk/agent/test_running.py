@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,20 @@ async def test_several_agents_share_a_process(server: LiveServer) -> None:
 async def test_two_agents_of_one_name_are_refused() -> None:
     with pytest.raises(Invalid, match="two agents are called a"):
         await serve_agents([an_agent("a"), an_agent("b"), an_agent("a")], address="http://127.0.0.1:1")
+
+
+def test_when_several_cannot_begin_the_first_error_is_raised_and_none_is_reported_as_unseen() -> None:
+    reported: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: reported.append(about))
+        with pytest.raises(Unavailable, match="no server answers"):
+            await serve_agents([an_agent("a"), an_agent("b")], address="http://127.0.0.1:1", key="k")
+
+    asyncio.run(main())
+    gc.collect()  # what nobody looked at is reported when it goes away
+
+    assert reported == []
 
 
 @with_server
