@@ -25,6 +25,7 @@ from parley.domain.judge import Allow, Deny, Hold
 from parley.domain.policy import CrossOrg
 from parley.domain.ruling import Proposal, Ruling, rule
 from tests.governed_samples import BOB, a_party, a_proposal, a_rulebook, an_approval, an_exchange
+from tests.log_records import logged_by
 
 pytest.importorskip("regopy")
 
@@ -335,7 +336,7 @@ def test_what_changes_is_in_force_a_second_later_and_what_is_broken_never(
             uptime.now = 3.0
             assert after(rules, *ruled()).verdict == Hold(Cause.RULE, "look")
             assert isinstance(after(rules, *secret()).verdict, Deny)
-        assert [one.message for one in caplog.records] == [
+        assert [one.message for one in logged_by("parley.rego", caplog)] == [
             "the rules in Rego cannot be used; those of before stay in force"
         ]
 

@@ -18,6 +18,7 @@ from parley.domain.errors import Stale, Unavailable
 from parley.domain.intent import Intent
 from parley.domain.team_changes import Committed, TeamChanges
 from tests.contract.team_store import T1, T2, a_channel, a_post, an_event, an_intent
+from tests.log_records import logged_by
 from tests.postgres_cluster import drop, shared_cluster
 from tests.postgres_front import Front
 from tests.postgres_nodes import Database, Watch, a_hand, counted, nodes, quiet, until
@@ -490,7 +491,9 @@ async def test_who_waits_is_told_while_the_database_is_away_and_it_comes_back_by
             await open_door("true")
             await until(lambda: a.follower._reachable)
 
-            assert [one.message for one in caplog.records] == ["the database cannot be reached"] * times
+            assert [one.message for one in logged_by("parley.postgres", caplog)] == [
+                "the database cannot be reached"
+            ] * times
             await a.commit(TeamChanges(T1, (a_post(f"msg_{times}"),)))
         assert watch.posts == ["msg_1", "msg_2"]
 

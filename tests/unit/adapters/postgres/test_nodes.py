@@ -16,6 +16,7 @@ from parley.adapters.postgres.nodes import PostgresNodes
 from parley.domain.directory import DEFAULT_TENANT
 from parley.domain.node import LEASE_SECONDS, Node, StoreReport
 from parley.domain.team_changes import TeamChanges
+from tests.log_records import logged_by
 from tests.postgres_cluster import Cluster, a_cluster, aside, drop, shared_cluster
 from tests.postgres_store import CONNECTIONS, a_store, fresh_database, with_tables
 from tests.team_rig import in_loop
@@ -165,7 +166,10 @@ async def test_two_servers_of_one_name_both_find_out_and_log_it_once(
             "two servers are called a: http://2 and http://1"
         ]
     assert codes(caplog) == ["name_shared"] * 2
-    assert {vars(one)["detail"] for one in caplog.records if "detail" in vars(one)} == {"http://1", "http://2"}
+    assert {vars(one)["detail"] for one in logged_by("parley.postgres", caplog) if "detail" in vars(one)} == {
+        "http://1",
+        "http://2",
+    }
 
 
 @in_loop
@@ -332,7 +336,11 @@ async def test_a_node_that_finds_little_room_says_so_at_its_start(caplog: pytest
 
 
 def codes(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [vars(one)["action"] for one in caplog.records if one.levelno == logging.WARNING and "action" in vars(one)]
+    return [
+        vars(one)["action"]
+        for one in logged_by("parley.postgres", caplog)
+        if one.levelno == logging.WARNING and "action" in vars(one)
+    ]
 
 
 @pytest.fixture(name="pair", scope="module")

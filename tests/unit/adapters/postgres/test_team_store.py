@@ -18,6 +18,7 @@ from parley.domain.errors import BadConfig, Unavailable
 from parley.domain.intent import Intent
 from parley.domain.team_changes import TeamChanges
 from tests.contract.team_store import T1, TeamStoreContract, a_channel, a_post, a_use, an_intent
+from tests.log_records import logged_by
 from tests.postgres_cluster import drop, new_database, shared_cluster
 from tests.postgres_nodes import a_hand, counted, nodes, quiet
 from tests.postgres_store import fresh_database
@@ -70,7 +71,7 @@ async def test_a_role_that_no_row_security_holds_back_is_warned_of(
     for address in (empty, mighty):
         await (await open_store(address, kinds(), name="a", connections=6, durable=False)).close()
 
-    assert ["row security" in one.message for one in caplog.records] == [True]
+    assert ["row security" in one.message for one in logged_by("parley.postgres", caplog)] == [True]
 
 
 @pytest.mark.parametrize("given", [1, 3, 6, 20])

@@ -17,6 +17,7 @@ from parley.app.team.node_keeping import NodeKeeping
 from parley.domain.errors import DiskFull, Unavailable
 from parley.domain.node import Node, StoreReport
 from parley.domain.post import PostState
+from tests.log_records import logged_by
 from tests.node_rig import two_nodes
 from tests.team_rig import Rig, in_loop, soon, with_rig
 
@@ -174,7 +175,7 @@ async def test_a_work_that_fails_is_logged_and_begun_again(
         work.fails = None
         await soon(lambda: work.running == 1)
 
-    errors = [one for one in caplog.records if one.levelno == logging.ERROR]
+    errors = [one for one in logged_by("parley.background", caplog) if one.levelno == logging.ERROR]
     assert errors
     assert all(one.exc_info is not None and one.exc_info[1] is not None for one in errors)
 

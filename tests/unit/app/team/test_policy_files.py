@@ -15,6 +15,7 @@ from parley.app.team.policy_keeping import PolicyKeeping
 from parley.domain.directory import KeyKind
 from parley.domain.errors import DiskFull
 from parley.domain.policy import DEFAULT_DOCUMENT, SHORTEST, Fragment, PolicyLook
+from tests.log_records import logged_by
 from tests.team_rig import Rig, soon, with_rig
 
 ONE = "agent-to-agent:\n  max_rounds: 1\n"
@@ -93,7 +94,7 @@ async def test_a_broken_file_keeps_the_last_good_one_in_force_and_is_named_once(
     assert (await policies.current(rig.team, "default")).label == before.label
     told = "enterprise/default.yaml:2: max_rounds: must be a whole number from 1 to 1000"
     assert [one.message for one in rig.team.policies.broken["default"]] == [told]
-    assert [getattr(one, "detail", "") for one in caplog.records] == [told]
+    assert [getattr(one, "detail", "") for one in logged_by("parley.policies", caplog)] == [told]
 
 
 @with_rig
@@ -146,7 +147,7 @@ async def test_a_deleted_file_takes_nothing_out_of_force_and_comes_back(
 
     assert list((await policies.current(rig.team, "default")).texts) == [DEFAULT_DOCUMENT]
     assert (folder / "enterprise" / "default.yaml").read_text() == SHORTEST.text
-    assert [getattr(one, "file", "") for one in caplog.records] == ["enterprise/default.yaml"]
+    assert [getattr(one, "file", "") for one in logged_by("parley.policies", caplog)] == ["enterprise/default.yaml"]
 
 
 @with_rig

@@ -14,6 +14,7 @@ from parley.domain.workflow_errors import WorkflowAbandoned, WorkflowFailed, Wor
 from parley.sdk.agent.agent import BaseAgent
 from parley.sdk.records import ChannelMessage
 from parley.sdk.workflow.context import StepContext
+from tests.log_records import logged_by
 from tests.team_rig import LiveServer, with_server
 from tests.unit.sdk.workflow.stage import HEAD, a_stage
 from tests.unit.wire.test_workflow import RFC
@@ -131,7 +132,7 @@ async def test_the_log_names_the_step_that_failed(server: LiveServer, caplog: py
 
     await stage.run(HEAD + "agents: {ann: {handler: work}}\nworkflow: {fetch: {assign: ann}}\n", work)
 
-    (record,) = [one for one in caplog.records if one.name == "parley.workflow"]
+    (record,) = logged_by("parley.workflow", caplog)
     assert (record.levelname, record.getMessage()) == ("ERROR", "the step fetch failed")
     assert record.exc_info is not None
     assert str(record.exc_info[1]) == "no rows"

@@ -8,6 +8,7 @@ import pytest
 
 from parley.surfaces.http.listener import listen
 from parley.surfaces.http.message import HttpLimits, Request, Response
+from tests.log_records import logged_by
 from tests.unit.surfaces.http.serving import GET, LIMITS, Answer, Client, Server, echo, on_both_loops, serving
 
 POST = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n"
@@ -643,7 +644,9 @@ async def test_a_stream_that_fails_does_not_look_whole(error: BaseException, cap
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             [piece async for piece in client.pieces()]
 
-    assert [record.__dict__["action"] for record in caplog.records] == ["http_stream_failed"]
+    assert [record.__dict__["action"] for record in logged_by("parley.surfaces.http.connection", caplog)] == [
+        "http_stream_failed"
+    ]
     assert "secret" not in caplog.text
 
 
@@ -813,7 +816,7 @@ async def test_a_handler_that_fails_is_answered_for_and_logged(
 
     assert (answer.status, answer.body) == (500, b"internal")
     assert after.body == b"/after"
-    (record,) = caplog.records
+    (record,) = logged_by("parley.surfaces.http.connection", caplog)
     assert (record.levelno, record.getMessage()) == (logging.ERROR, "a request failed")
     assert (record.__dict__["action"], record.exc_info) == ("http_handler_failed", None)
     assert "secret" not in str(record.__dict__)
@@ -829,7 +832,7 @@ async def test_even_a_problem_that_cannot_be_built_is_answered(caplog: pytest.Lo
     await listener.drain(0)
 
     assert (answer.status, answer.body) == (400, b"")
-    assert caplog.records[0].__dict__["action"] == "http_problem_failed"
+    assert logged_by("parley.surfaces.http.connection", caplog)[0].__dict__["action"] == "http_problem_failed"
 
 
 @on_both_loops
