@@ -355,17 +355,19 @@ async def ask(team: Team, caller: Caller, channel_id: str, draft: PostDraft, pat
     check_speaks(caller)
     if draft.pattern is not Pattern.REQUEST:
         raise Invalid.because([Problem("invalid", "message_type", "only a request can be waited for")])
-    given = draft
-    if draft.expires_at is None:
-        draft = draft._replace(expires_at=team.now() + timedelta(seconds=patience))
+
+    def bounded() -> PostDraft:
+        """Our patience counts from when it is posted: what came before may have taken longer than all of it."""
+        return draft._replace(expires_at=draft.expires_at or team.now() + timedelta(seconds=patience))
+
     message_id = team.new_id("msg")
-    first = await decide(team, caller, channel_id, (draft,), (message_id,))
+    first = await decide(team, caller, channel_id, (bounded(),), (message_id,))
     if not first.changes.posts:
         # A person takes longer than anybody waits here: what is held is held without the end of our patience.
-        return await post(team, caller, channel_id, given, message_id)
+        return await post(team, caller, channel_id, draft, message_id)
     answer = team.waits.begin(caller.tenant, first.changes.posts[0])
     try:
-        request = await post(team, caller, channel_id, draft, message_id)
+        request = await post(team, caller, channel_id, bounded(), message_id)
         return request if isinstance(request, Held) else await _answer(request, answer, patience)
     finally:
         team.waits.end(message_id, answer)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ from parley.domain.team_errors import (
     NotMember,
 )
 from parley.domain.times import stamp
-from tests.team_rig import CHANNEL, INTENT, Rig, delivered, soon, with_rig
+from tests.team_rig import CHANNEL, INTENT, PATIENCE, Rig, delivered, soon, with_rig
 
 NOTE = PostDraft(Pattern.NOTIFY, b"{}")
 QUESTION = PostDraft(Pattern.REQUEST, b'{"q":1}', "bob")
@@ -406,7 +407,7 @@ async def test_a_request_of_a_closed_channel_is_not_answered(rig: Rig) -> None:
 # ---------------------------------------------------------------- asking
 
 
-async def asking(rig: Rig, sender: str, to: str, seconds: float = 5.0) -> asyncio.Task[Post | Held]:
+async def asking(rig: Rig, sender: str, to: str, seconds: float = PATIENCE) -> asyncio.Task[Post | Held]:
     """An ask that has been posted and waits."""
     before = (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total
     draft = PostDraft(Pattern.REQUEST, b"{}", to)
@@ -450,6 +451,22 @@ async def test_an_ask_gives_up_in_time_and_its_request_expires_with_it(rig: Rig)
 
 
 @with_rig
+async def test_the_patience_of_an_ask_counts_from_when_it_is_posted(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await an_open_channel(rig)
+    decide = posting.decide
+
+    async def slowly(*args: Any, **options: Any) -> posting.Decided:  # noqa: ANN401
+        decision = await decide(*args, **options)
+        rig.clock.pass_by(seconds=1)
+        return decision
+
+    monkeypatch.setattr(posting, "decide", slowly)
+
+    with pytest.raises(AskTimeout):  # not: that its end lies in the past
+        await posting.ask(rig.team, rig.caller("alice"), CHANNEL, QUESTION, 0.01)
+
+
+@with_rig
 async def test_only_a_request_can_be_asked(rig: Rig) -> None:
     await an_open_channel(rig)
 
@@ -463,7 +480,7 @@ async def test_agents_that_would_wait_for_each_other_are_named(rig: Rig) -> None
     second = await asking(rig, "bob", "carol")
 
     with pytest.raises(CircularWait) as refused:
-        await posting.ask(rig.team, rig.caller("carol"), CHANNEL, PostDraft(Pattern.REQUEST, b"{}", "alice"), 5)
+        await posting.ask(rig.team, rig.caller("carol"), CHANNEL, PostDraft(Pattern.REQUEST, b"{}", "alice"), PATIENCE)
 
     assert refused.value.facts["agents"] == ["carol", "alice", "bob", "carol"]
     assert (await rig.store.tally(DEFAULT_TENANT, CHANNEL)).total == 2
@@ -505,8 +522,8 @@ async def test_two_may_wait_for_one_answer(rig: Rig) -> None:
     await an_open_channel(rig)
     first = await asking(rig, "alice", "bob")
     request = await last_request(rig, "bob")
-    second = asyncio.create_task(posting.ask_again(rig.team, rig.caller("alice"), request.id, 5))
-    third = asyncio.create_task(posting.ask_again(rig.team, rig.caller("alice"), request.id, 5))
+    second = asyncio.create_task(posting.ask_again(rig.team, rig.caller("alice"), request.id, PATIENCE))
+    third = asyncio.create_task(posting.ask_again(rig.team, rig.caller("alice"), request.id, PATIENCE))
     await soon(lambda: len(rig.team.waits._by_request[request.id].answers) == 3)
     first.cancel()
 
