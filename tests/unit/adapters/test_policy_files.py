@@ -163,6 +163,22 @@ async def test_what_somebody_wrote_and_what_gives_way_is_kept_beside_it(tmp_path
 
 
 @in_loop
+async def test_an_edit_that_comes_while_the_one_before_comes_into_force_is_the_next_one(tmp_path: Path) -> None:
+    files = PolicyFiles(str(tmp_path))
+    await files.mirror("acme", IN_FORCE)
+    path = tmp_path / "acme" / "org" / "sales.yaml"
+    write(path, THREE)
+    assert [one.text for one in (await seen(files, "acme")).edited] == [THREE]
+    write(path, FOUR)
+
+    await files.mirror("acme", {**IN_FORCE, "org/sales": THREE})
+
+    assert path.read_text() == FOUR
+    edited, *_ = await seen(files, "acme")
+    assert edited == (PolicyEdit("org/sales", FOUR, Fragment(max_rounds=4), digest(THREE.encode())),)
+
+
+@in_loop
 async def test_the_file_of_a_policy_that_is_no_longer_in_force_goes(tmp_path: Path) -> None:
     files = PolicyFiles(str(tmp_path))
     await files.mirror("acme", IN_FORCE)
