@@ -94,7 +94,7 @@ class Follower:
         self._works = [asyncio.ensure_future(self._listen()), asyncio.ensure_future(self._poll())]
 
     async def close(self) -> None:
-        works = [*self._works, *self._pulls.values()]
+        works: list[asyncio.Future[Any]] = [*self._works, *self._pulls.values(), *self._loading.values()]
         works += [one for one in (self._asker, self._notifier) if one is not None]
         for work in works:
             work.cancel()
