@@ -6,6 +6,7 @@ import asyncio
 import struct
 from contextlib import suppress
 
+from tests.asyncio_servers import stop_accepting
 from tests.postgres_cluster import shared_cluster
 
 
@@ -53,6 +54,6 @@ class Front:
         target.close()
 
     async def close(self) -> None:
-        self._server.close()
+        await stop_accepting(self._server)
         await asyncio.gather(*self._meeting)  # who came at the last moment
         await asyncio.gather(*self._passing)

@@ -10,6 +10,8 @@ import asyncio
 import struct
 from contextlib import suppress
 
+from tests.asyncio_servers import stop_accepting
+
 _NUMBER = 77
 _READY = b"Z" + struct.pack("!ic", 5, b"I")
 
@@ -31,7 +33,7 @@ class Pooler:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        self._server.close()
+        await stop_accepting(self._server)
         for client in self._clients:
             client.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)

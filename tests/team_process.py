@@ -5,16 +5,39 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.chosen_store import a_database, database_of_the_test
 
 ROOT = Path(__file__).resolve().parents[1]
 ADMIN_KEY = "an-admin-key-for-tests"
+
+
+class KeptPort:
+    """Keeps the port of a server that has ended for the one that comes after it.
+
+    All the time other tests ask the system for any port that is free: they are not given this one. It is only bound,
+    so nobody is answered there, and who asks for it by its number may listen on it.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform == "linux":  # elsewhere it would keep the successor out, too
+            with suppress(OSError):  # somebody was faster: the successor will say so
+                self._socket.bind(("127.0.0.1", port))
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __del__(self) -> None:
+        # No other may come: then it goes with the server that it was for.
+        self.close()
 
 
 class ServerProcess:
@@ -42,6 +65,7 @@ class ServerProcess:
         self._options = options
         self._environment = environment or {}
         self.process: subprocess.Popen[bytes] | None = None
+        self._kept: KeptPort | None = None
 
     def start(self) -> None:
         """Start, and return when it is ready."""
@@ -60,6 +84,7 @@ class ServerProcess:
         assert line, f"the server ended with {self.process.wait()}"
         self.url = json.loads(line)["url"]
         self.port = int(self.url.rsplit(":", 1)[1])
+        self._kept = None
 
     def kill(self) -> None:
         """As the operating system does when it runs out of memory."""
@@ -73,6 +98,7 @@ class ServerProcess:
         assert self.process is not None
         self.process.send_signal(number)
         code = self.process.wait(60)
+        self._kept = KeptPort(self.port)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process = None

@@ -416,6 +416,8 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        # Of a piece whose length was read, and nothing else yet.
+        self._size: int | None = None
 
     async def ask(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str]]:
         fields = {"Host": "127.0.0.1", "Content-Length": str(len(body)), **headers}
@@ -432,9 +434,12 @@ class Connection:
         return int(lines[0].split()[1]), {name.lower(): value.strip() for name, _, value in fields}
 
     async def chunk(self) -> bytes:
-        """The next piece of a chunked answer; empty at its end."""
-        size = int((await self.reader.readuntil(b"\r\n")).partition(b";")[0], 16)
-        return (await self.reader.readexactly(size + 2))[:-2]
+        """The next piece of a chunked answer; empty at its end. Who gives up in the middle may go on later."""
+        if self._size is None:
+            self._size = int((await self.reader.readuntil(b"\r\n")).partition(b";")[0], 16)
+        piece = await self.reader.readexactly(self._size + 2)
+        self._size = None
+        return piece[:-2]
 
     async def body(self, headers: dict[str, str]) -> bytes:
         if headers.get("transfer-encoding") == "chunked":

@@ -24,7 +24,7 @@ T1, T2 = "acme", "globex"
 AT = "2026-03-13T14:30:00.000000+00:00"
 LATER = "2026-03-13T15:30:00.000000+00:00"
 ALL = View("", 0, takes_part=True, may_write=False)
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 R = TypeVar("R", bound=Record)
 

@@ -26,7 +26,9 @@ def _postgres() -> Iterator[None]:
 
 def in_use(dsn: str) -> int:
     name = dsn.rpartition("/")[2]
-    found = shared_cluster().ask("SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1", name)
+    # The database cleans up by itself, too, whenever it likes.
+    query = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'"
+    found = shared_cluster().ask(query, name)
     return int(found[0][0])
 
 

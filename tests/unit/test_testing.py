@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -322,3 +323,4 @@ def test_a_handler_that_cannot_be_cancelled_ends_the_test_with_an_error(monkeypa
         with pytest.raises(TimeoutError, match="does not let itself be cancelled"):
             stage.stop("mule")
     over.set()
+    gc.collect()  # a task that was never to end is heard of here, and not in another test

@@ -16,8 +16,10 @@ from tests.surface.stage import Stage
 def _server(folder: Path) -> Iterator[Server]:
     with a_database(folder) as store:
         server = Server(folder / "data", store).start()
-        yield server
-        server.stop()
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 @pytest.fixture(scope="session")

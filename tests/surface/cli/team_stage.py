@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.surface.stage import Ran, Stage, parley_script
+from tests.team_process import KeptPort
 
 PATIENCE = 60
 
@@ -32,6 +32,7 @@ class Server:
     url: str = ""
     key: str = ""
     process: subprocess.Popen[str] | None = None
+    kept: KeptPort | None = None
 
     def start(self) -> Server:
         words = ["up", "--json", "--port", str(self.port), "--data", str(self.data)]
@@ -44,6 +45,7 @@ class Server:
         said = json.loads(self.process.stdout.readline())
         self.url, self.key = said["url"], said["admin_key"] or self.key
         self.port = int(self.url.rpartition(":")[2])
+        self.kept = None
         return self
 
     def kill(self) -> None:
@@ -58,6 +60,7 @@ class Server:
         if process is not None:
             process.send_signal(number)
             process.wait(PATIENCE)
+            self.kept = KeptPort(self.port)
             assert process.stdout is not None
             process.stdout.close()
 
@@ -112,13 +115,6 @@ def ended(process: subprocess.Popen[str]) -> Ran:
     """What a process said until its end."""
     out, err = process.communicate(timeout=PATIENCE)
     return Ran(process.returncode, out, err)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def typed_on_terminal(typed: str, *words: str) -> tuple[int, str]:

@@ -14,7 +14,7 @@ import pytest
 
 from parley.domain.mailbox import Item
 from parley.domain.notice import APPROVAL_TOLD
-from tests.surface.cli.team_stage import Server, Team, typed_on_terminal
+from tests.surface.cli.team_stage import PATIENCE, Server, Team, typed_on_terminal
 from tests.surface.stage import PROJECT, Ran, Stage
 
 
@@ -421,12 +421,11 @@ def letters(stage: Stage) -> list[Item]:
 
 def until(look: Callable[[], list[T]], number: int) -> list[T]:
     """What is found, once there is so much of it; a server sweeps every second."""
-    for _ in range(200):
-        found = look()
-        if len(found) >= number:
-            return found
+    end = time.monotonic() + PATIENCE
+    while len(found := look()) < number:
+        assert time.monotonic() < end, "nothing came"
         time.sleep(0.1)
-    raise AssertionError("nothing came")
+    return found
 
 
 # ---------------------------------------------------------------- exchanges

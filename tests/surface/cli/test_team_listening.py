@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import suppress
 from http.client import HTTPConnection
 from queue import Queue
 from threading import Thread
@@ -25,8 +26,9 @@ class Heard:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
+        with suppress(ValueError):  # closed, because nobody listens to it any more
+            for line in self.process.stdout:
+                self._lines.put(line)
 
     def next(self) -> Any:  # noqa: ANN401  # whatever is said
         return json.loads(self._lines.get(timeout=PATIENCE))

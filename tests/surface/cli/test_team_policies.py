@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.surface.cli.team_stage import Team, typed_on_terminal
+from tests.surface.cli.team_stage import PATIENCE, Team, typed_on_terminal
 
 
 @pytest.fixture
@@ -23,8 +24,6 @@ pytestmark = pytest.mark.slow
 
 SALES = "agent-to-agent:\n  max_rounds: 2\n"
 BROKEN = "agent-to-agent:\n  max_rounds: 2\n  hop_limt: 4\n"
-# It looks every second.
-PATIENCE = 30.0
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -41,6 +40,20 @@ def listed(team: Team) -> Any:  # noqa: ANN401  # what the server says
 
 def folder(team: Team) -> Path:
     return team.server.data / "policies" / "default"
+
+
+def mirrored(team: Team) -> Path:
+    """The folder, once the server has written its policies there and noted what it wrote."""
+    until((folder(team) / ".written").exists)
+    return folder(team)
+
+
+def edit(team: Team, file: str, text: str) -> None:
+    """As an editor does it: at no moment half of it is there. The server looks every second."""
+    path, aside = folder(team) / file, team.stage.here / "edited"
+    path.parent.mkdir(exist_ok=True)
+    aside.write_text(text)
+    os.replace(aside, path)
 
 
 def test_a_policy_is_put_shown_and_removed(lone_team: Team) -> None:
@@ -163,32 +176,29 @@ def test_a_file_may_be_said_to_be_another_document_than_its_name_says(lone_team:
 
 def test_a_file_edited_by_hand_comes_into_force_and_a_broken_one_changes_nothing(lone_team: Team) -> None:
     team = lone_team
-    until((folder(team) / "enterprise" / "default.yaml").exists)
-    (folder(team) / "org").mkdir()
-    path = folder(team) / "org" / "sales.yaml"
+    mirrored(team)
 
-    path.write_text(SALES)
+    edit(team, "org/sales.yaml", SALES)
     until(lambda: any(one["name"] == "sales" for one in listed(team)["policies"]))
     good = listed(team)
-    path.write_text(BROKEN)
+    edit(team, "org/sales.yaml", BROKEN)
     until(lambda: bool(listed(team)["broken"]))
 
     shown = team.run("policy", "list").out
     assert good["made_by"] == "policy-file"
     assert listed(team)["label"] == good["label"]
     assert "  org/sales.yaml:3: hop_limt: is not known (did you mean hop_limit?)" in shown.splitlines()
-    path.write_text("agent-to-agent:\n  max_rounds: 1\n")
+    edit(team, "org/sales.yaml", "agent-to-agent:\n  max_rounds: 1\n")
     until(lambda: not listed(team)["broken"])
     assert team.said("policy", "show", "org/sales")["keys"] == {"max_rounds": 1}
 
 
 def test_a_hangup_makes_it_look_at_once_and_not_end(lone_team: Team) -> None:
     team = lone_team
-    path = folder(team) / "enterprise" / "default.yaml"
-    until(path.exists)
+    assert (mirrored(team) / "enterprise" / "default.yaml").exists()
     assert team.server.process is not None
 
-    path.write_text(SALES)
+    edit(team, "enterprise/default.yaml", SALES)
     team.server.process.send_signal(signal.SIGHUP)
 
     until(lambda: bool(team.said("policy", "show", "enterprise/default")["keys"] == {"max_rounds": 2}))
@@ -196,10 +206,10 @@ def test_a_hangup_makes_it_look_at_once_and_not_end(lone_team: Team) -> None:
 
 def test_what_was_edited_while_it_was_down_comes_into_force_when_it_is_up(lone_team: Team) -> None:
     team = lone_team
-    until((folder(team) / "enterprise" / "default.yaml").exists)
+    assert (mirrored(team) / "enterprise" / "default.yaml").exists()
     team.said("policy", "put", "org/sales", "-", stdin=SALES.encode())
     team.server.kill()
-    (folder(team) / "enterprise" / "default.yaml").write_text("agent-to-agent:\n  max_rounds: 1\n")
+    edit(team, "enterprise/default.yaml", "agent-to-agent:\n  max_rounds: 1\n")
 
     team.server.start()
 

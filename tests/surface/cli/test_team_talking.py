@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 import parley
-from tests.surface.cli.team_stage import Team, ended
+from tests.surface.cli.team_stage import PATIENCE, Team, ended
 from tests.surface.stage import Stage
 
 
@@ -130,12 +130,15 @@ def test_who_speaks_may_stand_in_the_environment(team: Team) -> None:
 
 # ---------------------------------------------------------------- ask and answer
 
+# For a command that has to start first; less than a script is given to end.
+_WAIT = PATIENCE - 10
+
 
 def answer_next(team: Team, channel: str, *, agent: str = "codex") -> Thread:
     """Somebody who waits for a request and answers it, in a process of its own."""
 
     def work() -> None:
-        waiting = team.stage.script("messages", channel, "-a", agent, "--wait", "20s", "--json")
+        waiting = team.stage.script("messages", channel, "-a", agent, "--wait", f"{_WAIT}s", "--json")
         (request,) = [one for one in waiting.json if one["message_type"] == "request"]
         words = ("answer", request["id"], "--channel", channel, "-a", agent, "--field", "answer=v2.3")
         assert team.stage.script(*words).code == 0
@@ -149,9 +152,11 @@ def test_a_question_is_answered(team: Team) -> None:
     channel = team.channel()
     answering = answer_next(team, channel)
 
-    ran = team.run("ask", channel, "-a", "claude", "--to", "codex", "--field", "question=Which?", "--timeout", "20s")
+    ran = team.run(
+        "ask", channel, "-a", "claude", "--to", "codex", "--field", "question=Which?", "--timeout", f"{PATIENCE}s"
+    )
 
-    answering.join(30)
+    answering.join(PATIENCE)
     assert (ran.code, ran.err) == (0, "")
     first, second = ran.out.splitlines()
     assert first.startswith("codex answers [msg_")
@@ -161,10 +166,10 @@ def test_a_question_is_answered(team: Team) -> None:
 def test_a_question_to_a_name_gives_the_whole_answer_as_json(team: Team) -> None:
     answering = answer_next(team, team.channel("asked"))
 
-    words = ("--intent", team.intent, "-a", "claude", "--to", "codex", "--timeout", "20s")
+    words = ("--intent", team.intent, "-a", "claude", "--to", "codex", "--timeout", f"{PATIENCE}s")
     answer = team.said("ask", "asked", *words, "--field", "q=1")
 
-    answering.join(30)
+    answering.join(PATIENCE)
     assert (answer["sender"], answer["message_type"], answer["payload"]) == ("codex", "response", {"answer": "v2.3"})
 
 
@@ -184,15 +189,15 @@ def test_that_it_could_not_be_answered_is_printed_with_exit_code_1(
 
     def answer() -> None:
         with parley.Client(team.server.url, key=team.server.key, agent="codex") as codex:
-            (asked,) = codex.list_messages(channel, wait=20)
+            (asked,) = codex.list_messages(channel, wait=_WAIT)
             codex.reply_to(channel, asked.id, payload=payload, metadata=metadata)
 
     answering = Thread(target=answer)
     answering.start()
 
-    ran = team.run("ask", channel, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", "20s")
+    ran = team.run("ask", channel, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", f"{PATIENCE}s")
 
-    answering.join(30)
+    answering.join(PATIENCE)
     assert (ran.code, ran.err) == (code, "")
     assert ran.out.startswith("codex answers [msg_")
     assert all(f"{name}: " in ran.out for name in payload)
@@ -200,7 +205,7 @@ def test_that_it_could_not_be_answered_is_printed_with_exit_code_1(
 
 def test_without_an_answer_in_time_the_exit_code_is_8_and_the_question_expires(team: Team) -> None:
     ran = team.run(
-        "ask", "quiet", "--intent", team.intent, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", "0.2"
+        "ask", "quiet", "--intent", team.intent, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", "1"
     )
 
     assert (ran.code, ran.error, ran.out) == (8, "ask_timeout", "")
@@ -211,8 +216,8 @@ def test_without_an_answer_in_time_the_exit_code_is_8_and_the_question_expires(t
 def test_a_question_survives_the_death_of_the_server(lone_team: Team) -> None:
     team = lone_team
     channel = team.channel()
-    asking = team.spawn("ask", channel, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", "60s", "--json")
-    (request,) = team.said("messages", channel, "-a", "codex", "--wait", "20s")
+    asking = team.spawn("ask", channel, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", "10m", "--json")
+    (request,) = team.said("messages", channel, "-a", "codex", "--wait", f"{_WAIT}s")
 
     team.server.kill()
     team.server.start()

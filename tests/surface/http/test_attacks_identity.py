@@ -249,7 +249,7 @@ def start(data: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """`parley up`, which is expected to refuse."""
     command = [sys.executable, "-m", "parley.cli.main", "up", "--port", "0", "--data", str(data), *options]
     environment = {"PATH": os.defpath, "HOME": str(data.parent)}
-    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("name", ["", "parley.db", "parley.db-wal", "parley.db-shm", "lock"])

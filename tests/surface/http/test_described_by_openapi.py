@@ -69,16 +69,19 @@ class Known:
         self.entry_id, self.size = session.get(f"{api}/audit").json()["entries"][0]["id"], "latest"
         self.task_id = session.post(f"{api}/tasks", json={"intent_id": self.intent_id, "name": "t"}).json()["id"]
 
-    def put_into(self, case: schemathesis.Case[Any]) -> None:
-        """Real ids in the path of every second call; nobody waits for long; the key that calls is not taken away."""
+    def put_into(self, case: schemathesis.Case[Any], number: int) -> None:
+        """Real ids in the path of every second call; nobody waits for long; the key that calls is not taken away.
+
+        By the number of the call, not by the case's id: that is drawn anew in every run.
+        """
         parameters = case.path_parameters or {}
         for name in parameters:
             known = getattr(self, name, None)
-            if known is not None and sum(map(ord, str(case.id))) % 2:
+            if known is not None and number % 2:
                 parameters[name] = known
         if case.query and "wait" in case.query:
             case.query["wait"] = 0.01
-        third = sum(map(ord, str(case.id))) % 3 == 0
+        third = number % 3 == 0
         if isinstance(case.body, dict) and third and case.method == "POST" and "/messages" in case.path:
             # Under the rules: such a message is held.
             case.body.update({"metadata": {"classification": "public"}, "payload": {"text": "I promise."}})
@@ -98,7 +101,7 @@ def test_no_call_is_answered_otherwise_than_described(server: ServerProcess, sha
     def call(case: schemathesis.Case[Any]) -> None:
         nonlocal calls
         calls += 1
-        known.put_into(case)
+        known.put_into(case, calls)
         headers = {**dict(case.headers or {}), "X-API-Key": ADMIN_KEY}
         response = case.call(base_url=server.url, session=session, headers=headers, timeout=20)
         case.validate_response(response, checks=CHECKS)

@@ -13,7 +13,7 @@ from parley.adapters.rego import RegoRules
 from parley.domain.directory import KeyKind
 from parley.domain.exchange import Exchange
 from tests.governed_rig import entries, place
-from tests.team_rig import CHANNEL, Answer, LiveServer, with_server
+from tests.team_rig import CHANNEL, PATIENCE, Answer, LiveServer, with_server
 
 pytest.importorskip("regopy")
 
@@ -28,7 +28,7 @@ FAILS = HEAD + 'deny contains "x" if to_number(input.to) > 1\n'
 async def under(server: LiveServer, folder: Path, text: str) -> AsyncIterator[RegoRules]:
     """Two agents of one org unit, on a server that asks these rules."""
     (folder / "acme.rego").write_text(text)
-    rules = RegoRules(str(folder / "acme.rego"), lambda: 0.0)
+    rules = RegoRules(str(folder / "acme.rego"), lambda: 0.0, PATIENCE)
     rules.start()
     for agent in ("alice", "bob"):
         await place(server.rig, agent, user_id=f"{agent}.h")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from pathlib import Path
 
 from parley.adapters.policy_files import PolicyFiles
@@ -50,7 +51,10 @@ async def test_every_message_is_under_one_whole_policy_while_files_change(server
     answers: list[Answer] = []
 
     async def talk(client: Client) -> None:
-        for number in range(EACH):
+        for number in itertools.count():
+            # However fast they are, both policies have to be in force meanwhile.
+            if number >= EACH and {201, 403} <= {answer.status for answer in answers}:
+                return
             answers.append(await say(client, number))
 
     talks = [asyncio.ensure_future(talk(client)) for client in senders]
@@ -73,7 +77,7 @@ async def test_every_message_is_under_one_whole_policy_while_files_change(server
         assert policy is not None
         assert (policy.cross_org, policy.max_rounds) == (CrossOrg.ALLOW, metadata["ocip"]["max_rounds"])
     assert {answer.status for answer in answers} == {201, 403}, f"after {turn} changes"
-    assert len(answers) == SENDERS * EACH
+    assert len(answers) >= SENDERS * EACH
 
 
 @with_server

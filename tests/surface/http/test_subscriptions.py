@@ -244,20 +244,21 @@ async def _attempted(client: Client, subscription_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "drips", "error"),
+    ("answer", "drips", "error", "seconds"),
     [
-        (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:%d/\r\nContent-Length: 0\r\n\r\n", b"", "redirect"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n", b"x", "timeout"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100_000, "answer_too_large"),
-        (None, b"", "timeout"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:%d/\r\nContent-Length: 0\r\n\r\n", b"", "redirect", 30.0),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n", b"x", "timeout", 0.3),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100_000, "answer_too_large", 30.0),
+        (None, b"", "timeout", 0.3),
     ],
 )
 @with_server
 async def test_what_a_hostile_receiver_answers_is_a_failed_attempt(
-    server: LiveServer, answer: bytes | None, drips: bytes, error: str
+    server: LiveServer, answer: bytes | None, drips: bytes, error: str, seconds: float
 ) -> None:
     alice, bob = await server.client("alice"), await server.client("bob")
-    async with receiving() as inner, receiving() as receiver, pushing(server, HttpOutbound(private=True, seconds=0.3)):
+    outbound = HttpOutbound(private=True, seconds=seconds)
+    async with receiving() as inner, receiving() as receiver, pushing(server, outbound):
         receiver.answer = answer % inner.port if answer and b"%d" in answer else answer
         receiver.drips = drips
         made = await subscribed(bob, receiver)

@@ -108,7 +108,8 @@ async def test_a_mailbox_that_hangs_is_given_up_and_keeps_nobody_waiting_a_secon
             return False
 
     await soon(carried)
-    assert asked == ["ann", "ben"]
+    # On a busy machine even a mailbox that answers may not do so in time: then it is asked again.
+    assert (asked[0], set(asked[1:])) == ("ann", {"ben"})
     carrier.close()
 
 

@@ -130,13 +130,11 @@ class Rig:
         """Put the project under rules: `text` is its governance file, each policy `scope__name` a document's keys."""
         folder = self.folder / "projects" / PROJECT / ".parley"
         folder.mkdir(mode=0o750, exist_ok=True)
-        (folder / "governance.yaml").write_text(text or GOVERNANCE)
-        (folder / "governance.yaml").chmod(0o640)
+        _put(folder / "governance.yaml", text or GOVERNANCE)
         for name, keys in policies.items():
             path = folder / "policies" / f"{name.replace('__', '/')}.yaml"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("agent-to-agent:\n" + "".join(f"  {line}\n" for line in keys.split("; ")))
-            path.chmod(0o640)
+            _put(path, "agent-to-agent:\n" + "".join(f"  {line}\n" for line in keys.split("; ")))
 
     def audits(self, agent: str) -> list[dict[str, Any]]:
         """What an agent's own audit chain says, in order."""
@@ -164,6 +162,14 @@ class Rig:
     def close(self) -> None:
         for kernel in self.opened:
             kernel.close()
+
+
+def _put(path: Path, text: str) -> None:
+    """Another file under this name: one that is written over may look the same for some milliseconds."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.chmod(0o640)
+    new.replace(path)
 
 
 def a_rig(folder: Path, agents: Iterable[str] = ("claude", "codex", "gemini")) -> Rig:

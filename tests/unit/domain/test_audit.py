@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.domain.audit import NO_HASH, AuditDraft, SideHead, entry_fields, entry_hash
+from tests.samples import PROPERTY
 
 # How the store spells an entry.
 spelled = msgspec.json.Encoder(order="sorted").encode
@@ -31,6 +32,7 @@ def a_draft(facts: dict[str, Any] | None = None) -> AuditDraft:
     return AuditDraft("aud_1", "alice", "2026-03-13T14:30:00.000000+00:00", "agent_exchange", "alice", facts or {})
 
 
+@PROPERTY
 @given(_FACTS)
 def test_an_entry_is_spelled_as_rfc_8785_says(facts: dict[str, Any]) -> None:
     document = entry_fields(a_draft(facts), "acme", SideHead(3, "ab" * 32))

@@ -19,6 +19,7 @@ from parley.domain.merkle import (
     node,
     tree_root,
 )
+from tests.samples import PROPERTY
 
 # The leaves and roots of the reference implementation of Certificate Transparency.
 INPUTS = ("", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f")
@@ -87,6 +88,7 @@ def test_the_consistency_proofs_are_the_published_ones(first: int, second: int, 
     assert is_consistent(first, second, *roots, [*map(bytes.fromhex, path)])
 
 
+@PROPERTY
 @given(digests, st.data())
 def test_a_tree_that_grows_piece_by_piece_has_the_root_of_the_whole(leaves: list[bytes], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(leaves)))
@@ -99,6 +101,7 @@ def test_a_tree_that_grows_piece_by_piece_has_the_root_of_the_whole(leaves: list
     assert len(begun.roots) == begun.size.bit_count()
 
 
+@PROPERTY
 @given(digests, st.data())
 def test_every_leaf_is_proved_by_its_path_and_by_no_other(leaves: list[bytes], data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(leaves) - 1))
@@ -116,6 +119,7 @@ def test_every_leaf_is_proved_by_its_path_and_by_no_other(leaves: list[bytes], d
         assert not is_included(leaves[index], index, len(leaves), damaged, root)
 
 
+@PROPERTY
 @given(digests, st.data())
 def test_a_proof_holds_for_one_place_only(leaves: list[bytes], data: st.DataObject) -> None:
     distinct = [sha256(bytes([number]) + one).digest() for number, one in enumerate(leaves)]
@@ -127,6 +131,7 @@ def test_a_proof_holds_for_one_place_only(leaves: list[bytes], data: st.DataObje
     assert holds == (other == index)
 
 
+@PROPERTY
 @given(digests, st.data())
 def test_a_tree_is_consistent_with_each_of_its_beginnings(leaves: list[bytes], data: st.DataObject) -> None:
     first = data.draw(st.integers(1, len(leaves)))
@@ -141,6 +146,7 @@ def test_a_tree_is_consistent_with_each_of_its_beginnings(leaves: list[bytes], d
         assert not is_consistent(first, len(leaves), *roots, path[1:])
 
 
+@PROPERTY
 @given(digests, st.data())
 def test_a_beginning_that_was_rewritten_is_not_consistent(leaves: list[bytes], data: st.DataObject) -> None:
     first = data.draw(st.integers(1, len(leaves)))

@@ -103,6 +103,7 @@ def test_the_minute_is_all_that_a_name_says_of_time() -> None:
     assert names.compact(NOW) == names.compact(NOW.replace(second=59))
 
 
+@PROPERTY
 @given(st.lists(st.integers(0, 59_999), min_size=2, max_size=20), st.text("0123456789abcdef", min_size=20, max_size=20))
 def test_suffixes_of_one_minute_sort_by_their_millisecond(ticks: list[int], noise: str) -> None:
     minute = datetime(2026, 3, 13, 14, 30, tzinfo=UTC)

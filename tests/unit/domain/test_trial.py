@@ -18,6 +18,7 @@ from parley.domain.ruling import rule
 from parley.domain.trial import Trial, Tried, tried, tried_for_each, word_of
 from tests.governed_samples import ALICE, BOB, NOTHING_IN_FORCE, a_party, a_proposal, a_rulebook, an_exchange
 from tests.policy_samples import fragments
+from tests.samples import PROPERTY
 
 SALES = a_party("mia", org_unit="sales")
 ASKED = Trial(ALICE, BOB, Purpose.INFORMATION_QUERY)
@@ -176,6 +177,7 @@ parties = st.builds(
 )
 
 
+@PROPERTY
 @given(
     fragment=fragments,
     sender=parties,

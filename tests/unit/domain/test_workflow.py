@@ -27,6 +27,7 @@ from parley.domain.workflow import (
     references,
     resolved_inputs,
 )
+from tests.samples import PROPERTY
 
 T = TaskStatus
 
@@ -101,6 +102,7 @@ def test_nothing_is_missed_while_all_goes_well() -> None:
     assert missed_steps(plan, {"a": T.COMPLETED, "b": T.PENDING}) == {}
 
 
+@PROPERTY
 @given(st.lists(st.lists(st.integers(0, 6), max_size=3), min_size=1, max_size=7), st.lists(st.booleans(), min_size=7))
 def test_whatever_fails_every_step_ends(befores: list[list[int]], succeeds: list[bool]) -> None:
     steps = {f"s{n}": " ".join({f"s{one}" for one in before if one < n}) for n, before in enumerate(befores)}

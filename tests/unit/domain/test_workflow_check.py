@@ -18,6 +18,7 @@ from parley.domain.workflow import (
     WorkflowPlan,
 )
 from parley.domain.workflow_check import circles, faults
+from tests.samples import PROPERTY
 
 F = HandlerRef("", "f")
 ANN = AgentPlan("ann", handler=F)
@@ -121,6 +122,7 @@ def test_circles_that_have_nothing_to_do_with_each_other_are_all_named() -> None
     ]
 
 
+@PROPERTY
 @given(st.dictionaries(st.sampled_from("abcdefg"), st.lists(st.sampled_from("abcdefg"), max_size=3)))
 def test_exactly_what_can_be_put_in_an_order_has_no_circle(graph: dict[str, list[str]]) -> None:
     depends_on = {name: tuple(before) for name, before in graph.items()}

@@ -9,6 +9,7 @@ from parley.domain.channel import MemberPolicy
 from parley.domain.intent import TaskStatus
 from parley.domain.workflow import AgentPlan, ChannelPlan, HandlerRef, IntentPlan, MessageRule, Step, WorkflowPlan
 from parley.domain.workflow_diagram import diagram, label
+from tests.samples import PROPERTY
 
 LOG = HandlerRef("", "log_progress")
 
@@ -67,6 +68,7 @@ def test_a_long_title_is_cut() -> None:
     assert label("x" * 100) == "x" * 79 + "…"
 
 
+@PROPERTY
 @given(st.text())
 def test_no_text_gets_out_of_its_label(text: str) -> None:
     shown = label(text)

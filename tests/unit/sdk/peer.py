@@ -188,7 +188,7 @@ class Host:
             try:
                 connection, _ = self._listening.accept()
                 connection = self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
-            except ssl.SSLError:
+            except (ssl.SSLError, ConnectionError):  # who did not want to go on, politely or not
                 continue
             except OSError:
                 return

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.wire.audit_reconcile import Log, log_of, reconcile, told
+from tests.samples import PROPERTY
 
 
 def entry(side: str, sender: str, receivers: list[str], number: int = 1, **changes: Any) -> tuple[int, bytes]:  # noqa: ANN401
@@ -111,6 +112,7 @@ def test_entries_about_something_else_tell_nothing(document: bytes) -> None:
     assert told(1, document) == ()
 
 
+@PROPERTY
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_size=30))
 def test_every_one_sided_entry_is_found_and_nothing_else(fates: list[tuple[bool, bool, bool]]) -> None:
     """For each message: from alice or from bob, kept by the sender, kept by the receiver."""

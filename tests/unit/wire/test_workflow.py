@@ -15,6 +15,7 @@ from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.workflow import AgentPlan, ChannelPlan, HandlerRef, IntentPlan, MessageRule, Reference, Step
 from parley.domain.workflow_errors import WorkflowInvalid
 from parley.wire.workflow import read_workflow
+from tests.samples import PROPERTY
 
 # As RFC-0021 prints it.
 RFC = """\
@@ -301,12 +302,14 @@ _PIECES = st.sampled_from(
 )
 
 
+@PROPERTY
 @given(st.lists(_PIECES, max_size=30).map("".join))
 def test_whatever_a_file_holds_it_is_read_or_refused_in_one_way(text: str) -> None:
     with suppress(WorkflowInvalid):
         read_workflow(text, "w.yaml")
 
 
+@PROPERTY
 @given(st.integers(0, len(RFC)), st.integers(0, 12), _PIECES)
 def test_a_file_with_something_else_in_the_middle_is_read_or_refused_in_one_way(at: int, cut: int, piece: str) -> None:
     with suppress(WorkflowInvalid):

@@ -69,7 +69,8 @@ class Talk:
         self.stage = stage
         self.meet(node)
         self.intent = self.said("intent", "create", "To move")["id"]
-        self.channel = self.said("channel", "create", self.intent, "talk")["id"]
+        # As many as a test may come to say: what is more than this is let go of.
+        self.channel = self.said("channel", "create", self.intent, "talk", "--max-messages", "100000")["id"]
         self.audited = self.said("channel", "create", self.intent, "audited", "--audit")["id"]
         self.said("agent", "register", "alice", "--user", "ann")
         self.said("agent", "register", "bob", "--user", "ben")

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -45,6 +46,7 @@ def test_while_servers_go_on_writing_a_copy_brings_what_there_is_and_a_last_one_
         for one in writers:
             one.start()
         try:
+            until(lambda: len(sent) >= len(writers))  # they are at it
             first = stage.run(*copying(data, dsn, "--json"))
             second = stage.run(*copying(data, dsn))
         finally:
@@ -52,7 +54,7 @@ def test_while_servers_go_on_writing_a_copy_brings_what_there_is_and_a_last_one_
             for one in writers:
                 one.join()
         refused = stage.script("up", "--port", "0", "--data", str(tmp_path / "early"), "--store", dsn)
-        everything = {one["id"] for one in talk.said("messages", talk.channel, "--limit", "1000")}
+        everything = {one["id"] for one in whole(talk)}
 
     assert (first.code, first.json["finished"], first.json["moved_on"]) == (BEHIND, False, True)
     assert first.json["behind"] > 0
@@ -64,6 +66,14 @@ def test_while_servers_go_on_writing_a_copy_brings_what_there_is_and_a_last_one_
     assert 0 < written(last)["post"][0] < last.json["tables"][3]["rows"]
     assert stage.run(*copying(data, dsn, "--verify-only")).code == 0
     assert set(sent) <= everything
+
+
+def whole(talk: Talk) -> list[dict[str, Any]]:
+    """All that was said, however much the writers came to."""
+    found: list[dict[str, Any]] = []
+    while page := talk.said("messages", talk.channel, "--limit", "1000", "--since", found[-1]["id"] if found else "0"):
+        found += page
+    return found
 
 
 def test_a_trial_copy_is_finished_though_a_server_goes_on(stage: Stage, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from parley.adapters.files.workspace import Workspace
 from parley.app.kernel import drive
 from parley.domain.errors import Forbidden, InboxFull, NameExists, NotRegular, Unavailable, UnknownAgent
 from parley.domain.limits import DEFAULT_LIMITS
+from tests.open_files import opened_below
 
 NAME = "20260313T1430Z_claude_task_request.yaml"
 
@@ -224,12 +225,10 @@ def test_many_recipients_leave_few_folders_open(tmp_path: Path, project: Path) -
     courier = FileCourier(Workspace(str(tmp_path), "demo"), "claude")
     for number in range(100):
         (project / f"agent{number}" / "inbox").mkdir(parents=True)
-    before = len(os.listdir("/proc/self/fd"))
-
     for number in range(100):
         drive(courier.deliver(f"agent{number}", NAME, b"content"))
 
-    assert len(os.listdir("/proc/self/fd")) - before <= 33
+    assert 0 < len(opened_below(project)) <= 33
 
 
 def test_an_inbox_that_refuses_is_told(courier: FileCourier, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,16 +14,13 @@ import pytest
 from parley.adapters.files import folders
 from parley.adapters.files.folders import Folder, as_parley, locked, reported
 from parley.domain.errors import DiskFull, Forbidden, NotFound, NotRegular, ParleyError, Unavailable
+from tests.open_files import opened_below
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Folder]:
     with Folder.root(str(tmp_path)) as folder:
         yield folder
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 def test_a_folder_is_found_step_by_step(root: Folder, tmp_path: Path) -> None:
@@ -65,12 +62,12 @@ def test_what_is_no_folder_is_not_found(root: Folder, tmp_path: Path, name: str)
 
 def test_a_walk_that_fails_leaves_nothing_open(root: Folder, tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
-    before = descriptors()
+    assert opened_below(tmp_path) == [str(tmp_path)]
 
     with pytest.raises(NotFound):
         root.walk("a", "b", "missing")
 
-    assert descriptors() == before
+    assert opened_below(tmp_path) == [str(tmp_path)]
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
@@ -171,11 +168,11 @@ def test_closing_twice_closes_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_dropped_is_closed(tmp_path: Path) -> None:
-    before = descriptors()
     folder = Folder.root(str(tmp_path))
+    before = opened_below(tmp_path)
     del folder
 
-    assert descriptors() == before
+    assert (before, opened_below(tmp_path)) == ([str(tmp_path)], [])
 
 
 def test_a_locked_folder_is_locked_for_others_until_the_end(root: Folder, tmp_path: Path) -> None:

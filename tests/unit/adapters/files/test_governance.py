@@ -40,8 +40,11 @@ def folder_of(workspace: Workspace) -> Path:
 def policy(workspace: Workspace, name: str, text: str) -> Path:
     path = folder_of(workspace) / "policies" / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o640)
+    # As an editor does: aside, then in its place. Written twice within a tick of the clock, a file has the same times.
+    aside = path.with_suffix(".tmp")
+    aside.write_text(text)
+    aside.chmod(0o640)
+    aside.replace(path)
     return path
 
 

@@ -26,6 +26,7 @@ from parley.domain.errors import (
     Unavailable,
 )
 from parley.domain.limits import DEFAULT_LIMITS
+from tests.open_files import opened_below
 
 LIMITS = DEFAULT_LIMITS._replace(file_bytes=100)
 
@@ -252,12 +253,12 @@ def test_no_setting_lets_a_file_be_larger_than_the_hard_limit(tmp_path: Path, ag
 
 def test_what_is_refused_is_not_left_locked(inbox: FileInbox, agent: Path) -> None:
     path = put(agent, content=b"x" * 101)
-    before = len(os.listdir("/proc/self/fd"))
+    before = opened_below(agent)
     for _ in range(3):
         with pytest.raises(TooLarge):
             drive(inbox.take("a.yaml"))
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert opened_below(agent) == before
     path.write_bytes(b"short")
     held = drive(inbox.take("a.yaml"))
     assert held is not None

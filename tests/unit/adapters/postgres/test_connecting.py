@@ -176,7 +176,7 @@ async def test_a_certificate_that_goes_wrong_while_a_node_runs_is_an_outage_and_
     cluster, papers = place
     pool = Sessions(address(place, "verify-full", sslrootcert=papers.authority), "pool", 1)
     try:
-        assert await pool.fetch("", "SELECT 1")
+        assert await pool.fetch("", "SELECT 1", seconds=30)
         papers.trusted(False)
         cluster.restart()
         with pytest.raises(Unavailable, match="cannot be trusted"):

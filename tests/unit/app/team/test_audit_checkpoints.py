@@ -283,6 +283,6 @@ async def test_a_server_that_heard_nothing_finds_what_others_wrote(
         async def found() -> bool:
             return await sizes(a, "acme") == [3]
 
-        await soon(found, 10.0)
+        await soon(found)
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)

@@ -14,13 +14,13 @@ from parley.app.team.streams import Followed
 from parley.domain.access import Policy
 from parley.domain.channel import Channel, MemberPolicy, without_member
 from parley.domain.directory import Caller, KeyKind
-from parley.domain.errors import NotFound
+from parley.domain.errors import NotFound, ParleyError
 from parley.domain.event import EventDraft
 from parley.domain.message import Pattern
 from parley.domain.post import PostState
 from parley.domain.team_changes import FeedItem, Moved, TeamChanges
 from parley.domain.team_errors import NotMember, Unauthorized
-from tests.team_rig import AT_ONCE, CHANNEL, INTENT, Rig, with_rig
+from tests.team_rig import CHANNEL, INTENT, Rig, soon, with_rig
 
 ON_CHANNEL = Followed(channel_id=CHANNEL)
 ON_INTENT = Followed(intent_id=INTENT)
@@ -50,6 +50,15 @@ class Stream:
             return True
         return False
 
+    @asynccontextmanager
+    async def ends(self, rig: Rig, error: type[ParleyError]) -> AsyncIterator[None]:
+        """What happens within this ends the stream, which rests by now, with an error."""
+        waiting = asyncio.ensure_future(self.next())
+        await soon(lambda: any(one.event._waiters for ones in rig.team.tail._listeners.values() for one in ones))
+        yield
+        with pytest.raises(error):
+            await waiting
+
 
 @asynccontextmanager
 async def following(rig: Rig, followed: Followed, caller: Caller, after: int | None = None) -> AsyncIterator[Stream]:
@@ -66,6 +75,12 @@ async def following(rig: Rig, followed: Followed, caller: Caller, after: int | N
 async def a_channel(rig: Rig) -> None:
     await rig.intent()
     await rig.channel()
+
+
+@pytest.fixture
+def never_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a stream finds out, it was told: it does not look by itself."""
+    monkeypatch.setattr(streams, "PING_SECONDS", 3600.0)
 
 
 def happened(rig: Rig, event_type: str = "comment", intent_id: str = INTENT) -> EventDraft:
@@ -266,17 +281,15 @@ async def test_who_may_not_follow_is_told_that_there_is_nothing(rig: Rig) -> Non
     await streams.check_follows(rig.team, rig.caller(kind=KeyKind.SERVICE), Followed(agent="alice"))
 
 
+@pytest.mark.usefixtures("never_looking")
 @pytest.mark.parametrize("followed", [ON_CHANNEL, ON_INTENT])
 @with_rig
 async def test_a_stream_ends_when_the_right_to_it_does(rig: Rig, followed: Followed) -> None:
     await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob"),))
     await rig.channel()
 
-    async with following(rig, followed, rig.caller("bob")) as stream:
+    async with following(rig, followed, rig.caller("bob")) as stream, stream.ends(rig, NotFound):
         await rig.access(grants=())
-
-        with pytest.raises(NotFound):
-            await stream.next(AT_ONCE)
 
 
 @with_rig
@@ -289,31 +302,27 @@ async def test_a_member_that_is_removed_hears_nothing_that_is_said_afterwards(ri
         await rig.say("alice")
 
         with pytest.raises(NotFound):
-            await stream.next(AT_ONCE)
+            await stream.next()
 
 
+@pytest.mark.usefixtures("never_looking")
 @with_rig
 async def test_a_stream_does_not_outlive_its_key(rig: Rig) -> None:
     await a_channel(rig)
 
-    async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream:
+    async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream, stream.ends(rig, Unauthorized):
         await rig.revoke("bob")
 
-        with pytest.raises(Unauthorized):
-            await stream.next(AT_ONCE)
 
-
+@pytest.mark.usefixtures("never_looking")
 @with_rig
 async def test_a_stream_of_a_deleted_channel_ends(rig: Rig) -> None:
     await a_channel(rig)
     channel = await rig.store.get(Channel, "default", CHANNEL)
     assert channel is not None
 
-    async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream:
+    async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream, stream.ends(rig, NotFound):
         await rig.store.commit(TeamChanges("default", drops=(channel,), purges=(CHANNEL,)))
-
-        with pytest.raises(NotFound):
-            await stream.next(AT_ONCE)
 
 
 @with_rig

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from pathlib import Path
 
@@ -90,10 +91,11 @@ async def test_what_was_begun_is_not_undone_when_nobody_waits_any_more(project: 
 
 
 @in_loop
-async def test_a_desk_knows_the_others_and_notices_what_arrives(project: Project) -> None:
+async def test_a_desk_knows_the_others_and_notices_what_arrives(project: Project, tmp_path: Path) -> None:
     codex, claude = Desk(project, "codex"), Desk(project, "claude")
     await codex.open()
     await claude.open()
+    os.utime(tmp_path / "projects" / "demo" / "agents" / "codex" / "inbox", ns=(0, 1))  # not in this tick of the clock
     before = codex.pulse()
 
     await claude.do(lambda mailbox: mailbox.send("codex", "notification", "s", "b"))

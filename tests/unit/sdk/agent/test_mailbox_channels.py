@@ -74,7 +74,7 @@ async def test_a_question_to_all_ends_as_soon_as_everyone_has_answered(boxes: Bo
 async def test_a_question_to_several_gives_what_came_in_time(boxes: Boxes) -> None:
     async with boxes.station("codex") as codex:
         channel = await codex.station.channels.open("votes")
-        asking = asyncio.ensure_future(channel.ask_all("claude, gemini", {"question": "Merge?"}, timeout=2.0))
+        asking = asyncio.ensure_future(channel.ask_all("claude, gemini", {"question": "Merge?"}, timeout=5.0))
         with boxes.mailbox("claude") as mailbox:
             mailbox.reply((await received(mailbox))[0], "yes")
 

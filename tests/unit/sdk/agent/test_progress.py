@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.sdk.agent.progress import Mark, Progress
+from tests.samples import PROPERTY
 
 
 def test_a_stream_begins_behind_the_mark() -> None:
@@ -45,6 +46,7 @@ def test_only_what_was_finished_is_news() -> None:
     assert (begun, finished, progress.news) == (False, True, False)
 
 
+@PROPERTY
 @given(
     st.lists(st.integers(1, 60), unique=True, min_size=1).map(sorted),
     st.data(),

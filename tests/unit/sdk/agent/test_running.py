@@ -177,7 +177,7 @@ def test_a_second_signal_ends_a_process_at_once_and_nothing_is_lost(
 ) -> None:
     url, alice, channel = told_by
     with AgentProcess("bob", url, tmp_path / "journal") as bob:
-        asked = alice.send_message(channel, None, "bob", "request", {"do": "late", "after": 15, "n": 1})
+        asked = alice.send_message(channel, None, "bob", "request", {"do": "late", "after": 120, "n": 1})
         alice.send_message(channel, None, "bob", "notify", {"n": 2})
         _waits(bob, 2)
         assert bob.process is not None
@@ -186,7 +186,7 @@ def test_a_second_signal_ends_a_process_at_once_and_nothing_is_lost(
             pass
         assert bob.process.poll() is None
         bob.process.send_signal(number)
-        code = bob.process.wait(10)
+        code = bob.process.wait(20)  # long before it would stop waiting for its handler
 
     assert code == 0
     assert [one for one in alice.list_messages(channel) if one.correlation_id == asked.id] == []

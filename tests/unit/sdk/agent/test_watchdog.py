@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -35,11 +35,20 @@ def heard() -> Iterator[Heard]:
 
 
 @in_loop
-async def test_a_coroutine_that_blocks_the_loop_is_named(heard: Heard) -> None:
+async def test_a_coroutine_that_blocks_the_loop_is_named(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, standing = asyncio.get_running_loop(), threading.Event()
+    tell = loop.call_soon_threadsafe
+
+    def when_it_stands(callback: Callable[[], None]) -> asyncio.Handle:
+        standing.wait(20)  # on a busy machine the watchdog may be faster
+        return tell(callback)
+
     def stands_still() -> bool:
+        standing.set()
         return heard.event.wait(20)
 
-    with watching(asyncio.get_running_loop(), every=0.01, patience=0.01):
+    monkeypatch.setattr(loop, "call_soon_threadsafe", when_it_stands)
+    with watching(loop, every=0.01, patience=0.01):
         warned = stands_still()
 
     assert warned

@@ -288,13 +288,13 @@ async def test_a_slow_reader_is_not_taken_for_a_silent_server() -> None:
 
     def script(talk: Talk) -> None:
         talk.read()
-        timer = threading.Timer(2.5, long_ago.set)
+        timer = threading.Timer(4.0, long_ago.set)
         timer.start()
         talk.say(content)
         timer.join()
 
     async with served(script) as (_, transport):
-        pieces = await opened(transport, timeout=1.5)
+        pieces = await opened(transport, timeout=3.0)
         await until(long_ago)
         came, error = await all_of(pieces)
         await pieces.aclose()
@@ -315,12 +315,12 @@ async def test_an_answer_that_a_busy_loop_has_not_read_yet_is_in_time() -> None:
         talk.read()
 
     async with served(script) as (_, transport):
-        task = asyncio.create_task(transport.send(get(timeout=2.0)))
+        task = asyncio.create_task(transport.send(get(timeout=4.0)))
         await until(asked)
         # From here on the loop stands still, until the time is over.
         go_on.set()
         assert said.wait(PATIENCE)
-        threading.Event().wait(2.1)
+        threading.Event().wait(4.1)
 
         assert (await task).status == 200
 

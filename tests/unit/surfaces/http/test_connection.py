@@ -428,7 +428,8 @@ async def drip(client: Client, data: bytes, until: "asyncio.Future[Answer]") -> 
 @pytest.mark.parametrize(
     ("quick", "slow", "limits"),
     [
-        (b"", get("/", b"X: " + b"a" * 500), LIMITS._replace(header_seconds=0.1)),
+        # Within this time the first byte has to come, also from a busy machine: else it is a connection that is idle.
+        (b"", get("/", b"X: " + b"a" * 500), LIMITS._replace(header_seconds=1.0)),
         (POST % 500, b"a" * 500, LIMITS._replace(header_seconds=60, body_seconds=0.1)),
         (CHUNKED, b"1\r\na\r\n" * 100, LIMITS._replace(header_seconds=60, body_seconds=0.1)),
     ],
@@ -492,7 +493,7 @@ async def test_a_stream_that_is_taken_slowly_goes_on() -> None:
         for _ in range(400):
             yield b"x" * 100_000
 
-    limits = LIMITS._replace(write_seconds=1.0)
+    limits = LIMITS._replace(write_seconds=1.5)
     async with serving(lambda _: Response(200, stream=much()), limits) as server, server.client() as client:
         client.send(GET)
         await client.head()
@@ -644,10 +645,9 @@ async def test_a_stream_that_fails_does_not_look_whole(error: BaseException, cap
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             [piece async for piece in client.pieces()]
 
-    assert [record.__dict__["action"] for record in logged_by("parley.surfaces.http.connection", caplog)] == [
-        "http_stream_failed"
-    ]
-    assert "secret" not in caplog.text
+    (record,) = logged_by("parley.surfaces.http.connection", caplog)
+    assert record.__dict__["action"] == "http_stream_failed"
+    assert "secret" not in str(record.__dict__)
 
 
 @on_both_loops

@@ -20,6 +20,7 @@ from parley.surfaces.http.message import (
     common_fields,
     render,
 )
+from tests.samples import PROPERTY
 
 LIMITS = HttpLimits()
 COMMON = common_fields(0)
@@ -237,6 +238,7 @@ def test_who_may_go_on_after_an_answer(version: bytes, connection: bytes, keep_a
     assert framing.keep_alive is keep_alive
 
 
+@PROPERTY
 @given(st.binary(max_size=60), st.integers(0, 60), st.integers(0, 8))
 @example(b"\r\n", 16, 0)
 def test_no_head_does_anything_but_be_read_or_refused(noise: bytes, at: int, cut: int) -> None:
@@ -379,6 +381,7 @@ def test_trailers_may_have_n_bytes_and_not_one_more() -> None:
     assert chunk_refusal(b"0\r\nA: 1\r\nB: 12\r\n\r\n", limits=limits) == 431
 
 
+@PROPERTY
 @given(st.binary(max_size=40), st.lists(st.integers(0, 60), max_size=4))
 def test_where_packets_end_never_changes_what_chunks_mean(noise: bytes, cuts: list[int]) -> None:
     data = CHUNKS[:9] + noise + CHUNKS[9:]
