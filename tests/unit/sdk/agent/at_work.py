@@ -18,6 +18,7 @@ from parley.domain.directory import KeyKind
 from parley.sdk.agent.agent import BaseAgent
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.client.client import AsyncClient
+from parley.sdk.records import ChannelMessage
 from tests.team_rig import CHANNEL, LiveServer, soon
 
 
@@ -113,3 +114,8 @@ class Ear(logging.Handler):
     async def hears(self, action: str, times: int = 1) -> None:
         """Wait until something was logged."""
         await soon(lambda: self.actions.count(action) >= times)
+
+
+async def asked(alice: AsyncClient, payload: dict[str, Any] | None = None, *, to: str = "bob") -> ChannelMessage:
+    """Ask an agent, and wait for what it says."""
+    return await alice.ask(CHANNEL, None, to, payload or {}, 10)

@@ -18,6 +18,10 @@ LIMITS = HttpLimits()
 # The moment in RFC 9110's example of a date.
 MOMENT = 784111777.0
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+SMALL = LIMITS._replace(body_bytes=1000, header_bytes=500, url_bytes=200)
+HASTY = LIMITS._replace(header_seconds=0.1, body_seconds=0.1, idle_seconds=0.1, write_seconds=0.1)
 PATIENCE = 60.0
 
 
@@ -142,3 +146,37 @@ async def serving(
         yield Server(listener)
     finally:
         await listener.drain(0.2)
+
+
+def get(path: str, *fields: bytes) -> bytes:
+    return b"GET " + path.encode() + b" HTTP/1.1\r\n" + b"".join(f + b"\r\n" for f in (b"Host: h", *fields)) + b"\r\n"
+
+
+async def refused(client: Client, status: int, code: str) -> None:
+    """The next answer is this problem, and the last."""
+    answer = await client.answer()
+    assert (answer.status, answer.body.decode()) == (status, code)
+    assert answer.headers["connection"] == "close"
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert await client.closed()
+
+
+class Told:
+    """A stream that is told what to send, and tells when it is closed."""
+
+    def __init__(self) -> None:
+        self.pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.closed = asyncio.Event()
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        try:
+            while (piece := await self.pieces.get()) is not None:
+                yield piece
+        finally:
+            await asyncio.sleep(0)  # Cleaning up may take its time: it is not cancelled a second time.
+            self.closed.set()
+
+    def __call__(self, request: Request) -> Response:
+        if request.path != "/":
+            return echo(request)
+        return Response(200, content_type=b"text/event-stream", stream=self.stream())
