@@ -59,7 +59,7 @@ class Balancer:
             try:
                 await asyncio.gather(_pipe(reader, back_writer), _pipe(back_reader, writer))
             finally:
-                back_writer.close()
+                back_writer.transport.abort()  # what was said has arrived, or nobody wants it any more
         except (OSError, TimeoutError, asyncio.CancelledError):
             writer.transport.abort()
         finally:

@@ -41,6 +41,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 SHOWN_HOME = "/home/me"
 SHOWN_STORE = "postgresql://parley@db.example.org/parley"
+# What takes longer than this never ends.
+_PATIENCE = 300
 
 _BLOCK = re.compile(
     r"^<!-- run: (?P<hidden>.+?) -->$"
@@ -80,7 +82,7 @@ _VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?Z?"), "TIME"),
     (re.compile(r"\d{8}T\d{4}Z_([A-Za-z0-9]+)_([a-z_]+?)(_[a-z0-9]{4,10})?\.yaml"), r"\1_\2.yaml"),
     (re.compile(r"conv-\d{8}-"), "conv-DAY-"),
-    (re.compile(r"\b[0-2]m\b"), "AGE"),
+    (re.compile(r"\b\dm\b"), "AGE"),
     (re.compile(r"[-─ ]+"), " "),
 )
 
@@ -189,7 +191,7 @@ class Stage:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=_PATIENCE,
             check=False,
         )
         output = (done.stdout + done.stderr).splitlines()
@@ -227,7 +229,7 @@ class Stage:
         before = self._streams() if "parley listen" in script else 0
         # In the shell's place, so that it has ended when its process has.
         process = self._start(_ASSIGNMENTS.sub(r"\1exec ", script, count=1), subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + _PATIENCE
         while "parley listen" in script and self._streams() == before:
             assert process.poll() is None, f"ended at once: {script}"
             assert time.monotonic() < deadline, f"does not listen: {script}"
@@ -304,7 +306,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     """Stop a background command, with whatever it started, and wait until it is gone."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-    process.wait(20)
+    process.wait(_PATIENCE)
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -22,7 +22,7 @@ def run(script: str, *arguments: str, **environment: str) -> subprocess.Complete
         env={**kept, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

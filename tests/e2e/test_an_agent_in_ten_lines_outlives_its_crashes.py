@@ -49,7 +49,7 @@ class Terminal:
     def ask(self, intent: str, n: int) -> int:
         """What the agent answers to a number."""
         asked = self.run(
-            "ask", "numbers", "--intent", intent, "--to", "counter", "--timeout", "30s", "--field", f"n:={n}"
+            "ask", "numbers", "--intent", intent, "--to", "counter", "--timeout", "60s", "--field", f"n:={n}"
         )
         assert asked.returncode == 0, asked
         return int(json.loads(asked.stdout)["payload"]["twice"])
@@ -63,7 +63,7 @@ class Terminal:
             yield process
         finally:
             process.send_signal(end)
-            process.wait(30)
+            process.wait(60)
 
     def seen(self) -> list[int]:
         return list(map(int, (self.home / "seen").read_text().split()))

@@ -119,7 +119,7 @@ def test_a_question_at_one_server_is_answered_by_an_agent_of_the_sdk_at_another(
         ]
     finally:
         agent.send_signal(signal.SIGTERM)
-        agent.wait(30)
+        agent.wait(60)
     assert answers == ["0!", "1!", "2!"]
 
 
@@ -251,4 +251,4 @@ def _says(text: str) -> dict[str, object]:
 
 
 def _asks(text: str) -> dict[str, object]:
-    return {"payload": {"text": text}, "to": "bob", "timeout": 30}
+    return {"payload": {"text": text}, "to": "bob", "timeout": PATIENCE - 5}

@@ -13,7 +13,7 @@ import pytest
 
 from parley import Client
 from tests.balancer import Balancer, balanced
-from tests.e2e.node_group import Group, Stream, Voice, a_group, spoken, until
+from tests.e2e.node_group import PATIENCE, Group, Stream, Voice, a_group, spoken, until
 from tests.postgres_cluster import a_cluster
 from tests.team_process import ADMIN_KEY
 
@@ -38,7 +38,7 @@ class Crowd:
     def talk(self, name: str, rest: float) -> None:
         """On one connection for as long as the server leaves it open, as a plain client does; now and then idle."""
         voice = Voice(self._port, name)
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         number = 0
         while not self._over.wait(rest):
             number += 1
@@ -123,7 +123,8 @@ def test_servers_are_replaced_one_by_one_without_a_failed_request(
 ) -> None:
     with (
         a_cluster(fsync="on") as cluster,
-        a_group(cluster, tmp_path, 3, "--linger", "3") as group,
+        # Longer than it takes anybody here to notice, on a machine that does other things, too.
+        a_group(cluster, tmp_path, 3, "--linger", "6") as group,
         balanced([node.port for node in group.nodes]) as (port, balancer),
     ):
         # Given a crowd that talks, waits and follows through the balancer

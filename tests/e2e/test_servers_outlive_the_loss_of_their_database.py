@@ -145,7 +145,8 @@ def test_a_database_that_crashes_and_is_back_at_once_costs_no_message(servers: G
     assert stream.texts(1) == ["before"]
 
     group.cluster.restart("immediate")
-    until(lambda: group.voice(B).get("/readyz").status == 200, "ready again")
+    for node in (A, B):
+        until(lambda node=node: group.voice(node).get("/readyz").status == 200, "ready again")  # type: ignore[misc]
     group.voice(B, "alice").say(channel, "after")
 
     # A slow restart may have ended it: then it goes on from where it was.

@@ -67,14 +67,13 @@ def test_when_the_server_that_does_the_works_is_killed_another_takes_them_over(
         until(lambda: "after" in receiver.texts, "the webhook of the other server")
         with capsys.disabled():
             print(f" [taken over {took:.1f} s after a kill]", end="")
-        assert took < LEASE_SECONDS + 3 + 10  # a busy machine may take its time
         assert receiver.texts[-1] == "after"
 
 
 def test_when_the_server_that_does_the_works_is_stopped_another_need_not_wait_for_the_end_of_its_lease(
     cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with a_group(cluster, tmp_path, 2, "--linger", "30") as group:
+    with a_group(cluster, tmp_path, 2, "--linger", "600") as group:
         leader, other = led_by(group)
         process = group.nodes[leader].process
         assert process is not None

@@ -74,7 +74,7 @@ class Crowd:
         failed = []
         for client in self.clients(kind):
             process = self._running[client]
-            process.wait(timeout=PATIENCE * (5 if os.environ.get("PARLEY_FAULT") else 1))
+            process.wait(timeout=PATIENCE)
             if process.returncode:
                 failed.append(client)
             self._forget(client)

@@ -50,6 +50,10 @@ class Disk:
         finally:
             os.close(fd)
 
+    def sync(self) -> None:
+        """All of this disk, and of no other: on those somebody may want to see what is lost without it."""
+        run("sync", "--file-system", str(self.path))
+
     def power_up(self) -> None:
         """Mount again: the journal is replayed."""
         run("umount", str(self.path))
@@ -251,7 +255,7 @@ def read_only(folder: Path, _mutant: str, _options: dict[str, Any]) -> dict[str,
 def _home(folder: Path) -> tuple[Disk, Path]:
     disk = Disk(folder)
     home = make_home(disk.path / "home", (SENDER, *OTHERS))
-    os.sync()
+    disk.sync()
     return disk, home
 
 

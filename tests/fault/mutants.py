@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 
 from parley.adapters.files import courier, inbox, place
@@ -21,12 +22,13 @@ def _put(owner: object, name: str, part: object) -> None:
 
 
 def claim_after_read() -> None:
-    """No lock on the file, and a claim that does not ask the ledger whether somebody was faster."""
+    """No lock on the file, and a claim that does not ask the ledger whether somebody was faster, and takes its time."""
 
     async def commit(
         kernel: Kernel, action: str, kept: Kept | None, known: Delivery | None, after: Delivery, _governed: object
     ) -> None:
         entry = receipts._entry(kernel, action, after.key, {})
+        time.sleep(0.02)  # noqa: ASYNC251  # it runs in no loop
         await kernel.store.commit(Changes((kept,) if kept else (), (after,), (entry,)))
 
     _put(inbox, "_lock", lambda *_: None)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = Path(__file__).with_name("worker.py")
-PATIENCE = 60.0  # a stuck process is a failure, a slow machine is none
+PATIENCE = 300.0  # a stuck process is a failure, a slow machine is none
 
 # Everything that changes a file, a name or a lock, or makes one durable; whatever happens between two of these
 # leaves no trace that a crash could show.

@@ -15,7 +15,7 @@ from parley.wire.audit_reconcile import reconcile
 from parley.wire.oacp import OacpFormat
 from tests.fault.crowd import READER, Crowd, chance, pass_time
 from tests.fault.history import look
-from tests.fault.stage import RULES, Stage, agent_folder
+from tests.fault.stage import RULES, Stage, agent_folder, until
 from tests.fault.test_boundaries import (
     HOUR,
     READERS,
@@ -188,6 +188,7 @@ def test_kill_9_of_senders_and_readers_leaves_nothing_delivered_without_its_reco
             if victim in agent_of:
                 agent_of[fresh] = agent_of[victim]
             crowd.wait_ready(fresh)
+        until(lambda: crowd.count("send") > 0)
         crowd.finish("s")
         for agent in crowd.agents:
             assert stage.act("drain", crowd.home, agent).errors == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fault.crowd import READER, Crowd, chance, pass_time
-from tests.fault.stage import Stage
+from tests.fault.stage import Stage, until
 
 pytestmark = pytest.mark.fault
 
@@ -40,6 +40,7 @@ def test_kill_9_of_senders_and_readers_loses_nothing_that_was_acknowledged(
             else:
                 fresh = crowd.add_reader()
             crowd.wait_ready(fresh)
+        until(lambda: crowd.count("send") > kills)
         crowd.finish("s")
         for agent in crowd.agents:  # the next command of a sender carries what its dead left behind
             assert stage.act("drain", crowd.home, agent).errors == []

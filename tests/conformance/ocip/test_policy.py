@@ -245,7 +245,7 @@ async def test_rego_denies_and_holds_whoever_asks_at_once_and_allows_nothing(ser
     pytest.importorskip("regopy")
     path = server.rig.path.parent / "own.rego"
     path.write_text(REGO)
-    rules = RegoRules(str(path), time.monotonic)
+    rules = RegoRules(str(path), time.monotonic, seconds=30.0)  # on a busy machine, too
     rules.start()
     try:
         alice, bob = await pair(server)

@@ -18,6 +18,8 @@ from tests.team_rig import Answer, Client, Connection
 
 # Longer than a node lets anybody wait for the database. Who has no answer by then asks elsewhere.
 PATIENCE = 4.0
+# Who was in vain too impatient for a machine that does other things, too, waits twice as long the next time, and again.
+_MOST_PATIENCE = 30.0
 _RECOVERY = 60.0
 # Who speaks goes on at another node after so many messages, whether it has to or not.
 _STAY = 10
@@ -73,6 +75,7 @@ class NodesCrowd(Crowd):
     ) -> None:
         super().__init__(doors[0].port, seed)
         self._hurry = hurry
+        self._slower: dict[str, float] = {}
         self.doors = doors
         self.senders_at = senders_at or doors
         self.acknowledged: list[Acknowledged] = []
@@ -89,7 +92,8 @@ class NodesCrowd(Crowd):
 
     def client(self, agent: str) -> Client:
         """At another node each time. Whoever is alone at the beginning and at the end has time."""
-        patience = self._hurry if agent.startswith(("sender", "reader")) else _RECOVERY
+        hurries = agent.startswith(("sender", "reader"))
+        patience = self._slower.get(agent, self._hurry) if hurries else _RECOVERY
         self._clients.append(NodeClient(self._door(agent), agent=agent, patience=patience))
         return self._clients[-1]
 
@@ -121,7 +125,12 @@ class NodesCrowd(Crowd):
         body = {"to": send.to, "message_type": "notify", "payload": {"n": send.number, "padding": padding}}
         key = {"Idempotency-Key": f"{send.sender}-{send.number}"}
         began = time.monotonic()
-        answer = await client.post(f"/channels/{self.channel_id}/messages", body, key)
+        try:
+            answer = await client.post(f"/channels/{self.channel_id}/messages", body, key)
+        except TimeoutError:
+            self._slower[send.sender] = min(2 * client.patience, _MOST_PATIENCE)
+            raise
+        self._slower.pop(send.sender, None)
         self.statuses[answer.status] += 1
         if answer.status == 201:
             send.answers.append(sight(answer.json))

@@ -149,7 +149,9 @@ def no_poll() -> None:
 
 
 def load_before_the_lock() -> None:
-    """A commit is decided by what was known before it had the head row's lock."""
+    """A commit is decided by what was known a while before it had the head row's lock."""
+    import asyncio
+
     from parley.adapters.postgres.transacting import Transacting
 
     found, decided = Transacting._tenancies, Transacting._decided
@@ -158,6 +160,7 @@ def load_before_the_lock() -> None:
     async def noted(self: Transacting, db: Connection, batch: list[TeamChanges]) -> dict[str, Tenancy]:
         tenancies = await found(self, db, batch)
         known[id(self)] = {tenant: dict(one.records) for tenant, one in tenancies.items()}
+        await asyncio.sleep(0.02)
         return tenancies
 
     async def stale(

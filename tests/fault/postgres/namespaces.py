@@ -19,6 +19,10 @@ _IP = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin") or ""
 _NUMBERS = range(1, 255)
 
 
+class Taken(OSError):
+    """Somebody else on this machine has it."""
+
+
 class Namespace:
     """One node's network."""
 
@@ -36,9 +40,21 @@ class Namespace:
         return (_IP, "netns", "exec", self.name)
 
     def make(self) -> None:
-        """OSError when it cannot be made, by this account or in this place."""
+        """`Taken` when others have its number; OSError when it cannot be made, by this account or in this place."""
         _ip("netns", "add", self.name)
-        _ip("link", "add", self._link, "type", "veth", "peer", "name", "uplink", "netns", self.name)
+        try:
+            # Whoever has the cable has the number, and its addresses: the others are refused here.
+            _ip("link", "add", self._link, "type", "veth", "peer", "name", "uplink", "netns", self.name)
+        except OSError:
+            _ip("netns", "del", self.name)
+            raise
+        try:
+            self._plug_in()
+        except OSError:
+            self.remove()
+            raise
+
+    def _plug_in(self) -> None:
         for address in (self._ours, self.database):
             _ip("addr", "add", f"{address}/30", "dev", self._link)
         _ip("link", "set", self._link, "up")
@@ -73,21 +89,21 @@ class Namespace:
 def namespaces(count: int) -> Iterator[list[Namespace]]:
     """So many. OSError when this place has none to give."""
     made: list[Namespace] = []
+    numbers = random.SystemRandom().sample(_NUMBERS, len(_NUMBERS))
     try:
-        while len(made) < count:
-            one = Namespace(random.SystemRandom().choice(_NUMBERS))
-            if _taken(one):
-                continue
-            made.append(one)
-            one.make()
+        for number in numbers:
+            if len(made) == count:
+                break
+            one = Namespace(number)
+            with suppress(Taken):
+                one.make()
+                made.append(one)
+        if len(made) < count:
+            raise OSError("others have all numbers")
         yield made
     finally:
         for one in made:
             one.remove()
-
-
-def _taken(one: Namespace) -> bool:
-    return one._link in _ip("-o", "link", "show")
 
 
 def _ip(*arguments: str) -> str:
@@ -95,5 +111,6 @@ def _ip(*arguments: str) -> str:
         raise OSError("there is no `ip` here: install iproute2")
     done = subprocess.run([_IP, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise OSError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+        kind = Taken if "File exists" in done.stderr else OSError
+        raise kind(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
     return done.stdout

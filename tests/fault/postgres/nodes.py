@@ -71,7 +71,9 @@ class Node(ServerProcess):
 
     def surprises(self) -> list[str]:
         """Errors that nobody in the server knew what to do with."""
-        lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        # It goes on writing: the last line may be the first half of one.
+        whole = self.log.read_bytes().split(b"\n")[:-1]
+        lines = [json.loads(line) for line in whole if line.startswith(b"{")]
         return [
             f"{self.name}: {line['message']} {line.get('error', '')} {line.get('where', '')}"
             for line in lines

@@ -96,7 +96,7 @@ async def cutting(
         await crowd.goes_on(10)
         await loop.run_in_executor(None, partial(network.cut, **how))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 took.append(await says_so(node))
             await crowd.goes_on(10, apart_from=node.door)
         finally:

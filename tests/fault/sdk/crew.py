@@ -60,7 +60,7 @@ class AgentProcess:
         process, self.process = self.process, None
         assert process is not None
         process.send_signal(number)
-        code = process.wait(30)
+        code = process.wait(120)
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
             pipe.close()
@@ -91,5 +91,10 @@ def ended(journal: Path) -> Counter[str]:
 
 
 def lines(journal: Path) -> list[dict[str, Any]]:
-    """The journal. A process that is killed leaves whole lines."""
-    return [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+    """The journal. A process that is killed leaves whole lines; one that is just being written is not yet there."""
+    return [json.loads(line) for line in journal.read_bytes().split(b"\n")[:-1]] if journal.exists() else []
+
+
+def on_record(journal: Path) -> list[str]:
+    """With which messages an agent was done when it saved its bookmark, by their ids."""
+    return [one for line in lines(journal) for one in line.get("on_record", ())]

@@ -76,7 +76,7 @@ async def _mutated(folder: Path, mutant: str) -> None:
     """An agent that drops an answer when the server has no time leaves its asker without one."""
     async with scene(folder, 1, mutant=mutant) as play:
         play.door.refuse = lambda head: NO_TIME if b"/reply " in head and play.chance.random() < 0.5 else b""
-        await play.each([play.ask(n, "echo", "agent-0", 10.0 if not mutant else 1.0) for n in range(40)], 8)
+        await play.each([play.ask(n, "echo", "agent-0", 60.0 if not mutant else 1.0) for n in range(40)], 8)
         account = await play.closed()
     unanswered = [one for one in account.asked if one.answer is None]
 
@@ -85,5 +85,5 @@ async def _mutated(folder: Path, mutant: str) -> None:
 
 @pytest.mark.parametrize("mutant", ["", "give_up_at_once"])
 def test_an_agent_that_gives_up_is_found_out(tmp_path: Path, mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.team_rig.PATIENCE", 120.0)
+    monkeypatch.setattr("tests.team_rig.PATIENCE", 600.0)
     _mutated(tmp_path / "scene", mutant)

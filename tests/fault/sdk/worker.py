@@ -37,8 +37,9 @@ class Journal:
 
     def has(self, message_id: str) -> bool:
         """Whether somebody was called with this before."""
-        with open(self._path, encoding="utf-8") as file:
-            return any(json.loads(line).get("id") == message_id for line in file)
+        with open(self._path, "rb") as file:
+            # Others go on writing: the last line may be the first half of one.
+            return any(json.loads(line).get("id") == message_id for line in file if line.endswith(b"\n"))
 
 
 def worker(name: str, journal: Journal, concurrency: int = CONCURRENCY) -> BaseAgent:
@@ -93,15 +94,40 @@ def _say_when_ready(name: str) -> None:
     running.serve_agents = telling
 
 
+def _note_what_is_on_record(journal: Journal) -> None:
+    """Write down with which messages it was done before each save that has succeeded: none of them may come again."""
+    from parley.sdk.agent.server_station import ServerStation
+    from parley.sdk.agent.station import Arrival
+
+    done, save = ServerStation.done, ServerStation._save
+    finished: list[str] = []
+
+    async def noting(self: ServerStation, arrival: Arrival) -> None:
+        await done(self, arrival)
+        finished.extend([arrival.message.id] if arrival.message is not None else [])
+
+    async def saving(self: ServerStation) -> None:
+        before = len(finished)
+        await save(self)
+        if before:
+            journal.write(on_record=finished[:before])
+            del finished[:before]
+
+    ServerStation.done = noting  # type: ignore[method-assign]
+    ServerStation._save = saving  # type: ignore[method-assign]
+
+
 def main(name: str, journal: str, mutant: str = "", concurrency: str = str(CONCURRENCY)) -> None:
     if mutant:
         from tests.fault.sdk.mutants import MUTANTS
 
         MUTANTS[mutant]()
     _say_when_ready(name)
+    kept = Journal(journal)
+    _note_what_is_on_record(kept)
     # A process that lost its tests ends, too.
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(3)), daemon=True).start()
-    run_agents(worker(name, Journal(journal), int(concurrency)))
+    run_agents(worker(name, kept, int(concurrency)))
 
 
 if __name__ == "__main__":

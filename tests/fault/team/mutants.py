@@ -10,6 +10,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+# For which a gap stays open: long enough for others to step into it on any machine.
+_A_WHILE = 0.05
+
 
 def acknowledge_before_commit() -> None:
     """Whoever speaks is answered from a transaction that is taken back; the one that lasts comes a moment later."""
@@ -115,13 +118,28 @@ def _overwrite(*kinds: str) -> None:
 
 
 def forget_the_exchange() -> None:
-    """A message does not depend on the exchange that it was decided on."""
+    """A message does not depend on the exchange that it was decided on; between the two there is a while."""
+    import asyncio
+
+    from parley.app.team.hub import Team
+    from parley.domain.directory import Caller
+    from parley.domain.team_changes import Committed, TeamChanges
+
     _nobody_waits()
     _overwrite("exchange")
+    commit = Team.commit
+
+    async def late(self: Team, caller: Caller, changes: TeamChanges, held_id: str = "") -> Committed:
+        await asyncio.sleep(_A_WHILE)
+        return await commit(self, caller, changes, held_id)
+
+    Team.commit = late  # type: ignore[method-assign]
 
 
 def assign_rounds_outside_the_commit() -> None:
-    """The message is written first; what its exchange became comes in a commit of its own."""
+    """The message is written first; what its exchange became comes in a commit of its own, a while later."""
+    import asyncio
+
     from parley.app.team.hub import Team
     from parley.domain.directory import Caller
     from parley.domain.exchange import Exchange
@@ -136,6 +154,7 @@ def assign_rounds_outside_the_commit() -> None:
         now = tuple(one for one in changes.puts if one not in later)
         done = await commit(self, caller, changes._replace(puts=now), held_id)
         if later:
+            await asyncio.sleep(_A_WHILE)
             await self.store.commit(TeamChanges(changes.tenant, puts=later))
         return done
 

@@ -39,9 +39,7 @@ def posting(folder: Path, mutant: str, options: dict[str, Any]) -> dict[str, Any
     asyncio.run(crowd.open_channel())
     # The founding is on the disk for sure, whatever is tried afterwards.
     if mutant:
-        import os
-
-        os.sync()
+        disk.sync()
     acknowledged: list[str] = []
     for cut in range(options["cuts"]):
 

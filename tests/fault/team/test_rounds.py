@@ -118,9 +118,9 @@ _HOPS = 4
 _AGENTS = 5
 
 
-def test_a_pair_never_says_one_more_than_its_budget_of_an_hour(tmp_path: Path, full: bool) -> None:
-    tries, kills = (640, 5) if full else (96, 2)
-    server = ServerProcess(tmp_path / "data")
+def budgeted(data: Path, tries: int, kills: int) -> Account:
+    """What is left when a pair has tried to say so much."""
+    server = ServerProcess(data)
     server.start()
 
     async def play() -> Account:
@@ -132,16 +132,25 @@ def test_a_pair_never_says_one_more_than_its_budget_of_an_hour(tmp_path: Path, f
         return await talks.tell()
 
     try:
-        account = asyncio.run(play())
+        return asyncio.run(play())
     finally:
-        server.kill()
+        if server.process is not None:
+            server.kill()
 
-    # The budget is one of the hour, and an hour may begin meanwhile.
-    hours = Counter(one.at[:13] for one in account.delivered)
+
+def test_a_pair_never_says_one_more_than_its_budget_of_an_hour(tmp_path: Path, full: bool) -> None:
+    tries, kills = (640, 5) if full else (96, 2)
+
+    account = budgeted(tmp_path / "data", tries, kills)
+    if len({one.at[:13] for one in account.delivered}) > 1:
+        # An hour has begun meanwhile, and a new budget with it. The next one is far away.
+        assert check(account) == []
+        account = budgeted(tmp_path / "again", tries, kills)
+
     asked = [one for one in account.asked if one.cause == "pair_budget"]
     assert check(account) == []
-    assert set(hours.values()) == {_BUDGET}
-    assert 1 <= len(asked) == len(hours)
+    assert len(account.delivered) == _BUDGET
+    assert len(asked) == 1
     assert {one.code for one in account.tries} == {"", "pair_budget"}
 
 

@@ -87,7 +87,7 @@ def in_threads(*agents: Theirs) -> Iterator[None]:
         for agent in agents:
             agent.stop()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
             assert not thread.is_alive()
 
 
@@ -153,7 +153,7 @@ def test_run_may_be_called_on_the_class_and_again_after_a_stop(server: ServerPro
             channel = boss.create_channel(intent.id, "data-clarification")["id"]
             answers.append(boss.ask(channel, "boss", "data-in-process", {}, timeout=30)["payload"]["answer"])
         started.pop().stop()
-        thread.join(30)
+        thread.join(60)
 
     assert answers == ["v2.3", "v2.3"]
 

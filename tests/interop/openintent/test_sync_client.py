@@ -113,13 +113,16 @@ def test_ask_gets_its_answer_without_polling_for_half_a_second(
     monkeypatch.setattr(time, "sleep", noted)
     thread = answering(bob, channel, 9)
 
+    napped = 0
     for number in range(9):
+        before = naps.count(0.5)
         answer = alice.ask(channel, "alice", "bob", {"n": number}, timeout=30)
         assert answer["payload"] == {"answer": number}
+        napped += naps.count(0.5) > before
 
-    thread.join(10)
+    thread.join(60)
     # Against its own server the SDK always sleeps for half a second; how long it takes here the benchmark says.
-    assert naps.count(0.5) < 5
+    assert napped < 5
 
 
 def test_an_ask_that_nobody_answers_times_out_in_the_client(server: ServerProcess) -> None:
@@ -252,7 +255,7 @@ def test_a_subscriber_gets_messages_and_resumes_where_it_was_after_a_restart(ser
     for number in range(10, 40):
         alice.send_message(channel, "alice", "bob", "notify", {"n": number})
 
-    assert done.wait(30)
+    assert done.wait(60)
     counted = [number for number in seen if number]
     assert counted == list(range(1, len(counted) + 1))
 
