@@ -131,6 +131,7 @@ class NodesCrowd(Crowd):
             self._slower[send.sender] = min(2 * client.patience, _MOST_PATIENCE)
             raise
         self._slower.pop(send.sender, None)
+        client.patience = self._hurry
         self.statuses[answer.status] += 1
         if answer.status == 201:
             send.answers.append(sight(answer.json))
