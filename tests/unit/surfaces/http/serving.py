@@ -180,3 +180,20 @@ class Told:
         if request.path != "/":
             return echo(request)
         return Response(200, content_type=b"text/event-stream", stream=self.stream())
+
+
+class Endless:
+    """A stream that never ends by itself, and tells when it is closed."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.Event()
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"x" * 10_000
+        finally:
+            self.closed.set()
+
+    def __call__(self, _: Request) -> Response:
+        return Response(200, stream=self.stream())

@@ -15,6 +15,7 @@ from tests.unit.surfaces.http.serving import (
     SMALL,
     Answer,
     Client,
+    Endless,
     echo,
     get,
     on_both_loops,
@@ -237,24 +238,16 @@ async def test_a_client_that_does_not_take_its_answer_is_cut_off() -> None:
 
 @on_both_loops
 async def test_a_stream_that_nobody_takes_is_aborted_and_closed() -> None:
-    closed = asyncio.Event()
-
-    async def endless() -> AsyncIterator[bytes]:
-        try:
-            while True:
-                yield b"x" * 10_000
-        finally:
-            closed.set()
-
+    endless = Endless()
     limits = HASTY._replace(idle_seconds=60)
     async with (
-        serving(lambda _: Response(200, stream=endless()), limits) as server,
+        serving(endless, limits) as server,
         server.client(receive_buffer=4096) as client,
     ):
         client.reader._transport.pause_reading()  # type: ignore[attr-defined]
         client.send(GET)
 
-        await closed.wait()
+        await endless.closed.wait()
 
 
 @on_both_loops

@@ -10,6 +10,7 @@ from tests.log_records import logged_by
 from tests.unit.surfaces.http.serving import (
     GET,
     LIMITS,
+    Endless,
     Told,
     echo,
     get,
@@ -204,17 +205,9 @@ async def test_a_stream_is_not_made_faster_than_it_is_taken() -> None:
 
 @on_both_loops
 async def test_a_stream_is_closed_when_a_client_that_takes_nothing_goes_away() -> None:
-    closed = asyncio.Event()
-
-    async def endless() -> AsyncIterator[bytes]:
-        try:
-            while True:
-                yield b"x" * 10_000
-        finally:
-            closed.set()
-
+    endless = Endless()
     async with (
-        serving(lambda _: Response(200, stream=endless()), LIMITS._replace(write_seconds=600)) as server,
+        serving(endless, LIMITS._replace(write_seconds=600)) as server,
         server.client(receive_buffer=4096) as client,
     ):
         client.reader._transport.pause_reading()  # type: ignore[attr-defined]
@@ -223,5 +216,5 @@ async def test_a_stream_is_closed_when_a_client_that_takes_nothing_goes_away() -
         client.writer.write_eof()
 
         # Long before `write_seconds` are over, although what was sent cannot be delivered.
-        await closed.wait()
+        await endless.closed.wait()
         client.writer.transport.abort()

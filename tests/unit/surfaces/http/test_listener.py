@@ -14,7 +14,7 @@ import pytest
 
 from parley.surfaces.http.listener import HttpLimits
 from parley.surfaces.http.message import Request, Response
-from tests.unit.surfaces.http.serving import GET, LIMITS, MOMENT, echo, on_both_loops, serving
+from tests.unit.surfaces.http.serving import GET, LIMITS, MOMENT, Endless, echo, on_both_loops, serving
 
 
 def test_the_limits_are_those_promised() -> None:
@@ -302,22 +302,14 @@ async def test_the_same_is_served_over_tls(contexts: tuple[ssl.SSLContext, ssl.S
 async def test_a_stream_that_nobody_takes_is_aborted_over_tls_too(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
-    closed = asyncio.Event()
-
-    async def endless() -> AsyncIterator[bytes]:
-        try:
-            while True:
-                yield b"x" * 10_000
-        finally:
-            closed.set()
-
+    endless = Endless()
     limits = LIMITS._replace(write_seconds=0.1)
     async with (
-        serving(lambda _: Response(200, stream=endless()), limits, ssl=contexts[0]) as server,
+        serving(endless, limits, ssl=contexts[0]) as server,
         server.client(ssl=contexts[1], receive_buffer=4096) as client,
     ):
         client.reader._transport.pause_reading()  # type: ignore[attr-defined]
         client.send(GET)
 
-        await closed.wait()
+        await endless.closed.wait()
         client.writer.transport.abort()
