@@ -8,9 +8,9 @@ from bench.figures import Figure
 from bench.measure import calls_in_turns
 from bench.workspace import READER, Bench, agent_folder, fill
 from parley.domain.limits import DEFAULT_LIMITS
-from parley.wire.oacp import OacpFormat
-from parley.wire.yaml_plain import read_plain
-from parley.wire.yaml_strict import read_strict
+from parley.wire.oacp.format import OacpFormat
+from parley.wire.yaml.plain import read_plain
+from parley.wire.yaml.strict import read_strict
 
 
 def run(bench: Bench) -> list[Figure]:

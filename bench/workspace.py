@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.measure import Runner
-from parley.domain.message import KINDS, Kind, Message, Priority
-from parley.wire.oacp import OacpFormat
+from parley.domain.message.message import KINDS, Kind, Message, Priority
+from parley.wire.oacp.format import OacpFormat
 from parley.wiring import create_project
 
 PROJECT = "demo"

@@ -9,12 +9,20 @@ from typing import Any
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from parley.adapters.signatures import Ed25519Signatures
-from parley.adapters.signing_key import Ed25519Signer
-from parley.domain.audit import AGENT_EXCHANGE, NO_HASH, AuditDraft, AuditEntry, SideHead, entry_fields, entry_hash
-from parley.domain.audit_checkpoint import AuditCheckpoint, checkpoint_id
-from parley.domain.merkle import tree_root
-from parley.wire import audit_log
+from parley.adapters.data.signatures import Ed25519Signatures
+from parley.adapters.data.signing_key import Ed25519Signer
+from parley.domain.audit.checkpoint import AuditCheckpoint, checkpoint_id
+from parley.domain.audit.entry import (
+    AGENT_EXCHANGE,
+    NO_HASH,
+    AuditDraft,
+    AuditEntry,
+    SideHead,
+    entry_fields,
+    entry_hash,
+)
+from parley.domain.audit.merkle import tree_root
+from parley.wire.proofs import audit_log
 
 TENANT = "acme"
 AT = "2026-03-13T14:30:00.000000+00:00"

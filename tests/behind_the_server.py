@@ -13,7 +13,7 @@ from pathlib import Path
 import asyncpg
 
 from parley.adapters.postgres.sessions import EVERYBODY
-from parley.adapters.postgres.team_store import PostgresTeamStore
+from parley.adapters.postgres.store import PostgresTeamStore
 from tests.postgres_cluster import aside
 from tests.team_rig import Rig
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
-from parley.domain.subscription import Answered, Push
-from parley.domain.team_errors import TargetForbidden
+from parley.domain.channel.subscription import Answered, Push
+from parley.domain.errors.team import TargetForbidden
 
 FORBIDDEN = "https://forbidden.example/"
 

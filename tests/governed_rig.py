@@ -6,19 +6,20 @@ import json
 from collections.abc import Awaitable
 from typing import Any
 
-from parley.app.team import approvals, posting
-from parley.app.team.approvals import Deciding
-from parley.app.team.posting import Held
-from parley.domain.approval import Approval, Decision
-from parley.domain.directory import DEFAULT_TENANT, Caller, KeyKind
-from parley.domain.errors import ParleyError
-from parley.domain.exchange import Exchange
-from parley.domain.message import Pattern
-from parley.domain.org_units import ALL, OrgUnits, with_unit
-from parley.domain.party import Attributes
-from parley.domain.policy import CURRENT, Fragment, PolicySnapshot, first_snapshot, with_document
-from parley.domain.post import Post, PostDraft
-from parley.domain.team_changes import AuditQuery
+from parley.app.team.channels import posting
+from parley.app.team.channels.posting import Held
+from parley.app.team.decisions import approvals
+from parley.app.team.decisions.approvals import Deciding
+from parley.domain.agents.org_units import ALL, OrgUnits, with_unit
+from parley.domain.agents.party import Attributes
+from parley.domain.channel.post import Post, PostDraft
+from parley.domain.directory.callers import DEFAULT_TENANT, Caller, KeyKind
+from parley.domain.errors.errors import ParleyError
+from parley.domain.exchange.approval import Approval, Decision
+from parley.domain.exchange.exchange import Exchange
+from parley.domain.message.message import Pattern
+from parley.domain.rules.policy import CURRENT, Fragment, PolicySnapshot, first_snapshot, with_document
+from parley.domain.store.changes import AuditQuery
 from parley.wire.ocip import wishes_of
 from tests.team_rig import CHANNEL, Rig
 

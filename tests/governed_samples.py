@@ -6,15 +6,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from parley.domain.approval import Approval, Cause, HeldDraft, content_digest
-from parley.domain.classification import Classification
-from parley.domain.envelope import Envelope, Origin, Purpose, ReplyPolicy, Source, Wishes
-from parley.domain.exchange import Exchange
-from parley.domain.judge import Case
-from parley.domain.party import Attributes, Party
-from parley.domain.policy import CURRENT, Fragment, PolicySnapshot, with_document
-from parley.domain.rulebook import Rulebook
-from parley.domain.ruling import Fresh, Proposal
+from parley.domain.agents.party import Attributes, Party
+from parley.domain.content.classification import Classification
+from parley.domain.content.envelope import Envelope, Origin, Purpose, ReplyPolicy, Source, Wishes
+from parley.domain.exchange.approval import Approval, Cause, HeldDraft, content_digest
+from parley.domain.exchange.exchange import Exchange
+from parley.domain.rules.judge import Case
+from parley.domain.rules.policy import CURRENT, Fragment, PolicySnapshot, with_document
+from parley.domain.rules.rulebook import Rulebook
+from parley.domain.rules.ruling import Fresh, Proposal
 
 TENANT = "default"
 AT = "2026-03-13T14:30:00.000000+00:00"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from parley import Mailbox, wiring
 from parley.sdk.agent.agent import BaseAgent
-from parley.sdk.agent.desk import Desk, Project
-from parley.sdk.agent.mailbox_station import MailboxStation
+from parley.sdk.agent.mailbox.thread import Desk, Project
+from parley.sdk.agent.mailbox.workplace import MailboxStation
 from parley.sdk.agent.running import serve_agents
-from parley.sdk.agent.station import Arrival
+from parley.sdk.agent.workplace import Arrival
 
 
 class Boxes:

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from parley.adapters.postgres.nodes import PostgresNodes
-from parley.adapters.postgres.team_store import PostgresTeamStore
-from parley.app.team.node_keeping import NodeKeeping
+from parley.adapters.postgres.store import PostgresTeamStore
+from parley.app.team.work.node import NodeKeeping
 from tests.postgres_cluster import drop
 from tests.postgres_store import fresh_database
 from tests.team_rig import Rig, open_rig

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from parley.app.team import approvals, posting, sweep
-from parley.app.team.approvals import Deciding
-from parley.app.team.posting import Held
-from parley.domain.approval import Approval, Decision
-from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, Caller, Key, KeyKind, key_digest
-from parley.domain.envelope import Purpose
-from parley.domain.errors import ParleyError
-from parley.domain.message import Pattern
-from parley.domain.notice import Letter
-from parley.domain.party import Attributes
-from parley.domain.post import Post, PostDraft
+from parley.app.team.channels import posting
+from parley.app.team.channels.posting import Held
+from parley.app.team.decisions import approvals
+from parley.app.team.decisions.approvals import Deciding
+from parley.app.team.work import sweep
+from parley.domain.agents.party import Attributes
+from parley.domain.channel.post import Post, PostDraft
+from parley.domain.content.envelope import Purpose
+from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, Caller, Key, KeyKind, key_digest
+from parley.domain.errors.errors import ParleyError
+from parley.domain.exchange.approval import Approval, Decision
+from parley.domain.exchange.notice import Letter
+from parley.domain.message.message import Pattern
 from tests.team_rig import CHANNEL, Rig
 
 SECRET_WORDS = "I commit to the plan of the blue elephant."

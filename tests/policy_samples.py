@@ -6,9 +6,10 @@ from dataclasses import fields
 
 from hypothesis import strategies as st
 
-from parley.domain.classification import Classification, OnOver
-from parley.domain.envelope import Purpose
-from parley.domain.policy import (
+from parley.domain.content.classification import Classification, OnOver
+from parley.domain.content.envelope import Purpose
+from parley.domain.rules.meet import KEYS, effective
+from parley.domain.rules.policy import (
     CURRENT,
     AppliesTo,
     Commitments,
@@ -20,7 +21,6 @@ from parley.domain.policy import (
     Policy,
     PolicySnapshot,
 )
-from parley.domain.policy_meet import KEYS, effective
 
 # Words that are also values of some key: they must never be taken for them.
 WORDS = ("all", "deny", "ship", "sign off", "word")

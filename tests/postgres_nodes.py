@@ -10,9 +10,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from parley.adapters.postgres.team_store import PostgresTeamStore
-from parley.domain.errors import Unavailable
-from parley.domain.team_changes import Committed, TeamChanges
+from parley.adapters.postgres.store import PostgresTeamStore
+from parley.domain.errors.errors import Unavailable
+from parley.domain.store.changes import Committed, TeamChanges
 from tests.contract.team_store import T1, a_channel, a_post, an_intent
 from tests.postgres_cluster import shared_cluster
 from tests.postgres_store import a_store

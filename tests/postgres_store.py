@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from parley.adapters.postgres import schema
-from parley.adapters.postgres.connecting import connect
-from parley.adapters.postgres.team_store import PostgresTeamStore
+from parley.adapters.postgres.connect import connect
+from parley.adapters.postgres.store import PostgresTeamStore
 from tests.postgres_cluster import new_database, shared_cluster
 from tests.team_rig import kinds
 

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from parley.domain.compose import EMITTED_EXTRAS
-from parley.domain.message import Body, Draft, Kind, Message, Priority, Value
-from parley.wire.yaml_write import mapping_text
+from parley.domain.message.compose import EMITTED_EXTRAS
+from parley.domain.message.message import Body, Draft, Kind, Message, Priority, Value
+from parley.wire.yaml.write import mapping_text
 
 NOW = datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from parley.domain.audit import AuditDraft
-from parley.domain.directory import NO_TENANT, Tenant
-from parley.domain.post import PostState, Receipt
-from parley.domain.shelf import TABLES, Row
-from parley.domain.team_changes import Moved, Saved, Spend, TeamChanges, Words
-from parley.team_ports import Shelf, TeamStore
+from parley.domain.audit.entry import AuditDraft
+from parley.domain.channel.post import PostState, Receipt
+from parley.domain.directory.callers import NO_TENANT, Tenant
+from parley.domain.store.changes import Moved, Saved, Spend, TeamChanges, Words
+from parley.domain.store.tables import TABLES, Row
+from parley.ports.team import Shelf, TeamStore
 from tests.contract.team_store import AT, a_channel, a_post, a_request, an_answer, an_entry, an_event, an_intent
 
 ACME, GLOBEX, IDLE = "acme", "globex", "idle"

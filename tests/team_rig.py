@@ -24,25 +24,35 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from parley.adapters.signing_key import Ed25519Signer
-from parley.adapters.sqlite.team_store import SqliteTeamStore
-from parley.app.team import posting
-from parley.app.team.hub import Team
-from parley.app.team.posting import Held
-from parley.domain.access import Access, Assignment, Grant, Permission, Policy
-from parley.domain.channel import Channel, Member, MemberPolicy, Options, Tally, lifetime_end
-from parley.domain.directory import DEFAULT_TENANT, NO_TENANT, Caller, Holder, Key, KeyKind, Role, Tenant, key_digest
-from parley.domain.intent import Intent, IntentStatus, Task
-from parley.domain.message import Pattern
-from parley.domain.post import Post, PostDraft
+from parley.adapters.data.signing_key import Ed25519Signer
+from parley.adapters.sqlite.team.store import SqliteTeamStore
+from parley.app.team.channels import posting
+from parley.app.team.channels.posting import Held
+from parley.app.team.team import Team
+from parley.domain.agents.agent import AgentRecord
+from parley.domain.channel.channel import Channel, Member, MemberPolicy, Options, Tally, lifetime_end
+from parley.domain.channel.post import Post, PostDraft
+from parley.domain.directory.access import Access, Assignment, Grant, Permission, Policy
+from parley.domain.directory.callers import (
+    DEFAULT_TENANT,
+    NO_TENANT,
+    Caller,
+    Holder,
+    Key,
+    KeyKind,
+    Role,
+    Tenant,
+    key_digest,
+)
+from parley.domain.directory.intent import Intent, IntentStatus, Task
+from parley.domain.message.message import Pattern
 from parley.domain.record import Record
-from parley.domain.registry import AgentRecord
-from parley.domain.team_changes import TeamChanges
-from parley.domain.team_limits import TeamLimits
+from parley.domain.store.changes import TeamChanges
+from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
-from parley.surfaces.http.listener import Listener
+from parley.ports.team import TeamStore
+from parley.surfaces.http.http1.listener import Listener
 from parley.surfaces.http.server import LOCAL_NAMES, serve
-from parley.team_ports import TeamStore
 from parley.wire.ocip import OcipFormat
 from tests.chosen_store import a_database
 from tests.unit.app.rig import FakeClock

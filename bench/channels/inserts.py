@@ -15,13 +15,13 @@ import uvloop
 from bench.channels.load import Job, Result, summary
 from bench.channels.posts import TEXT
 from parley.adapters.process import SystemIds
-from parley.adapters.sqlite.team_store import SqliteTeamStore
-from parley.domain.access import Access
-from parley.domain.channel import Channel
-from parley.domain.message import Pattern
-from parley.domain.post import Post, PostState
+from parley.adapters.sqlite.team.store import SqliteTeamStore
+from parley.domain.channel.channel import Channel
+from parley.domain.channel.post import Post, PostState
+from parley.domain.directory.access import Access
+from parley.domain.message.message import Pattern
 from parley.domain.record import Expect
-from parley.domain.team_changes import TeamChanges
+from parley.domain.store.changes import TeamChanges
 
 _AT = "2026-03-13T08:00:00.000000+00:00"
 _PAYLOAD = msgspec.json.encode({"text": TEXT})

@@ -11,14 +11,14 @@ from bench.figures import Figure, Goal
 from bench.governance.sends import POLICY
 from bench.measure import Sample
 from bench.workspace import Bench
-from parley.domain.classification import Classification
-from parley.domain.envelope import Origin, Purpose, ReplyPolicy, Wishes
-from parley.domain.judge import ALLOW, Case, judge
-from parley.domain.party import Attributes, Party
-from parley.domain.policy import Document, first_snapshot
-from parley.domain.rulebook import Rulebook
-from parley.domain.ruling import Fresh, Proposal, rule
-from parley.wire.policy import read_policy
+from parley.domain.agents.party import Attributes, Party
+from parley.domain.content.classification import Classification
+from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy, Wishes
+from parley.domain.rules.judge import ALLOW, Case, judge
+from parley.domain.rules.policy import Document, first_snapshot
+from parley.domain.rules.rulebook import Rulebook
+from parley.domain.rules.ruling import Fresh, Proposal, rule
+from parley.wire.files.policy import read_policy
 
 _GOAL = Goal("<=", 20, "us")
 _CALLS = 500

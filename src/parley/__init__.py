@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as `typing` says, without the time that importing it takes
 if TYPE_CHECKING:
-    from parley.domain.errors import (
+    from parley.domain.errors.errors import (
         Conflict,
         Forbidden,
         Invalid,
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
         UnknownMessage,
         UnknownProject,
     )
-    from parley.domain.governance_errors import ApprovalDecided, ApprovalStale, Denied, MessageHeld, Suspended
-    from parley.domain.mailbox import Found, Item
-    from parley.domain.message import Kind, Message, Priority
-    from parley.domain.review import Review
-    from parley.domain.team_errors import (
+    from parley.domain.errors.rules import ApprovalDecided, ApprovalStale, Denied, MessageHeld, Suspended
+    from parley.domain.errors.team import (
         AgentGone,
         AskTimeout,
         BookmarkTaken,
@@ -36,45 +33,17 @@ if TYPE_CHECKING:
         Unauthorized,
         VersionMismatch,
     )
-    from parley.domain.workflow_errors import WorkflowAbandoned, WorkflowFailed, WorkflowInvalid, WorkflowTimedOut
+    from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowInvalid, WorkflowTimedOut
+    from parley.domain.mailbox.listing import Found, Item
+    from parley.domain.message.message import Kind, Message, Priority
+    from parley.domain.message.review import Review
     from parley.sdk.agent.agent import Agent, BaseAgent
     from parley.sdk.agent.channels import ChannelHandle
     from parley.sdk.agent.decorators import on_approval, on_assignment, on_message
     from parley.sdk.agent.running import run_agents, serve_agents
     from parley.sdk.client.client import AsyncClient, Client
-    from parley.sdk.directory_records import (
-        AgentInfo,
-        Bookmark,
-        Challenge,
-        Health,
-        Heartbeat,
-        Identity,
-        Key,
-        NewKey,
-        Role,
-        ServerInfo,
-        SignatureCheck,
-        Tenant,
-    )
-    from parley.sdk.governance_records import (
-        Approval,
-        AuditCheckpoint,
-        AuditCheckpoints,
-        AuditEntry,
-        AuditPage,
-        AuditProof,
-        Erasure,
-        Exchange,
-        Explanation,
-        Policies,
-        Policy,
-        PolicyInForce,
-        PolicyRevision,
-        Replay,
-        Suspension,
-    )
     from parley.sdk.mailbox import Mailbox
-    from parley.sdk.records import (
+    from parley.sdk.records.channels import (
         AccessList,
         AccessRequest,
         Assignment,
@@ -95,6 +64,37 @@ if TYPE_CHECKING:
         Subscription,
         SubscriptionSecret,
         Task,
+    )
+    from parley.sdk.records.directory import (
+        AgentInfo,
+        Bookmark,
+        Challenge,
+        Health,
+        Heartbeat,
+        Identity,
+        Key,
+        NewKey,
+        Role,
+        ServerInfo,
+        SignatureCheck,
+        Tenant,
+    )
+    from parley.sdk.records.rules import (
+        Approval,
+        AuditCheckpoint,
+        AuditCheckpoints,
+        AuditEntry,
+        AuditPage,
+        AuditProof,
+        Erasure,
+        Exchange,
+        Explanation,
+        Policies,
+        Policy,
+        PolicyInForce,
+        PolicyRevision,
+        Replay,
+        Suspension,
     )
     from parley.sdk.workflow.context import StepContext
     from parley.sdk.workflow.result import WorkflowEvent, WorkflowResult
@@ -209,92 +209,92 @@ __all__ = [
     "serve_agents",
 ]
 
-# Where they are defined, but for those of `parley.domain.errors`.
+# Where they are defined, but for those of `parley.domain.errors.errors`.
 _HOMES = {
-    "AccessList": "parley.sdk.records",
-    "AccessRequest": "parley.sdk.records",
+    "AccessList": "parley.sdk.records.channels",
+    "AccessRequest": "parley.sdk.records.channels",
     "Agent": "parley.sdk.agent.agent",
-    "AgentGone": "parley.domain.team_errors",
-    "AgentInfo": "parley.sdk.directory_records",
-    "Approval": "parley.sdk.governance_records",
-    "ApprovalDecided": "parley.domain.governance_errors",
-    "ApprovalStale": "parley.domain.governance_errors",
-    "AskTimeout": "parley.domain.team_errors",
-    "Assignment": "parley.sdk.records",
+    "AgentGone": "parley.domain.errors.team",
+    "AgentInfo": "parley.sdk.records.directory",
+    "Approval": "parley.sdk.records.rules",
+    "ApprovalDecided": "parley.domain.errors.rules",
+    "ApprovalStale": "parley.domain.errors.rules",
+    "AskTimeout": "parley.domain.errors.team",
+    "Assignment": "parley.sdk.records.channels",
     "AsyncClient": "parley.sdk.client.client",
-    "Attempt": "parley.sdk.records",
-    "AuditCheckpoint": "parley.sdk.governance_records",
-    "AuditCheckpoints": "parley.sdk.governance_records",
-    "AuditEntry": "parley.sdk.governance_records",
-    "AuditPage": "parley.sdk.governance_records",
-    "AuditProof": "parley.sdk.governance_records",
+    "Attempt": "parley.sdk.records.channels",
+    "AuditCheckpoint": "parley.sdk.records.rules",
+    "AuditCheckpoints": "parley.sdk.records.rules",
+    "AuditEntry": "parley.sdk.records.rules",
+    "AuditPage": "parley.sdk.records.rules",
+    "AuditProof": "parley.sdk.records.rules",
     "BaseAgent": "parley.sdk.agent.agent",
-    "Bookmark": "parley.sdk.directory_records",
-    "BookmarkTaken": "parley.domain.team_errors",
-    "ChainCheck": "parley.sdk.records",
-    "Challenge": "parley.sdk.directory_records",
-    "Channel": "parley.sdk.records",
-    "ChannelClosed": "parley.domain.team_errors",
+    "Bookmark": "parley.sdk.records.directory",
+    "BookmarkTaken": "parley.domain.errors.team",
+    "ChainCheck": "parley.sdk.records.channels",
+    "Challenge": "parley.sdk.records.directory",
+    "Channel": "parley.sdk.records.channels",
+    "ChannelClosed": "parley.domain.errors.team",
     "ChannelHandle": "parley.sdk.agent.channels",
-    "ChannelMessage": "parley.sdk.records",
-    "ChannelOptions": "parley.sdk.records",
-    "Checkpoint": "parley.sdk.records",
+    "ChannelMessage": "parley.sdk.records.channels",
+    "ChannelOptions": "parley.sdk.records.channels",
+    "Checkpoint": "parley.sdk.records.channels",
     "Client": "parley.sdk.client.client",
-    "Consistency": "parley.sdk.records",
-    "CursorEvicted": "parley.domain.team_errors",
-    "Denied": "parley.domain.governance_errors",
-    "Erasure": "parley.sdk.governance_records",
-    "Event": "parley.sdk.records",
-    "EventProof": "parley.sdk.records",
-    "Exchange": "parley.sdk.governance_records",
-    "Explanation": "parley.sdk.governance_records",
-    "Found": "parley.domain.mailbox",
-    "Gone": "parley.domain.team_errors",
-    "Grant": "parley.sdk.records",
-    "Health": "parley.sdk.directory_records",
-    "Heartbeat": "parley.sdk.directory_records",
-    "Identity": "parley.sdk.directory_records",
-    "Intent": "parley.sdk.records",
-    "Item": "parley.domain.mailbox",
-    "Key": "parley.sdk.directory_records",
-    "Kind": "parley.domain.message",
+    "Consistency": "parley.sdk.records.channels",
+    "CursorEvicted": "parley.domain.errors.team",
+    "Denied": "parley.domain.errors.rules",
+    "Erasure": "parley.sdk.records.rules",
+    "Event": "parley.sdk.records.channels",
+    "EventProof": "parley.sdk.records.channels",
+    "Exchange": "parley.sdk.records.rules",
+    "Explanation": "parley.sdk.records.rules",
+    "Found": "parley.domain.mailbox.listing",
+    "Gone": "parley.domain.errors.team",
+    "Grant": "parley.sdk.records.channels",
+    "Health": "parley.sdk.records.directory",
+    "Heartbeat": "parley.sdk.records.directory",
+    "Identity": "parley.sdk.records.directory",
+    "Intent": "parley.sdk.records.channels",
+    "Item": "parley.domain.mailbox.listing",
+    "Key": "parley.sdk.records.directory",
+    "Kind": "parley.domain.message.message",
     "Mailbox": "parley.sdk.mailbox",
-    "Message": "parley.domain.message",
-    "MessageHeld": "parley.domain.governance_errors",
-    "NameTaken": "parley.domain.team_errors",
-    "NewKey": "parley.sdk.directory_records",
-    "NewSubscription": "parley.sdk.records",
-    "NotMember": "parley.domain.team_errors",
-    "Policies": "parley.sdk.governance_records",
-    "Policy": "parley.sdk.governance_records",
-    "PolicyInForce": "parley.sdk.governance_records",
-    "PolicyRevision": "parley.sdk.governance_records",
-    "Priority": "parley.domain.message",
-    "QuotaExceeded": "parley.domain.team_errors",
-    "RateLimited": "parley.domain.team_errors",
-    "Record": "parley.sdk.records",
-    "Replay": "parley.sdk.governance_records",
-    "Review": "parley.domain.review",
-    "Role": "parley.sdk.directory_records",
-    "ServerInfo": "parley.sdk.directory_records",
-    "SignatureCheck": "parley.sdk.directory_records",
+    "Message": "parley.domain.message.message",
+    "MessageHeld": "parley.domain.errors.rules",
+    "NameTaken": "parley.domain.errors.team",
+    "NewKey": "parley.sdk.records.directory",
+    "NewSubscription": "parley.sdk.records.channels",
+    "NotMember": "parley.domain.errors.team",
+    "Policies": "parley.sdk.records.rules",
+    "Policy": "parley.sdk.records.rules",
+    "PolicyInForce": "parley.sdk.records.rules",
+    "PolicyRevision": "parley.sdk.records.rules",
+    "Priority": "parley.domain.message.message",
+    "QuotaExceeded": "parley.domain.errors.team",
+    "RateLimited": "parley.domain.errors.team",
+    "Record": "parley.sdk.records.channels",
+    "Replay": "parley.sdk.records.rules",
+    "Review": "parley.domain.message.review",
+    "Role": "parley.sdk.records.directory",
+    "ServerInfo": "parley.sdk.records.directory",
+    "SignatureCheck": "parley.sdk.records.directory",
     "StepContext": "parley.sdk.workflow.context",
-    "StreamItem": "parley.sdk.records",
-    "Subscription": "parley.sdk.records",
-    "SubscriptionSecret": "parley.sdk.records",
-    "Suspended": "parley.domain.governance_errors",
-    "Suspension": "parley.sdk.governance_records",
-    "Task": "parley.sdk.records",
-    "Tenant": "parley.sdk.directory_records",
-    "Unauthorized": "parley.domain.team_errors",
-    "VersionMismatch": "parley.domain.team_errors",
+    "StreamItem": "parley.sdk.records.channels",
+    "Subscription": "parley.sdk.records.channels",
+    "SubscriptionSecret": "parley.sdk.records.channels",
+    "Suspended": "parley.domain.errors.rules",
+    "Suspension": "parley.sdk.records.rules",
+    "Task": "parley.sdk.records.channels",
+    "Tenant": "parley.sdk.records.directory",
+    "Unauthorized": "parley.domain.errors.team",
+    "VersionMismatch": "parley.domain.errors.team",
     "Workflow": "parley.sdk.workflow.workflow",
-    "WorkflowAbandoned": "parley.domain.workflow_errors",
+    "WorkflowAbandoned": "parley.domain.errors.workflow",
     "WorkflowEvent": "parley.sdk.workflow.result",
-    "WorkflowFailed": "parley.domain.workflow_errors",
-    "WorkflowInvalid": "parley.domain.workflow_errors",
+    "WorkflowFailed": "parley.domain.errors.workflow",
+    "WorkflowInvalid": "parley.domain.errors.workflow",
     "WorkflowResult": "parley.sdk.workflow.result",
-    "WorkflowTimedOut": "parley.domain.workflow_errors",
+    "WorkflowTimedOut": "parley.domain.errors.workflow",
     "on_approval": "parley.sdk.agent.decorators",
     "on_assignment": "parley.sdk.agent.decorators",
     "on_message": "parley.sdk.agent.decorators",
@@ -314,7 +314,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for a public one
         from importlib import import_module
 
         known = _OTHER_NAMES.get(name, name)
-        return getattr(import_module(_HOMES.get(known, "parley.domain.errors")), known)
+        return getattr(import_module(_HOMES.get(known, "parley.domain.errors.errors")), known)
 
     def __dir__() -> list[str]:
         return [*__all__, "__version__"]

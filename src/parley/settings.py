@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.domain.errors import BadConfig, Invalid
+from parley.domain.errors.errors import BadConfig, Invalid
 from parley.domain.limits import HARD_FILE_BYTES, Limits
-from parley.domain.team_limits import TeamLimits
+from parley.domain.store.limits import TeamLimits
 from parley.domain.times import parse_duration
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from contextlib import ExitStack, asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from parley.domain.errors import BadConfig
-from parley.domain.shelf import Servers
+from parley.domain.errors.errors import BadConfig
+from parley.domain.store.tables import Servers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from parley.team_ports import FillingShelf, Shelf, TeamStore
+    from parley.ports.team import FillingShelf, Shelf, TeamStore
 
 
 def is_database(place: str) -> bool:
@@ -23,7 +23,7 @@ def is_database(place: str) -> bool:
 
 def store_path(place: str) -> str:
     """The file that a path names: itself, or the store in a data directory."""
-    from parley.adapters.data_directory import store_in
+    from parley.adapters.data.directory import store_in
 
     return store_in(place) if os.path.isdir(place) else place
 
@@ -33,7 +33,7 @@ async def open_shelf(place: str) -> AsyncIterator[tuple[Shelf, Callable[[], Awai
     """A store as plain tables, as of now, and who says which servers use it."""
     if is_database(place):
         _check_driver()
-        from parley.adapters.postgres.team_shelf import open_shelf
+        from parley.adapters.postgres.tables import open_shelf
 
         database = await open_shelf(place)
         try:
@@ -41,7 +41,7 @@ async def open_shelf(place: str) -> AsyncIterator[tuple[Shelf, Callable[[], Awai
         finally:
             await database.close()
         return
-    from parley.adapters.sqlite.team_shelf import SqliteShelf
+    from parley.adapters.sqlite.team.tables import SqliteShelf
 
     async def servers() -> Servers:
         return _servers_of(place)
@@ -55,7 +55,7 @@ async def open_shelf(place: str) -> AsyncIterator[tuple[Shelf, Callable[[], Awai
 
 def _servers_of(place: str) -> Servers:
     """A server holds its data directory for as long as it lives."""
-    from parley.adapters.data_directory import is_held
+    from parley.adapters.data.directory import is_held
 
     return Servers((f"the one of {place}",)) if os.path.isdir(place) and is_held(place) else Servers()
 
@@ -65,7 +65,7 @@ async def open_filling(place: str) -> AsyncIterator[tuple[FillingShelf, str]]:
     """A store to be filled from another, and the place that it has until it is finished. No server starts on it."""
     if is_database(place):
         _check_driver()
-        from parley.adapters.postgres.team_shelf import open_filling
+        from parley.adapters.postgres.tables import open_filling
 
         database = await open_filling(place)
         try:
@@ -73,8 +73,8 @@ async def open_filling(place: str) -> AsyncIterator[tuple[FillingShelf, str]]:
         finally:
             await database.close()
         return
-    from parley.adapters.data_directory import DataDirectory
-    from parley.adapters.sqlite.team_shelf import FillingSqliteShelf
+    from parley.adapters.data.directory import DataDirectory
+    from parley.adapters.sqlite.team.tables import FillingSqliteShelf
 
     with ExitStack() as held:
         path = place
@@ -93,15 +93,15 @@ def is_directory(place: str) -> bool:
 @asynccontextmanager
 async def open_copied(place: str) -> AsyncIterator[TeamStore]:
     """A store only to read from it, whether it is finished or not."""
-    from parley.domain.kinds import KINDS
+    from parley.domain.store.kinds import KINDS
 
     store: TeamStore
     if is_database(place):
-        from parley.adapters.postgres.team_store import PostgresTeamStore
+        from parley.adapters.postgres.store import PostgresTeamStore
 
         store = PostgresTeamStore(place, KINDS, name="store copy", connections=4)
     else:
-        from parley.adapters.sqlite.team_store import SqliteTeamStore
+        from parley.adapters.sqlite.team.store import SqliteTeamStore
 
         store = SqliteTeamStore(store_path(place), KINDS, reads_only=True)
     try:

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from parley import settings as all_settings
 from parley import wiring
-from parley.domain.errors import Invalid
-from parley.domain.message import Kind
-from parley.domain.team_errors import AskTimeout
+from parley.domain.errors.errors import Invalid
+from parley.domain.errors.team import AskTimeout
+from parley.domain.message.message import Kind
 from parley.sdk.agent.agent import runtime_parts
-from parley.sdk.agent.letters import body_of, seen_by, subject_of
+from parley.sdk.agent.mailbox.payloads import body_of, seen_by, subject_of
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.client.client import AsyncClient, Client
 from parley.sdk.mailbox import Mailbox
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import TracebackType
 
-    from parley.domain.message import Message
+    from parley.domain.message.message import Message
     from parley.sdk.agent.agent import BaseAgent
-    from parley.sdk.records import ChannelMessage, Intent
+    from parley.sdk.records.channels import ChannelMessage, Intent
 
 __all__ = ["Mailboxes", "Stage", "mailboxes", "stage"]
 
@@ -274,7 +274,8 @@ class Stage(_Troupe):
         self._background.do(self._open())
 
     async def _open(self) -> None:
-        from parley.app.team import background, keys
+        from parley.app.team.directory import keys
+        from parley.app.team.work import background
         from parley.surfaces.http.server import api_for, limits_for
 
         settings = all_settings.load(self._flags, {"HOME": self.folder})

@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import AgentFolder, Workspace, find_marked, projects
 from parley.adapters.process import SystemClock, SystemIds, monotonic, wall_time
-from parley.app.kernel import Kernel, drive
-from parley.domain.errors import Ambiguous, BadConfig, ParleyError, UnknownProject, UnknownSender
+from parley.app.mailbox.kernel import Kernel, drive
+from parley.domain.errors.errors import Ambiguous, BadConfig, ParleyError, UnknownProject, UnknownSender
 from parley.domain.names import agent_name
 from parley.settings import Settings, Value, checkpoints_directory, load
-from parley.wire.oacp import OacpFormat
+from parley.wire.oacp.format import OacpFormat
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from parley.adapters.files.governance import GovernanceFiles
     from parley.adapters.files.layout import Added, Created
-    from parley.adapters.mailman import MailboxMailman
-    from parley.adapters.postgres.team_store import PostgresTeamStore
-    from parley.app.team.hub import Team
-    from parley.app.team.node_keeping import NodeKeeping
-    from parley.domain.approval import Approval
-    from parley.domain.message import Body
-    from parley.domain.notice import Letter
-    from parley.domain.policy import Document
-    from parley.ports import Courier, MailEnvelopes, MailSignatures, Store
-    from parley.team_ports import Outbound, Signatures, TeamStore, Tightening
+    from parley.adapters.outside.notifier import MailboxMailman
+    from parley.adapters.postgres.store import PostgresTeamStore
+    from parley.app.team.team import Team
+    from parley.app.team.work.node import NodeKeeping
+    from parley.domain.exchange.approval import Approval
+    from parley.domain.exchange.notice import Letter
+    from parley.domain.message.message import Body
+    from parley.domain.rules.policy import Document
+    from parley.ports.mailbox import Courier, MailEnvelopes, MailSignatures, Store
+    from parley.ports.team import Outbound, Signatures, TeamStore, Tightening
 
 __all__ = [
     "Kernel",
@@ -128,7 +128,7 @@ def open_kernel(home: str, project: str, agent: str, settings: Settings, *, use_
     folder.open().close()
 
     def open_store() -> Store:
-        from parley.adapters.sqlite.store import SqliteStore  # listing an inbox may do without SQLite
+        from parley.adapters.sqlite.ledger.store import SqliteStore  # listing an inbox may do without SQLite
 
         return SqliteStore(folder.ledger_path(make=True))
 
@@ -156,7 +156,7 @@ def open_kernel(home: str, project: str, agent: str, settings: Settings, *, use_
 
 def open_ledger(path: str) -> Store:
     """The ledger of a mailbox by its file."""
-    from parley.adapters.sqlite.store import SqliteStore
+    from parley.adapters.sqlite.ledger.store import SqliteStore
 
     return SqliteStore(path, create=False)
 
@@ -169,28 +169,30 @@ def governance_files(workspace: Workspace, settings: Settings) -> GovernanceFile
 
 
 def _mail_envelopes(settings: Settings) -> MailEnvelopes:
-    from parley.wire.oacp_ocip import OacpEnvelopes  # few messages are under the rules
+    from parley.wire.oacp.envelope import OacpEnvelopes  # few messages are under the rules
 
     return OacpEnvelopes(settings.limits)
 
 
 def _mail_signatures() -> MailSignatures:
-    from parley.adapters.signatures import Ed25519Signatures  # slow to load, and fewer still say that a person decided
+    from parley.adapters.data.signatures import (
+        Ed25519Signatures,  # slow to load, and fewer still say that a person decided
+    )
 
     return Ed25519Signatures()
 
 
 def public_key_of(secret: str) -> str:
     """The public half of a person's key, as the governance file has it."""
-    from parley.domain.mail_proof import seed_of, spelled
+    from parley.domain.exchange.signature import seed_of, spelled
 
     return spelled(_mail_signatures().public_key(seed_of(secret)))
 
 
 async def deciding(kernel: Kernel, approval: Approval, decision: str, *, key: str, note: str, answer: Body) -> Approval:
     """What a person decides about something in a mailbox; see `app.mail_approvals`."""
-    from parley.app.mail_approvals import Deciding
-    from parley.domain.approval import Decision
+    from parley.app.mailbox.rules.approvals import Deciding
+    from parley.domain.exchange.approval import Decision
 
     return await kernel.decide(approval.id, Deciding(Decision(decision), key, approval.digest, note, answer))
 
@@ -253,16 +255,16 @@ class Opened(NamedTuple):
 @asynccontextmanager
 async def open_team(settings: Settings, data: str, *, durable: bool = True) -> AsyncIterator[Opened]:
     """The kernel of a server over a data directory, which it holds alone until it is closed."""
-    from parley.adapters.checkpoint_files import CheckpointFiles
-    from parley.adapters.data_directory import DataDirectory
-    from parley.adapters.outbound import HttpOutbound
-    from parley.adapters.policy_files import PolicyFiles
+    from parley.adapters.data.checkpoint_files import CheckpointFiles
+    from parley.adapters.data.directory import DataDirectory
+    from parley.adapters.data.policy_files import PolicyFiles
+    from parley.adapters.data.signatures import Ed25519Signatures
+    from parley.adapters.data.signing_key import open_signer
+    from parley.adapters.outside.outbound import HttpOutbound
     from parley.adapters.process import SteadyClock
-    from parley.adapters.signatures import Ed25519Signatures
-    from parley.adapters.signing_key import open_signer
-    from parley.app.team.hub import Team
-    from parley.app.team.notice_keeping import NoticeKeeping
-    from parley.app.team.policy_keeping import PolicyKeeping
+    from parley.app.team.decisions.state import NoticeKeeping
+    from parley.app.team.rules.policy_state import PolicyKeeping
+    from parley.app.team.team import Team
     from parley.wire.ocip import OcipFormat
 
     with own_rules(settings) as tightening, DataDirectory(data) as directory:
@@ -297,14 +299,14 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
 
 async def _open_store(settings: Settings, path: str, *, durable: bool) -> tuple[TeamStore, NodeKeeping]:
     """The store of a server, and which others share it: a file that is its own, or a database for many."""
-    from parley.app.team.node_keeping import NodeKeeping
-    from parley.domain.kinds import KINDS
+    from parley.app.team.work.node import NodeKeeping
+    from parley.domain.store.kinds import KINDS
     from parley.domain.version import VERSION
 
     if not settings.store:
-        from parley.adapters.data_directory import check_whole
-        from parley.adapters.sqlite.team_condition import SqliteCondition
-        from parley.adapters.sqlite.team_store import SqliteTeamStore
+        from parley.adapters.data.directory import check_whole
+        from parley.adapters.sqlite.team.nodes import SqliteCondition
+        from parley.adapters.sqlite.team.store import SqliteTeamStore
 
         check_whole(path)
         file = SqliteTeamStore(path, KINDS, durable=durable)
@@ -321,12 +323,12 @@ async def _open_store(settings: Settings, path: str, *, durable: bool) -> tuple[
 async def open_store(settings: Settings, *, durable: bool = True) -> PostgresTeamStore:
     """The database that the settings name."""
     try:
-        from parley.adapters.postgres import team_store
+        from parley.adapters.postgres import store as team_store
     except ImportError:
         raise BadConfig(
             "PostgreSQL needs a driver that is not installed", hint="pip install 'agent-parley[postgres]'"
         ) from None
-    from parley.domain.kinds import KINDS
+    from parley.domain.store.kinds import KINDS
 
     connections = int(settings.store_connections)
     return await team_store.open_store(
@@ -345,7 +347,7 @@ def own_rules(settings: Settings) -> Iterator[Tightening | None]:
     if not settings.rego:
         yield None
         return
-    from parley.adapters.rego import RegoRules
+    from parley.adapters.outside.rego import RegoRules
 
     rules = RegoRules(os.path.abspath(os.path.expanduser(settings.rego)), monotonic)
     rules.start()
@@ -359,7 +361,7 @@ def open_mailman(settings: Settings) -> MailboxMailman | None:
     """Who carries letters into the mailboxes of a project; None when the settings name no home of mailboxes."""
     if not settings.approvals_home:
         return None
-    from parley.adapters.mailman import MailboxMailman
+    from parley.adapters.outside.notifier import MailboxMailman
 
     return MailboxMailman(lambda user, letter: _deliver(settings, user, letter))
 
@@ -372,7 +374,7 @@ def approvals_project(settings: Settings) -> str:
 
 def _deliver(settings: Settings, user: str, letter: Letter) -> bool:
     """Send a letter to a person's folder in the project, if it has one; the sender's folder is made for it."""
-    from parley.domain.message import Draft, Kind, Priority
+    from parley.domain.message.message import Draft, Kind, Priority
     from parley.domain.times import from_stamp
 
     home = os.path.expanduser(settings.approvals_home)
@@ -396,8 +398,8 @@ def _deliver(settings: Settings, user: str, letter: Letter) -> bool:
 
 def default_policy() -> Document:
     """The enterprise policy that Parley brings along, readable in `parley/policies/enterprise.yaml`."""
-    from parley.domain.policy import DEFAULT_DOCUMENT, Document
-    from parley.wire.policy import read_policy
+    from parley.domain.rules.policy import DEFAULT_DOCUMENT, Document
+    from parley.wire.files.policy import read_policy
 
     with open(os.path.join(os.path.dirname(__file__), "policies", "enterprise.yaml"), encoding="utf-8") as file:
         text = file.read()
@@ -406,16 +408,16 @@ def default_policy() -> Document:
 
 def backup(data: str, target: str, progress: Callable[[int, int], None]) -> None:
     """Copy the store of a data directory, in use or not, to a file."""
-    from parley.adapters.data_directory import store_in
-    from parley.adapters.sqlite import team_file
+    from parley.adapters.data.directory import store_in
+    from parley.adapters.sqlite.team import file as team_file
 
     team_file.copy(store_in(data), target, progress)
 
 
 def restore(source: str, data: str, progress: Callable[[int, int], None], *, force: bool = False) -> None:
     """Put a backup into a data directory that no server holds; what is there already goes only with `force`."""
-    from parley.adapters.data_directory import DataDirectory
-    from parley.adapters.sqlite import team_file
+    from parley.adapters.data.directory import DataDirectory
+    from parley.adapters.sqlite.team import file as team_file
 
     with DataDirectory(data) as directory:
         team_file.put_back(source, directory.store_path, progress, force=force)
@@ -424,9 +426,9 @@ def restore(source: str, data: str, progress: Callable[[int, int], None], *, for
 @asynccontextmanager
 async def open_data(data: str) -> AsyncIterator[TeamStore]:
     """The store of a data directory, only to read from it: a server may hold it meanwhile."""
-    from parley.adapters.data_directory import store_in
-    from parley.adapters.sqlite.team_store import SqliteTeamStore
-    from parley.domain.kinds import KINDS
+    from parley.adapters.data.directory import store_in
+    from parley.adapters.sqlite.team.store import SqliteTeamStore
+    from parley.domain.store.kinds import KINDS
 
     store = SqliteTeamStore(store_in(data), KINDS, reads_only=True)
     try:
@@ -437,14 +439,14 @@ async def open_data(data: str) -> AsyncIterator[TeamStore]:
 
 def signatures() -> Signatures:
     """Who checks signatures."""
-    from parley.adapters.signatures import Ed25519Signatures
+    from parley.adapters.data.signatures import Ed25519Signatures
 
     return Ed25519Signatures()
 
 
 def public_key(content: bytes) -> str:
     """The key of an `audit.pub`, in hexadecimal."""
-    from parley.adapters.signatures import read_public_key
+    from parley.adapters.data.signatures import read_public_key
 
     return read_public_key(content).hex()
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from parley.app.post import answer
+from parley.app.mailbox.sending import answer
 from parley.domain import names
-from parley.domain.compose import compose
-from parley.domain.errors import Invalid
+from parley.domain.errors.errors import Invalid
 from parley.domain.limits import DEFAULT_LIMITS
-from parley.domain.message import Draft, Kind, Message, Reading
-from parley.wire.oacp import OacpFormat
+from parley.domain.message.compose import compose
+from parley.domain.message.message import Draft, Kind, Message, Reading
+from parley.wire.oacp.format import OacpFormat
 from tests.samples import NOW
 
 FORMAT = OacpFormat()

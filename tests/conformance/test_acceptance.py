@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from parley.domain.compose import EMITTED_EXTRAS
-from parley.domain.errors import Unreadable
+from parley.domain.errors.errors import Unreadable
 from parley.domain.limits import HARD_FILE_BYTES, Limits
-from parley.domain.message import Kind
-from parley.wire.oacp import OacpFormat
-from parley.wire.yaml_write import mapping_text, quoted
+from parley.domain.message.compose import EMITTED_EXTRAS
+from parley.domain.message.message import Kind
+from parley.wire.oacp.format import OacpFormat
+from parley.wire.yaml.write import mapping_text, quoted
 from tests.conformance.oacp import FORMAT, accepted, doubted, rejected
 from tests.samples import STRUCTURED, a_file, fields_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.bodies import check_body, shape_body
-from parley.domain.message import Kind, Value
+from parley.domain.message.bodies import check_body, shape_body
+from parley.domain.message.message import Kind, Value
 from tests.samples import fields_of
 
 

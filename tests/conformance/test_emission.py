@@ -7,13 +7,13 @@ import re
 import pytest
 import yaml
 
-from parley.domain.compose import EMITTED_EXTRAS
-from parley.domain.errors import Unreadable
-from parley.domain.message import Kind, Priority
+from parley.domain.errors.errors import Unreadable
+from parley.domain.message.compose import EMITTED_EXTRAS
+from parley.domain.message.message import Kind, Priority
 from tests.conformance.oacp import FORMAT, accepted, fields_written, refusals, sent, written
 from tests.samples import STRUCTURED, a_draft, a_file, fields_of
-from tests.unit.wire.test_auth import GOOD
-from tests.unit.wire.test_yaml_write import AWKWARD
+from tests.unit.wire.oacp.test_auth import GOOD
+from tests.unit.wire.yaml.test_write import AWKWARD
 
 
 @pytest.mark.requirement("D-BODY-EMIT")

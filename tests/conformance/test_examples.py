@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parley.domain.message import Kind, Priority
+from parley.domain.message.message import Kind, Priority
 from tests.conformance.oacp import accepted, doubted, example
 from tests.samples import STRUCTURED
 

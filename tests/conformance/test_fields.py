@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from parley.domain.message import KINDS, Kind, Priority
+from parley.domain.message.message import KINDS, Kind, Priority
 from tests.conformance.oacp import FORMAT, accepted, doubted, fields_written, refusals, rejected, sent, written
 from tests.samples import NOW, a_draft, a_file, fields_of
 

@@ -6,8 +6,8 @@ from itertools import permutations
 
 import pytest
 
-from parley.domain.bodies import KIND_SPECS, default_reply
-from parley.domain.message import Kind, Message, Pattern, Priority
+from parley.domain.message.bodies import KIND_SPECS, default_reply
+from parley.domain.message.message import Kind, Message, Pattern, Priority
 from tests.conformance.oacp import refusals, reply_to, sent
 from tests.samples import STRUCTURED, a_body, a_draft, a_message, fields_of
 

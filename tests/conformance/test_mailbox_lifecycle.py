@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.domain.message import Kind
+from parley.domain.message.message import Kind
 from tests.samples import a_body, a_file
 from tests.surface.stage import Stage, a_home, a_stage
 

@@ -9,11 +9,11 @@ import pytest
 
 from parley.adapters.memory import MemoryStore
 from parley.adapters.process import SystemIds
-from parley.app.kernel import drive
+from parley.app.mailbox.kernel import drive
 from parley.domain import names
-from parley.domain.changes import Changes, Kept, digest
-from parley.domain.errors import Duplicate, Invalid
-from parley.domain.message import Kind
+from parley.domain.errors.errors import Duplicate, Invalid
+from parley.domain.mailbox.ledger import Changes, Kept, digest
+from parley.domain.message.message import Kind
 from parley.domain.times import format_time, parse_time
 from tests.conformance.oacp import FORMAT, accepted, sent
 from tests.samples import NOW, a_draft, a_file

@@ -6,8 +6,8 @@ from itertools import permutations
 
 import pytest
 
-from parley.domain.delivery import order_key
-from parley.domain.message import Kind, Priority
+from parley.domain.mailbox.delivery import order_key
+from parley.domain.message.message import Kind, Priority
 from tests.conformance.oacp import FORMAT, accepted, fields_written, sent
 from tests.samples import a_draft, a_file
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.message import Kind, Message, Value
-from parley.domain.review import ReviewState, blocks, follow_review, gate, read_findings
+from parley.domain.message.message import Kind, Message, Value
+from parley.domain.message.review import ReviewState, blocks, follow_review, gate, read_findings
 from tests.conformance.oacp import refusals, reply_to, sent
 from tests.samples import a_draft, fields_of
 

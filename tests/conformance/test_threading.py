@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from parley.domain import names
-from parley.domain.changes import digest
-from parley.domain.compose import warnings
-from parley.domain.message import Kind
+from parley.domain.mailbox.ledger import digest
+from parley.domain.message.compose import warnings
+from parley.domain.message.message import Kind
 from tests.conformance.oacp import (
     FORMAT,
     accepted,

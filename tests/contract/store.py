@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 
 import pytest
 
-from parley.domain.audit import AuditDraft
-from parley.domain.changes import Changes, Entry, Expect, Kept, Seen, Written, digest, expect
-from parley.domain.delivery import Delivery, Key, Lease, Status
-from parley.domain.envelope import Purpose, ReplyPolicy
-from parley.domain.errors import Duplicate, Stale
-from parley.domain.exchange import Exchange
-from parley.domain.mail_receipt import Met, Receipt, Spent
-from parley.domain.message import Kind, Message
+from parley.domain.audit.entry import AuditDraft
+from parley.domain.content.envelope import Purpose, ReplyPolicy
+from parley.domain.errors.errors import Duplicate, Stale
+from parley.domain.exchange.exchange import Exchange
+from parley.domain.exchange.incoming import Met, Receipt, Spent
+from parley.domain.mailbox.delivery import Delivery, Key, Lease, Status
+from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept, Seen, Written, digest, expect
+from parley.domain.message.message import Kind, Message
 from parley.domain.record import Expect as RecordExpect
-from parley.ports import Store
+from parley.ports.mailbox import Store
 from tests.samples import NOW, STRUCTURED, a_message
 
 T = TypeVar("T")

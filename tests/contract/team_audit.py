@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from parley.domain.audit import AuditDraft, AuditEntry, entry_hash
-from parley.domain.directory import SYSTEM
-from parley.domain.errors import NotFound
-from parley.domain.post import ERASED, PostState
-from parley.domain.team_changes import AuditQuery, Moved, Spoken, TeamChanges, Words
-from parley.team_ports import TeamStore
+from parley.domain.audit.entry import AuditDraft, AuditEntry, entry_hash
+from parley.domain.channel.post import ERASED, PostState
+from parley.domain.directory.callers import SYSTEM
+from parley.domain.errors.errors import NotFound
+from parley.domain.store.changes import AuditQuery, Moved, Spoken, TeamChanges, Words
+from parley.ports.team import TeamStore
 from tests.contract.team_store import (
     AT,
     LATER,

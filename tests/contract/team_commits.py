@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from parley.domain.errors import NotFound, Stale
-from parley.domain.event import EventDraft
-from parley.domain.team_changes import Committed, Query, TeamChanges
-from parley.team_ports import TeamStore
-from parley.wire.event_log import event_hash
+from parley.domain.channel.event import EventDraft
+from parley.domain.errors.errors import NotFound, Stale
+from parley.domain.store.changes import Committed, Query, TeamChanges
+from parley.ports.team import TeamStore
+from parley.wire.proofs.event_log import event_hash
 from tests.contract.store import assert_chained
 from tests.contract.team_store import (
     ALL,

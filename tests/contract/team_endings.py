@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from parley.domain.channel import Channel, Options, Tally
-from parley.domain.post import PostState, Receipt
-from parley.domain.team_changes import Moved, Query, TeamChanges
-from parley.team_ports import TeamStore
+from parley.domain.channel.channel import Channel, Options, Tally
+from parley.domain.channel.post import PostState, Receipt
+from parley.domain.store.changes import Moved, Query, TeamChanges
+from parley.ports.team import TeamStore
 from tests.contract.team_store import (
     ALL,
     AT,

@@ -8,12 +8,12 @@ from collections import Counter
 
 import pytest
 
-from parley.domain.audit import NO_HASH, AuditDraft, AuditEntry, entry_hash
-from parley.domain.exchange import Exchange
-from parley.domain.governance_errors import Overspent
+from parley.domain.audit.entry import NO_HASH, AuditDraft, AuditEntry, entry_hash
+from parley.domain.errors.rules import Overspent
+from parley.domain.exchange.exchange import Exchange
 from parley.domain.record import Expect
-from parley.domain.team_changes import AuditQuery, Committed, Spend, TeamChanges
-from parley.team_ports import TeamStore
+from parley.domain.store.changes import AuditQuery, Committed, Spend, TeamChanges
+from parley.ports.team import TeamStore
 from tests.contract.team_store import AT, T1, T2, TeamStoreContract, a_post, a_use, an_intent, stored
 from tests.governed_samples import an_exchange
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from parley.domain.channel import View
-from parley.domain.errors import NotFound
-from parley.domain.post import PostState, Receipt
-from parley.domain.team_changes import Committed, Query, TeamChanges
-from parley.team_ports import TeamStore
+from parley.domain.channel.channel import View
+from parley.domain.channel.post import PostState, Receipt
+from parley.domain.errors.errors import NotFound
+from parley.domain.store.changes import Committed, Query, TeamChanges
+from parley.ports.team import TeamStore
 from tests.contract.team_store import (
     ALL,
     AT,

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from parley.domain.channel import Channel, Member, Tally
-from parley.domain.directory import Holder, Role
-from parley.domain.errors import NotFound, Stale
-from parley.domain.intent import Intent
-from parley.domain.post import PostState
+from parley.domain.agents.agent import AgentRecord
+from parley.domain.channel.channel import Channel, Member, Tally
+from parley.domain.channel.post import PostState
+from parley.domain.directory.callers import Holder, Role
+from parley.domain.directory.intent import Intent
+from parley.domain.errors.errors import NotFound, Stale
+from parley.domain.errors.team import NameTaken
 from parley.domain.record import Expect, expecting
-from parley.domain.registry import AgentRecord
-from parley.domain.team_changes import Committed, Moved, Query, TeamChanges
-from parley.domain.team_errors import NameTaken
-from parley.team_ports import TeamStore
+from parley.domain.store.changes import Committed, Moved, Query, TeamChanges
+from parley.ports.team import TeamStore
 from tests.contract.store import assert_chained
 from tests.contract.team_store import (
     ALL,

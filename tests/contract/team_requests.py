@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from parley.domain.message import Pattern
-from parley.domain.post import PostState
-from parley.domain.team_changes import Moved, TeamChanges
-from parley.team_ports import TeamStore
+from parley.domain.channel.post import PostState
+from parley.domain.message.message import Pattern
+from parley.domain.store.changes import Moved, TeamChanges
+from parley.ports.team import TeamStore
 from tests.contract.team_store import AT, LATER, T1, T2, TeamStoreContract, a_channel, a_post, a_request, stored
 
 

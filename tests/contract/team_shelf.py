@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from parley.domain.changes import GENESIS
-from parley.domain.errors import Conflict, ParleyError
-from parley.domain.shelf import (
+from parley.domain.errors.errors import Conflict, ParleyError
+from parley.domain.mailbox.ledger import GENESIS
+from parley.domain.store.tables import (
     AUDIT,
     BUDGET,
     ENTRY,
@@ -29,7 +29,7 @@ from parley.domain.shelf import (
     Row,
     Table,
 )
-from parley.team_ports import FillingShelf, Shelf
+from parley.ports.team import FillingShelf, Shelf
 from tests.shelf_samples import tables
 
 S = TypeVar("S")

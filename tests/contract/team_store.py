@@ -9,16 +9,16 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
-from parley.domain.access import Access
-from parley.domain.changes import Entry
-from parley.domain.channel import Channel, Member, Options, View
-from parley.domain.event import EventDraft
-from parley.domain.intent import Intent
-from parley.domain.message import Pattern
-from parley.domain.post import Post, PostState, Receipt
+from parley.domain.channel.channel import Channel, Member, Options, View
+from parley.domain.channel.event import EventDraft
+from parley.domain.channel.post import Post, PostState, Receipt
+from parley.domain.directory.access import Access
+from parley.domain.directory.intent import Intent
+from parley.domain.mailbox.ledger import Entry
+from parley.domain.message.message import Pattern
 from parley.domain.record import Record
-from parley.domain.team_changes import Query, Saved, TeamChanges
-from parley.team_ports import TeamStore
+from parley.domain.store.changes import Query, Saved, TeamChanges
+from parley.ports.team import TeamStore
 
 T1, T2 = "acme", "globex"
 AT = "2026-03-13T14:30:00.000000+00:00"

@@ -1,7 +1,7 @@
 """The memory store keeps the contract."""
 
 from parley.adapters.memory import MemoryStore
-from parley.ports import Store
+from parley.ports.mailbox import Store
 from tests.contract.store import StoreContract
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite.store import SqliteStore
-from parley.domain.changes import Written
-from parley.domain.delivery import Status
-from parley.ports import Store
+from parley.adapters.sqlite.ledger.store import SqliteStore
+from parley.domain.mailbox.delivery import Status
+from parley.domain.mailbox.ledger import Written
+from parley.ports.mailbox import Store
 from tests.contract.store import StoreContract, assert_chained
 
 WRITERS, COMMITS = 4, 25
@@ -20,10 +20,10 @@ WRITERS, COMMITS = 4, 25
 # Each writer has its own store on the same file. Every third commit carries two entries, every fifth is refused.
 WRITER = """
 import sys
-from parley.adapters.sqlite.store import SqliteStore
-from parley.domain.changes import Changes, Entry, Expect
-from parley.domain.delivery import Key, Status
-from parley.domain.errors import Stale
+from parley.adapters.sqlite.ledger.store import SqliteStore
+from parley.domain.mailbox.ledger import Changes, Entry, Expect
+from parley.domain.mailbox.delivery import Key, Status
+from parley.domain.errors.errors import Stale
 
 path, name, commits = sys.argv[1], sys.argv[2], int(sys.argv[3])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from parley.adapters.postgres.team_store import PostgresTeamStore
+from parley.adapters.postgres.store import PostgresTeamStore
 from tests.contract.team_suite import TeamSuite
 from tests.postgres_cluster import drop
 from tests.postgres_store import a_store, fresh_database

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite import team_file
 from parley.adapters.sqlite.file import statements
-from parley.adapters.sqlite.team_store import SqliteTeamStore
-from parley.domain.channel import Channel
-from parley.domain.errors import DiskFull, NewerSchema, Unavailable
-from parley.domain.team_changes import Query, TeamChanges
-from parley.domain.transaction import EVICT_STEP
-from parley.team_ports import TeamStore
+from parley.adapters.sqlite.team import file as team_file
+from parley.adapters.sqlite.team.store import SqliteTeamStore
+from parley.domain.channel.channel import Channel
+from parley.domain.errors.errors import DiskFull, NewerSchema, Unavailable
+from parley.domain.store.changes import Query, TeamChanges
+from parley.domain.store.transaction import EVICT_STEP
+from parley.ports.team import TeamStore
 from tests.contract.team_governance import a_fact, log
 from tests.contract.team_store import (
     ALL,
@@ -212,7 +212,7 @@ async def _content(store: SqliteTeamStore) -> list[object]:
 def _as_it_was(path: Path, old: Path) -> None:
     """The same content in a file of the first schema: its tables and columns are all that is copied."""
     db = sqlite3.connect(old, isolation_level=None)
-    schema = Path(team_file.__file__).with_name("team.sql").read_text(encoding="utf-8")
+    schema = Path(team_file.__file__).with_name("schema.sql").read_text(encoding="utf-8")
     for statement in statements(schema):
         db.execute(statement)
     db.execute("PRAGMA user_version=1")

@@ -17,7 +17,7 @@ import yaml
 
 from parley.cli.command import make_parser
 from parley.cli.dispatch import load_command
-from parley.cli.up import _DRAIN_SECONDS
+from parley.cli.server.up import _DRAIN_SECONDS
 from parley.settings import NAMES, load
 from tests.docs.snippets import ROOT
 

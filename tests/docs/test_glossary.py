@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.domain.kinds import KINDS
+from parley.domain.store.kinds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| \*\*(?P<words>[^*]+)\*\* \| (?P<place>[^|]+) \| (?P<meaning>[^|]+) \|", re.MULTILINE)

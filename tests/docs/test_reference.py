@@ -5,7 +5,7 @@ import re
 import typing
 
 import parley
-from parley.wire import workflow
+from parley.wire.files import workflow
 from tests.docs.snippets import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"

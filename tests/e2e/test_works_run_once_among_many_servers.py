@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from parley.domain.node import LEASE_SECONDS
-from parley.wire.team_rows import entry_from_row
+from parley.domain.store.node import LEASE_SECONDS
+from parley.wire.rows import entry_from_row
 from tests.e2e.node_group import Group, a_group, until
 from tests.postgres_cluster import Cluster, a_cluster
 from tests.webhook_receiver import a_receiver

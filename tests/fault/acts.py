@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import parley
 from parley import wiring
-from parley.app.kernel import Kernel
-from parley.domain.compose import compose
-from parley.domain.delivery import Status
-from parley.domain.envelope import Purpose, Wishes
-from parley.domain.errors import ParleyError
-from parley.domain.message import Draft, Kind, Priority
+from parley.app.mailbox.kernel import Kernel
+from parley.domain.content.envelope import Purpose, Wishes
+from parley.domain.errors.errors import ParleyError
+from parley.domain.mailbox.delivery import Status
+from parley.domain.message.compose import compose
+from parley.domain.message.message import Draft, Kind, Priority
 from parley.domain.times import Instant
 from parley.settings import Settings, load
 from tests.fault.history import body_of, tag_of

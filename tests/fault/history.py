@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from parley.domain.errors import ParleyError
-from parley.domain.message import Message
-from parley.wire.oacp import OacpFormat
+from parley.domain.errors.errors import ParleyError
+from parley.domain.message.message import Message
+from parley.wire.oacp.format import OacpFormat
 
 # Errors after which nothing may ever arrive; every other failure may have happened.
 _CERTAINLY_NOT = frozenset({"invalid", "unknown_agent", "unknown_project", "bad_agent_name", "name_exists"})

@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 from parley.adapters.files import courier, inbox, place
 from parley.adapters.files.folders import Folder
-from parley.app import post, receipts
-from parley.app.kernel import Kernel
-from parley.domain.changes import Changes, Kept
-from parley.domain.delivery import Delivery, Status
-from parley.domain.errors import ParleyError
+from parley.app.mailbox import claims as receipts
+from parley.app.mailbox import sending as post
+from parley.app.mailbox.kernel import Kernel
+from parley.domain.errors.errors import ParleyError
+from parley.domain.mailbox.delivery import Delivery, Status
+from parley.domain.mailbox.ledger import Changes, Kept
 
 
 def _put(owner: object, name: str, part: object) -> None:
@@ -100,7 +101,7 @@ def acknowledge_before_commit() -> None:
 
 def commit_without_sync() -> None:
     """A ledger that leaves it to the operating system when its commits reach the disk."""
-    from parley.adapters.sqlite import store
+    from parley.adapters.sqlite.ledger import store
 
     _put(store, "_SETUP", store._SETUP.replace("synchronous=FULL", "synchronous=OFF"))
     commit = store.SqliteStore.commit
@@ -113,7 +114,7 @@ def commit_without_sync() -> None:
 
 def record_after_commit() -> None:
     """The message is committed first, and what is on record about it afterwards."""
-    from parley.adapters.sqlite import store
+    from parley.adapters.sqlite.ledger import store
 
     commit = store.SqliteStore.commit
 

@@ -20,12 +20,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from parley.app.team import sweep
-from parley.domain.approval import Approval, ApprovalStatus, Decision
-from parley.domain.directory import DEFAULT_TENANT, SYSTEM, Caller, KeyKind
-from parley.domain.errors import ParleyError
-from parley.domain.exchange import Exchange
-from parley.domain.post import Post
+from parley.app.team.work import sweep
+from parley.domain.channel.post import Post
+from parley.domain.directory.callers import DEFAULT_TENANT, SYSTEM, Caller, KeyKind
+from parley.domain.errors.errors import ParleyError
+from parley.domain.exchange.approval import Approval, ApprovalStatus, Decision
+from parley.domain.exchange.exchange import Exchange
 from tests.chosen_store import is_postgres
 from tests.fault.conftest import FULL
 from tests.governed_rig import decide, held, person, put_policy, two_agents

@@ -20,18 +20,19 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from parley.app.team import exchanges, sweep
-from parley.app.team.posting import Held
-from parley.domain.approval import Approval, ApprovalStatus, Cause, Decision
-from parley.domain.audit import AuditEntry, entry_hash
-from parley.domain.changes import digest
-from parley.domain.classification import Classification, level_of
-from parley.domain.directory import DEFAULT_TENANT, SYSTEM
-from parley.domain.errors import ParleyError
-from parley.domain.exchange import FINAL, Exchange, Outcome
-from parley.domain.policy import CrossOrg
-from parley.domain.post import Post
-from parley.domain.team_changes import AuditQuery
+from parley.app.team.channels.posting import Held
+from parley.app.team.decisions import exchanges
+from parley.app.team.work import sweep
+from parley.domain.audit.entry import AuditEntry, entry_hash
+from parley.domain.channel.post import Post
+from parley.domain.content.classification import Classification, level_of
+from parley.domain.directory.callers import DEFAULT_TENANT, SYSTEM
+from parley.domain.errors.errors import ParleyError
+from parley.domain.exchange.approval import Approval, ApprovalStatus, Cause, Decision
+from parley.domain.exchange.exchange import FINAL, Exchange, Outcome
+from parley.domain.mailbox.ledger import digest
+from parley.domain.rules.policy import CrossOrg
+from parley.domain.store.changes import AuditQuery
 from tests.behind_the_server import spent_of
 from tests.chosen_store import is_postgres
 from tests.fault.conftest import FULL

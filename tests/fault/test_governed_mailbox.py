@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from parley.cli import mailbox_audit
-from parley.wire.audit_reconcile import reconcile
-from parley.wire.oacp import OacpFormat
+from parley.cli.prove import ledger as mailbox_audit
+from parley.wire.oacp.format import OacpFormat
+from parley.wire.proofs.reconcile import reconcile
 from tests.fault.crowd import READER, Crowd, chance, pass_time
 from tests.fault.history import look
 from tests.fault.stage import RULES, Stage, agent_folder, until

@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from parley.domain.classification import Classification, OnOver
-from parley.domain.envelope import Purpose
-from parley.domain.policy import (
+from parley.domain.content.classification import Classification, OnOver
+from parley.domain.content.envelope import Purpose
+from parley.domain.rules.meet import BUILT_IN, KEYS, both, differences, effective, origins
+from parley.domain.rules.policy import (
     CURRENT,
     AppliesTo,
     Commitments,
@@ -24,7 +25,6 @@ from parley.domain.policy import (
     with_document,
     without_document,
 )
-from parley.domain.policy_meet import BUILT_IN, KEYS, both, differences, effective, origins
 from tests.fault.conftest import FULL
 from tests.policy_samples import fragments
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from parley import LeaseLost, Mailbox
-from parley.domain.errors import ParleyError
+from parley.domain.errors.errors import ParleyError
 from tests.fault.history import Recorder, body_of, tag_of
 
 # Whether senders put what they send under the rules of an exchange.

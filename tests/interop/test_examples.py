@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley import Mailbox
-from parley.wire.oacp import OacpFormat
+from parley.wire.oacp.format import OacpFormat
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "conformance/examples").glob("*.yaml"))
 

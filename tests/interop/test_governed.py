@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from parley import Mailbox
-from parley.domain.message import Message
+from parley.domain.message.message import Message
 from tests.interop.peer import Ran, ours, theirs
 from tests.interop.test_ours_to_theirs import files
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from parley import Mailbox
-from parley.domain.message import Kind
+from parley.domain.message.message import Kind
 from tests.interop.peer import OURS as PARLEY
 from tests.interop.peer import Ran, ours, run, theirs
 from tests.samples import a_body

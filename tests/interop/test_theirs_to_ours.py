@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley import Mailbox
-from parley.domain.message import Kind
+from parley.domain.message.message import Kind
 from tests.interop.peer import OURS as PARLEY
 from tests.interop.peer import run, theirs
 

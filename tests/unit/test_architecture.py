@@ -48,8 +48,6 @@ PURE = {
     "unicodedata",
 }
 
-WIRE_FORMATS = ("oacp", "rfc0021", "ocip")
-
 MIRRORED = ("domain", "wire", "app", "adapters")
 # Module -> why it has no unit test of its own.
 NOT_MIRRORED: dict[str, str] = {}
@@ -156,18 +154,6 @@ def test_the_domain_imports_only_itself_and_pure_modules() -> None:
     assert impure == []
 
 
-def test_a_wire_format_knows_no_other() -> None:
-    crossings = [
-        f"{name(path)}: {module}"
-        for path in modules("wire")
-        for other in WIRE_FORMATS
-        for module in imports(path)
-        if path.stem in WIRE_FORMATS and path.stem != other and module == f"parley.wire.{other}"
-    ]
-
-    assert crossings == []
-
-
 def test_settings_know_no_clock_and_no_chance() -> None:
     settings = [path for path in modules() if path == SOURCE / "settings.py"]
 
@@ -193,11 +179,11 @@ def test_surfaces_are_given_their_adapters() -> None:
 
 # Where a user's own code is called: whatever it raises is told to whoever asked, and the agent lives on.
 AROUND_USERS_CODE = (
-    "compat/openintent_agents.py",
-    "compat/openintent_hooks.py",
+    "compat/agents.py",
+    "compat/hooks.py",
     "sdk/agent/calling.py",
     "sdk/agent/runtime.py",
-    "sdk/agent/telling.py",
+    "sdk/agent/logs.py",
     "sdk/transport/in_process.py",
     "sdk/workflow/importing.py",
     "testing.py",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.domain.team_changes import TeamChanges
+from parley.domain.store.changes import TeamChanges
 from tests import chosen_store
 from tests.behind_the_server import Guarded, change, kept, tables
 from tests.chosen_store import a_database, database_of_the_test, end_of_test

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parley import settings
-from parley.domain.errors import BadConfig
+from parley.domain.errors.errors import BadConfig
 from parley.domain.limits import DEFAULT_LIMITS, HARD_FILE_BYTES
 
 

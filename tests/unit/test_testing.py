@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import parley.testing
-from parley.domain.errors import Invalid, NotFound, Unavailable
-from parley.domain.team_errors import AskTimeout, BookmarkTaken
+from parley.domain.errors.errors import Invalid, NotFound, Unavailable
+from parley.domain.errors.team import AskTimeout, BookmarkTaken
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_assignment, on_message
-from parley.sdk.records import ChannelMessage, Intent
+from parley.sdk.records.channels import ChannelMessage, Intent
 from parley.testing import Mailboxes, Stage
 from tests.team_rig import in_loop
 

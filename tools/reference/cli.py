@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from parley.cli import command as commands
 from parley.cli import dispatch as cli
-from parley.cli import remote
 from parley.cli.oacp import main as oacp
+from parley.cli.parts import remote
 from tools.reference.markdown import table
 
 CLI_INTRO = """\

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import parley
 from parley.cli import exits
-from parley.domain import governance_errors, team_errors, workflow_errors
-from parley.domain.errors import ParleyError
+from parley.domain.errors import rules as governance_errors
+from parley.domain.errors import team as team_errors
+from parley.domain.errors import workflow as workflow_errors
+from parley.domain.errors.errors import ParleyError
 from parley.surfaces.http.problem import status_of
 from tools.reference.markdown import ROOT, table
 
@@ -48,9 +50,9 @@ ERRORS_INTRO = """\
 # Errors
 
 Every error has a stable code: on the command line (`parley: CODE: ...`), in JSON, in the reason file beside a dead
-letter, in a server's answer, and as `error.code` in Python. The classes are in `parley.domain.errors`,
-`parley.domain.team_errors` (what only a server refuses), `parley.domain.governance_errors` (what the rules refuse) and
-`parley.domain.workflow_errors`. How a server says them is in [http.md](http.md#refusals).
+letter, in a server's answer, and as `error.code` in Python. The classes are in `parley.domain.errors.errors`,
+`parley.domain.errors.team` (what only a server refuses), `parley.domain.errors.rules` (what the rules refuse) and
+`parley.domain.errors.workflow`. How a server says them is in [http.md](http.md#refusals).
 
 The classes in the column *catch* are those that `parley` exports, as in `except parley.NotFound`; import no others. An
 error that is not exported itself is a kind of the one that stands there: catch that one, and tell them apart by

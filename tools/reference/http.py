@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from parley import settings
-from parley.domain.errors import ParleyError
-from parley.surfaces.http.message import HttpLimits
+from parley.domain.errors.errors import ParleyError
+from parley.surfaces.http.http1.message import HttpLimits
 from parley.surfaces.http.problem import status_of
 from parley.surfaces.http.route import PUBLIC, Param, Route
 from parley.surfaces.http.server import all_routes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parley.domain.bodies import KIND_SPECS, Field, KindSpec, Shape
-from parley.domain.message import GOES_FIRST, Kind, Priority
+from parley.domain.message.bodies import KIND_SPECS, Field, KindSpec, Shape
+from parley.domain.message.message import GOES_FIRST, Kind, Priority
 from tools.reference.markdown import table
 
 KINDS_INTRO = """\

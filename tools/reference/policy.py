@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parley.domain.policy import Policy
-from parley.domain.policy_meet import KEYS, MEETS
-from parley.wire import policy as policies
+from parley.domain.rules.meet import KEYS, MEETS
+from parley.domain.rules.policy import Policy
+from parley.wire.files import policy as policies
 from tools.reference.markdown import ROOT, table
 
 POLICY_INTRO = """\

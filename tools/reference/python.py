@@ -11,11 +11,11 @@ import msgspec
 
 import parley
 from parley import testing
-from parley.domain.errors import ParleyError
-from parley.domain.intent import TaskStatus
-from parley.domain.message import Draft
-from parley.domain.review import Finding, ReviewState
-from parley.domain.workflow import Outcome
+from parley.domain.directory.intent import TaskStatus
+from parley.domain.errors.errors import ParleyError
+from parley.domain.message.message import Draft
+from parley.domain.message.review import Finding, ReviewState
+from parley.domain.workflow.plan import Outcome
 from parley.sdk.agent import channels
 from parley.sdk.agent.plan import Start
 from parley.sdk.mailbox import Mailbox

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parley.wire import workflow
+from parley.wire.files import workflow
 from tools.reference.markdown import table
 
 INTRO = """\

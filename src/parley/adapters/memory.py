@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parley.domain.changes import GENESIS, Changes, Kept, Written, chain
-from parley.domain.errors import Duplicate, Stale
-from parley.domain.message import search_text
+from parley.domain.errors.errors import Duplicate, Stale
+from parley.domain.mailbox.ledger import GENESIS, Changes, Kept, Written, chain
+from parley.domain.message.message import search_text
 
 if TYPE_CHECKING:
-    from parley.domain.audit import AuditEntry
-    from parley.domain.delivery import Delivery, Key, Status
+    from parley.domain.audit.entry import AuditEntry
+    from parley.domain.mailbox.delivery import Delivery, Key, Status
     from parley.domain.record import Record
 
 R = TypeVar("R", bound="Record")
@@ -51,7 +51,7 @@ class MemoryStore:
         import json
         from dataclasses import replace
 
-        from parley.domain.audit import AuditEntry, SideHead, entry_fields, entry_hash
+        from parley.domain.audit.entry import AuditEntry, SideHead, entry_fields, entry_hash
 
         for one in changes.puts:
             self._records[one.kind, one.id] = replace(one, version=one.version + 1)

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.cli.output import Screen, terminal_width
-from parley.domain.errors import Invalid
+from parley.domain.errors.errors import Invalid
 from parley.domain.names import meant
 from parley.settings import Settings, load
 from parley.wiring import Kernel, find_place, open_kernel

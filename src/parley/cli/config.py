@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from parley.cli.command import Command, add_place, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.domain.errors import ParleyError
+from parley.domain.errors.errors import ParleyError
 from parley.settings import SECRETS, Settings, Value, data_directory, without_password
 
 if TYPE_CHECKING:

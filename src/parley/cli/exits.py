@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parley.domain.errors import (
+from parley.domain.errors.errors import (
     BadConfig,
     Conflict,
     Forbidden,
@@ -24,9 +24,9 @@ INTERRUPTED = 130
 def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
     """Error, exit code and meaning. The first class that fits wins, so the special stands before the general."""
     # What only a server refuses is not loaded by a command that succeeds.
-    from parley.domain.governance_errors import MessageHeld
-    from parley.domain.team_errors import AskTimeout, Gone, RateLimited, Unauthorized, UnsafeMode, VersionRequired
-    from parley.domain.workflow_errors import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
+    from parley.domain.errors.rules import MessageHeld
+    from parley.domain.errors.team import AskTimeout, Gone, RateLimited, Unauthorized, UnsafeMode, VersionRequired
+    from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
 
     return (
         (BadConfig, 78, "a configuration file or variable cannot be used"),

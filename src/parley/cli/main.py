@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from parley.domain.errors import ParleyError
+    from parley.domain.errors.errors import ParleyError
 
 
 def entry() -> NoReturn:
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     """Run a command line and return its exit code."""
     from parley.cli.dispatch import dispatch
     from parley.cli.exits import INTERRUPTED, OK
-    from parley.domain.errors import ParleyError, Unavailable
+    from parley.domain.errors.errors import ParleyError, Unavailable
 
     if sys.stdout is None:
         closed = Unavailable("standard output is closed", hint="send it to /dev/null to throw it away")

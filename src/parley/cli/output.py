@@ -8,13 +8,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from parley.domain.times import age, parse_time
-from parley.wire.oacp import OacpFormat
+from parley.wire.oacp.format import OacpFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from parley.domain.mailbox import Found, Item
-    from parley.domain.message import Value
+    from parley.domain.mailbox.listing import Found, Item
+    from parley.domain.message.message import Value
 
 # Controls, other line breaks, and characters that reorder or hide text.
 _EMOJI = "\u2600-\u27bf\ufe0f\U0001f000-\U0001faff"
@@ -221,7 +221,7 @@ def show_message(screen: Screen, fields: Mapping[str, Value], notes: Iterable[st
         screen.line(screen.paint(f"note: {safe(note)}", "yellow"))
     screen.line()
     if isinstance(body, dict):
-        from parley.wire.yaml_write import mapping_text
+        from parley.wire.yaml.write import mapping_text
 
         body = mapping_text(body)
     screen.line(safe_text(str(body)).rstrip("\n"))

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, INTERRUPTED, OK
 from parley.cli.output import safe
-from parley.cli.policy_files import file_text
-from parley.cli.remote import HINTS, add_server, connection_of, seconds
-from parley.domain.errors import Invalid, NotFound, ParleyError
+from parley.cli.parts.remote import HINTS, add_server, connection_of, seconds
+from parley.cli.rules.files import file_text
+from parley.domain.errors.errors import Invalid, NotFound, ParleyError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping
 
-    from parley.cli.live_table import LiveTable, Rows
     from parley.cli.output import Screen
-    from parley.domain.workflow import WorkflowPlan
+    from parley.cli.parts.live_table import LiveTable, Rows
+    from parley.domain.workflow.plan import WorkflowPlan
     from parley.sdk.workflow.result import WorkflowEvent, WorkflowResult
     from parley.sdk.workflow.workflow import Workflow
 
@@ -200,8 +200,8 @@ def _ending(result: WorkflowResult) -> str:
 @contextmanager
 def _telling(args: argparse.Namespace, screen: Screen, workflow: Workflow) -> Iterator[Callable[[WorkflowEvent], None]]:
     """Where events go: JSON lines, a live table, or lines of text. What handlers print never gets in between."""
-    from parley.cli.handler_log import logging_to
-    from parley.cli.live_table import terminal
+    from parley.cli.parts.handler_log import logging_to
+    from parley.cli.parts.live_table import terminal
 
     out = sys.stdout
     if args.json or terminal() is None:
@@ -253,7 +253,7 @@ class _Board:
     """The steps of a run, as a table on the terminal."""
 
     def __init__(self, workflow: Workflow, screen: Screen) -> None:
-        from parley.cli.live_table import LiveTable
+        from parley.cli.parts.live_table import LiveTable
         from parley.wiring import monotonic
 
         self._workflow = workflow

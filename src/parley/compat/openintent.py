@@ -24,8 +24,8 @@ except ImportError:
         "pip install 'agent-parley[openintent]'"
     ) from None
 
-from parley.compat.openintent_agents import AGENT, WORKER
-from parley.compat.openintent_channels import Channels, ask_all, ask_all_async, channels_of
+from parley.compat.agents import AGENT, WORKER
+from parley.compat.channels import Channels, ask_all, ask_all_async, channels_of
 
 __all__ = ["ADDED", "REPLACED", "TESTED", "UntestedVersion", "install", "uninstall"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from parley.domain.errors import BadAgentName, BadName, BadProjectName
+from parley.domain.errors.errors import BadAgentName, BadName, BadProjectName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

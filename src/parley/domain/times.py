@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from parley.domain.errors import Invalid
+from parley.domain.errors.errors import Invalid
 
 # Patterns that a command seldom needs stay text: `re` compiles and remembers them when they are first used.
 _RFC3339 = (

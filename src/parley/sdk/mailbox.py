@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from parley import wiring
-from parley.domain.errors import Invalid, Problem
-from parley.domain.message import KINDS, PRIORITIES, Body, Draft, Kind, Message, Priority, Value
+from parley.domain.errors.errors import Invalid, Problem
+from parley.domain.message.message import KINDS, PRIORITIES, Body, Draft, Kind, Message, Priority, Value
 from parley.domain.times import parse_duration, parse_moment
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
-    from parley.domain.approval import Approval
-    from parley.domain.envelope import Wishes
-    from parley.domain.exchange import Exchange
-    from parley.domain.mailbox import Found, Item
-    from parley.domain.review import Review
+    from parley.domain.content.envelope import Wishes
+    from parley.domain.exchange.approval import Approval
+    from parley.domain.exchange.exchange import Exchange
+    from parley.domain.mailbox.listing import Found, Item
+    from parley.domain.message.review import Review
 
 _POLL_SECONDS = 0.02
 
@@ -220,7 +220,7 @@ class Mailbox:
 
     def approvals(self, status: str = "pending") -> list[Approval]:
         """What waits for a person in this mailbox, mine and others'; with `status=""` also what was decided."""
-        from parley.domain.approval import ApprovalStatus
+        from parley.domain.exchange.approval import ApprovalStatus
 
         return wiring.drive(self.kernel.approvals(ApprovalStatus(status) if status else None))
 

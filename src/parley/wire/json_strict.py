@@ -11,8 +11,8 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from parley.domain.errors import DuplicateKey, Invalid, Problem, TooDeep
-from parley.domain.team_errors import Malformed
+from parley.domain.errors.errors import DuplicateKey, Invalid, Problem, TooDeep
+from parley.domain.errors.team import Malformed
 
 # A whole string, and the colon that makes it a key.
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"([ \t\r\n]*:)?', re.DOTALL)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import msgspec
 
-from parley.domain.classification import Classification, DataItem, level_of
-from parley.domain.content import texts_of
-from parley.domain.envelope import Envelope, Ext, Origin, Purpose, ReplyPolicy, Source, Wishes, purpose_of
-from parley.domain.errors import Invalid, Problem
-from parley.domain.governance_errors import EnvelopeInvalid
+from parley.domain.content.classification import Classification, DataItem, level_of
+from parley.domain.content.envelope import Envelope, Ext, Origin, Purpose, ReplyPolicy, Source, Wishes, purpose_of
+from parley.domain.content.redaction import texts_of
+from parley.domain.errors.errors import Invalid, Problem
+from parley.domain.errors.rules import EnvelopeInvalid
 from parley.domain.times import parse_time, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
 
-    from parley.domain.approval import Approval
+    from parley.domain.exchange.approval import Approval
 
 OCIP, EXT, DISCLOSURE, DATA = "ocip", "ocip_ext", "disclosure", "data"
 _TYPE, _LEVEL = "exchange_type", "classification"
@@ -304,7 +304,7 @@ def held_document(approval: Approval, deciders: tuple[str, ...]) -> dict[str, An
 
 
 class OcipFormat:
-    """See `team_ports.Envelopes`."""
+    """See `ports.team.Envelopes`."""
 
     def body(self, payload: bytes) -> dict[str, Any]:
         found: dict[str, Any] = msgspec.json.decode(payload)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from parley.domain.intent import Task, TaskStatus
+from parley.domain.directory.intent import Task, TaskStatus
 from parley.domain.times import stamp
 from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, with_query
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.access import Policy
-from parley.domain.channel import MemberPolicy
-from parley.domain.directory import KeyKind
+from parley.domain.channel.channel import MemberPolicy
+from parley.domain.directory.access import Policy
+from parley.domain.directory.callers import KeyKind
 from parley.surfaces.http import api
 from tests.conformance.channels.talk import (
     CHANNELS,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from parley.domain.channel import Options
-from parley.wire.event_log import event_hash
+from parley.domain.channel.channel import Options
+from parley.wire.proofs.event_log import event_hash
 from tests.conformance.channels.talk import (
     CHANNELS,
     Document,

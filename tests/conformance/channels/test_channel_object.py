@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from parley.domain.access import Policy
-from parley.domain.channel import MemberPolicy, Options
-from parley.domain.directory import KeyKind
+from parley.domain.channel.channel import MemberPolicy, Options
+from parley.domain.directory.access import Policy
+from parley.domain.directory.callers import KeyKind
 from tests.conformance.channels.talk import (
     CHANNEL_FIELDS,
     CHANNELS,

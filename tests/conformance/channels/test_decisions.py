@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from parley.app.team.sweep import sweep
-from parley.domain.access import Policy
-from parley.domain.channel import MemberPolicy, Options
-from parley.domain.directory import KeyKind
-from parley.domain.team_limits import TeamLimits
-from parley.wire.event_log import event_hash
+from parley.app.team.work.sweep import sweep
+from parley.domain.channel.channel import MemberPolicy, Options
+from parley.domain.directory.access import Policy
+from parley.domain.directory.callers import KeyKind
+from parley.domain.store.limits import TeamLimits
+from parley.wire.proofs.event_log import event_hash
 from tests.conformance.channels.talk import (
     CHANNELS,
     MESSAGES,

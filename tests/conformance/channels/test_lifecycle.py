@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from parley.app.team.sweep import sweep
-from parley.domain.channel import MemberPolicy, Options
-from parley.domain.directory import KeyKind
-from parley.domain.intent import Task
+from parley.app.team.work.sweep import sweep
+from parley.domain.channel.channel import MemberPolicy, Options
+from parley.domain.directory.callers import KeyKind
+from parley.domain.directory.intent import Task
 from tests.conformance.channels.talk import (
     CHANNELS,
     MESSAGES,

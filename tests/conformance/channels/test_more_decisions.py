@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from parley.domain.channel import MemberPolicy, Options
-from parley.domain.directory import KeyKind
+from parley.domain.channel.channel import MemberPolicy, Options
+from parley.domain.directory.callers import KeyKind
 from tests.conformance.channels.talk import (
     CHANNELS,
     MESSAGES,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.access import Permission, Policy
-from parley.domain.directory import KeyKind
-from parley.domain.intent import IntentStatus
+from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.callers import KeyKind
+from parley.domain.directory.intent import IntentStatus
 from tests.conformance.channels.talk import (
     CHANNELS,
     MESSAGES,

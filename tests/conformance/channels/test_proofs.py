@@ -9,8 +9,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from parley.domain.channel import Options
-from parley.wire.event_log import canonical
+from parley.domain.channel.channel import Options
+from parley.wire.proofs.event_log import canonical
 from tests.conformance.channels.talk import CHANNELS, MESSAGES, later, listed, request, send
 from tests.team_rig import Client, LiveServer, with_server
 

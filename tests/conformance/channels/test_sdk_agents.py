@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from parley.sdk.records import ChannelMessage, Intent
+    from parley.sdk.records.channels import ChannelMessage, Intent
 
 DATA, RESEARCH = "data-agent-01", "research-agent-01"
 NAMED = "data-clarification"

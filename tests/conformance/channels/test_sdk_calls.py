@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from parley.app.team import reading, streams
+from parley.app.team.channels import reading, streams
 from parley.surfaces.http import api
 from tests.conformance.channels.talk import CHANNELS, MESSAGES, created, heard, reply, request, send
 from tests.team_rig import CHANNEL, INTENT, Answer, LiveServer, with_server

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from parley import AsyncClient, Client
-from parley.sdk.records import Channel, ChannelMessage
+from parley.sdk.records.channels import Channel, ChannelMessage
 from parley.testing import Stage, stage
 from tests.chosen_store import a_database
 from tests.conformance.channels.rfc_sdk import CLIENT_METHODS, Agents

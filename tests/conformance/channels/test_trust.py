@@ -12,12 +12,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from parley.app.team.webhooks import run_due
-from parley.domain.channel import MemberPolicy, Options
-from parley.domain.directory import KeyKind
-from parley.domain.subscription import Answered, Push
-from parley.wire import webhook
-from parley.wire.event_log import canonical, event_hash
+from parley.app.team.webhooks.delivering import run_due
+from parley.domain.channel.channel import MemberPolicy, Options
+from parley.domain.channel.subscription import Answered, Push
+from parley.domain.directory.callers import KeyKind
+from parley.wire.api import webhooks as webhook
+from parley.wire.proofs.event_log import canonical, event_hash
 from tests.behind_the_server import change
 from tests.conformance.channels.talk import MESSAGES, Document, later, messages_of, send
 from tests.team_rig import INTENT, Client, LiveServer, with_server

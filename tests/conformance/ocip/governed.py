@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from parley.domain.directory import NO_TENANT, Key, KeyKind, key_digest
+from parley.domain.directory.callers import NO_TENANT, Key, KeyKind, key_digest
 from tests.team_rig import CHANNEL, Answer, Client, LiveServer
 
 Document = dict[str, Any]

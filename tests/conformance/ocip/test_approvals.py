@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from parley.app.team.sweep import sweep
-from parley.domain.approval import Approval, content_digest
-from parley.domain.directory import KeyKind
+from parley.app.team.work.sweep import sweep
+from parley.domain.directory.callers import KeyKind
+from parley.domain.exchange.approval import Approval, content_digest
 from tests.conformance.ocip.governed import (
     admin_of,
     audit_of,

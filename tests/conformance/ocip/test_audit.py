@@ -8,13 +8,13 @@ import json
 import pytest
 import rfc8785
 
-from parley.app.team import audit_checkpoints
-from parley.domain.audit import AGENT_EXCHANGE
-from parley.domain.audit_checkpoint import AuditCheckpoint
-from parley.domain.merkle import tree_root
-from parley.domain.team_changes import TeamChanges
-from parley.wire.audit_log import check_export, check_proof, read_export
-from parley.wire.audit_reconcile import log_of, reconcile
+from parley.app.team.audit import checkpoints as audit_checkpoints
+from parley.domain.audit.checkpoint import AuditCheckpoint
+from parley.domain.audit.entry import AGENT_EXCHANGE
+from parley.domain.audit.merkle import tree_root
+from parley.domain.store.changes import TeamChanges
+from parley.wire.proofs.audit_log import check_export, check_proof, read_export
+from parley.wire.proofs.reconcile import log_of, reconcile
 from tests.audit_samples import a_draft, verify
 from tests.behind_the_server import Guarded, change
 from tests.conformance.ocip.governed import (

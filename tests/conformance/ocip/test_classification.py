@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from parley.domain.classification import LEVELS, Classification, can_share
+from parley.domain.content.classification import LEVELS, Classification, can_share
 from tests.conformance.ocip.governed import (
     Document,
     audit_of,

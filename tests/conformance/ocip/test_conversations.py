@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from parley.domain.policy import Policy
+from parley.domain.rules.policy import Policy
 from tests.conformance.ocip.governed import (
     admin_of,
     decide,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from parley.app.team.sweep import sweep
+from parley.app.team.work.sweep import sweep
 from tests.conformance.ocip.governed import (
     audit_of,
     decide,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parley.domain.envelope import Purpose, ReplyPolicy, purpose_of
+from parley.domain.content.envelope import Purpose, ReplyPolicy, purpose_of
 from tests.conformance.ocip.governed import (
     ENVELOPE_FIELDS,
     MESSAGES,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from tests.conformance.ocip.governed import (
     MESSAGES,
     audit_of,

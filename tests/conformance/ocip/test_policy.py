@@ -9,19 +9,19 @@ from dataclasses import fields
 
 import pytest
 
-from parley.adapters.policy_files import PolicyFiles
-from parley.adapters.rego import RegoRules
-from parley.app.team import policy_files
-from parley.app.team.policy_keeping import PolicyKeeping
-from parley.domain.approval import Cause
-from parley.domain.classification import Classification
-from parley.domain.envelope import Origin, Purpose, ReplyPolicy
-from parley.domain.governance_errors import PolicyDenied, PolicyUnavailable
-from parley.domain.judge import Allow, Case, Deny, Hold, judge
-from parley.domain.party import Attributes, Party
-from parley.domain.policy import SHORTEST, CrossOrg, Fragment, Policy
-from parley.domain.policy_meet import KEYS, effective
-from parley.domain.ruling import Proposal, Ruling
+from parley.adapters.data.policy_files import PolicyFiles
+from parley.adapters.outside.rego import RegoRules
+from parley.app.team.decisions import policy_files
+from parley.app.team.rules.policy_state import PolicyKeeping
+from parley.domain.agents.party import Attributes, Party
+from parley.domain.content.classification import Classification
+from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy
+from parley.domain.errors.rules import PolicyDenied, PolicyUnavailable
+from parley.domain.exchange.approval import Cause
+from parley.domain.rules.judge import Allow, Case, Deny, Hold, judge
+from parley.domain.rules.meet import KEYS, effective
+from parley.domain.rules.policy import SHORTEST, CrossOrg, Fragment, Policy
+from parley.domain.rules.ruling import Proposal, Ruling
 from tests.conformance.ocip.governed import (
     admin_of,
     audit_of,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from parley.app.team.sweep import sweep
-from parley.domain.envelope import DISCLOSURE
-from parley.domain.errors import Unavailable
-from parley.domain.team_changes import Committed, TeamChanges
+from parley.app.team.work.sweep import sweep
+from parley.domain.content.envelope import DISCLOSURE
+from parley.domain.errors.errors import Unavailable
+from parley.domain.store.changes import Committed, TeamChanges
 from tests.behind_the_server import tables
 from tests.conformance.ocip.governed import (
     MESSAGES,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from parley.domain.envelope import Purpose, ReplyPolicy
-from parley.domain.exchange import Exchange, escalation
+from parley.domain.content.envelope import Purpose, ReplyPolicy
+from parley.domain.exchange.exchange import Exchange, escalation
 from tests.conformance.ocip.governed import (
     MESSAGES,
     Document,

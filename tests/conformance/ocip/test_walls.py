@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from tests.behind_the_server import tables
 from tests.conformance.ocip.governed import (
     MESSAGES,

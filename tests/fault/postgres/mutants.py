@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import asyncpg
 
-    from parley.adapters.postgres.tenancy import Note, Tenancy
-    from parley.adapters.postgres.transacting import Outcome, Transacting
-    from parley.domain.post import Post
-    from parley.domain.team_changes import TeamChanges
-    from parley.domain.transaction import Transaction
+    from parley.adapters.postgres.cache import Note, Tenancy
+    from parley.adapters.postgres.transaction import Outcome, Transacting
+    from parley.domain.channel.post import Post
+    from parley.domain.store.changes import TeamChanges
+    from parley.domain.store.transaction import Transaction
 
     Connection = asyncpg.Connection[asyncpg.Record]
 
@@ -36,8 +36,8 @@ _MOVED = (
 
 def plain_sequence() -> None:
     """Messages take their places from a sequence, without the lock of the head row, which is told afterwards."""
-    from parley.adapters.postgres.transacting import Transacting
-    from parley.domain.transaction import Transaction
+    from parley.adapters.postgres.transaction import Transacting
+    from parley.domain.store.transaction import Transaction
 
     carefully, post = Transacting.run, Transaction._post
 
@@ -63,12 +63,12 @@ def plain_sequence() -> None:
 
 
 async def _unlocked(work: Transacting, db: Connection, batch: list[TeamChanges], one: Tenancy) -> list[Outcome]:
-    from parley.adapters.postgres.loading import Loaded
-    from parley.adapters.postgres.transacting import _SPELLING
-    from parley.domain.acts import Said
-    from parley.domain.errors import ParleyError
-    from parley.domain.transaction import Transaction
-    from parley.wire.team_rows import post_to_row
+    from parley.adapters.postgres.source import Loaded
+    from parley.adapters.postgres.transaction import _SPELLING
+    from parley.domain.errors.errors import ParleyError
+    from parley.domain.store.transaction import Transaction
+    from parley.domain.store.writes import Said
+    from parley.wire.rows import post_to_row
 
     await db.execute(_SEQUENCE)
     await db.execute(f"BEGIN; SELECT set_config('parley.tenants', '{one.number}', true)")
@@ -91,7 +91,7 @@ async def _unlocked(work: Transacting, db: Connection, batch: list[TeamChanges],
 
 
 async def _tell_afterwards(work: Transacting, db: Connection, one: Tenancy, posts: Iterable[Post]) -> None:
-    from parley.adapters.postgres.tenancy import Note, encode_note
+    from parley.adapters.postgres.cache import Note, encode_note
 
     async with db.transaction():
         await db.execute(f"SELECT set_config('parley.tenants', '{one.number}', true)")
@@ -129,7 +129,7 @@ def _commit_with(synchronous: str) -> None:
 
 def believe_a_cancelled_wait() -> None:
     """A commit whose wait for the replica was cancelled is as good as any other."""
-    from parley.adapters.postgres.transacting import Transacting
+    from parley.adapters.postgres.transaction import Transacting
 
     def deaf(self: Transacting, connection: object, message: object) -> None:
         del self, connection, message
@@ -139,7 +139,7 @@ def believe_a_cancelled_wait() -> None:
 
 def no_poll() -> None:
     """Only notifications tell a node that others have written; it never looks for itself."""
-    from parley.adapters.postgres.following import Follower
+    from parley.adapters.postgres.journal import Follower
 
     async def never(self: Follower, tenants: Iterable[str] = ()) -> None:
         del self, tenants
@@ -152,7 +152,7 @@ def load_before_the_lock() -> None:
     """A commit is decided by what was known a while before it had the head row's lock."""
     import asyncio
 
-    from parley.adapters.postgres.transacting import Transacting
+    from parley.adapters.postgres.transaction import Transacting
 
     found, decided = Transacting._tenancies, Transacting._decided
     known: dict[int, dict[str, Any]] = {}
@@ -176,7 +176,7 @@ def load_before_the_lock() -> None:
 
 def journal_without_records() -> None:
     """The journal does not say which records have changed, so other nodes go by what they remember."""
-    from parley.adapters.postgres.writing import Writing
+    from parley.adapters.postgres.writes import Writing
 
     notes = Writing._notes
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.postgres.following import POLL_SECONDS
+from parley.adapters.postgres.journal import POLL_SECONDS
 from tests.fault.postgres.crowd import NodesCrowd, percentiles, short, told
 from tests.fault.postgres.meddling import END_LISTENERS, nobody_listening
 from tests.fault.postgres.nodes import several, surprises

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parley.domain.errors import ParleyError
-from parley.domain.team_errors import AskTimeout
+from parley.domain.errors.errors import ParleyError
+from parley.domain.errors.team import AskTimeout
 from parley.sdk.client.client import AsyncClient
-from parley.sdk.records import ChannelMessage
+from parley.sdk.records.channels import ChannelMessage
 from tests.fault.sdk.crew import begun, ended
 
 

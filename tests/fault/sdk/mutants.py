@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from parley.domain.errors import Unavailable
-from parley.domain.team_errors import RateLimited
-from parley.sdk.agent.progress import Mark, Progress
+from parley.domain.errors.errors import Unavailable
+from parley.domain.errors.team import RateLimited
 from parley.sdk.agent.runtime import Runtime
-from parley.sdk.agent.server_station import ServerStation
-from parley.sdk.agent.station import Arrival
-from parley.sdk.event_stream import StreamEvent
-from parley.sdk.following import Following
-from parley.sdk.records import ChannelMessage
+from parley.sdk.agent.server.progress import Mark, Progress
+from parley.sdk.agent.server.workplace import ServerStation
+from parley.sdk.agent.workplace import Arrival
+from parley.sdk.protocol.event_stream import StreamEvent
+from parley.sdk.protocol.following import Following
+from parley.sdk.records.channels import ChannelMessage
 
 
 def _put(owner: object, name: str, part: object) -> None:

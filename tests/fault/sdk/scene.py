@@ -9,7 +9,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from parley.domain.errors import ParleyError, Unavailable
+from parley.domain.errors.errors import ParleyError, Unavailable
 from parley.sdk.client.client import AsyncClient
 from tests.fault.sdk.account import Account, Asked
 from tests.fault.sdk.crew import AgentProcess

@@ -12,7 +12,7 @@ import pytest
 
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
-from parley.sdk.records import ChannelMessage
+from parley.sdk.records.channels import ChannelMessage
 from tests.fault.sdk.door import Door
 from tests.team_rig import CHANNEL, LiveServer, with_server
 from tests.unit.sdk.agent.at_work import Ear, at_work, client_of, shift
@@ -69,7 +69,7 @@ async def test_an_agent_outlives_a_server_that_fails_for_a_moment(
     server: LiveServer, path: bytes, answer: bytes, ear: Ear, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parley.sdk.agent.runtime._RETRY_SECONDS", 0.01)
-    monkeypatch.setattr("parley.sdk.following._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("parley.sdk.protocol.following._FIRST_PAUSE", 0.01)
     left = 2
 
     def refuse(head: bytes) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.domain.errors import Unavailable
+from parley.domain.errors.errors import Unavailable
 from tests.fault.sdk.account import Account, Asked
 from tests.fault.sdk.scene import Scene, off_loop, scene
 from tests.team_rig import in_loop

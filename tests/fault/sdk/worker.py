@@ -20,7 +20,7 @@ from typing import Any
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.sdk.agent.running import run_agents
-from parley.sdk.records import ChannelMessage
+from parley.sdk.records.channels import ChannelMessage
 
 CONCURRENCY = 8
 
@@ -96,8 +96,8 @@ def _say_when_ready(name: str) -> None:
 
 def _note_what_is_on_record(journal: Journal) -> None:
     """Write down with which messages it was done before each save that has succeeded: none of them may come again."""
-    from parley.sdk.agent.server_station import ServerStation
-    from parley.sdk.agent.station import Arrival
+    from parley.sdk.agent.server.workplace import ServerStation
+    from parley.sdk.agent.workplace import Arrival
 
     done, save = ServerStation.done, ServerStation._save
     finished: list[str] = []

@@ -18,10 +18,10 @@ def acknowledge_before_commit() -> None:
     """Whoever speaks is answered from a transaction that is taken back; the one that lasts comes a moment later."""
     import time
 
-    from parley.adapters.sqlite import team_writer
-    from parley.adapters.sqlite.team_source import FileSource
-    from parley.adapters.sqlite.team_writer import TeamWriter
-    from parley.domain.transaction import Transaction
+    from parley.adapters.sqlite.team import writer as team_writer
+    from parley.adapters.sqlite.team.source import FileSource
+    from parley.adapters.sqlite.team.writer import TeamWriter
+    from parley.domain.store.transaction import Transaction
 
     commit, carefully = TeamWriter._commit, TeamWriter._settle
 
@@ -73,14 +73,14 @@ def resume_too_far() -> None:
 
 def show_everything_to_everyone() -> None:
     """A directed message is shown to whoever takes part."""
-    from parley.adapters.sqlite import team_store
+    from parley.adapters.sqlite.team import store as team_store
 
     team_store._VISIBLE = ":viewer = :viewer AND :since = :since"
 
 
 def commit_without_sync() -> None:
     """It is left to the operating system when a commit reaches the disk."""
-    from parley.adapters.sqlite import team_file
+    from parley.adapters.sqlite.team import file as team_file
 
     connect = team_file.connect
 
@@ -95,7 +95,7 @@ def _nobody_waits() -> None:
     """Those who speak in one conversation do so at once: only the commit is left to keep them apart."""
     import asyncio
 
-    from parley.app.team.governance_keeping import GovernanceKeeping
+    from parley.app.team.rules.state import GovernanceKeeping
 
     def at_once(self: GovernanceKeeping, tenant: str, conversation: str) -> asyncio.Lock:
         del self, tenant, conversation
@@ -107,7 +107,7 @@ def _nobody_waits() -> None:
 def _overwrite(*kinds: str) -> None:
     """Of these kinds of records the last one written wins, whatever it was decided on."""
     from parley.domain.record import Record
-    from parley.domain.transaction import RecordKey, Transaction
+    from parley.domain.store.transaction import RecordKey, Transaction
 
     check = Transaction._check_version
 
@@ -121,9 +121,9 @@ def forget_the_exchange() -> None:
     """A message does not depend on the exchange that it was decided on; between the two there is a while."""
     import asyncio
 
-    from parley.app.team.hub import Team
-    from parley.domain.directory import Caller
-    from parley.domain.team_changes import Committed, TeamChanges
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+    from parley.domain.store.changes import Committed, TeamChanges
 
     _nobody_waits()
     _overwrite("exchange")
@@ -140,10 +140,10 @@ def assign_rounds_outside_the_commit() -> None:
     """The message is written first; what its exchange became comes in a commit of its own, a while later."""
     import asyncio
 
-    from parley.app.team.hub import Team
-    from parley.domain.directory import Caller
-    from parley.domain.exchange import Exchange
-    from parley.domain.team_changes import Committed, TeamChanges
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+    from parley.domain.exchange.exchange import Exchange
+    from parley.domain.store.changes import Committed, TeamChanges
 
     _nobody_waits()
     _overwrite("exchange")
@@ -163,11 +163,11 @@ def assign_rounds_outside_the_commit() -> None:
 
 def deliver_before_judging() -> None:
     """A message is delivered, and then somebody asks whether it may be."""
-    from parley.app.team import governing
-    from parley.app.team.hub import Team
-    from parley.app.team.message import Governed, Message
+    from parley.app.team.rules import governing
+    from parley.app.team.rules.proposed import Governed, Message
+    from parley.app.team.team import Team
     from parley.domain.record import Expect
-    from parley.domain.team_changes import TeamChanges
+    from parley.domain.store.changes import TeamChanges
 
     judge = governing.govern
 
@@ -182,12 +182,12 @@ def deliver_before_judging() -> None:
 
 def skip_the_receivers_entry() -> None:
     """Only the sender has it on record."""
-    from parley.app.team import recording
-    from parley.app.team.hub import Team
-    from parley.app.team.message import Message
-    from parley.domain.audit import AuditDraft
-    from parley.domain.post import Post
-    from parley.domain.ruling import Ruling
+    from parley.app.team.rules import recording
+    from parley.app.team.rules.proposed import Message
+    from parley.app.team.team import Team
+    from parley.domain.audit.entry import AuditDraft
+    from parley.domain.channel.post import Post
+    from parley.domain.rules.ruling import Ruling
 
     delivered = recording.delivered
 
@@ -199,10 +199,10 @@ def skip_the_receivers_entry() -> None:
 
 def record_afterwards() -> None:
     """The message is written first; its entries come later, if they can be written at all."""
-    from parley.app.team.hub import Team
-    from parley.domain.directory import Caller
-    from parley.domain.errors import ParleyError
-    from parley.domain.team_changes import Committed, TeamChanges
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+    from parley.domain.errors.errors import ParleyError
+    from parley.domain.store.changes import Committed, TeamChanges
 
     commit = Team.commit
 
@@ -221,8 +221,9 @@ def approve_again() -> None:
     """Whoever approves does not look whether somebody else has."""
     from dataclasses import replace
 
-    from parley.app.team import approvals, governing
-    from parley.domain.approval import Approval, ApprovalStatus
+    from parley.app.team.decisions import approvals
+    from parley.app.team.rules import governing
+    from parley.domain.exchange.approval import Approval, ApprovalStatus
 
     def anyway(
         approval: Approval, status: ApprovalStatus, by: str, at: str, note: str, message_id: str = ""

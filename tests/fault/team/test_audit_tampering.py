@@ -15,14 +15,14 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from parley.app.team import audit_checkpoints
-from parley.domain.audit import NO_HASH, AuditEntry, entry_hash
-from parley.domain.audit_checkpoint import AuditCheckpoint
-from parley.domain.directory import DEFAULT_TENANT, KeyKind
-from parley.domain.errors import Invalid
-from parley.domain.team_changes import TeamChanges
-from parley.wire import audit_log
-from parley.wire.audit_log import LogCheck, check_export
+from parley.app.team.audit import checkpoints as audit_checkpoints
+from parley.domain.audit.checkpoint import AuditCheckpoint
+from parley.domain.audit.entry import NO_HASH, AuditEntry, entry_hash
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
+from parley.domain.errors.errors import Invalid
+from parley.domain.store.changes import TeamChanges
+from parley.wire.proofs import audit_log
+from parley.wire.proofs.audit_log import LogCheck, check_export
 from tests.audit_samples import a_draft, checkpoints_of, export_of, signer, verify
 from tests.team_rig import live_server, open_rig
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from parley.domain.message import KINDS
+from parley.domain.message.message import KINDS
 from tests.interop.peer import Ran, ours, require_peer, theirs
 
 Preparation = Callable[[Path], object]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from parley.cli.audit_about import about
-from parley.domain.audit import AuditDraft
-from parley.domain.notice import APPROVAL_TOLD
+from parley.cli.prove.about import about
+from parley.domain.audit.entry import AuditDraft
+from parley.domain.exchange.notice import APPROVAL_TOLD
 from tests.audit_samples import a_draft, a_log, checkpoints_of, export_of, log_of, signer
 from tests.postgres_cluster import until
 from tests.surface.cli.team_stage import Server, Team, typed_on_terminal

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from parley.adapters.files import abilities
-from parley.app import post
-from parley.app.kernel import drive
+from parley.app.mailbox import sending as post
+from parley.app.mailbox.kernel import drive
 from tests.samples import a_draft
 from tests.surface.stage import Stage
 

@@ -494,7 +494,15 @@ def test_a_ledger_is_taken_along_as_a_file(stage: Stage, keys: dict[str, str]) -
 # ---------------------------------------------------------------- the price
 
 
-SLOW = ("msgspec", "asyncio", "cryptography", "http.client", "yaml", "parley.domain.ruling", "parley.domain.policy")
+SLOW = (
+    "msgspec",
+    "asyncio",
+    "cryptography",
+    "http.client",
+    "yaml",
+    "parley.domain.rules.ruling",
+    "parley.domain.rules.policy",
+)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import json
 import logging
 
-from parley.cli.log_lines import JsonLines
+from parley.cli.parts.log_lines import JsonLines
 
 
 def a_record(message: str, **extra: object) -> logging.LogRecord:

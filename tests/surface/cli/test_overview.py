@@ -10,7 +10,8 @@ import pytest
 import parley
 from parley.cli.dispatch import COMMANDS
 from parley.cli.exits import INTERNAL, exit_code, exit_codes
-from parley.domain import errors, team_errors
+from parley.domain.errors import errors
+from parley.domain.errors import team as team_errors
 from tests.surface.stage import Stage, parley_script
 
 ERRORS = [

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-from parley.cli import status
+from parley.cli.server import status
 from tests.postgres_cluster import a_cluster, drop, shared_cluster, until
 from tests.postgres_store import fresh_database
 from tests.surface.cli.team_stage import Team

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import pytest
 
-from parley.domain.mailbox import Item
-from parley.domain.notice import APPROVAL_TOLD
+from parley.domain.exchange.notice import APPROVAL_TOLD
+from parley.domain.mailbox.listing import Item
 from tests.surface.cli.team_stage import PATIENCE, Server, Team, typed_on_terminal
 from tests.surface.stage import PROJECT, Ran, Stage
 

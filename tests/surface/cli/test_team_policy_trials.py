@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.cli import policy_trials
+from parley.cli.rules import trials as policy_trials
 from tests.surface.cli.team_stage import Team
 
 

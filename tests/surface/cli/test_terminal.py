@@ -9,7 +9,7 @@ import re
 import pytest
 
 from parley.cli.output import json_text, safe, safe_text
-from parley.wire.yaml_write import quoted
+from parley.wire.yaml.write import quoted
 from tests.samples import a_file
 from tests.surface.stage import Stage
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.surface.stage import Stage
 from tests.unit.sdk.workflow.stage import forgetting
-from tests.unit.wire.test_workflow import RFC
+from tests.unit.wire.files.test_workflow import RFC
 
 HANDLERS = "def log_progress(message): ...\nasync def answer_questions(message, agent): return {}\n"
 STEPS = """\

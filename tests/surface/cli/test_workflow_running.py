@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from parley.cli.handler_log import logging_to
-from parley.sdk.agent.telling import told
+from parley.cli.parts.handler_log import logging_to
+from parley.sdk.agent.logs import told
 from tests.surface.cli.team_stage import Team, ended
 from tests.surface.stage import Ran
 from tests.unit.sdk.workflow.stage import forgetting
-from tests.unit.wire.test_workflow import RFC
+from tests.unit.wire.files.test_workflow import RFC
 
 STEPS = """\
 version: "1.0"

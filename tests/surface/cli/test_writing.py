@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from parley.domain.message import Kind
+from parley.domain.message.message import Kind
 from tests.samples import STRUCTURED
 from tests.surface.stage import Stage, parley_script
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from parley.domain.access import Permission, Policy
-from parley.domain.directory import KeyKind
+from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.callers import KeyKind
 from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, with_server
 
 ACL = f"/intents/{INTENT}/acl"

@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from parley.app.team import posting
-from parley.domain.channel import Options
-from parley.domain.directory import DEFAULT_TENANT, KeyKind
-from parley.domain.errors import Invalid, Unavailable
-from parley.domain.message import Pattern
-from parley.domain.post import PostDraft
-from parley.domain.team_changes import Committed, Saved, TeamChanges
+from parley.app.team.channels import posting
+from parley.domain.channel.channel import Options
+from parley.domain.channel.post import PostDraft
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
+from parley.domain.errors.errors import Invalid, Unavailable
+from parley.domain.message.message import Pattern
+from parley.domain.store.changes import Committed, Saved, TeamChanges
 from parley.surfaces.http import api
 from parley.surfaces.http.api import converted
-from parley.wire.registry import AgentIn
+from parley.wire.api.agents import AgentIn
 from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, delivered, soon, with_server
 
 PLACE = f"/channels/{CHANNEL}/messages"

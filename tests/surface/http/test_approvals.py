@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from tests.conformance.ocip.governed import (
     admin_of,
     audit_of,

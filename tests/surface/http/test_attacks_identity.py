@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from parley.domain.access import Access, Permission, Policy, needed_to_assign
-from parley.domain.directory import NO_TENANT, Key, KeyKind
+from parley.domain.directory.access import Access, Permission, Policy, needed_to_assign
+from parley.domain.directory.callers import NO_TENANT, Key, KeyKind
 from tests.surface.http.attack import nothing_happens, refusal
 from tests.team_process import ROOT
 from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, key_id, with_server

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite import team_file
 from parley.adapters.sqlite.file import as_parley
-from parley.adapters.sqlite.team_store import SqliteTeamStore
-from parley.domain.directory import KeyKind
-from parley.domain.errors import Forbidden
-from parley.domain.message import Pattern
+from parley.adapters.sqlite.team import file as team_file
+from parley.adapters.sqlite.team.store import SqliteTeamStore
+from parley.domain.directory.callers import KeyKind
+from parley.domain.errors.errors import Forbidden
+from parley.domain.message.message import Pattern
 from tests.postgres_cluster import shared_cluster
 from tests.surface.http.attack import nothing_happens, refusal
 from tests.team_process import ADMIN_KEY, running

@@ -10,26 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.postgres import team_reads, tenancy
-from parley.adapters.postgres.team_store import PostgresTeamStore
-from parley.adapters.sqlite import team_store
-from parley.adapters.sqlite.team_store import SqliteTeamStore
-from parley.app.team import reading
-from parley.app.team import streams as following
-from parley.app.team.waits import Waits
-from parley.domain.access import Policy
-from parley.domain.channel import Channel, Options
-from parley.domain.directory import DEFAULT_TENANT, KeyKind
-from parley.domain.message import Pattern
-from parley.domain.post import Post
+from parley.adapters.postgres import cache as tenancy
+from parley.adapters.postgres import reads as team_reads
+from parley.adapters.postgres.store import PostgresTeamStore
+from parley.adapters.sqlite.team import store as team_store
+from parley.adapters.sqlite.team.store import SqliteTeamStore
+from parley.app.team.channels import reading
+from parley.app.team.channels import streams as following
+from parley.app.team.channels.waits import Waits
+from parley.domain.channel.channel import Channel, Options
+from parley.domain.channel.post import Post
+from parley.domain.directory.access import Policy
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
+from parley.domain.errors.team import CircularWait
+from parley.domain.message.message import Pattern
 from parley.domain.record import Record
-from parley.domain.team_changes import FeedItem, Query, Seen, TeamChanges
-from parley.domain.team_errors import CircularWait
-from parley.domain.team_limits import TeamLimits
-from parley.surfaces.http.gate import Gate
-from parley.surfaces.http.message import Request
+from parley.domain.store.changes import FeedItem, Query, Seen, TeamChanges
+from parley.domain.store.limits import TeamLimits
+from parley.ports.team import TeamStore
+from parley.surfaces.entrance.gate import Gate
+from parley.surfaces.http.http1.message import Request
 from parley.surfaces.http.routes import streams
-from parley.team_ports import TeamStore
 from tests.contract.team_store import a_post
 from tests.surface.http.attack import nothing_happens, refusal
 from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, Rig, in_loop, open_rig, with_rig, with_server
@@ -224,7 +225,7 @@ async def test_a_key_that_calls_too_often_slows_down_itself_alone(tmp_path: Path
 
 
 async def admitted(gate: Gate, secret: str) -> bool:
-    from parley.domain.team_errors import RateLimited
+    from parley.domain.errors.team import RateLimited
 
     try:
         await gate.caller(Request("GET", "/", headers={b"x-api-key": secret.encode()}))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from parley.app.team import sweep
-from parley.domain.access import Policy
-from parley.domain.channel import Channel, MemberPolicy
-from parley.domain.directory import KeyKind
-from parley.domain.message import Pattern
+from parley.app.team.work import sweep
+from parley.domain.channel.channel import Channel, MemberPolicy
+from parley.domain.directory.access import Policy
+from parley.domain.directory.callers import KeyKind
+from parley.domain.message.message import Pattern
 from parley.domain.times import stamp
 from parley.surfaces.http import api
 from parley.surfaces.http.route import Route

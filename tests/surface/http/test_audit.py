@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from parley.domain.audit import TENANT_SIDE
-from parley.domain.directory import DEFAULT_TENANT, KeyKind
-from parley.domain.team_changes import TeamChanges
-from parley.wire.audit_log import check_export, check_proof
+from parley.domain.audit.entry import TENANT_SIDE
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
+from parley.domain.store.changes import TeamChanges
+from parley.wire.proofs.audit_log import check_export, check_proof
 from tests.audit_samples import a_draft, signer, verify
 from tests.team_rig import CHANNEL, LiveServer, with_server
 

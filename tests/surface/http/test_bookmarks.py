@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from tests.team_rig import Answer, Client, LiveServer, with_server
 
 MARK = "/agents/bob/bookmarks/main"

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from parley.domain.access import Permission, Policy
-from parley.domain.channel import MemberPolicy, Options
-from parley.domain.directory import KeyKind
+from parley.domain.channel.channel import MemberPolicy, Options
+from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.callers import KeyKind
 from tests.team_rig import CHANNEL, INTENT, LiveServer, with_server
 
 ON_INTENT = f"/intents/{INTENT}/channels"

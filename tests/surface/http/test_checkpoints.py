@@ -6,8 +6,8 @@ import base64
 import hashlib
 from typing import Any
 
-from parley.domain.access import Policy
-from parley.domain.directory import KeyKind
+from parley.domain.directory.access import Policy
+from parley.domain.directory.callers import KeyKind
 from tests.behind_the_server import change
 from tests.team_rig import INTENT, Client, LiveServer, with_server
 

@@ -8,12 +8,12 @@ from collections import Counter
 
 import pytest
 
-from parley.app.team.sweep import sweep
-from parley.domain.directory import KeyKind
-from parley.domain.governance_errors import PolicyUnavailable
-from parley.domain.ruling import Proposal, Ruling
-from parley.domain.team_changes import AuditQuery
-from parley.wire.audit_log import check_export
+from parley.app.team.work.sweep import sweep
+from parley.domain.directory.callers import KeyKind
+from parley.domain.errors.rules import PolicyUnavailable
+from parley.domain.rules.ruling import Proposal, Ruling
+from parley.domain.store.changes import AuditQuery
+from parley.wire.proofs.audit_log import check_export
 from tests.audit_samples import verify
 from tests.behind_the_server import Guarded, change, tables
 from tests.conformance.ocip.governed import (

@@ -8,10 +8,10 @@ import json
 import pytest
 import rfc8785
 
-from parley.domain.access import Policy
-from parley.domain.channel import Options
-from parley.domain.directory import KeyKind
-from parley.domain.event import RESERVED
+from parley.domain.channel.channel import Options
+from parley.domain.channel.event import RESERVED
+from parley.domain.directory.access import Policy
+from parley.domain.directory.callers import KeyKind
 from tests.behind_the_server import change
 from tests.team_rig import INTENT, LiveServer, with_server
 

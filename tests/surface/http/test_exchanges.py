@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from tests.conformance.ocip.governed import admin_of, audit_of, ext_of, held, pair, person, place, refused, said, shown
 from tests.team_rig import Client, LiveServer, with_server
 

@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 import pytest
 
-from parley.domain.directory import Key, KeyKind, key_digest
-from parley.domain.errors import ParleyError
-from parley.domain.team_limits import TeamLimits
+from parley.domain.directory.callers import Key, KeyKind, key_digest
+from parley.domain.errors.errors import ParleyError
+from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
-from parley.surfaces.http.gate import Bucket, Gate
-from parley.surfaces.http.message import Request
+from parley.surfaces.entrance.gate import Bucket, Gate
+from parley.surfaces.http.http1.message import Request
 from parley.surfaces.http.route import PUBLIC, Route
 from parley.surfaces.http.server import all_routes
 from tests.node_rig import two_nodes

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from tests.conformance.ocip.governed import (
     MESSAGES,
     Document,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from parley.domain.changes import digest
-from parley.domain.channel import Options
-from parley.domain.directory import KeyKind
-from parley.domain.policy import CURRENT, PolicySnapshot
+from parley.domain.channel.channel import Options
+from parley.domain.directory.callers import KeyKind
+from parley.domain.mailbox.ledger import digest
+from parley.domain.rules.policy import CURRENT, PolicySnapshot
 from tests.conformance.ocip.governed import (
     ENVELOPE_FIELDS,
     MESSAGES,

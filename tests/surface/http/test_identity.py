@@ -10,7 +10,7 @@ import pytest
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from parley.domain.channel import MemberPolicy
+from parley.domain.channel.channel import MemberPolicy
 from tests.team_rig import Client, LiveServer, with_server
 
 

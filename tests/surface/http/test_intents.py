@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.access import Policy
-from parley.domain.directory import KeyKind
+from parley.domain.directory.access import Policy
+from parley.domain.directory.callers import KeyKind
 from tests.team_rig import CHANNEL, INTENT, LiveServer, with_server
 
 AS_THE_SDK_SENDS = {"title": "T", "description": "d", "constraints": {"rules": ["x"]}, "state": {"a": 1}}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from parley.app.team import keys
-from parley.domain.directory import KeyKind
+from parley.app.team.directory import keys
+from parley.domain.directory.callers import KeyKind
 from parley.domain.times import stamp
 from tests.behind_the_server import kept
 from tests.team_rig import AT_ONCE, Client, LiveServer, with_server

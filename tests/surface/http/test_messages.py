@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from parley.app.team import reading
-from parley.domain.access import Permission, Policy
-from parley.domain.channel import MemberPolicy, Options
-from parley.domain.directory import DEFAULT_TENANT, KeyKind
+from parley.app.team.channels import reading
+from parley.domain.channel.channel import MemberPolicy, Options
+from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.times import stamp
 from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, soon, with_query, with_server
 

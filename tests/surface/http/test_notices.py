@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from parley.adapters.outbound import HttpOutbound
-from parley.app.team import sweep, webhooks
-from parley.domain.directory import KeyKind
-from parley.wire.webhook import verify
+from parley.adapters.outside.outbound import HttpOutbound
+from parley.app.team.webhooks import delivering as webhooks
+from parley.app.team.work import sweep
+from parley.domain.directory.callers import KeyKind
+from parley.wire.api.webhooks import verify
 from tests.notice_rig import SECRET_WORDS, key_of, peopled
 from tests.team_rig import CHANNEL, Client, LiveServer, in_loop, live_server, open_rig, soon
 from tests.webhook_receiver import Receiver, receiving, status

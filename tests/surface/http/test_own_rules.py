@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from parley.adapters.rego import RegoRules
-from parley.domain.directory import KeyKind
-from parley.domain.exchange import Exchange
+from parley.adapters.outside.rego import RegoRules
+from parley.domain.directory.callers import KeyKind
+from parley.domain.exchange.exchange import Exchange
 from tests.governed_rig import entries, place
 from tests.team_rig import CHANNEL, PATIENCE, Answer, LiveServer, with_server
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.directory import KeyKind
-from parley.domain.party import Attributes
-from parley.domain.policy import BrokenPolicy
+from parley.domain.agents.party import Attributes
+from parley.domain.directory.callers import KeyKind
+from parley.domain.rules.policy import BrokenPolicy
 from tests.team_rig import Answer, Client, LiveServer, with_server
 
 SALES = "agent-to-agent:\n  max_rounds: 2\n  cross_org: approval\n"

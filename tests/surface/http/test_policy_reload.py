@@ -6,13 +6,14 @@ import asyncio
 import itertools
 from pathlib import Path
 
-from parley.adapters.policy_files import PolicyFiles
-from parley.app.team import policies, policy_files
-from parley.app.team.policy_keeping import PolicyKeeping
-from parley.domain.directory import DEFAULT_TENANT, KeyKind
-from parley.domain.party import Attributes
-from parley.domain.policy import SHORTEST, CrossOrg
-from parley.domain.policy_meet import effective
+from parley.adapters.data.policy_files import PolicyFiles
+from parley.app.team.decisions import policy_files
+from parley.app.team.rules import policies
+from parley.app.team.rules.policy_state import PolicyKeeping
+from parley.domain.agents.party import Attributes
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
+from parley.domain.rules.meet import effective
+from parley.domain.rules.policy import SHORTEST, CrossOrg
 from tests.team_rig import Answer, Client, LiveServer, with_server
 
 # Whoever mixed them would allow what neither allows: seven rounds are only for those who may talk at all.

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from parley.domain import errors, team_errors
-from parley.domain.errors import Invalid, ParleyError, Problem, Unavailable
-from parley.domain.governance_errors import PolicyUnavailable
-from parley.domain.team_errors import CircularWait, NameTaken, RateLimited, VersionMismatch
+from parley.domain.errors import errors
+from parley.domain.errors import team as team_errors
+from parley.domain.errors.errors import Invalid, ParleyError, Problem, Unavailable
+from parley.domain.errors.rules import PolicyUnavailable
+from parley.domain.errors.team import CircularWait, NameTaken, RateLimited, VersionMismatch
 from parley.surfaces.http.problem import problem, problem_of, status_of
 
 

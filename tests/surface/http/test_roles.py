@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from tests.team_rig import LiveServer, with_server
 
 

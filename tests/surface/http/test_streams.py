@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from parley.domain.access import Policy
-from parley.domain.channel import MemberPolicy, without_member
-from parley.domain.directory import KeyKind
-from parley.domain.errors import Unavailable
-from parley.domain.team_changes import TeamChanges
-from parley.domain.team_limits import TeamLimits
+from parley.domain.channel.channel import MemberPolicy, without_member
+from parley.domain.directory.access import Policy
+from parley.domain.directory.callers import KeyKind
+from parley.domain.errors.errors import Unavailable
+from parley.domain.store.changes import TeamChanges
+from parley.domain.store.limits import TeamLimits
 from parley.surfaces.http import api, server
-from parley.surfaces.http.message import HttpLimits
+from parley.surfaces.http.http1.message import HttpLimits
 from tests.team_rig import (
     AT_ONCE,
     CHANNEL,

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from parley.adapters.outbound import HttpOutbound
-from parley.app.team import webhooks
-from parley.domain.directory import DEFAULT_TENANT, KeyKind
-from parley.domain.subscription import Subscription
-from parley.domain.team_errors import WebhookInvalid, WebhookReplayed
+from parley.adapters.outside.outbound import HttpOutbound
+from parley.app.team.webhooks import delivering as webhooks
+from parley.domain.channel.subscription import Subscription
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
+from parley.domain.errors.team import WebhookInvalid, WebhookReplayed
 from parley.domain.times import stamp
-from parley.wire.webhook import Memory, verify
+from parley.wire.api.webhooks import Memory, verify
 from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, soon, with_server
 from tests.webhook_receiver import Receiver, certified, receiving, status
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from tests.conformance.ocip.governed import MESSAGES, admin_of, audit_of, pair, person, place, refused, said, tell
 from tests.team_rig import Client, LiveServer, with_server
 

@@ -5,7 +5,7 @@ import re
 
 import msgspec
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from parley.surfaces.http import openapi
 from parley.surfaces.http.route import PUBLIC
 from parley.surfaces.http.server import all_routes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.access import Policy
+from parley.domain.directory.access import Policy
 from tests.team_rig import INTENT, LiveServer, with_server
 
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from parley.app.team.sweep import sweep
-from parley.domain.directory import DEFAULT_TENANT, KeyKind
+from parley.app.team.work.sweep import sweep
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.surfaces.http import api
 from parley.surfaces.http.route import Param, Route
 from parley.surfaces.http.server import all_routes

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from tests.team_rig import CHANNEL, Answer, Client, LiveServer, with_server
 
 STRICT = "agent-to-agent:\n  max_classification: public\n"

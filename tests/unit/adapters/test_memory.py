@@ -1,9 +1,9 @@
 """The memory store beyond the contract: it belongs to its process and forgets with it."""
 
 from parley.adapters.memory import MemoryStore
-from parley.app.kernel import drive
-from parley.domain.changes import Changes, Entry, Kept, Seen, digest
-from parley.domain.delivery import Delivery, Key, Status
+from parley.app.mailbox.kernel import drive
+from parley.domain.mailbox.delivery import Delivery, Key, Status
+from parley.domain.mailbox.ledger import Changes, Entry, Kept, Seen, digest
 from tests.samples import a_message
 
 

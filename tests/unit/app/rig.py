@@ -10,20 +10,20 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from parley.adapters.data.signatures import Ed25519Signatures
 from parley.adapters.files import layout
 from parley.adapters.files.courier import FileCourier
 from parley.adapters.files.governance import GovernanceFiles
 from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import Workspace
 from parley.adapters.memory import MemoryStore
-from parley.adapters.signatures import Ed25519Signatures
-from parley.app.kernel import Kernel, drive
+from parley.app.mailbox.kernel import Kernel, drive
 from parley.domain.limits import DEFAULT_LIMITS, Limits
-from parley.domain.mailbox import Claimed, Sent
-from parley.domain.message import Kind
+from parley.domain.mailbox.listing import Claimed, Sent
+from parley.domain.message.message import Kind
 from parley.domain.times import Instant
-from parley.wire.oacp import OacpFormat
-from parley.wire.oacp_ocip import OacpEnvelopes
+from parley.wire.oacp.envelope import OacpEnvelopes
+from parley.wire.oacp.format import OacpFormat
 from parley.wiring import default_policy, public_key_of
 from tests.samples import NOW, a_draft
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from parley.domain.directory import Tenant
+from parley.domain.directory.callers import Tenant
 from parley.domain.record import Expect, changed, expecting
 
 # A record of the plainest kind.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.domain.errors import Invalid
+from parley.domain.errors.errors import Invalid
 from parley.domain.times import age, format_time, parse_duration, parse_moment, parse_past, parse_time
 from tests.samples import NOW, PROPERTY
 

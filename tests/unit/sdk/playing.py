@@ -6,7 +6,7 @@ import json
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
-from parley.sdk.flow import Flow, Pause, Speaker
+from parley.sdk.protocol.flow import Flow, Pause, Speaker
 from parley.sdk.transport.port import Broken, Request, Response
 
 T = TypeVar("T")

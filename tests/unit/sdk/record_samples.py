@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from parley.sdk.governance_records import Approval
-from parley.sdk.records import made
+from parley.sdk.records.channels import made
+from parley.sdk.records.rules import Approval
 
 CHANNEL = {
     "id": "chan_1",

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.domain.errors import DuplicateKey, Invalid, TooDeep
-from parley.domain.team_errors import Malformed
+from parley.domain.errors.errors import DuplicateKey, Invalid, TooDeep
+from parley.domain.errors.team import Malformed
 from parley.wire.json_strict import JsonLimits, parse
 from tests.samples import PROPERTY
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from parley.domain.approval import Cause
-from parley.domain.classification import Classification, DataItem
-from parley.domain.envelope import Ext, Purpose, Wishes
-from parley.domain.governance_errors import EnvelopeInvalid
+from parley.domain.content.classification import Classification, DataItem
+from parley.domain.content.envelope import Ext, Purpose, Wishes
+from parley.domain.errors.rules import EnvelopeInvalid
+from parley.domain.exchange.approval import Cause
 from parley.wire import ocip
 from parley.wire.ocip import OcipFormat, envelope_document, ext_document, held_document, read_envelope, wishes_of
 from tests.governed_samples import an_approval, an_envelope

@@ -10,7 +10,7 @@ from parley.adapters.files.abilities import probe
 from parley.adapters.files.folders import Folder, reported
 from parley.adapters.files.place import is_temporary
 from parley.adapters.files.workspace import INBOX_MODE, LEDGER_FOLDER, PRIVATE, AgentFolder
-from parley.domain.errors import NotFound, ParleyError
+from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.names import is_message_file
 
 if TYPE_CHECKING:

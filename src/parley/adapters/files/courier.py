@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from parley.adapters.files.folders import Folder, reported
 from parley.adapters.files.place import place
 from parley.adapters.files.workspace import LEDGER_FOLDER, Workspace
-from parley.domain.errors import InboxFull, NameExists, NotFound
+from parley.domain.errors.errors import InboxFull, NameExists, NotFound
 from parley.domain.limits import DEFAULT_LIMITS, Limits
 from parley.domain.names import is_message_file
 

@@ -12,7 +12,7 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from parley.domain.errors import DiskFull, Forbidden, NotFound, NotRegular, ParleyError, Unavailable
+from parley.domain.errors.errors import DiskFull, Forbidden, NotFound, NotRegular, ParleyError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.adapters.files.folders import Folder, reported
 from parley.adapters.files.place import place, replace
-from parley.domain.errors import Forbidden, Invalid, NameExists, NotFound, NotRegular, Problem
-from parley.domain.governance_errors import PolicyInvalid
-from parley.domain.mail_directory import Directory, Governance, rulebook
-from parley.domain.policy import Document, Scope, document_name
-from parley.wire.mail_governance import new_governance, read_governance, with_human
-from parley.wire.policy import read_policy
+from parley.domain.errors.errors import Forbidden, Invalid, NameExists, NotFound, NotRegular, Problem
+from parley.domain.errors.rules import PolicyInvalid
+from parley.domain.rules.policy import Document, Scope, document_name
+from parley.domain.rules.project import Directory, Governance, rulebook
+from parley.wire.files.policy import read_policy
+from parley.wire.files.project import new_governance, read_governance, with_human
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ class _Seen(NamedTuple):
 
 
 class GovernanceFiles:
-    """See `ports.MailGovernance`. What was read once is not read again until a file changes."""
+    """See `ports.mailbox.MailGovernance`. What was read once is not read again until a file changes."""
 
     def __init__(self, workspace: Workspace, built_in: Callable[[], Document], limits: Limits) -> None:
         self._workspace = workspace

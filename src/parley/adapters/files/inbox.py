@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from parley.adapters.files.folders import Folder, as_parley, reported
 from parley.adapters.files.place import is_temporary, place
 from parley.adapters.files.workspace import PRIVATE, AgentFolder, Workspace
-from parley.domain.errors import (
+from parley.domain.errors.errors import (
     AlreadyClaimed,
     Forbidden,
     NameExists,
@@ -275,7 +275,7 @@ class FileInbox:
             return None
 
     def packet(self, path: str) -> bytes | None:
-        from parley.domain.bodies import is_inside
+        from parley.domain.message.bodies import is_inside
 
         *folders, name = path.split("/")
         if not is_inside(path):

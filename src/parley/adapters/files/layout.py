@@ -16,7 +16,7 @@ from parley.adapters.files.folders import Folder, locked, reported
 from parley.adapters.files.place import place
 from parley.adapters.files.profiles import PROFILE_FILE, read_fields, read_profile, register
 from parley.adapters.files.workspace import INBOX_MODE, PASSAGE, PRIVATE, AgentFolder, Workspace
-from parley.domain.errors import Invalid, NameExists, NotFound, ParleyError, ProjectExists
+from parley.domain.errors.errors import Invalid, NameExists, NotFound, ParleyError, ProjectExists
 from parley.domain.names import agent_name, project_name
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import stat
 from functools import cache
 
 from parley.adapters.files.folders import Folder, flush, reported
-from parley.domain.errors import NameExists
+from parley.domain.errors.errors import NameExists
 
 FILE_MODE = 0o640
 _TMPFILE: int = getattr(os, "O_TMPFILE", 0)

@@ -10,12 +10,12 @@ from parley.adapters.files import seeds
 from parley.adapters.files.folders import Folder, locked, reported
 from parley.adapters.files.place import place, replace
 from parley.adapters.files.workspace import PRIVATE
-from parley.domain.errors import BadConfig, NotAMapping, NotFound, NotRegular, NotText, TooLarge, Unreadable
+from parley.domain.errors.errors import BadConfig, NotAMapping, NotFound, NotRegular, NotText, TooLarge, Unreadable
 from parley.domain.limits import DEFAULT_LIMITS
-from parley.wire.yaml_plain import is_blank
+from parley.wire.yaml.plain import is_blank
 
 if TYPE_CHECKING:
-    from parley.domain.message import Value
+    from parley.domain.message.message import Value
 
 PROFILE_FILE = "profile.yaml"
 _FILE_MODE = 0o600
@@ -98,6 +98,6 @@ def read_text(folder: Folder, name: str) -> str | None:
 
 
 def _strict(text: str) -> dict[str, Value]:
-    from parley.wire.yaml_strict import read_strict  # PyYAML costs 25 ms to import
+    from parley.wire.yaml.strict import read_strict  # PyYAML costs 25 ms to import
 
     return read_strict(text, DEFAULT_LIMITS)

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from parley.domain.times import format_time
-from parley.wire.yaml_write import quoted
+from parley.wire.yaml.write import quoted
 
 if TYPE_CHECKING:
     from datetime import datetime

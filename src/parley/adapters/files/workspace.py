@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from parley.adapters.files.folders import Folder
-from parley.domain.errors import NotFound, NotRegular, ParleyError, UnknownAgent, UnknownProject
+from parley.domain.errors.errors import NotFound, NotRegular, ParleyError, UnknownAgent, UnknownProject
 from parley.domain.names import agent_name, is_name, meant, project_name
 
 PRIVATE = 0o700

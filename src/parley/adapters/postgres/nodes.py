@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parley.adapters.postgres.sessions import EVERYBODY
-from parley.domain.errors import Unavailable
-from parley.domain.node import LEASE_SECONDS, SILENT_SECONDS, Node, Replica, StoreReport
+from parley.domain.errors.errors import Unavailable
+from parley.domain.store.node import LEASE_SECONDS, SILENT_SECONDS, Node, Replica, StoreReport
 
 if TYPE_CHECKING:
-    from parley.adapters.postgres.team_store import PostgresTeamStore
+    from parley.adapters.postgres.store import PostgresTeamStore
 
 _log = logging.getLogger("parley.postgres")
 # One that has been silent for so long is not shown any more.
@@ -68,7 +68,7 @@ _REPLICAS = (
 
 
 class PostgresNodes:
-    """See `team_ports.Nodes`. `holder` is another one after each start: what a dead one held is not ours."""
+    """See `ports.team.Nodes`. `holder` is another one after each start: what a dead one held is not ours."""
 
     def __init__(self, store: PostgresTeamStore, holder: str) -> None:
         self._store = store

@@ -13,8 +13,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from parley.adapters.postgres.connecting import FAILURES, LONG_PATIENCE, as_parley, known_as_lost
-from parley.domain.errors import BadConfig, Conflict, NewerSchema
+from parley.adapters.postgres.connect import FAILURES, LONG_PATIENCE, as_parley, known_as_lost
+from parley.domain.errors.errors import BadConfig, Conflict, NewerSchema
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from parley.adapters.postgres.connecting import BROKEN, PATIENCE, as_parley, connect, known_as_lost
-from parley.domain.errors import BadConfig, Unavailable
+from parley.adapters.postgres.connect import BROKEN, PATIENCE, as_parley, connect, known_as_lost
+from parley.domain.errors.errors import BadConfig, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from typing import TYPE_CHECKING
 
-from parley.domain.errors import DiskFull, Forbidden, ParleyError, Unavailable
+from parley.domain.errors.errors import DiskFull, Forbidden, ParleyError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.domain.channel import lifetime_end
-from parley.domain.directory import EVERYONE, SYSTEM
-from parley.domain.message import Pattern
-from parley.domain.post import Post, PostState
+from parley.domain.channel.channel import lifetime_end
+from parley.domain.channel.post import Post, PostState
+from parley.domain.directory.callers import EVERYONE, SYSTEM
+from parley.domain.message.message import Pattern
 
 if TYPE_CHECKING:
-    from parley.app.team.hub import Team
-    from parley.domain.channel import Channel
+    from parley.app.team.team import Team
+    from parley.domain.channel.channel import Channel
 
 
 async def is_alive(team: Team, channel: Channel, now: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from parley.cli.oacp.arguments import make_parser
 from parley.cli.oacp.places import NAME_PATTERN, check_project, home_of, shown
 from parley.cli.oacp.refusal import Refusal
-from parley.domain.errors import BadAgentName, BadConfig, ParleyError, UnknownProject
+from parley.domain.errors.errors import BadAgentName, BadConfig, ParleyError, UnknownProject
 from parley.settings import load
 
 if TYPE_CHECKING:

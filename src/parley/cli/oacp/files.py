@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from parley.domain.errors import MultiDocument, NotAMapping, NotText, NotYaml, ParleyError, Unreadable
-from parley.wire.yaml_plain import is_blank, read_plain
+from parley.domain.errors.errors import MultiDocument, NotAMapping, NotText, NotYaml, ParleyError, Unreadable
+from parley.wire.yaml.plain import is_blank, read_plain
 
 if TYPE_CHECKING:
     from parley.domain.limits import Limits
-    from parley.domain.message import Value
+    from parley.domain.message.message import Value
 
 # The slow parser that words a syntax error as the tool does is not let loose on anything larger.
 _MOST_EXPLAINED = 64 * 1024
@@ -23,7 +23,7 @@ def fields_of(content: bytes, limits: Limits) -> dict[str, Value]:
         return cast("dict[str, Value]", plain)
     if is_blank(text):
         return {}
-    from parley.wire.yaml_strict import read_strict  # PyYAML costs 25 ms to import
+    from parley.wire.yaml.strict import read_strict  # PyYAML costs 25 ms to import
 
     return read_strict(text, limits, nulls=False)
 

@@ -10,7 +10,7 @@ import sys
 from parley.cli.oacp.arguments import make_parser
 from parley.cli.oacp.places import check_project, home_of, shown
 from parley.cli.oacp.refusal import Refusal
-from parley.domain.errors import BadAgentName, ParleyError, ProjectExists
+from parley.domain.errors.errors import BadAgentName, ParleyError, ProjectExists
 from parley.domain.names import is_name
 from parley.settings import load
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.cli.oacp.files import explanation, fields_of, is_no_mapping
 from parley.cli.oacp.places import shown
-from parley.domain.errors import NotFound, NotRegular, ParleyError, TooLarge, Unreadable
+from parley.domain.errors.errors import NotFound, NotRegular, ParleyError, TooLarge, Unreadable
 from parley.wiring import drive, open_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from parley.cli.oacp.policy import Policy
-    from parley.domain.message import Value
+    from parley.domain.message.message import Value
     from parley.settings import Settings
 
 UNKNOWN = "?"

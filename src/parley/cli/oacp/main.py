@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from parley.cli.oacp.refusal import Refusal
-from parley.domain.errors import ParleyError
+from parley.domain.errors.errors import ParleyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

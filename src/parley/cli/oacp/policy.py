@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from parley.cli.oacp.files import explanation, is_no_mapping
 from parley.cli.oacp.places import shown
-from parley.domain.errors import NotFound, ParleyError, Unreadable
+from parley.domain.errors.errors import NotFound, ParleyError, Unreadable
 from parley.domain.limits import DEFAULT_LIMITS
 
 _FILE = "config.yaml"
@@ -67,7 +67,7 @@ def policy_of(home: str, project: str, agent: str) -> Policy:
 
 
 def _parsed(path: str, text: str) -> Policy:
-    from parley.wire.yaml_strict import read_strict
+    from parley.wire.yaml.strict import read_strict
 
     try:
         read_strict(text, DEFAULT_LIMITS)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from parley.cli.oacp.places import NAME_PATTERN
-from parley.domain.message import KINDS, PRIORITIES
+from parley.domain.message.message import KINDS, PRIORITIES
 
 REQUIRED = ("id", "from", "type", "priority", "created_at_utc", "subject", "body")
 TELEMETRY = ("model", "turns", "input_tokens", "output_tokens", "wall_time_s", "est_cost_usd")

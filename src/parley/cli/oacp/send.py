@@ -16,8 +16,8 @@ from parley.cli.oacp.schema import problems_of
 from parley.cli.oacp.send_options import send_parser
 from parley.cli.oacp.sender import sender_of
 from parley.domain import names
-from parley.domain.errors import NameExists, ParleyError
-from parley.domain.message import KINDS, PRIORITIES, Draft, Message
+from parley.domain.errors.errors import NameExists, ParleyError
+from parley.domain.message.message import KINDS, PRIORITIES, Draft, Message
 from parley.domain.times import format_time
 from parley.settings import load
 from parley.wiring import Kernel, drive, open_kernel
@@ -25,7 +25,7 @@ from parley.wiring import Kernel, drive, open_kernel
 if TYPE_CHECKING:
     import argparse
 
-    from parley.domain.mailbox import Sent
+    from parley.domain.mailbox.listing import Sent
 
 _USAGE = 2
 _SUFFIX = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
@@ -77,7 +77,7 @@ def _send(args: argparse.Namespace) -> int:
 
 
 async def _post(kernel: Kernel, draft: Draft, suffix: str) -> Sent:
-    from parley.app import post
+    from parley.app.mailbox import sending as post
 
     try:
         return await post.send(kernel, draft, suffix=suffix, free_form=True)
@@ -201,7 +201,7 @@ def _threaded(args: argparse.Namespace, kernel: Kernel, draft: Draft, now: datet
     """The draft in the conversation of what it answers; in a new one, with a warning, when that is not found."""
     if not args.in_reply_to:
         return draft, []
-    from parley.app import find
+    from parley.app.mailbox import find
 
     if drive(find.by_id(kernel, args.in_reply_to)):
         return draft, []
@@ -233,8 +233,8 @@ def _offline(home: str, args: argparse.Namespace, recipient: str) -> list[str]:
 
 def _preview(kernel: Kernel, draft: Draft, now: datetime) -> Message:
     """The message that would be sent; nothing is written, and the numbers may differ in the end."""
-    from parley.app import find
-    from parley.domain.compose import compose
+    from parley.app.mailbox import find
+    from parley.domain.message.compose import compose
 
     found = drive(find.by_id(kernel, draft.in_reply_to)) if draft.in_reply_to else []
     if not draft.in_reply_to and not draft.conversation_id:

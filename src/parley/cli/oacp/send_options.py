@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.cli.oacp.arguments import make_parser
-from parley.domain.message import KINDS, PRIORITIES
+from parley.domain.message.message import KINDS, PRIORITIES
 
 if TYPE_CHECKING:
     import argparse

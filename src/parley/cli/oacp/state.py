@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.adapters.files.place import replace
 from parley.adapters.files.workspace import PRIVATE, Workspace
-from parley.domain.errors import BadConfig, NotFound, ParleyError, Unavailable
+from parley.domain.errors.errors import BadConfig, NotFound, ParleyError, Unavailable
 from parley.domain.limits import HARD_FILE_BYTES
 
 if TYPE_CHECKING:

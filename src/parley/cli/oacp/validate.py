@@ -12,7 +12,7 @@ from parley.cli.oacp.files import explanation, fields_of, is_no_mapping
 from parley.cli.oacp.places import shown
 from parley.cli.oacp.schema import problems_of
 from parley.cli.oacp.trailer import problems_of as trailer_problems_of
-from parley.domain.errors import NotText, Unreadable
+from parley.domain.errors.errors import NotText, Unreadable
 from parley.domain.limits import DEFAULT_LIMITS, HARD_FILE_BYTES
 
 if TYPE_CHECKING:

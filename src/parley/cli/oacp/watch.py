@@ -20,7 +20,7 @@ from parley.cli.oacp.places import check_project, home_of, shown
 from parley.cli.oacp.policy import policy_of
 from parley.cli.oacp.refusal import Refusal
 from parley.cli.oacp.state import Known, StateFile
-from parley.domain.errors import ParleyError
+from parley.domain.errors.errors import ParleyError
 from parley.domain.names import is_name
 from parley.settings import Settings, load
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
-from parley.domain.bookmark import MOST_OPEN
-from parley.domain.errors import Invalid
+from parley.domain.channel.bookmark import MOST_OPEN
+from parley.domain.errors.errors import Invalid
 from parley.domain.names import agent_name
 from parley.sdk.agent.handlers import handlers_of
 from parley.sdk.agent.plan import Plan, Start
-from parley.sdk.flow import some_seconds
+from parley.sdk.protocol.flow import some_seconds
 
 if TYPE_CHECKING:
     import asyncio

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parley.domain.errors import Invalid, ParleyError
-from parley.sdk.agent.telling import text_of
-from parley.sdk.flow import encoded
+from parley.domain.errors.errors import Invalid, ParleyError
+from parley.sdk.agent.logs import text_of
+from parley.sdk.protocol.flow import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

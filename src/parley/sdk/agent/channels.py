@@ -6,13 +6,13 @@ import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
-from parley.domain.errors import Invalid
+from parley.domain.errors.errors import Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from parley.sdk.client.client import AsyncClient
-    from parley.sdk.records import ChannelMessage
+    from parley.sdk.records.channels import ChannelMessage
 
 # The intent on which the handler that runs now was called.
 current_intent: ContextVar[str] = ContextVar("current_intent", default="")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, overload
 
-from parley.domain.errors import Invalid
-from parley.domain.message import KINDS, Pattern
-from parley.sdk.flow import some_seconds
+from parley.domain.errors.errors import Invalid
+from parley.domain.message.message import KINDS, Pattern
+from parley.sdk.protocol.flow import some_seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parley.domain.errors import Invalid
+from parley.domain.errors.errors import Invalid
 from parley.sdk.agent.decorators import APPROVAL, ASSIGNMENT, MESSAGE, Handles, handled_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from parley.sdk.records import ChannelMessage
+    from parley.sdk.records.channels import ChannelMessage
 
 
 class Handler(NamedTuple):

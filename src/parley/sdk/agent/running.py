@@ -11,7 +11,7 @@ import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from parley.domain.errors import Invalid, ParleyError
+from parley.domain.errors.errors import Invalid, ParleyError
 from parley.sdk.agent.agent import BaseAgent, runtime_parts
 from parley.sdk.agent.runtime import Runtime
 from parley.sdk.agent.watchdog import watching
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from parley.sdk.agent.handlers import Handlers
     from parley.sdk.agent.plan import Plan
-    from parley.sdk.agent.station import Station
+    from parley.sdk.agent.workplace import Station
     from parley.sdk.client.client import AsyncClient
 
 T = TypeVar("T")
@@ -184,12 +184,12 @@ async def _stations(
     if client is None:
         address = find_server(address)[0]
     if client is None and is_mailbox(address):
-        from parley.sdk.agent.mailbox_station import open_stations
+        from parley.sdk.agent.mailbox.workplace import open_stations
 
         with open_stations(address, [one.plan for one in crew]) as mailboxes:
             yield list(mailboxes)
         return
-    from parley.sdk.agent.server_station import ServerStation
+    from parley.sdk.agent.server.workplace import ServerStation
     from parley.sdk.client.client import AsyncClient
 
     own = client or AsyncClient(address, key=key)

@@ -16,21 +16,21 @@ from collections import Counter
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from parley.domain.errors import Conflict, Forbidden, Invalid, NotFound, ParleyError
-from parley.domain.governance_errors import MessageHeld
-from parley.domain.team_errors import BookmarkTaken, Gone, KeyReused
+from parley.domain.errors.errors import Conflict, Forbidden, Invalid, NotFound, ParleyError
+from parley.domain.errors.rules import MessageHeld
+from parley.domain.errors.team import BookmarkTaken, Gone, KeyReused
 from parley.sdk.agent.calling import Failure, answer_of, call, failure_of
 from parley.sdk.agent.channels import current_intent
-from parley.sdk.agent.telling import told
-from parley.sdk.patience import insist
+from parley.sdk.agent.logs import told
+from parley.sdk.protocol.retry import insist
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from parley.sdk.agent.handlers import Handler, Handlers
     from parley.sdk.agent.plan import Plan
-    from parley.sdk.agent.station import Arrival, Station
-    from parley.sdk.records import ChannelMessage
+    from parley.sdk.agent.workplace import Arrival, Station
+    from parley.sdk.records.channels import ChannelMessage
 
 _RETRY_SECONDS = 1.0
 _BEAT_RETRY_SECONDS = 5.0

@@ -9,7 +9,7 @@ import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from parley.sdk.agent.telling import place
+from parley.sdk.agent.logs import place
 
 if TYPE_CHECKING:
     import asyncio

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parley.sdk.client.session import AsyncSession, Session, fetch, given, spelled, tell
-from parley.sdk.records import AccessList, AccessRequest, Grant
+from parley.sdk.records.channels import AccessList, AccessRequest, Grant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from parley.sdk.client.session import Moment
-    from parley.sdk.flow import Flow, Speaker
+    from parley.sdk.protocol.flow import Flow, Speaker
 
 
 class _Requests(msgspec.Struct):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from parley.sdk.client.session import AsyncSession, Session, fetch, given, tell
-from parley.sdk.directory_records import AgentInfo, Bookmark, Heartbeat, Role
+from parley.sdk.records.directory import AgentInfo, Bookmark, Heartbeat, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

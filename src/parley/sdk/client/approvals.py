@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from parley.sdk.client.session import AsyncSession, Session, fetch, given, tell
-from parley.sdk.governance_records import Approval, Exchange, Suspension
+from parley.sdk.records.rules import Approval, Exchange, Suspension
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from parley.sdk.flow import Flow, Speaker
+    from parley.sdk.protocol.flow import Flow, Speaker
 
 
 def _decide(

@@ -6,7 +6,7 @@ from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, cast
 
 from parley.sdk.client.session import AsyncSession, Session, fetch, given, spelled
-from parley.sdk.governance_records import AuditCheckpoint, AuditCheckpoints, AuditPage, AuditProof, Erasure
+from parley.sdk.records.rules import AuditCheckpoint, AuditCheckpoints, AuditPage, AuditProof, Erasure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator

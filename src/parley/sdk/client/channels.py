@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parley.domain.team_errors import NameTaken
+from parley.domain.errors.team import NameTaken
 from parley.sdk.client.session import AsyncSession, Session, fetch, given, tell
-from parley.sdk.records import Channel, ChannelOptions
+from parley.sdk.records.channels import Channel, ChannelOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from parley.sdk.flow import Flow, Speaker
+    from parley.sdk.protocol.flow import Flow, Speaker
 
 
 def _options(options: Mapping[str, Any] | ChannelOptions | None) -> dict[str, Any] | None:

@@ -18,8 +18,8 @@ from parley.sdk.client.server import AsyncServer, Server
 from parley.sdk.client.streams import AsyncStreams, Streams
 from parley.sdk.client.tasks import AsyncTasks, Tasks
 from parley.sdk.client.webhooks import AsyncWebhooks, Webhooks
-from parley.sdk.connection import AsyncConnection, Connection
-from parley.sdk.flow import target_of
+from parley.sdk.protocol.connection import AsyncConnection, Connection
+from parley.sdk.protocol.flow import target_of
 
 if TYPE_CHECKING:
     from types import TracebackType

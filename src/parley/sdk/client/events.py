@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from parley.sdk.client.session import NOTHING, AsyncSession, Session, fetch, given, spelled
-from parley.sdk.records import ChainCheck, Checkpoint, Consistency, Event, EventProof
+from parley.sdk.records.channels import ChainCheck, Checkpoint, Consistency, Event, EventProof
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

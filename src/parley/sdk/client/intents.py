@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parley.sdk.client.session import AsyncSession, Session, fetch, for_version, given, tell
-from parley.sdk.records import Assignment, Intent
+from parley.sdk.records.channels import Assignment, Intent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from parley.sdk.flow import Flow, Speaker
+    from parley.sdk.protocol.flow import Flow, Speaker
 
 
 class _Page(msgspec.Struct):

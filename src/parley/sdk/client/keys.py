@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from parley.sdk.client.session import AsyncSession, Session, fetch, given, spelled
-from parley.sdk.directory_records import Challenge, Identity, Key, NewKey, SignatureCheck, Tenant
+from parley.sdk.records.directory import Challenge, Identity, Key, NewKey, SignatureCheck, Tenant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,19 +6,19 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from parley.domain.governance_errors import MessageHeld
+from parley.domain.errors.rules import MessageHeld
 from parley.domain.times import stamp
-from parley.sdk import asking
-from parley.sdk.asking import Question
 from parley.sdk.client.session import NOTHING, AsyncSession, Session, fetch, given, spelled
-from parley.sdk.flow import some_seconds
-from parley.sdk.records import ChannelMessage, made, read
+from parley.sdk.protocol import asking
+from parley.sdk.protocol.asking import Question
+from parley.sdk.protocol.flow import some_seconds
+from parley.sdk.records.channels import ChannelMessage, made, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from parley.sdk.client.session import Moment
-    from parley.sdk.flow import Answer, Flow, Speaker
+    from parley.sdk.protocol.flow import Answer, Flow, Speaker
 
 # How much longer than the server we wait for a page that it may hold back.
 _GRACE_SECONDS = 15.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.sdk.client.session import AsyncSession, Session, fetch, given, spelled
-from parley.sdk.governance_records import Explanation, Policies, Policy, PolicyInForce, PolicyRevision, Replay
+from parley.sdk.records.rules import Explanation, Policies, Policy, PolicyInForce, PolicyRevision, Replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

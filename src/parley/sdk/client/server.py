@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.sdk.client.session import AsyncSession, Session, fetch_bare
-from parley.sdk.directory_records import Health, ServerInfo
+from parley.sdk.records.directory import Health, ServerInfo
 
 
 class Server(Session):

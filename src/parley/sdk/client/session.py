@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from parley.domain.errors import Invalid, Unavailable
+from parley.domain.errors.errors import Invalid, Unavailable
 from parley.domain.times import stamp
-from parley.sdk.records import read
+from parley.sdk.records.channels import read
 from parley.sdk.transport.port import Broken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from parley.sdk.connection import AsyncConnection, Connection
-    from parley.sdk.flow import Flow, Speaker
+    from parley.sdk.protocol.connection import AsyncConnection, Connection
+    from parley.sdk.protocol.flow import Flow, Speaker
     from parley.sdk.transport.port import Response
 
     # A time: with its zone, or as RFC 3339 has it.

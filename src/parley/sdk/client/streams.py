@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, cast
 
-from parley.domain.errors import Invalid
+from parley.domain.errors.errors import Invalid
 from parley.sdk.client.session import AsyncSession, Session
-from parley.sdk.records import ChannelMessage, Event, StreamItem, read
+from parley.sdk.records.channels import ChannelMessage, Event, StreamItem, read
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
-    from parley.sdk.event_stream import StreamEvent
+    from parley.sdk.protocol.event_stream import StreamEvent
 
 _MESSAGE = "channel_message"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from parley.sdk.client.session import AsyncSession, Session, fetch, for_version, given
-from parley.sdk.records import Task
+from parley.sdk.records.channels import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.sdk.client.session import AsyncSession, Session, fetch, given, spelled, tell
-from parley.sdk.records import Attempt, NewSubscription, Subscription, SubscriptionSecret
+from parley.sdk.records.channels import Attempt, NewSubscription, Subscription, SubscriptionSecret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from parley import __version__
-from parley.domain.errors import Invalid
+from parley.domain.errors.errors import Invalid
 from parley.sdk.transport.port import Broken
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from parley.sdk.workflow.importing import awaits
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from parley.domain.workflow import AgentPlan, HandlerRef, WorkflowPlan
-    from parley.sdk.records import ChannelMessage
+    from parley.domain.workflow.plan import AgentPlan, HandlerRef, WorkflowPlan
+    from parley.sdk.records.channels import ChannelMessage
     from parley.sdk.workflow.importing import Function
 
 _CONCURRENCY = 10

@@ -11,17 +11,17 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parley.domain.workflow import HandlerRef, handler_uses
-from parley.sdk.workflow.telling import said
-from parley.wire.workflow import invalid
+from parley.domain.workflow.plan import HandlerRef, handler_uses
+from parley.sdk.workflow.failures import said
+from parley.wire.files.workflow import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from parley.domain.workflow import HandlerUse
-    from parley.wire.policy import Flaw
-    from parley.wire.workflow import WorkflowFile
+    from parley.domain.workflow.plan import HandlerUse
+    from parley.wire.files.policy import Flaw
+    from parley.wire.files.workflow import WorkflowFile
 
 # Beside the file, for handlers that name no module.
 BESIDE = "handlers.py"

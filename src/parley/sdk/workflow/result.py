@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parley.domain.intent import TaskStatus
-from parley.domain.workflow import Outcome
-from parley.domain.workflow_errors import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
+from parley.domain.directory.intent import TaskStatus
+from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
+from parley.domain.workflow.plan import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,22 +13,22 @@ import logging
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
-from parley.domain.errors import Conflict, ParleyError
-from parley.domain.intent import RESOLVED, IntentStatus, TaskStatus
-from parley.domain.workflow import Outcome, outcome_of_intent
+from parley.domain.directory.intent import RESOLVED, IntentStatus, TaskStatus
+from parley.domain.errors.errors import Conflict, ParleyError
+from parley.domain.workflow.plan import Outcome, outcome_of_intent
 from parley.sdk.agent.running import serve_crew
 from parley.sdk.workflow.crew import Hands, in_channel
-from parley.sdk.workflow.patience import insist
 from parley.sdk.workflow.result import UNHEARD, WorkflowEvent, WorkflowResult
+from parley.sdk.workflow.retry import insist
 from parley.sdk.workflow.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
-    from parley.domain.workflow import HandlerRef, WorkflowPlan
+    from parley.domain.workflow.plan import HandlerRef, WorkflowPlan
     from parley.sdk.client.client import AsyncClient
-    from parley.sdk.event_stream import StreamEvent
-    from parley.sdk.records import ChannelMessage, Intent
+    from parley.sdk.protocol.event_stream import StreamEvent
+    from parley.sdk.records.channels import ChannelMessage, Intent
     from parley.sdk.workflow.importing import Function
     from parley.sdk.workflow.steps import Tell
 

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from parley.domain.errors import Conflict, Invalid, ParleyError
-from parley.domain.intent import TASK_OVER, TaskStatus
-from parley.domain.team_errors import RateLimited
-from parley.domain.workflow import (
+from parley.domain.directory.intent import TASK_OVER, TaskStatus
+from parley.domain.errors.errors import Conflict, Invalid, ParleyError
+from parley.domain.errors.team import RateLimited
+from parley.domain.errors.workflow import WorkflowFailed
+from parley.domain.workflow.plan import (
     Outcome,
     initial_states,
     missed_steps,
@@ -19,22 +20,21 @@ from parley.domain.workflow import (
     ready_steps,
     resolved_inputs,
 )
-from parley.domain.workflow_errors import WorkflowFailed
 from parley.sdk.agent.calling import answer_of, call
 from parley.sdk.agent.channels import current_intent
 from parley.sdk.agent.decorators import Handles
 from parley.sdk.agent.handlers import Handler
-from parley.sdk.refusal import passes
+from parley.sdk.protocol.refusal import passes
 from parley.sdk.workflow.context import StepContext
-from parley.sdk.workflow.patience import insist
+from parley.sdk.workflow.failures import said
 from parley.sdk.workflow.result import StepResult, WorkflowEvent
-from parley.sdk.workflow.telling import said
+from parley.sdk.workflow.retry import insist
 
 if TYPE_CHECKING:
-    from parley.domain.workflow import HandlerRef, Step, WorkflowPlan
+    from parley.domain.workflow.plan import HandlerRef, Step, WorkflowPlan
     from parley.sdk.agent.agent import BaseAgent
     from parley.sdk.client.client import AsyncClient
-    from parley.sdk.records import Intent, Task
+    from parley.sdk.records.channels import Intent, Task
     from parley.sdk.workflow.importing import Function
 
 Tell = Callable[[WorkflowEvent], None]

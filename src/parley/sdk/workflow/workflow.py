@@ -8,21 +8,21 @@ import signal
 import threading
 from typing import TYPE_CHECKING
 
-from parley.domain.errors import Invalid, NotFound, NotText
-from parley.domain.intent import TaskStatus
+from parley.domain.directory.intent import TaskStatus
+from parley.domain.errors.errors import Invalid, NotFound, NotText
 from parley.domain.limits import HARD_FILE_BYTES
-from parley.domain.workflow_diagram import diagram
+from parley.domain.workflow.diagram import diagram
 from parley.sdk.workflow.importing import load_functions
-from parley.wire.workflow import read_workflow
+from parley.wire.files.workflow import read_workflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from parley.domain.workflow import HandlerRef, WorkflowPlan
+    from parley.domain.workflow.plan import HandlerRef, WorkflowPlan
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.workflow.importing import Function
     from parley.sdk.workflow.result import WorkflowEvent, WorkflowResult
-    from parley.wire.workflow import WorkflowFile
+    from parley.wire.files.workflow import WorkflowFile
 
 
 def _nobody(_: WorkflowEvent) -> None:

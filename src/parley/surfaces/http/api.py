@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.domain.directory import Caller, KeyKind
-from parley.domain.errors import Invalid, ParleyError, Problem, Stale, Unavailable
-from parley.domain.team_changes import Saved, TeamChanges
-from parley.domain.team_errors import KeyReused, ScopeRequired, UnsupportedMedia
+from parley.domain.directory.callers import Caller, KeyKind
+from parley.domain.errors.errors import Invalid, ParleyError, Problem, Stale, Unavailable
+from parley.domain.errors.team import KeyReused, ScopeRequired, UnsupportedMedia
+from parley.domain.store.changes import Saved, TeamChanges
 from parley.domain.times import from_stamp
-from parley.surfaces.http.message import Request, Response
+from parley.surfaces.http.http1.message import Request, Response
 from parley.surfaces.http.problem import problem, problem_of, status_of
-from parley.surfaces.http.readable import readable
 from parley.surfaces.http.route import Call, Route, parse_query
+from parley.surfaces.http.validation import readable
 from parley.wire.json_strict import JsonLimits, parse
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from parley.app.team.hub import Team
-    from parley.domain.team_changes import Committed
-    from parley.surfaces.http.gate import Gate
+    from parley.app.team.team import Team
+    from parley.domain.store.changes import Committed
+    from parley.surfaces.entrance.gate import Gate
     from parley.surfaces.http.metrics import Metrics
 
 _PREFIXES = ("/api/v1/", "/v1/")

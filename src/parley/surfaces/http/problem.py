@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.domain import errors, team_errors
-from parley.domain.governance_errors import PolicyUnavailable
-from parley.surfaces.http.message import Response
+from parley.domain.errors import errors
+from parley.domain.errors import team as team_errors
+from parley.domain.errors.rules import PolicyUnavailable
+from parley.surfaces.http.http1.message import Response
 
 if TYPE_CHECKING:
-    from parley.domain.errors import ParleyError
+    from parley.domain.errors.errors import ParleyError
 
 CONTENT_TYPE = b"application/problem+json"
 # The nearest class in the tree decides.

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import channels, proofs
-from parley.domain.access import Permission
-from parley.domain.channel import Channel
-from parley.domain.errors import Invalid, Problem
-from parley.wire import identity
+from parley.app.team.channels import channels
+from parley.app.team.directory import proofs
+from parley.domain.channel.channel import Channel
+from parley.domain.directory.access import Permission
+from parley.domain.errors.errors import Invalid, Problem
+from parley.wire.api import identity
 
 if TYPE_CHECKING:
-    from parley.domain.directory import Caller
-    from parley.domain.post import PostDraft
+    from parley.domain.channel.post import PostDraft
+    from parley.domain.directory.callers import Caller
     from parley.surfaces.http.route import Call
-    from parley.wire.rfc0021 import MessageIn
+    from parley.wire.api.channels import MessageIn
 
 
 async def check_proof(call: Call, caller: Caller, channel_id: str, given: MessageIn, draft: PostDraft) -> None:

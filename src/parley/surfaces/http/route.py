@@ -9,12 +9,12 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from parley.domain.directory import Caller, KeyKind
-from parley.domain.errors import Invalid, Problem
-from parley.surfaces.http.message import Request, Response
+from parley.domain.directory.callers import Caller, KeyKind
+from parley.domain.errors.errors import Invalid, Problem
+from parley.surfaces.http.http1.message import Request, Response
 
 if TYPE_CHECKING:
-    from parley.app.team.hub import Team
+    from parley.app.team.team import Team
 
 AGENTS = frozenset({KeyKind.AGENT, KeyKind.SERVICE, KeyKind.ADMIN})
 EVERYBODY = frozenset(KeyKind)

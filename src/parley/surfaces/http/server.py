@@ -6,12 +6,12 @@ import ssl
 from errno import EADDRINUSE
 from typing import TYPE_CHECKING
 
-from parley.domain.errors import Unavailable
-from parley.domain.team_errors import UnsafeMode
+from parley.domain.errors.errors import Unavailable
+from parley.domain.errors.team import UnsafeMode
+from parley.surfaces.entrance.gate import Gate
 from parley.surfaces.http.api import Api
-from parley.surfaces.http.gate import Gate
-from parley.surfaces.http.listener import listen
-from parley.surfaces.http.message import HttpLimits
+from parley.surfaces.http.http1.listener import listen
+from parley.surfaces.http.http1.message import HttpLimits
 from parley.surfaces.http.metrics import Metrics
 from parley.surfaces.http.problem import problem
 from parley.surfaces.http.routes import (
@@ -43,8 +43,8 @@ from parley.surfaces.http.routes import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from parley.app.team.hub import Team
-    from parley.surfaces.http.listener import Listener
+    from parley.app.team.team import Team
+    from parley.surfaces.http.http1.listener import Listener
     from parley.surfaces.http.route import Route
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})

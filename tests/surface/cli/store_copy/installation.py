@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parley.adapters.sqlite.team_store import SqliteTeamStore
-from parley.domain.kinds import KINDS
-from parley.domain.notice import APPROVAL_TOLD
-from parley.domain.post import Receipt
-from parley.domain.team_changes import TeamChanges
-from parley.sdk.connection import Connection
+from parley.adapters.sqlite.team.store import SqliteTeamStore
+from parley.domain.channel.post import Receipt
+from parley.domain.exchange.notice import APPROVAL_TOLD
+from parley.domain.store.changes import TeamChanges
+from parley.domain.store.kinds import KINDS
+from parley.sdk.protocol.connection import Connection
 from tests.contract.team_store import AT, a_channel, a_post, an_entry, an_event, an_intent
 from tests.shelf_samples import ACME, GLOBEX, live
 from tests.surface.stage import Ran, Stage

@@ -13,7 +13,7 @@ from parley.adapters.files import checkup
 from parley.adapters.files.abilities import Ability
 from parley.adapters.files.checkup import Finding, examine
 from parley.adapters.files.workspace import AgentFolder, Workspace
-from parley.domain.errors import NotFound
+from parley.domain.errors.errors import NotFound
 
 NOW = 1_800_000_000.0
 

@@ -12,8 +12,8 @@ import pytest
 from parley.adapters.files import courier as module
 from parley.adapters.files.courier import FileCourier
 from parley.adapters.files.workspace import Workspace
-from parley.app.kernel import drive
-from parley.domain.errors import Forbidden, InboxFull, NameExists, NotRegular, Unavailable, UnknownAgent
+from parley.app.mailbox.kernel import drive
+from parley.domain.errors.errors import Forbidden, InboxFull, NameExists, NotRegular, Unavailable, UnknownAgent
 from parley.domain.limits import DEFAULT_LIMITS
 from tests.open_files import opened_below
 

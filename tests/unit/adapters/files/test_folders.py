@@ -13,7 +13,7 @@ import pytest
 
 from parley.adapters.files import folders
 from parley.adapters.files.folders import Folder, as_parley, locked, reported
-from parley.domain.errors import DiskFull, Forbidden, NotFound, NotRegular, ParleyError, Unavailable
+from parley.domain.errors.errors import DiskFull, Forbidden, NotFound, NotRegular, ParleyError, Unavailable
 from tests.open_files import opened_below
 
 

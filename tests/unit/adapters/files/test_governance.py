@@ -11,11 +11,11 @@ import pytest
 from parley.adapters.files import layout
 from parley.adapters.files.governance import GovernanceFiles
 from parley.adapters.files.workspace import Workspace
-from parley.domain.errors import Forbidden, NameExists, NotFound, NotRegular, ParleyError
-from parley.domain.governance_errors import PolicyInvalid
+from parley.domain.agents.party import Attributes
+from parley.domain.errors.errors import Forbidden, NameExists, NotFound, NotRegular, ParleyError
+from parley.domain.errors.rules import PolicyInvalid
 from parley.domain.limits import DEFAULT_LIMITS
-from parley.domain.party import Attributes
-from parley.domain.policy import Document, Fragment
+from parley.domain.rules.policy import Document, Fragment
 from tests.samples import NOW
 
 BUILT_IN = Document("built in", Fragment(enabled=True, max_rounds=3))

@@ -13,8 +13,8 @@ import pytest
 from parley.adapters.files import inbox as module
 from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import Workspace
-from parley.app.kernel import drive
-from parley.domain.errors import (
+from parley.app.mailbox.kernel import drive
+from parley.domain.errors.errors import (
     AlreadyClaimed,
     DiskFull,
     Forbidden,

@@ -13,7 +13,7 @@ import pytest
 from parley.adapters.files import layout
 from parley.adapters.files.layout import Action, add_agent, create_project, plan_project, read_card
 from parley.adapters.files.workspace import INBOX_MODE, PASSAGE, Workspace
-from parley.domain.errors import (
+from parley.domain.errors.errors import (
     BadAgentName,
     BadConfig,
     BadProjectName,

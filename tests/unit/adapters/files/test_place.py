@@ -14,7 +14,7 @@ import pytest
 from parley.adapters.files import place as module
 from parley.adapters.files.folders import Folder
 from parley.adapters.files.place import is_temporary, place, replace, temporary_name
-from parley.domain.errors import DiskFull, NameExists, ParleyError, Unavailable
+from parley.domain.errors.errors import DiskFull, NameExists, ParleyError, Unavailable
 
 WAYS = pytest.mark.parametrize("use_tmpfile", [True, False], ids=["unnamed file", "temporary name"])
 

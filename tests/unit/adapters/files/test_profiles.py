@@ -12,7 +12,7 @@ import yaml
 
 from parley.adapters.files.folders import Folder
 from parley.adapters.files.profiles import read_profile, register
-from parley.domain.errors import BadConfig, NotRegular
+from parley.domain.errors.errors import BadConfig, NotRegular
 
 
 @pytest.fixture

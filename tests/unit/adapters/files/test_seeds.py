@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from parley.adapters.files import seeds
-from parley.domain.message import KINDS
+from parley.domain.message.message import KINDS
 
 AT = datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
 # Names that a careless writer turns into numbers, booleans, dates or nothing.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.files.workspace import Workspace, find_marked, projects
-from parley.domain.errors import BadAgentName, BadProjectName, NotFound, NotRegular, UnknownAgent, UnknownProject
+from parley.domain.errors.errors import BadAgentName, BadProjectName, NotFound, NotRegular, UnknownAgent, UnknownProject
 
 
 @pytest.fixture

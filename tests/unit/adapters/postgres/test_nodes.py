@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from parley.adapters.postgres.nodes import PostgresNodes
-from parley.domain.directory import DEFAULT_TENANT
-from parley.domain.node import LEASE_SECONDS, Node, StoreReport
-from parley.domain.team_changes import TeamChanges
+from parley.domain.directory.callers import DEFAULT_TENANT
+from parley.domain.store.changes import TeamChanges
+from parley.domain.store.node import LEASE_SECONDS, Node, StoreReport
 from tests.log_records import logged_by
 from tests.postgres_cluster import Cluster, a_cluster, aside, drop, shared_cluster
 from tests.postgres_store import CONNECTIONS, a_store, fresh_database, with_tables

@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from parley.adapters.postgres import schema
-from parley.adapters.postgres.connecting import connect
-from parley.domain.errors import BadConfig, Conflict, NewerSchema
+from parley.adapters.postgres.connect import connect
+from parley.domain.errors.errors import BadConfig, Conflict, NewerSchema
 from tests.postgres_cluster import a_cluster, drop, new_database
 from tests.postgres_nodes import until
 from tests.postgres_store import fresh_database

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from parley.adapters.postgres import sessions
-from parley.adapters.postgres.connecting import connect
+from parley.adapters.postgres.connect import connect
 from parley.adapters.postgres.sessions import EVERYBODY, Sessions
-from parley.domain.errors import BadConfig, DiskFull, ParleyError, Unavailable
+from parley.domain.errors.errors import BadConfig, DiskFull, ParleyError, Unavailable
 from tests.postgres_cluster import a_cluster, drop, free_port, shared_cluster
 from tests.postgres_front import Front
 from tests.postgres_nodes import a_hand, until

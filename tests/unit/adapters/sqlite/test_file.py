@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.sqlite.file import as_parley, quoted, reported, statements
-from parley.domain.errors import DiskFull, Forbidden, ParleyError, Unavailable
+from parley.domain.errors.errors import DiskFull, Forbidden, ParleyError, Unavailable
 
 
 def test_a_script_is_cut_into_statements_with_triggers_whole() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from parley.app.team import system_posts
-from parley.domain.channel import ChannelStatus, Options
-from parley.domain.message import Pattern
-from parley.domain.post import PostState
+from parley.domain.channel.channel import ChannelStatus, Options
+from parley.domain.channel.post import PostState
+from parley.domain.message.message import Pattern
 from tests.team_rig import Rig, with_rig
 
 

@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from parley.sdk.agent.agent import BaseAgent
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.client.client import AsyncClient
-from parley.sdk.records import ChannelMessage
+from parley.sdk.records.channels import ChannelMessage
 from tests.team_rig import CHANNEL, LiveServer, soon
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from parley.sdk.agent import runtime, server_station
+from parley.sdk.agent import runtime
+from parley.sdk.agent.server import workplace as server_station
 from tests.unit.sdk.agent.at_work import Ear
 
 
@@ -30,5 +31,5 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_station, "_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(runtime, "_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(runtime, "_BEAT_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr("parley.sdk.flow._PATIENT_PAUSES", (0.01,))
-    monkeypatch.setattr("parley.sdk.following._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("parley.sdk.protocol.flow._PATIENT_PAUSES", (0.01,))
+    monkeypatch.setattr("parley.sdk.protocol.following._FIRST_PAUSE", 0.01)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from parley.domain.directory import KeyKind
-from parley.domain.errors import BadAgentName, Invalid
+from parley.domain.directory.callers import KeyKind
+from parley.domain.errors.errors import BadAgentName, Invalid
 from parley.sdk.agent.agent import Agent, BaseAgent, runtime_parts
 from parley.sdk.agent.decorators import on_message
 from parley.sdk.agent.plan import Plan
 from parley.sdk.client.client import AsyncClient
-from parley.sdk.records import ChannelMessage
+from parley.sdk.records.channels import ChannelMessage
 from tests.team_rig import CHANNEL, INTENT, LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import at_work, client_of, shift
 

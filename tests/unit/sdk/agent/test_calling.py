@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from parley.domain.errors import Invalid
-from parley.domain.team_errors import AskTimeout
+from parley.domain.errors.errors import Invalid
+from parley.domain.errors.team import AskTimeout
 from parley.sdk.agent import calling
 from parley.sdk.agent.calling import HandlerTimeout, answer_of, call, failure_of, in_thread
 from parley.sdk.agent.decorators import Handles

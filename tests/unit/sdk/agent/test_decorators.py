@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parley.domain.errors import Invalid
+from parley.domain.errors.errors import Invalid
 from parley.sdk.agent.decorators import Handles, handled_by, on_approval, on_assignment, on_message
 
 

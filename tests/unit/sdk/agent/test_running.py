@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from parley.domain.errors import Invalid, Unavailable, UnknownProject
-from parley.domain.team_errors import BookmarkTaken
+from parley.domain.errors.errors import Invalid, Unavailable, UnknownProject
+from parley.domain.errors.team import BookmarkTaken
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.sdk.agent.running import is_mailbox, run_agents, serve_agents
 from parley.sdk.client.client import Client
-from parley.sdk.records import ChannelMessage
+from parley.sdk.records.channels import ChannelMessage
 from tests.fault.sdk.crew import AgentProcess, lines
 from tests.team_process import ADMIN_KEY, running
 from tests.team_rig import CHANNEL, LiveServer, in_loop, soon, with_server

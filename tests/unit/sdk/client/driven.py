@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from parley.domain.directory import KeyKind
+from parley.domain.directory.callers import KeyKind
 from parley.sdk.client.client import AsyncClient, Client
 from tests.team_rig import LiveServer
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.errors import NotFound
-from parley.domain.team_errors import BookmarkTaken
+from parley.domain.errors.errors import NotFound
+from parley.domain.errors.team import BookmarkTaken
 from parley.sdk.client.agents import Agents, AsyncAgents
-from parley.sdk.directory_records import AgentInfo, Role
+from parley.sdk.records.directory import AgentInfo, Role
 from tests.team_rig import LiveServer, with_server
 from tests.unit.sdk.client.driven import TWINS, admin, driven, public_methods
 

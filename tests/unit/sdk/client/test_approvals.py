@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from parley.domain.governance_errors import ApprovalDecided, ApprovalStale, MessageHeld, Suspended
+from parley.domain.errors.rules import ApprovalDecided, ApprovalStale, MessageHeld, Suspended
 from parley.sdk.client.approvals import Approvals, AsyncApprovals
-from parley.sdk.governance_records import Approval, Exchange
+from parley.sdk.records.rules import Approval, Exchange
 from tests.governed_rig import put_policy, two_agents
 from tests.team_rig import CHANNEL, LiveServer, live_server, open_rig
 from tests.unit.sdk.client.driven import TWINS, Driven, admin, driven, public_methods

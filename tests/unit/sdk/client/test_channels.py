@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from parley.domain.errors import Invalid, NotFound
-from parley.domain.team_errors import NameTaken, Unauthorized
+from parley.domain.errors.errors import Invalid, NotFound
+from parley.domain.errors.team import NameTaken, Unauthorized
 from parley.sdk.client.channels import AsyncChannels, Channels, _open
-from parley.sdk.flow import Speaker
-from parley.sdk.records import Channel, ChannelOptions
+from parley.sdk.protocol.flow import Speaker
+from parley.sdk.records.channels import Channel, ChannelOptions
 from parley.sdk.transport.port import Request, Response
 from tests.team_rig import INTENT, LiveServer, with_server
 from tests.unit.sdk.client.driven import TWINS, driven, public_methods

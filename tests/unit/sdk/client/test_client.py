@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from parley.domain.errors import Invalid, ParleyError, Unavailable
-from parley.domain.team_errors import Unauthorized
+from parley.domain.errors.errors import Invalid, ParleyError, Unavailable
+from parley.domain.errors.team import Unauthorized
 from parley.sdk.client.client import AsyncClient, Client
 from parley.sdk.client.session import NOTHING
-from parley.sdk.flow import target_of
+from parley.sdk.protocol.flow import target_of
 from parley.sdk.transport.port import ClosingAsyncIterator, ClosingIterator, Request, Response
 from parley.surfaces.http.server import all_routes
 from tests.team_rig import LiveServer, with_server

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from parley.sdk.client.events import AsyncEvents, Events
-from parley.sdk.records import Event
+from parley.sdk.records.channels import Event
 from tests.team_rig import INTENT, LiveServer, with_server
 from tests.unit.sdk.client.driven import TWINS, admin, driven, public_methods
 

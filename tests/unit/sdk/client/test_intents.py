@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.team_errors import VersionMismatch
+from parley.domain.errors.team import VersionMismatch
 from parley.sdk.client.intents import AsyncIntents, Intents
-from parley.sdk.records import Assignment, Intent
+from parley.sdk.records.channels import Assignment, Intent
 from tests.team_rig import LiveServer, with_server
 from tests.unit.sdk.client.driven import TWINS, driven, public_methods
 

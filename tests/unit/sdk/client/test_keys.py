@@ -7,10 +7,10 @@ import json
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from parley.app.team.keys import first_start
+from parley.app.team.directory.keys import first_start
 from parley.sdk.client.keys import AsyncKeys, Keys
-from parley.sdk.directory_records import Key, NewKey
-from parley.wire.identity import spelled_key
+from parley.sdk.records.directory import Key, NewKey
+from parley.wire.api.identity import spelled_key
 from tests.team_rig import LiveServer, with_server
 from tests.unit.sdk.client.driven import TWINS, Driven, driven, public_methods
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from parley.domain.errors import Invalid
-from parley.domain.governance_errors import MessageHeld
-from parley.domain.team_errors import AskTimeout, CursorEvicted, WrongSender
+from parley.domain.errors.errors import Invalid
+from parley.domain.errors.rules import MessageHeld
+from parley.domain.errors.team import AskTimeout, CursorEvicted, WrongSender
 from parley.sdk.client.messages import AsyncMessages, Messages
-from parley.sdk.records import ChannelMessage
+from parley.sdk.records.channels import ChannelMessage
 from tests.governed_rig import put_policy, two_agents
 from tests.team_rig import CHANNEL, INTENT, LiveServer, live_server, open_rig, with_server
 from tests.unit.sdk.client.driven import TWINS, Driven, driven, public_methods

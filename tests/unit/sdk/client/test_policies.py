@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.errors import NotFound
-from parley.domain.governance_errors import PolicyInvalid
+from parley.domain.errors.errors import NotFound
+from parley.domain.errors.rules import PolicyInvalid
 from parley.sdk.client.policies import AsyncRules, Rules
-from parley.sdk.governance_records import Policy
+from parley.sdk.records.rules import Policy
 from tests.governed_rig import place
 from tests.team_rig import LiveServer, with_server
 from tests.unit.sdk.client.driven import TWINS, admin, public_methods

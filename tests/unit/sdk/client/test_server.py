@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parley import __version__
 from parley.sdk.client.server import AsyncServer, Server
-from parley.sdk.directory_records import Health
+from parley.sdk.records.directory import Health
 from tests.team_rig import LiveServer, with_server
 from tests.unit.sdk.client.driven import TWINS, driven, public_methods
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from parley.domain.errors import Invalid, Unavailable
+from parley.domain.errors.errors import Invalid, Unavailable
 from parley.sdk.client.session import fetch, fetch_bare, for_version, given, spelled, tell
-from parley.sdk.directory_records import Health, Role
-from parley.sdk.flow import Flow, Speaker
+from parley.sdk.protocol.flow import Flow, Speaker
+from parley.sdk.records.directory import Health, Role
 from parley.sdk.transport.port import Broken, Request, Response
 
 

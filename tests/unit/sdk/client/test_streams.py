@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parley.domain.errors import Invalid, NotFound, Unavailable
+from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.sdk.client.streams import AsyncStreams, Streams
 from parley.surfaces.http.server import LOCAL_NAMES, serve
 from tests.team_rig import CHANNEL, INTENT, LiveServer, with_server

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.team_errors import VersionMismatch
+from parley.domain.errors.team import VersionMismatch
 from parley.sdk.client.tasks import AsyncTasks, Tasks
-from parley.sdk.records import Task
+from parley.sdk.records.channels import Task
 from tests.team_rig import INTENT, LiveServer, with_server
 from tests.unit.sdk.client.driven import TWINS, driven, public_methods
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from parley.domain.errors import NotFound
+from parley.domain.errors.errors import NotFound
 from parley.sdk.client.webhooks import AsyncWebhooks, Webhooks
-from parley.sdk.records import NewSubscription, Subscription
+from parley.sdk.records.channels import NewSubscription, Subscription
 from tests.fake_outbound import FakeOutbound
 from tests.team_rig import INTENT, LiveServer, with_server
 from tests.unit.sdk.client.driven import TWINS, driven, public_methods

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parley import __version__
-from parley.domain.errors import Invalid
+from parley.domain.errors.errors import Invalid
 from parley.sdk.transport import http_codec
 from parley.sdk.transport.http_codec import HEAD_BYTES, ResponseReader, broken_by, encoder
 from parley.sdk.transport.port import Broken, Place, Request

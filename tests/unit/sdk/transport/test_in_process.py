@@ -11,7 +11,7 @@ import pytest
 from parley.sdk.transport.in_process import AsyncInProcess, InProcess, InProcessServer
 from parley.sdk.transport.port import Broken
 from parley.sdk.transport.port import Request as Asked
-from parley.surfaces.http.message import HttpLimits, Request, Response
+from parley.surfaces.http.http1.message import HttpLimits, Request, Response
 from parley.surfaces.http.server import api_for, limits_for
 from tests.team_rig import Rig, in_loop, soon, with_rig
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from parley.domain.workflow import HandlerRef
-from parley.domain.workflow_errors import WorkflowInvalid
+from parley.domain.errors.workflow import WorkflowInvalid
+from parley.domain.workflow.plan import HandlerRef
 from parley.sdk.workflow.importing import Function, load_functions
-from parley.wire.workflow import read_workflow
+from parley.wire.files.workflow import read_workflow
 from tests.unit.sdk.workflow.stage import forgetting
 
 TEXT = """\

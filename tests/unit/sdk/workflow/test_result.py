@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from parley.domain.intent import TaskStatus
-from parley.domain.workflow import Outcome
-from parley.domain.workflow_errors import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
+from parley.domain.directory.intent import TaskStatus
+from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
+from parley.domain.workflow.plan import Outcome
 from parley.sdk.workflow.result import StepResult, WorkflowEvent, WorkflowResult
 
 STEPS = {

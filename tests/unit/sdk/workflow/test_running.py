@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from parley.domain.directory import KeyKind
-from parley.domain.team_errors import AgentDeparted, WrongSender
-from parley.domain.workflow import Outcome
-from parley.domain.workflow_errors import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
+from parley.domain.directory.callers import KeyKind
+from parley.domain.errors.team import AgentDeparted, WrongSender
+from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
+from parley.domain.workflow.plan import Outcome
 from parley.sdk.agent.agent import BaseAgent
-from parley.sdk.records import ChannelMessage
+from parley.sdk.records.channels import ChannelMessage
 from parley.sdk.workflow.context import StepContext
 from tests.log_records import logged_by
 from tests.team_rig import LiveServer, with_server
 from tests.unit.sdk.workflow.stage import HEAD, a_stage
-from tests.unit.wire.test_workflow import RFC
+from tests.unit.wire.files.test_workflow import RFC
 
 ONE = HEAD + "agents: {ann: {handler: work}}\nworkflow: {a: {assign: ann}}\n"
 TWO = HEAD + "agents: {ann: {handler: work}}\nworkflow: {a: {assign: ann}, b: {assign: ann, depends_on: [a]}}\n"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from parley.domain.errors import Invalid
-from parley.domain.intent import TaskStatus
+from parley.domain.directory.intent import TaskStatus
+from parley.domain.errors.errors import Invalid
 from parley.sdk.client.client import AsyncClient
-from parley.sdk.records import Task
+from parley.sdk.records.channels import Task
 from parley.sdk.transport.asynchronous import AsyncHttp
 from parley.sdk.transport.port import Broken, Request, Response
 from parley.sdk.workflow.steps import EndedElsewhere, StepTask

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from parley.domain.errors import Invalid, NotFound, NotText, Unavailable
-from parley.domain.workflow import Outcome
-from parley.domain.workflow_errors import WorkflowInvalid
+from parley.domain.errors.errors import Invalid, NotFound, NotText, Unavailable
+from parley.domain.errors.workflow import WorkflowInvalid
+from parley.domain.workflow.plan import Outcome
 from parley.sdk.workflow.result import WorkflowEvent
 from parley.sdk.workflow.workflow import Workflow
 from tests.team_process import ADMIN_KEY, ServerProcess, running

@@ -2,7 +2,7 @@
 
 import pytest
 
-from parley.domain.team_errors import UnsafeMode
+from parley.domain.errors.team import UnsafeMode
 from parley.surfaces.http.server import check_exposure, is_loopback, names_of, tls_context
 
 

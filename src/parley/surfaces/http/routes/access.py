@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from parley.app.team import access_lists
-from parley.app.team.access_lists import GrantDraft, RequestDraft
-from parley.surfaces.http.headers import TRACEPARENT, traced
-from parley.surfaces.http.message import Response
+from parley.app.team.directory import access as access_lists
+from parley.app.team.directory.access import GrantDraft, RequestDraft
+from parley.surfaces.http.http1.headers import TRACEPARENT, traced
+from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Route, json
-from parley.wire import openintent
-from parley.wire.openintent import (
+from parley.wire.api import intents as openintent
+from parley.wire.api.intents import (
     AccessRequestIn,
     AccessRequestOut,
     AccessRequestsOut,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import identity as identities
-from parley.app.team import registry as agents
-from parley.app.team.registry import Wanted
-from parley.domain.directory import AgentStatus
-from parley.domain.errors import Invalid, Problem
-from parley.domain.registry import HEARTBEAT_EVERY, AgentDraft
+from parley.app.team.directory import agents
+from parley.app.team.directory import identity as identities
+from parley.app.team.directory.agents import Wanted
+from parley.domain.agents.agent import HEARTBEAT_EVERY, AgentDraft
+from parley.domain.directory.callers import AgentStatus
+from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.times import stamp
 from parley.surfaces.http.route import Call, Param, Route, etag, json
-from parley.wire import registry
-from parley.wire.registry import AgentIn, AgentOut, AgentStatusIn, HeartbeatIn, HeartbeatOut
+from parley.wire.api import agents as registry
+from parley.wire.api.agents import AgentIn, AgentOut, AgentStatusIn, HeartbeatIn, HeartbeatOut
 
 if TYPE_CHECKING:
-    from parley.app.team.registry import Listed
-    from parley.surfaces.http.message import Response
+    from parley.app.team.directory.agents import Listed
+    from parley.surfaces.http.http1.message import Response
 
 
 async def _shown(call: Call, found: Listed) -> Response:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parley.app.team import approvals
-from parley.app.team.approvals import Deciding
-from parley.domain.approval import ApprovalStatus
+from parley.app.team.decisions import approvals
+from parley.app.team.decisions.approvals import Deciding
+from parley.domain.exchange.approval import ApprovalStatus
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
-from parley.wire import governance
-from parley.wire.governance import ApprovalOut, DecisionIn
+from parley.wire.api import approvals as governance
+from parley.wire.api.approvals import ApprovalOut, DecisionIn
 
 if TYPE_CHECKING:
-    from parley.domain.approval import Approval
-    from parley.surfaces.http.message import Response
+    from parley.domain.exchange.approval import Approval
+    from parley.surfaces.http.http1.message import Response
 
 
 async def _shown(call: Call, found: Approval) -> dict[str, Any]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import audit_checkpoints, audits, retention
-from parley.app.team.audits import Filters
-from parley.domain.audit_checkpoint import key_id
-from parley.domain.errors import NotFound
-from parley.surfaces.http.message import Response
+from parley.app.team.audit import checkpoints as audit_checkpoints
+from parley.app.team.audit import reading as audits
+from parley.app.team.audit import retention
+from parley.app.team.audit.reading import Filters
+from parley.domain.audit.checkpoint import key_id
+from parley.domain.errors.errors import NotFound
+from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import ADMINS, EVERYBODY, Call, Param, Route, json
-from parley.wire import audit_api, audit_log, openintent
-from parley.wire.audit_api import AuditCheckpointsOut, AuditPageOut, AuditProofOut, ErasureIn, ErasureOut
-from parley.wire.audit_log import CheckpointLine
+from parley.wire.api import audit as audit_api
+from parley.wire.api import intents as openintent
+from parley.wire.api.audit import AuditCheckpointsOut, AuditPageOut, AuditProofOut, ErasureIn, ErasureOut
+from parley.wire.proofs import audit_log
+from parley.wire.proofs.audit_log import CheckpointLine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from parley.app.team.audits import Sight
+    from parley.app.team.audit.reading import Sight
 
 _LARGEST = 10**15
 _PAGE = 1_000

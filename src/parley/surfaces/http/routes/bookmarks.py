@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import bookmarks
-from parley.surfaces.http.message import Response
+from parley.app.team.channels import bookmarks
+from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Route, json
-from parley.wire import bookmark
-from parley.wire.bookmark import BookmarkIn, BookmarkOpenIn, BookmarkOut
+from parley.wire.api import bookmarks as bookmark
+from parley.wire.api.bookmarks import BookmarkIn, BookmarkOpenIn, BookmarkOut
 
 if TYPE_CHECKING:
-    from parley.app.team.bookmarks import Placed
+    from parley.app.team.channels.bookmarks import Placed
 
 
 def _shown(placed: Placed) -> Response:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from parley.app.team import channels
-from parley.app.team.channels import ChannelChange, ChannelDraft
+from parley.app.team.channels import channels
+from parley.app.team.channels.channels import ChannelChange, ChannelDraft
 from parley.surfaces.http.route import EVERYBODY, Call, Route, json
-from parley.wire import rfc0021
-from parley.wire.rfc0021 import ChannelIn, ChannelOut, ChannelPatch
+from parley.wire.api import channels as rfc0021
+from parley.wire.api.channels import ChannelIn, ChannelOut, ChannelPatch
 
 if TYPE_CHECKING:
-    from parley.app.team.channels import Shown
-    from parley.surfaces.http.message import Response
+    from parley.app.team.channels.channels import Shown
+    from parley.surfaces.http.http1.message import Response
 
 
 def _document(shown: Shown) -> dict[str, object]:

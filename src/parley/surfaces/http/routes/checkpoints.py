@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import checkpoints
-from parley.domain.errors import Invalid, Problem
+from parley.app.team.intents import checkpoints
+from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.http.route import ADMINS, Call, Param, Route, json
-from parley.wire import openintent_log
-from parley.wire.event_log import Chain
-from parley.wire.openintent_log import CheckpointIn, CheckpointOut, ConsistencyOut, ProofOut
+from parley.wire.api import events as openintent_log
+from parley.wire.api.events import CheckpointIn, CheckpointOut, ConsistencyOut, ProofOut
+from parley.wire.proofs.event_log import Chain
 
 if TYPE_CHECKING:
-    from parley.surfaces.http.message import Response
+    from parley.surfaces.http.http1.message import Response
 
 
 async def make(call: Call) -> Response:

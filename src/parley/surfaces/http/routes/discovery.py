@@ -8,7 +8,7 @@ from parley.domain.version import VERSION
 from parley.surfaces.http.route import PUBLIC, Call, Route, json
 
 if TYPE_CHECKING:
-    from parley.surfaces.http.message import Response
+    from parley.surfaces.http.http1.message import Response
 
 _PROTOCOL = "0.1"
 _RFCS = ("0001", "0006", "0011", "0012", "0016", "0018", "0019", "0020", "0021")

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parley.app.team import events
-from parley.app.team.events import Wanted
-from parley.domain.errors import Invalid, Problem
-from parley.surfaces.http.headers import TRACEPARENT, traced
-from parley.surfaces.http.message import Response
+from parley.app.team.intents import events
+from parley.app.team.intents.events import Wanted
+from parley.domain.errors.errors import Invalid, Problem
+from parley.surfaces.http.http1.headers import TRACEPARENT, traced
+from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Param, Route, json
-from parley.wire import openintent
-from parley.wire.event_log import Chain, served
-from parley.wire.openintent_log import ChainOut, EventIn, EventOut
+from parley.wire.api import intents as openintent
+from parley.wire.api.events import ChainOut, EventIn, EventOut
+from parley.wire.proofs.event_log import Chain, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from parley.domain.event import Event
+    from parley.domain.channel.event import Event
 
 _HEX = frozenset("0123456789abcdef")
 

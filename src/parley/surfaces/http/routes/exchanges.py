@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import exchanges
-from parley.app.team.exchanges import Wanted
-from parley.domain.exchange import Outcome
+from parley.app.team.decisions import exchanges
+from parley.app.team.decisions.exchanges import Wanted
+from parley.domain.exchange.exchange import Outcome
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
-from parley.wire import governance
-from parley.wire.governance import CloseIn, ExchangeOut
+from parley.wire.api import approvals as governance
+from parley.wire.api.approvals import CloseIn, ExchangeOut
 
 if TYPE_CHECKING:
-    from parley.surfaces.http.message import Response
+    from parley.surfaces.http.http1.message import Response
 
 
 async def listed(call: Call) -> Response:

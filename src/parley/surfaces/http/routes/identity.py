@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import identity as identities
-from parley.app.team.identity import PublicKey
+from parley.app.team.directory import identity as identities
+from parley.app.team.directory.identity import PublicKey
 from parley.surfaces.http.route import Call, Route, json
-from parley.wire import identity
-from parley.wire.event_log import canonical
-from parley.wire.identity import (
+from parley.wire.api import identity
+from parley.wire.api.agents import lenient_moment
+from parley.wire.api.identity import (
     ChallengeIn,
     ChallengeOut,
     IdentityIn,
@@ -18,10 +18,10 @@ from parley.wire.identity import (
     SignatureOut,
     VerifyIn,
 )
-from parley.wire.registry import lenient_moment
+from parley.wire.proofs.event_log import canonical
 
 if TYPE_CHECKING:
-    from parley.surfaces.http.message import Response
+    from parley.surfaces.http.http1.message import Response
 
 
 def _key(text: str, field: str) -> PublicKey:

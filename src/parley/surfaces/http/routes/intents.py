@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import intents
-from parley.app.team.intents import IntentDraft
-from parley.domain.errors import Invalid, Problem
-from parley.domain.intent import IntentStatus
-from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, traced
-from parley.surfaces.http.message import Response
+from parley.app.team.intents import intents
+from parley.app.team.intents.intents import IntentDraft
+from parley.domain.directory.intent import IntentStatus
+from parley.domain.errors.errors import Invalid, Problem
+from parley.surfaces.http.http1.headers import IF_MATCH, TRACEPARENT, needed_version, traced
+from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Param, Route, etag, json
-from parley.wire import openintent
-from parley.wire.openintent import AssignIn, AssignmentOut, IntentIn, IntentOut, IntentsOut, IntentStatusIn, StateIn
+from parley.wire.api import intents as openintent
+from parley.wire.api.intents import AssignIn, AssignmentOut, IntentIn, IntentOut, IntentsOut, IntentStatusIn, StateIn
 
 if TYPE_CHECKING:
-    from parley.domain.intent import Intent
+    from parley.domain.directory.intent import Intent
 
 _STATUSES = tuple(status.value for status in IntentStatus)
 

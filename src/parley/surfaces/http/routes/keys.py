@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import keys
-from parley.app.team.keys import KeyDraft
+from parley.app.team.directory import keys
+from parley.app.team.directory.keys import KeyDraft
 from parley.surfaces.http.route import ADMINS, Call, Route, json
-from parley.wire import registry
-from parley.wire.registry import KeyIn, KeyOut, NewKeyOut, TenantIn, TenantOut
-from parley.wire.rfc0021 import moment
+from parley.wire.api import agents as registry
+from parley.wire.api.agents import KeyIn, KeyOut, NewKeyOut, TenantIn, TenantOut
+from parley.wire.api.channels import moment
 
 if TYPE_CHECKING:
-    from parley.surfaces.http.message import Response
+    from parley.surfaces.http.http1.message import Response
 
 
 async def create_tenant(call: Call) -> Response:

@@ -6,30 +6,32 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from parley.app.team import approvals, channels, posting, reading, streams
-from parley.app.team import registry as agents
-from parley.app.team.posting import Held
-from parley.app.team.reading import Asked
-from parley.domain.approval import Approval
-from parley.domain.directory import KeyKind
-from parley.domain.errors import Invalid, NotFound, Problem
-from parley.domain.message import Pattern
+from parley.app.team.channels import channels, posting, reading, streams
+from parley.app.team.channels.posting import Held
+from parley.app.team.channels.reading import Asked
+from parley.app.team.decisions import approvals
+from parley.app.team.directory import agents
+from parley.domain.channel.post import PostState, status_of
+from parley.domain.directory.callers import KeyKind
+from parley.domain.errors.errors import Invalid, NotFound, Problem
+from parley.domain.errors.team import ImmutableField
+from parley.domain.exchange.approval import Approval
+from parley.domain.message.message import Pattern
 from parley.domain.names import is_name
-from parley.domain.post import PostState, status_of
-from parley.domain.team_errors import ImmutableField
 from parley.surfaces.http.api import converted
-from parley.surfaces.http.message import Response
+from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.proof import check_named_proof, check_proof
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
-from parley.wire import ocip, rfc0021
+from parley.wire import ocip
+from parley.wire.api import channels as rfc0021
+from parley.wire.api.channels import AskIn, BatchIn, MessageIn, MessageOut, MessagePatch, ReplyIn
+from parley.wire.api.events import trace_of
 from parley.wire.ocip import HeldOut
-from parley.wire.openintent_log import trace_of
-from parley.wire.rfc0021 import AskIn, BatchIn, MessageIn, MessageOut, MessagePatch, ReplyIn
 
 if TYPE_CHECKING:
-    from parley.domain.directory import Caller
-    from parley.domain.post import Post, PostDraft
-    from parley.domain.team_changes import Seen
+    from parley.domain.channel.post import Post, PostDraft
+    from parley.domain.directory.callers import Caller
+    from parley.domain.store.changes import Seen
 
 # So many messages are spelled at once.
 _PIECE = 500

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import policies
-from parley.domain.policy import Scope, document_name
+from parley.app.team.rules import policies
+from parley.domain.rules.policy import Scope, document_name
 from parley.surfaces.http.route import ADMINS, EVERYBODY, Call, Param, Route, json
-from parley.wire import policy_json
-from parley.wire.policy import read_policy
-from parley.wire.policy_json import InForceOut, PoliciesOut, PolicyIn, PolicyOut, RevisionOut
+from parley.wire.api import policies as policy_json
+from parley.wire.api.policies import InForceOut, PoliciesOut, PolicyIn, PolicyOut, RevisionOut
+from parley.wire.files.policy import read_policy
 
 if TYPE_CHECKING:
-    from parley.surfaces.http.message import Response
+    from parley.surfaces.http.http1.message import Response
 
 
 async def listed(call: Call) -> Response:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import roles
+from parley.app.team.directory import roles
 from parley.surfaces.http.route import ADMINS, Call, Route, json
-from parley.wire import registry
-from parley.wire.registry import HolderIn, RoleOut
+from parley.wire.api import agents as registry
+from parley.wire.api.agents import HolderIn, RoleOut
 
 if TYPE_CHECKING:
-    from parley.surfaces.http.message import Response
+    from parley.surfaces.http.http1.message import Response
 
 
 async def listed(call: Call) -> Response:

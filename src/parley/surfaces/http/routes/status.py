@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parley.domain.directory import DEFAULT_TENANT
-from parley.domain.team_errors import ScopeRequired
+from parley.domain.directory.callers import DEFAULT_TENANT
+from parley.domain.errors.team import ScopeRequired
 from parley.surfaces.http.route import ADMINS, Call, Route, json
 
 if TYPE_CHECKING:
-    from parley.app.team.hub import Team
-    from parley.domain.node import Node, StoreReport
-    from parley.surfaces.http.message import Response
+    from parley.app.team.team import Team
+    from parley.domain.store.node import Node, StoreReport
+    from parley.surfaces.http.http1.message import Response
     from parley.surfaces.http.metrics import Metrics
 
 

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from parley.app.team import streams
-from parley.app.team.streams import Followed
-from parley.domain.errors import Invalid, NotFound, Problem, Unavailable
+from parley.app.team.channels import streams
+from parley.app.team.channels.streams import Followed
+from parley.domain.channel.post import PostState
+from parley.domain.errors.errors import Invalid, NotFound, Problem, Unavailable
+from parley.domain.errors.team import NotMember, RateLimited, Unauthorized
 from parley.domain.names import is_name
-from parley.domain.post import PostState
-from parley.domain.team_errors import NotMember, RateLimited, Unauthorized
-from parley.surfaces.http.message import Response
+from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Param, Route
-from parley.wire import rfc0021
+from parley.wire.api import channels as rfc0021
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 
-    from parley.domain.event import Event
-    from parley.domain.team_changes import FeedItem
+    from parley.domain.channel.event import Event
+    from parley.domain.store.changes import FeedItem
 
 K = TypeVar("K")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from parley.app.team import subscriptions
-from parley.app.team.subscriptions import Wanted
-from parley.domain.errors import Invalid, Problem
-from parley.surfaces.http.message import Response
+from parley.app.team.webhooks import subscriptions
+from parley.app.team.webhooks.subscriptions import Wanted
+from parley.domain.errors.errors import Invalid, Problem
+from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
-from parley.wire import webhook
-from parley.wire.webhook import (
+from parley.wire.api import webhooks as webhook
+from parley.wire.api.webhooks import (
     AttemptOut,
     SecretOut,
     SubscriptionIn,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import suspensions
-from parley.domain.suspension import Stopped
+from parley.app.team.rules import suspensions
+from parley.domain.rules.suspension import Stopped
 from parley.surfaces.http.route import ADMINS, Call, Param, Route, json
-from parley.wire import governance
-from parley.wire.governance import SuspensionIn, SuspensionOut
+from parley.wire.api import approvals as governance
+from parley.wire.api.approvals import SuspensionIn, SuspensionOut
 
 if TYPE_CHECKING:
-    from parley.surfaces.http.message import Response
+    from parley.surfaces.http.http1.message import Response
 
 
 async def listed(call: Call) -> Response:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.domain.directory import NO_TENANT, KeyKind
-from parley.domain.errors import NotFound, Unavailable
-from parley.domain.team_changes import Saved, TeamChanges
+from parley.domain.directory.callers import NO_TENANT, KeyKind
+from parley.domain.errors.errors import NotFound, Unavailable
+from parley.domain.store.changes import Saved, TeamChanges
 from parley.surfaces.http import docs_page, openapi
-from parley.surfaces.http.message import Response
+from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import PUBLIC, Answer, Call, Route, json
 from parley.surfaces.http.routes import status
 

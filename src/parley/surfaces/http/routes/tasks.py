@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import tasks
-from parley.app.team.tasks import TaskChange, TaskDraft
-from parley.domain.errors import Invalid, Problem
-from parley.domain.intent import TaskStatus
-from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, traced
+from parley.app.team.intents import tasks
+from parley.app.team.intents.tasks import TaskChange, TaskDraft
+from parley.domain.directory.intent import TaskStatus
+from parley.domain.errors.errors import Invalid, Problem
+from parley.surfaces.http.http1.headers import IF_MATCH, TRACEPARENT, needed_version, traced
 from parley.surfaces.http.route import Call, Param, Route, etag, json
-from parley.wire import openintent
-from parley.wire.openintent import TaskIn, TaskOut, TaskPatch
+from parley.wire.api import intents as openintent
+from parley.wire.api.intents import TaskIn, TaskOut, TaskPatch
 
 if TYPE_CHECKING:
-    from parley.domain.intent import Task
-    from parley.surfaces.http.message import Response
+    from parley.domain.directory.intent import Task
+    from parley.surfaces.http.http1.message import Response
 
 _STATUSES = tuple(status.value for status in TaskStatus)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.team import trials
-from parley.domain.policy import Scope, document_name
+from parley.app.team.decisions import trials
+from parley.domain.rules.policy import Scope, document_name
 from parley.domain.times import stamp
 from parley.surfaces.http.route import ADMINS, Call, Route, json
-from parley.wire import trials as wire
-from parley.wire.policy import read_policy
-from parley.wire.rfc0021 import moment
-from parley.wire.trials import ExplainedOut, ExplainIn, ReplayedOut, ReplayIn
+from parley.wire.api import trials as wire
+from parley.wire.api.channels import moment
+from parley.wire.api.trials import ExplainedOut, ExplainIn, ReplayedOut, ReplayIn
+from parley.wire.files.policy import read_policy
 
 if TYPE_CHECKING:
-    from parley.domain.policy import Fragment
-    from parley.surfaces.http.message import Response
+    from parley.domain.rules.policy import Fragment
+    from parley.surfaces.http.http1.message import Response
 
 
 async def explain(call: Call) -> Response:

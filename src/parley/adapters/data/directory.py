@@ -1,0 +1,95 @@
+"""A server's data directory: private, and held by one server at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from parley.domain.errors.errors import Conflict, Forbidden, NotFound, Unavailable
+from parley.domain.errors.team import UnsafeMode
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_STORE = "parley.db"
+_LOCK = "lock"
+_OTHERS = 0o077
+
+
+def store_in(data: str) -> str:
+    """The path of the store in a data directory that has one."""
+    path = os.path.join(data, _STORE)
+    if not os.path.exists(path):
+        raise NotFound(f"there is no store in {data}", hint="name the server's data directory with --data")
+    return path
+
+
+def check_whole(path: str) -> None:
+    """Refuse a store that is still being filled from another: beside it an empty one would begin."""
+    if os.path.exists(f"{path}.copying") and not os.path.exists(path):
+        raise Conflict(f"a copy into {path} has not ended", hint="run `parley store copy` again")
+
+
+def is_held(data: str) -> bool:
+    """Whether a server runs on a data directory at this moment."""
+    try:
+        lock = os.open(os.path.join(data, _LOCK), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+class DataDirectory:
+    """The directory of one running server; made, mode 0700, when it does not exist."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = -1
+
+    @property
+    def store_path(self) -> str:
+        return os.path.join(self._path, _STORE)
+
+    def __enter__(self) -> DataDirectory:
+        try:
+            os.makedirs(self._path, mode=0o700, exist_ok=True)
+            self._check_modes()
+            self._lock = os.open(os.path.join(self._path, _LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except PermissionError as error:
+            raise Forbidden(f"{self._path}: {error.strerror}") from None
+        except OSError as error:
+            raise Unavailable(f"{self._path}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            hint = "stop it first, or name another directory with --data"
+            raise Conflict(f"a server is running on {self._path}", hint=hint) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._lock)
+
+    def _check_modes(self) -> None:
+        """Keys, messages and logs are nobody else's: refuse what another user could read."""
+        about = os.stat(self._path)
+        if not stat.S_ISDIR(about.st_mode):
+            raise Unavailable(f"{self._path} is not a directory")
+        if about.st_uid != os.geteuid():
+            raise UnsafeMode(f"{self._path} belongs to another user", hint="run the server as its owner")
+        if about.st_mode & _OTHERS:
+            raise UnsafeMode(f"{self._path} is open to other users", hint=f"chmod 700 {self._path}")
+        for name in os.listdir(self._path):
+            path = os.path.join(self._path, name)
+            if name.startswith((_STORE, _LOCK)) and os.stat(path).st_mode & _OTHERS:
+                raise UnsafeMode(f"{path} is open to other users", hint=f"chmod 600 {path}")

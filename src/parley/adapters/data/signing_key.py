@@ -1,0 +1,92 @@
+"""The server's own Ed25519 key: made at the first start, its private part readable by nobody else."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from parley.domain.errors.errors import Unavailable
+from parley.domain.errors.team import UnsafeMode
+
+_PRIVATE = "audit.key"
+_PUBLIC = "audit.pub"
+_OTHERS = 0o077
+_LONGEST = 4_096
+
+
+class Ed25519Signer:
+    """See `ports.team.Signer`."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        self._public = key.public_key().public_bytes_raw()
+
+    @property
+    def public_key(self) -> bytes:
+        return self._public
+
+    def sign(self, content: bytes) -> bytes:
+        return self._key.sign(content)
+
+
+def open_signer(folder: str) -> Ed25519Signer:
+    """The key of a data directory, which the caller holds alone; a new one when it has none."""
+    path = os.path.join(folder, _PRIVATE)
+    try:
+        if not os.path.lexists(path):
+            made = Ed25519PrivateKey.generate()
+            _put(path, made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        key = _read(path)
+        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        shown = os.path.join(folder, _PUBLIC)
+        if not os.path.exists(shown) or _content(shown) != public:
+            _put(shown, public)
+    except OSError as error:
+        raise Unavailable(f"{path}: {error.strerror or error}") from None
+    return Ed25519Signer(key)
+
+
+def _read(path: str) -> Ed25519PrivateKey:
+    about = os.lstat(path)
+    if not stat.S_ISREG(about.st_mode) or about.st_mode & _OTHERS or about.st_uid != os.geteuid():
+        raise UnsafeMode(f"{path} is open to other users", hint=f"chmod 600 {path}")
+    try:
+        key = load_pem_private_key(_content(path), password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        # A new one in its place would not sign for what the old one did: that is for a person to decide.
+        raise Unavailable(f"{path} holds no Ed25519 key", hint="put it back from a copy")
+    return key
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(_LONGEST)
+
+
+def _put(path: str, content: bytes) -> None:
+    """All of it or nothing, durably: half a key would be a lost key."""
+    coming = f"{path}.new"
+    if os.path.lexists(coming):
+        os.unlink(coming)  # of a start that was interrupted
+    descriptor = os.open(coming, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(coming, path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

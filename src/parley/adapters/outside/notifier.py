@@ -1,0 +1,44 @@
+"""Carries letters into people's mailboxes: files are written in a thread of their own, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from parley.domain.errors.errors import Unavailable
+from parley.domain.names import is_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    from parley.domain.exchange.notice import Letter
+
+_SECONDS = 10.0
+
+
+class MailboxMailman:
+    """See `ports.team.Mailman`. `deliver` writes a letter and says whether there was a mailbox for it; it may block."""
+
+    def __init__(self, deliver: Callable[[str, Letter], bool], seconds: float = _SECONDS) -> None:
+        self._deliver = deliver
+        self._seconds = seconds
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mailman")
+        self._last: Future[bool] | None = None
+
+    async def carry(self, user: str, letter: Letter) -> bool:
+        if not is_name(user):
+            return False
+        if self._last is not None and not self._last.done():
+            raise Unavailable("the mailboxes do not answer: a letter of before is still under way")
+        self._last = self._thread.submit(self._deliver, user, letter)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await asyncio.wrap_future(self._last)
+        except TimeoutError:
+            raise Unavailable(f"the mailbox of {user} did not take the letter in time") from None
+
+    def close(self) -> None:
+        """Take nothing more; what is under way may end, but nobody waits for it."""
+        self._thread.shutdown(wait=False, cancel_futures=True)

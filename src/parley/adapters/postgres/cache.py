@@ -1,0 +1,144 @@
+"""What one node knows of the tenants without asking the database: as of a revision, which the journal moves on.
+
+All nodes write, so what is known of a tenant is true only for the revision that goes with it. A commit that finds a
+higher one in the head row reads the journal first; so does a request that is told of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from parley.domain.channel.channel import Tally
+from parley.domain.store.transaction import Head, Place
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from parley.domain.audit.entry import SideHead
+    from parley.domain.record import Record
+    from parley.domain.store.transaction import BudgetKey, LogEnd, RecordKey
+
+# Nothing is known of it; None would say that there is no such record.
+UNKNOWN = object()
+_MOST_RECORDS = 20_000
+_MOST_OTHERS = 10_000
+HEAD = "number, id, head, revision, entry_position, entry_link, audit_number"
+
+
+class Note(msgspec.Struct, array_like=True):
+    """What the journal says of one transaction: the head after it, and what it changed."""
+
+    head: tuple[int, int, bytes, int]
+    records: list[tuple[str, str]] = []
+    channels: list[str] = []
+    ended: list[str] = []
+    departed: list[str] = []
+    # Whether it moved anything that is kept beside records and channels: chains, budgets, logs.
+    others: bool = False
+    # Number, intent, place, count, moment and floor of those channels that are still there.
+    places: dict[str, tuple[int, str, int, int, str, int]] = {}
+
+
+encode_note = msgspec.json.Encoder().encode
+decode_note = msgspec.json.Decoder(Note).decode
+
+
+class Tenancy:
+    """What is known of one tenant."""
+
+    __slots__ = (
+        "asking",
+        "budgets",
+        "head",
+        "id",
+        "lock",
+        "logs",
+        "missed",
+        "number",
+        "places",
+        "records",
+        "revision",
+        "scope",
+        "sides",
+        "told",
+        "untold",
+        "used",
+    )
+
+    def __init__(self, row: asyncpg.Record) -> None:
+        self.number: int = row[0]
+        self.id: str = row[1]
+        self.revision: int = row[3]
+        self.head = Head(self.number, row[2], row[4], row[5], row[6])
+        # As the session setting of the row security has it.
+        self.scope = str(self.number)
+        # Held by whoever moves the revision on: a transaction of this node, or who reads the journal.
+        self.lock = asyncio.Lock()
+        self.records: dict[RecordKey, Record | None] = {}
+        self.places: dict[str, Place] = {}
+        self.sides: dict[str, SideHead] = {}
+        self.budgets: dict[BudgetKey, int] = {}
+        self.logs: dict[str, LogEnd] = {}
+        # Who reads a record at this moment: if it changes meanwhile, what they find may be old.
+        self.asking: dict[RecordKey, object] = {}
+        # Up to which position the watchers were told, and what they were not told yet.
+        self.told = self.head.position
+        self.untold: list[Note] = []
+        # Whether they have to be told that the journal did not say everything.
+        self.missed = False
+        self.used = True
+
+    def learn(self, key: RecordKey, record: Record | None) -> None:
+        """A record is like this now."""
+        self.asking.pop(key, None)
+        self.records[key] = record
+
+    def forget(self, key: RecordKey) -> None:
+        """A record is not like this any more."""
+        self.asking.pop(key, None)
+        self.records.pop(key, None)
+
+    def forget_all(self) -> None:
+        """Nothing is known for sure."""
+        self.asking.clear()
+        self.records.clear()
+        self.places.clear()
+        self.forget_others()
+
+    def forget_others(self) -> None:
+        """Another node may have moved chains, budgets and logs."""
+        self.sides.clear()
+        self.budgets.clear()
+        self.logs.clear()
+
+    def wrote(self, note: Note) -> None:
+        """This node has committed: what has become of everything, it knows, and tells by itself."""
+        self.head = Head(self.number, *note.head)
+        self.revision += 1
+        self.told = self.head.position
+
+    def move_on(self, revision: int, note: Note) -> None:
+        """Another node has committed: what it changed is read again when it is needed."""
+        self.head = Head(self.number, *note.head)
+        self.revision = revision
+        self.untold.append(note)
+        for kind, record_id in note.records:
+            self.forget((self.id, kind, record_id))
+        for channel_id in note.channels:
+            self.places.pop(channel_id, None)
+        for channel_id, (number, intent, seq, count, last_at, floor) in note.places.items():
+            self.places[channel_id] = Place(number, intent, seq, Tally(count, last_at, floor))
+        if note.others:
+            self.forget_others()
+
+    def trim(self) -> None:
+        """Forget everything of a sort rather than grow for ever: it is read again when it is needed."""
+        if len(self.records) > _MOST_RECORDS:
+            self.asking.clear()
+            self.records.clear()
+        for known in (self.places, self.sides, self.budgets, self.logs):
+            if len(known) > _MOST_OTHERS:
+                known.clear()

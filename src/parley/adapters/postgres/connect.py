@@ -1,0 +1,177 @@
+"""A connection to the database: at which host, over which TLS, with which settings; and how its errors are said.
+
+Nothing waits longer for the database than `PATIENCE`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+import asyncpg
+from asyncpg.connect_utils import SessionAttribute
+
+from parley.domain.errors.errors import BadConfig, DiskFull, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from parley.domain.errors.errors import ParleyError
+
+PATIENCE = 2.5
+# A search looks at every message of its tenant.
+LONG_PATIENCE = 30.0
+FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+# After these the same question may be asked again of a new connection: nothing is wrong with the question.
+BROKEN = (
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,  # it was the primary a moment ago
+    asyncpg.TooManyConnectionsError,
+    OSError,
+    TimeoutError,
+)
+# They come with a connection that was cut off, and say nothing about certificates.
+_CUT_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+_REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+_TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+_SETTINGS = {
+    # A node that falls asleep in the middle of a transaction must not hold up the others.
+    "idle_in_transaction_session_timeout": "2000",
+    "lock_timeout": "2000",
+    # Whatever the role or the database says: a statement sees what was committed before it, and takes its time.
+    "default_transaction_isolation": "read committed",
+    "statement_timeout": "0",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "jit": "off",
+    # Every usual question has its index; which one is taken must not depend on when the tables were last analysed.
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+# Said once the connection is there: a pooler refuses what it does not know when it is said with the greeting.
+_SET = "; ".join([f"SET {name} = '{value}'" for name, value in _SETTINGS.items()])
+# What we no longer wait for must not go on, and keep what others wait for. Not every engine knows it.
+_SET_CHECKED = f"{_SET}; SET client_connection_check_interval = 500"
+
+
+def as_parley(error: Exception) -> ParleyError:
+    """What a failure of the database is to whoever asked."""
+    if isinstance(error, asyncpg.DiskFullError):
+        return DiskFull("the disk of the database is full")
+    said = str(error) or type(error).__name__
+    return Unavailable(f"the database cannot be asked: {said}", hint="is it running? Its log says more")
+
+
+@contextmanager
+def known_as_lost(connection: asyncpg.Connection[asyncpg.Record]) -> Iterator[None]:
+    """The driver trips over a connection that is lost under it: an error that has nothing to do with the question."""
+    try:
+        yield
+    except asyncpg.InternalClientError as error:  # the database has said farewell, and has not hung up yet
+        raise asyncpg.InterfaceError(str(error)) from error
+    except AttributeError as error:
+        if not connection.is_closed():
+            raise
+        raise asyncpg.InterfaceError("the connection was cut off") from error
+
+
+async def connect(dsn: str, name: str, seconds: float = PATIENCE) -> asyncpg.Connection[asyncpg.Record]:
+    """A new connection; `Unavailable` when there is none to be had, `BadConfig` when there can never be one.
+
+    Of several hosts the one that answered last is asked first, and one that does not answer leaves time for the others.
+    """
+    hosts = _hosts(dsn)
+    first = _answered.get(dsn, 0)
+    error: ParleyError | None = None
+    for at in (*range(first, len(hosts)), *range(first)):
+        try:
+            connection = await _connect(hosts[at], name, seconds / len(hosts), several=len(hosts) > 1)
+        except BadConfig as refused:
+            error = refused
+        except Unavailable as refused:
+            error = error or refused  # what has to be mended is told first
+        else:
+            _answered[dsn] = at
+            return connection
+    raise error or Unavailable("the address of the store names no host")
+
+
+# The host of an address with several that answered last.
+_answered: dict[str, int] = {}
+
+
+async def _connect(dsn: str, name: str, seconds: float, *, several: bool) -> asyncpg.Connection[asyncpg.Record]:
+    named = {"application_name": f"parley {name}"[:63]}
+    # Of several one can be written, the others follow it.
+    wanted = SessionAttribute.read_write if several and "target_session_attrs" not in dsn else None
+    try:
+        # The time limit is kept here: the library would keep it for each address that a name leads to.
+        async with asyncio.timeout(seconds):
+            connection = await asyncpg.connect(dsn, timeout=seconds, server_settings=named, target_session_attrs=wanted)
+            try:
+                await _set(connection)
+            except BaseException:
+                connection.terminate()
+                raise
+            return connection
+    except asyncpg.TargetServerAttributeNotMatched as error:
+        raise Unavailable(f"this database cannot be written: {error}") from None
+    except asyncpg.ClientConfigurationError as error:
+        raise BadConfig(f"the address of the store cannot be used: {error}", hint="see sslrootcert for TLS") from None
+    except _REFUSED as error:
+        raise BadConfig(f"the database refuses this node: {error}", hint="see pg_hba.conf, and its log") from None
+    except ssl.SSLError as error:
+        raise _about_tls(error) from None
+    except ValueError:  # what it says may be a part of the password
+        hint = "postgresql://user:password@host:port/database; in a password write %2F for /, %23 for #, %40 for @"
+        raise BadConfig("the address of the store cannot be read", hint=hint) from None
+    except FAILURES as error:
+        raise _missing_file(dsn) or as_parley(error) from None
+
+
+async def _set(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    try:
+        await connection.execute(_SET_CHECKED)
+    except asyncpg.UndefinedObjectError:
+        await connection.execute(_SET)
+
+
+def _about_tls(error: ssl.SSLError) -> ParleyError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        said = f"the certificate of the database cannot be trusted: {error.verify_message}"
+        return BadConfig(said, hint="sslrootcert names who may sign it, and it must be for the host in the address")
+    if isinstance(error, _CUT_OFF):
+        return as_parley(error)
+    said = error.reason or str(error)
+    return BadConfig(f"no TLS with the database: {said}", hint="see sslrootcert, sslcert and sslkey in the address")
+
+
+def _missing_file(dsn: str) -> BadConfig | None:
+    """A file for TLS that the address names and that cannot be read: the driver says only that some file cannot."""
+    for name, path in parse_qsl(dsn.partition("?")[2]):
+        if name in _TLS_FILES:
+            try:
+                with open(path, "rb"):
+                    pass
+            except OSError as error:
+                return BadConfig(f"{name} of the store cannot be read: {path}: {error.strerror}")
+    return None
+
+
+def _hosts(dsn: str) -> list[str]:
+    """An address for each host that one names."""
+    scheme, mark, rest = dsn.partition("://")
+    place = re.split("[/?]", rest, maxsplit=1)[0]  # options may come without a database
+    who, at, hosts = place.rpartition("@")
+    return [f"{scheme}{mark}{who}{at}{host}{rest[len(place) :]}" for host in hosts.split(",")]

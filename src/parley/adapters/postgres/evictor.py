@@ -1,0 +1,73 @@
+"""Removing what was evicted: beside the commits, because nobody sees it any more and the heads need not be held for it.
+
+Where a node dies before it has done it, the next eviction of the channel removes it, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from parley.domain.errors.errors import ParleyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from parley.adapters.postgres.sessions import Sessions
+    from parley.domain.store.writes import Evicted
+
+_log = logging.getLogger("parley.postgres")
+REMOVE = (
+    "WITH gone AS (DELETE FROM post WHERE channel = $1 AND seq <= $2 RETURNING id)"
+    " DELETE FROM receipt WHERE post_id IN (SELECT id FROM gone)"
+)
+# A piece at a time: all of them at once may take longer than anybody waits.
+FORGET = (
+    "WITH gone AS (DELETE FROM saved WHERE scope IN (SELECT scope FROM saved WHERE at < $1 LIMIT 10000) RETURNING 1)"
+    " SELECT 1 FROM gone LIMIT 1"
+)
+
+
+class Evictor:
+    """Knows up to where channels have to be cleared; works when it is told to, one channel after the other."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._due: dict[int, Evicted] = {}
+        self._before = ""
+        self._work: asyncio.Task[None] | None = None
+
+    def take(self, evicted: Iterable[Evicted]) -> None:
+        """Remove these, soon."""
+        self._due.update({one.channel: one for one in evicted})
+        if (self._due or self._before) and (self._work is None or self._work.done()):
+            self._work = asyncio.ensure_future(self._run())
+
+    def forget(self, before: str) -> None:
+        """Remove what is left of idempotency keys from before a moment."""
+        self._before = before
+        self.take(())
+
+    async def _run(self) -> None:
+        while self._before:
+            try:
+                done = await self._sessions.fetch("", FORGET, self._before)
+            except ParleyError as error:
+                _log.debug("idempotency keys were not removed", extra={"action": "forget", "code": error.code})
+                done = []
+            if not done:
+                self._before = ""
+        while self._due:
+            _, one = self._due.popitem()
+            try:
+                await self._sessions.fetch(str(one.tenant), REMOVE, one.channel, one.floor)
+            except ParleyError as error:
+                # The next eviction of a channel removes it, too: nobody has to wait for that.
+                _log.debug("evicted messages were not removed", extra={"action": "evict", "code": error.code})
+                self._due.clear()
+
+    async def close(self) -> None:
+        """Finish what is due."""
+        if self._work is not None:
+            await self._work

@@ -1,0 +1,200 @@
+"""What is asked of messages, events and logs: the queries, and what becomes of their rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.domain.audit.entry import AuditEntry
+from parley.domain.channel.post import ERASED
+from parley.domain.directory.callers import SYSTEM
+from parley.domain.store.changes import FeedItem, Spoken
+from parley.wire import rows
+
+if TYPE_CHECKING:
+    from parley.adapters.postgres.journal import Fetch
+    from parley.domain.store.changes import AuditQuery, Words
+
+# So much of a feed is read at once: each stream holds its share until its reader has taken it.
+FEED_BYTES = 4 * 1024 * 1024
+POSTS = f"SELECT {rows.POST} FROM post JOIN tally ON tally.number = post.channel WHERE"
+# Only where a whole stretch is wanted, it is looked for by its numbers: for one message that would be all of a tenant.
+_KEPT = "(post.number + 0) BETWEEN $1 AND $2 AND post.seq > tally.floor"
+BY_ID = f"{POSTS} {_KEPT} AND post.id = $3"
+ANSWERS = f"{POSTS} {_KEPT} AND in_reply_to = $3 AND in_reply_to <> '' ORDER BY post.number"
+WAITING = (
+    "SELECT DISTINCT tenant.id, addressee FROM (SELECT number, addressee FROM post"
+    " WHERE state = 'pending' AND addressee > $1 ORDER BY addressee LIMIT $2) AS one"
+    " JOIN tenant ON tenant.number = one.number >> 40 ORDER BY addressee"
+)
+PENDING = f"{POSTS} {_KEPT} AND addressee = $3 AND state = 'pending' ORDER BY post.number"
+# The receipt that counts: one's own; for a sender (or one who sees all) that of the one addressee. The channel is
+# looked up beforehand, so that its messages are found in their order and none of them has to be sorted.
+_OF_PLACE = rows.POST.replace("tally.id", "$3::text").replace("tally.intent", "(SELECT intent FROM place)")
+PAGE = (
+    "WITH place AS MATERIALIZED (SELECT number, intent, floor FROM tally WHERE tenant = $2 AND id = $3)"
+    f" SELECT {_OF_PLACE}, coalesce(receipt.read_at, '') FROM post"
+    " LEFT JOIN receipt ON receipt.post_id = post.id AND receipt.agent ="
+    " CASE WHEN $1 = '' OR ($1 = sender AND recipients IS NOT NULL) THEN addressee ELSE $1 END"
+    " WHERE post.channel = (SELECT number FROM place) AND post.seq > $4 AND post.seq > (SELECT floor FROM place)"
+    " AND ($1::text = '' OR sender = $1 OR (recipients IS NULL AND post.number > $5)"
+    " OR strpos(recipients, ',' || $1 || ',') > 0) AND state <> 'expired' AND (expires_at = '' OR expires_at > $6)"
+    " AND ($7::text = '' OR recipients IS NULL OR strpos(recipients, ',' || $7 || ',') > 0)"
+    " AND ($8::text = '' OR created_at > $8) AND (post.number + 0) <= $10 ORDER BY post.seq LIMIT $9"
+)
+OLDEST_REQUEST = (
+    "SELECT MIN(post.number) FROM post JOIN tally ON tally.number = post.channel"
+    f" WHERE {_KEPT} AND addressee = $3 AND pattern = 'request' AND NOT answered AND state <> 'expired'"
+    " AND (expires_at = '' OR expires_at > $4)"
+)
+# Each channel is looked up by itself, and not all that somebody said: LIMIT keeps it so.
+TAKING_PART = (
+    "SELECT version, document FROM record WHERE tenant = $1 AND kind = 'channel'"
+    " AND (position($2::bytea in document) > 0 OR (SELECT 1 FROM post WHERE sender = $5"
+    " AND post.channel = (SELECT tally.number FROM tally WHERE tally.id = record.id) LIMIT 1) IS NOT NULL"
+    " OR id IN (SELECT tally.id FROM post JOIN tally ON tally.number = post.channel WHERE addressee = $5"
+    " AND (post.number + 0) BETWEEN $3 AND $4 AND pattern = 'request' AND NOT answered AND state <> 'expired'))"
+    " ORDER BY id"
+)
+# So many messages are looked through at once, whoever said them.
+_WINDOW = 10_000
+_NEAR = (
+    "SELECT max(number) FROM"
+    " (SELECT number FROM post WHERE number > $1 AND number <= $2 ORDER BY number LIMIT $3) AS near"
+)
+# What was said to somebody alone about its messages quotes what a person wrote about them.
+_WORDS = (
+    "SELECT id, in_reply_to, channel, sender, created_at FROM post"
+    " WHERE number > $1 AND number <= $2 AND metadata <> $3 AND (exchange = ANY($4::text[])"
+    " OR ($5::text <> '' AND (sender = $5 OR (sender = $6 AND addressee = $5)))) ORDER BY number"
+)
+# What came in one answer with a message: a batch of somebody's. Each is looked up by itself, however many there seem
+# to be.
+_TOGETHER = (
+    "SELECT one.id, other.id FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[])"
+    " AS one (id, channel, sender, at) CROSS JOIN LATERAL (SELECT id FROM post WHERE post.channel = one.channel"
+    " AND post.sender = one.sender AND created_at = one.at OFFSET 0) AS other"
+)
+_KEPT_ANSWERS = "SELECT message_id, scope FROM saved WHERE message_id = ANY($1) AND message_id <> ''"
+OVERDUE = (
+    "SELECT tenant.id, post.id FROM post JOIN tenant ON tenant.number = post.number >> 40"
+    " WHERE expires_at <> '' AND state <> 'expired' AND expires_at <= $1 AND NOT answered LIMIT $2"
+)
+SEARCH = (
+    f"{POSTS} post.number BETWEEN $1 AND $2 AND post.seq > tally.floor AND ($3::text = '' OR tally.id = $3)"
+    " ORDER BY post.number DESC LIMIT $4"
+)
+# A page of a feed ends where it would be a lot of text.
+FEED_POSTS = (
+    f"SELECT * FROM (SELECT {rows.POST}, sum(octet_length(payload)) OVER (ORDER BY post.number) - octet_length(payload)"
+    " AS before FROM post JOIN tally ON tally.number = post.channel WHERE post.number > $1 AND post.number <= $2"
+    f" AND post.seq > tally.floor ORDER BY post.number LIMIT $3) AS page WHERE before < {FEED_BYTES}"
+)
+FEED_EVENTS = (
+    f"SELECT * FROM (SELECT {rows.EVENT}, sum(octet_length(document)) OVER (ORDER BY number) - octet_length(document)"
+    " AS before FROM event WHERE number > $1 AND number <= $2 ORDER BY number LIMIT $3) AS page"
+    f" WHERE before < {FEED_BYTES}"
+)
+_EVENTS = f"SELECT {rows.EVENT} FROM event WHERE (number + 0) BETWEEN $1 AND $2"
+EVENTS = f"{_EVENTS} AND intent_id = $3 AND sequence > $4 AND ($5::text = '' OR event_type = $5) AND created_at >= $6"
+TRACED = f"{_EVENTS} AND trace_id = $3 AND trace_id <> '' ORDER BY number LIMIT $4"
+EVENT = f"{_EVENTS} AND id = $3"
+LOGGED = "SELECT intent_id, COUNT(*) FROM event WHERE number > $1 AND number <= $2 GROUP BY intent_id"
+ENTRIES = "SELECT position, document, link FROM entry WHERE tenant = $1 AND position > $2 ORDER BY position LIMIT $3"
+_AUDIT = f"place & {rows.MASK}, side, seq, id, at, exchange, hash"
+
+
+async def read_feed(fetch: Fetch, tenant: int, after: int, through: int, limit: int) -> tuple[list[FeedItem], int]:
+    """What was said and happened after a position, in order, and up to where that goes: not more than a lot of text."""
+    low = tenant << rows.SHIFT
+    values = (low + after, low + through, limit)
+    said, happened = await fetch(FEED_POSTS, *values), await fetch(FEED_EVENTS, *values)
+    items = [FeedItem.of_post(rows.post_from_row(row)) for row in said]
+    items += [FeedItem.of_event(rows.event_from_row(row[:10])) for row in happened]
+    items.sort(key=lambda item: item.position)
+    # Where one of the two was cut off, the other must not run ahead of it.
+    pages = ((said, 13), (happened, 8))
+    last = min([found[-1][0] & rows.MASK for found, column in pages if cut_off(found, column)], default=through)
+    if len(items) >= limit:
+        last = min(last, items[limit - 1].position)
+    return [item for item in items[:limit] if item.position <= last], last
+
+
+async def read_words(fetch: Fetch, tenant: int, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+    """See `TeamStore.words`."""
+    low = tenant << rows.SHIFT
+    ((end,),) = await fetch(_NEAR, low + after, low | rows.MASK, _WINDOW)
+    if end is None:
+        return (), 0
+    found = await fetch(_WORDS, low + after, end, ERASED, words.exchanges, words.sender, SYSTEM)
+    told = {one[0]: {one[0], one[1]} - {""} for one in found}
+    if words.exchanges and found:
+        columns = [[one[at] for one in found] for at in (0, 2, 3, 4)]
+        for message_id, other in await fetch(_TOGETHER, *columns):
+            told[message_id].add(other)
+    return tuple([Spoken(*one) for one in (await _kept(fetch, told)).items()]), end & rows.MASK
+
+
+async def _kept(fetch: Fetch, told: dict[str, set[str]]) -> dict[str, tuple[str, ...]]:
+    """For each message the scopes of the answers that tell it, which are kept for other messages, too."""
+    scopes: dict[str, list[str]] = {}
+    for message_id, scope in await fetch(_KEPT_ANSWERS, [*set().union(*told.values())]) if told else ():
+        scopes.setdefault(message_id, []).append(scope)
+    return {
+        message_id: tuple([scope for other in others for scope in scopes.get(other, ())])
+        for message_id, others in told.items()
+    }
+
+
+def cut_off(found: list[Any], column: int) -> bool:
+    """Whether a page of a feed ends because it was a lot, and there may be more."""
+    return sum([len(row[column]) for row in found]) >= FEED_BYTES
+
+
+def audit_page(tenant: int, query: AuditQuery) -> tuple[str, list[object]]:
+    """The question for a page of the audit log, and its values."""
+    low = tenant << rows.SHIFT
+    # Whatever number is asked for, it is one of this tenant.
+    values: list[object] = [low | min(query.after, rows.MASK), low | min(query.through or rows.MASK, rows.MASK)]
+    place = "(place + 0)" if query.exchange_id or query.entry_id else "place"
+    conditions = [f"{place} > $1", f"{place} <= $2"]
+    if query.sides is not None:
+        values.append(list(query.sides))
+        shown = f"side = ANY(${len(values)}::text[])"
+        if query.or_actor:
+            values.append(query.or_actor)
+            shown = f"({shown} OR {_told('actor')} = ${len(values)})"
+        conditions.append(shown)
+    for column, test, value in (
+        ("exchange <> '' AND exchange", "=", query.exchange_id),  # as its index says it
+        ("id", "=", query.entry_id),
+        ("at", ">=", query.since),
+        ("at", "<", query.until),
+        (_told("action"), "=", query.action),
+        (_told("outcome"), "=", query.outcome),
+        (_told("conversation_id"), "=", query.conversation_id),
+    ):
+        if value:
+            values.append(value)
+            conditions.append(f"{column} {test} ${len(values)}")
+    document = "''::bytea" if query.bare else "document"
+    order = "DESC" if query.newest else "ASC"
+    values.append(query.limit)
+    which = " AND ".join(conditions)
+    sql = f"SELECT {_AUDIT}, {document} FROM audit WHERE {which} ORDER BY place {order} LIMIT ${len(values)}"
+    return sql, values
+
+
+def audit_entries(found: list[Any], query: AuditQuery) -> tuple[AuditEntry, ...]:
+    """The page, in order."""
+    entries = [AuditEntry(*row) for row in found]
+    return tuple(entries[::-1] if query.newest else entries)
+
+
+def _told(name: str) -> str:
+    """What an entry's document says; nothing when it was let go of."""
+    return f"CASE WHEN document = '' THEN '' ELSE convert_from(document, 'UTF8')::json ->> '{name}' END"
+
+
+def slow(query: AuditQuery) -> bool:
+    """Whether every entry has to be read for it."""
+    return bool(query.action or query.outcome or query.conversation_id or query.or_actor)

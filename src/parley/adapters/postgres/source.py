@@ -1,0 +1,265 @@
+"""What a transaction needs to know before it can decide: asked for all its commits at once, under the head's lock.
+
+What is known of a tenant is true, because the journal was read after the lock was taken; only the rest is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.adapters.postgres.cache import UNKNOWN
+from parley.domain.audit.entry import SideHead
+from parley.domain.channel.channel import Channel, Tally
+from parley.domain.channel.post import ERASED, PostState
+from parley.domain.store.transaction import FREE, Place, name_key
+from parley.wire import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from parley.adapters.postgres.cache import Tenancy
+    from parley.adapters.postgres.journal import Fetch
+    from parley.domain.channel.post import Post
+    from parley.domain.record import Record
+    from parley.domain.store.changes import Spoken, TeamChanges
+    from parley.domain.store.transaction import BudgetKey, Head, LogEnd, NameKey, RecordKey, SideKey
+
+PLACE = "tally.number, tally.intent, tally.seq, tally.count, tally.last_at, tally.floor"
+_BY_TWO = "unnest($1::bigint[], $2::text[]) AS wanted (tenant, {})"
+# Held until they are blanked: evicted messages are removed beside the commits. In order, as there.
+UNERASED = "SELECT 1 FROM post WHERE id = ANY($1) AND number >> 40 = $2 AND metadata <> $3 ORDER BY number FOR UPDATE"
+
+
+class Loaded:
+    """See `domain.transaction.Source`: what was asked for, and what is known.
+
+    What is known is noted when it is looked for: it may be forgotten while the rest is asked for.
+    """
+
+    def __init__(self, tenancies: dict[str, Tenancy], kinds: dict[str, type[Record]]) -> None:
+        self._tenancies = tenancies
+        self._kinds = kinds
+        self._records: dict[RecordKey, Record | None] = {}
+        self._places: dict[tuple[str, str], Place] = {}
+        self._sides: dict[SideKey, SideHead] = {}
+        self._logs: dict[tuple[str, str], LogEnd] = {}
+        self._budgets: dict[BudgetKey, int] = {}
+        self._names: dict[NameKey, str] = {}
+        self._saved: set[str] = set()
+        self._pending: dict[tuple[str, str], Post] = {}
+        self._unerased = 0
+        self._numbers: list[int] = []
+
+    # ------------------------------------------------------------------ asking
+
+    async def load(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
+        """Ask for everything that these commits need and nobody knows."""
+        await self._load_records(batch, fetch)
+        await self._load_names(batch, fetch)
+        await self._load_places(batch, fetch)
+        await self._load_chains(batch, fetch)
+        scopes = [one.saved.scope for one in batch if one.saved is not None and not one.saved.answer]
+        if scopes:
+            found = await fetch("SELECT scope FROM saved WHERE scope = ANY($1)", scopes)
+            self._saved = {row[0] for row in found}
+        new = sum(1 for one in batch for record in one.puts if isinstance(record, Channel) and not record.version)
+        if new:
+            query = "SELECT nextval(pg_get_serial_sequence('tally', 'number')) FROM generate_series(1, $1)"
+            self._numbers = [row[0] for row in await fetch(query, new)]
+        for changes in batch:
+            if changes.moved:
+                await self._load_pending(changes, fetch)
+            if changes.blank:
+                ids = [one.message_id for one in changes.blank]
+                found = await fetch(UNERASED, ids, self._tenancies[changes.tenant].number, ERASED)
+                self._unerased = len(found)
+
+    async def _load_records(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
+        wanted: dict[RecordKey, None] = {}
+        for changes in batch:
+            tenant = changes.tenant
+            for expect in changes.expects:
+                wanted[tenant, expect.kind, expect.id] = None
+            for record in (*changes.puts, *changes.drops):
+                wanted[record.tenant_id, record.kind, record.id] = None
+            for post in changes.posts:
+                wanted[tenant, Channel.kind, post.channel_id] = None
+            for channel_id in (*changes.ended, *changes.purges):
+                wanted[tenant, Channel.kind, channel_id] = None
+        unknown = []
+        for key in wanted:
+            held = self._tenancies[key[0]].records.get(key, UNKNOWN)
+            if held is UNKNOWN:
+                unknown.append(key)
+            else:
+                self._records[key] = held  # type: ignore[assignment]  # the key says its type
+        if not unknown:
+            return
+        query = (
+            "SELECT wanted.place, version, document FROM record"
+            " JOIN unnest($1::bigint[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (tenant, kind, id, place)"
+            " ON record.tenant = wanted.tenant AND record.kind = wanted.kind AND record.id = wanted.id"
+        )
+        columns = [[self._tenancies[key[0]].number for key in unknown], [key[1] for key in unknown]]
+        found = {row[0]: row for row in await fetch(query, *columns, [key[2] for key in unknown])}
+        for place, key in enumerate(unknown, 1):
+            row = found.get(place)
+            there = rows.record_from_row(self._kinds[key[1]], row[1], row[2]) if row is not None else None
+            self._records[key] = there
+            self._tenancies[key[0]].learn(key, there)
+
+    async def _load_names(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
+        wanted: dict[NameKey, None] = {}
+        for changes in batch:
+            for record in changes.puts:
+                before = self.record((record.tenant_id, record.kind, record.id))
+                name = name_key(record)
+                if name[3] and (before is None or name_key(before) != name):
+                    wanted[name] = None
+        if not wanted:
+            return
+        query = (
+            "SELECT wanted.place, record.id FROM record"
+            " JOIN unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY"
+            " AS wanted (tenant, kind, parent, name, place) ON record.tenant = wanted.tenant"
+            " AND record.kind = wanted.kind AND record.parent = wanted.parent AND record.name = wanted.name"
+            " WHERE record.name <> ''"
+        )
+        names = list(wanted)
+        columns = [[name[at] for name in names] for at in (1, 2, 3)]
+        found = await fetch(query, [self._tenancies[name[0]].number for name in names], *columns)
+        self._names = {names[row[0] - 1]: row[1] for row in found}
+
+    async def _load_places(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
+        wanted: dict[tuple[str, str], None] = {}
+        for changes in batch:
+            channels = [post.channel_id for post in changes.posts]
+            channels += [record.id for record in changes.puts if isinstance(record, Channel) and record.version]
+            for channel_id in (*channels, *changes.ended, *changes.purges):
+                wanted[changes.tenant, channel_id] = None
+        unknown = []
+        for key in wanted:
+            place = self._tenancies[key[0]].places.get(key[1])
+            if place is None:
+                unknown.append(key)
+            else:
+                self._places[key] = place
+        if not unknown:
+            return
+        query = (
+            f"SELECT tally.id, {PLACE}, tally.tenant FROM tally JOIN {_BY_TWO.format('id')}"
+            " ON tally.tenant = wanted.tenant AND tally.id = wanted.id"
+        )
+        numbers = [self._tenancies[key[0]].number for key in unknown]
+        by_number = {one.number: one for one in self._tenancies.values()}
+        for row in await fetch(query, numbers, [key[1] for key in unknown]):
+            one = by_number[row[7]]
+            one.places[row[0]] = self._places[one.id, row[0]] = place_from_row(row[1:7])
+
+    async def _load_chains(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
+        sides = {(one.tenant, draft.side) for one in batch for draft in one.audits}
+        self._sides = {key: known for key in sides if (known := self._tenancies[key[0]].sides.get(key[1]))}
+        unknown = [key for key in sides if key not in self._sides]
+        if unknown:
+            query = (
+                f"SELECT wanted.tenant, wanted.side, last.seq, last.hash FROM {_BY_TWO.format('side')}"
+                " CROSS JOIN LATERAL (SELECT seq, hash FROM audit WHERE place >> 40 = wanted.tenant"
+                " AND side = wanted.side ORDER BY seq DESC LIMIT 1) AS last"
+            )
+            found = {(row[0], row[1]): SideHead(row[2], row[3]) for row in await fetch(query, *self._columns(unknown))}
+            for tenant, side in unknown:
+                one = self._tenancies[tenant]
+                one.sides[side] = self._sides[tenant, side] = found.get((one.number, side), SideHead())
+        logs = {(one.tenant, draft.intent_id) for one in batch for draft in one.events}
+        self._logs = {key: end for key in logs if (end := self._tenancies[key[0]].logs.get(key[1]))}
+        unknown = [key for key in logs if key not in self._logs]
+        if unknown:
+            query = (
+                f"SELECT wanted.tenant, wanted.intent, last.sequence, last.hash FROM {_BY_TWO.format('intent')}"
+                " CROSS JOIN LATERAL (SELECT sequence, hash FROM event WHERE intent_id = wanted.intent"
+                " AND number >> 40 = wanted.tenant ORDER BY sequence DESC LIMIT 1) AS last"
+            )
+            ends = {(row[0], row[1]): (row[2], row[3]) for row in await fetch(query, *self._columns(unknown))}
+            for tenant, intent in unknown:
+                one = self._tenancies[tenant]
+                one.logs[intent] = self._logs[tenant, intent] = ends.get((one.number, intent), (0, ""))
+        await self._load_budgets(batch, fetch)
+
+    def _columns(self, keys: Iterable[tuple[str, str]]) -> tuple[list[int], list[str]]:
+        return [self._tenancies[tenant].number for tenant, _ in keys], [name for _, name in keys]
+
+    async def _load_budgets(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
+        budgets = {(one.tenant, spend.key, spend.window) for one in batch for spend in one.spends}
+        known = {key: self._tenancies[key[0]].budgets.get(key) for key in budgets}
+        self._budgets = {key: spent for key, spent in known.items() if spent is not None}
+        unknown = [key for key in budgets if key not in self._budgets]
+        if not unknown:
+            return
+        query = (
+            "SELECT wanted.place, spent FROM budget"
+            " JOIN unnest($1::bigint[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (tenant, key, span, place)"
+            " ON budget.tenant = wanted.tenant AND budget.key = wanted.key AND budget.span = wanted.span"
+        )
+        numbers = [self._tenancies[key[0]].number for key in unknown]
+        found = {
+            row[0]: row[1] for row in await fetch(query, numbers, [key[1] for key in unknown], [k[2] for k in unknown])
+        }
+        for place, key in enumerate(unknown, 1):
+            self._tenancies[key[0]].budgets[key] = self._budgets[key] = found.get(place, 0)
+
+    async def _load_pending(self, changes: TeamChanges, fetch: Fetch) -> None:
+        ids = [one.message_id for one in changes.moved if one.state is not PostState.EXPIRED]
+        if not ids:
+            return
+        one = self._tenancies[changes.tenant]
+        low = one.number << rows.SHIFT
+        query = (
+            f"SELECT {rows.POST}, {PLACE} FROM post JOIN tally ON tally.number = post.channel WHERE post.id = ANY($1)"
+            " AND state = 'pending' AND post.seq > tally.floor AND post.number BETWEEN $2 AND $3"
+        )
+        for row in await fetch(query, ids, low, low | rows.MASK):
+            post = rows.post_from_row(row)
+            self._pending[changes.tenant, post.id] = post
+            self._places.setdefault((changes.tenant, post.channel_id), place_from_row(row[17:23]))
+
+    # ------------------------------------------------------------------ answering
+
+    def head(self, tenant: str) -> Head:
+        return self._tenancies[tenant].head
+
+    def record(self, key: RecordKey) -> Record | None:
+        return self._records[key]
+
+    def holder(self, name: NameKey) -> str:
+        return self._names.get(name, FREE)
+
+    def place(self, tenant: str, channel_id: str) -> Place | None:
+        return self._places.get((tenant, channel_id))
+
+    def new_channel(self) -> int:
+        return self._numbers.pop()
+
+    def side(self, key: SideKey) -> SideHead:
+        return self._sides[key]
+
+    def spent(self, key: BudgetKey) -> int:
+        return self._budgets[key]
+
+    def is_saved(self, tenant: str, scope: str) -> bool:
+        del tenant  # a scope is a hash over it, too
+        return scope in self._saved
+
+    def log_end(self, tenant: str, intent_id: str) -> LogEnd:
+        return self._logs[tenant, intent_id]
+
+    def pending(self, tenant: str, message_id: str) -> Post | None:
+        return self._pending.get((tenant, message_id))
+
+    def unerased(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+        del tenant, messages  # only one commit of a transaction asks for it
+        return self._unerased
+
+
+def place_from_row(row: Iterable[Any]) -> Place:
+    number, intent, seq, count, last_at, floor = row
+    return Place(number, intent, seq, Tally(count, last_at, floor))

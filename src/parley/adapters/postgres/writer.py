@@ -1,0 +1,218 @@
+"""The writer of one node: what has queued up is committed in one transaction, while the next queue gathers.
+
+    submit ──> lane of the tenant ──> take all ──> BEGIN, lock the heads ──> others' journal ──> load, decide, write
+                                                     COMMIT ──> tell the watchers, answer, announce
+
+A lane has a connection of its own; a tenant always takes the same one. A refusal is found before anything of its commit
+is written, so it takes no savepoint to let the others go on. When a statement fails, the whole transaction is taken
+back and each commit is tried alone. Commits of a tenant whose head another node holds go to the end of the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+import asyncpg
+
+from parley.adapters.postgres.connect import BROKEN, PATIENCE, as_parley, known_as_lost
+from parley.adapters.postgres.evictor import Evictor
+from parley.adapters.postgres.sessions import Session
+from parley.adapters.postgres.transaction import UNFIT, InDoubt, Transacting, tenants_of
+from parley.domain.errors.errors import ParleyError, Unavailable
+from parley.domain.store.transaction import stands_alone
+
+if TYPE_CHECKING:
+    from parley.adapters.postgres.journal import Follower
+    from parley.adapters.postgres.sessions import Sessions
+    from parley.adapters.postgres.transaction import Outcome
+    from parley.domain.store.changes import Committed, TeamChanges
+
+_log = logging.getLogger("parley.postgres")
+_MOST_AT_ONCE = 512
+# So much text goes in one transaction: it is encoded at once, and has to arrive in time.
+_MOST_BYTES = 4 * 1024 * 1024
+_AGAIN = 0.1
+# Milliseconds for which a head that another node holds is waited for: with others in the queue, and without.
+_SHORT_WAIT, _LONG_WAIT = 250, 2_000
+
+
+class Waiting(NamedTuple):
+    """A commit in the queue, and until when it is worth trying."""
+
+    changes: TeamChanges
+    future: asyncio.Future[Committed]
+    end: float
+    size: int
+
+
+class TeamWriter:
+    """The lanes of one node."""
+
+    def __init__(self, sessions: Sessions, follower: Follower, lanes: int) -> None:
+        self._evictor = Evictor(sessions)
+        self._lanes = [_Lane(sessions, follower, self._evictor) for _ in range(lanes)]
+
+    def submit(self, changes: TeamChanges) -> asyncio.Future[Committed]:
+        """Queue a change; the future is done when it is durable."""
+        return self._lanes[zlib.crc32(changes.tenant.encode()) % len(self._lanes)].submit(changes)
+
+    @property
+    def queued(self) -> int:
+        """How many commits wait for their transaction."""
+        return sum(lane.queued for lane in self._lanes)
+
+    async def close(self) -> None:
+        """Take nothing more; what is queued is still committed."""
+        for lane in self._lanes:
+            await lane.close()
+        await self._evictor.close()
+
+
+class _Lane:
+    def __init__(self, sessions: Sessions, follower: Follower, evictor: Evictor) -> None:
+        self._sessions = sessions
+        self._work = Transacting(follower, evictor)
+        self._queue: deque[Waiting] = deque()
+        self._session: Session | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        # How many at the head of the queue are tried alone, because together they did not work.
+        self._alone = 0
+        # Whether others hold all tenants of the queue: then one is waited for.
+        self._held_up = False
+
+    @property
+    def queued(self) -> int:
+        return len(self._queue)
+
+    def submit(self, changes: TeamChanges) -> asyncio.Future[Committed]:
+        if self._closed:
+            raise Unavailable("the store is closed")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Committed] = loop.create_future()
+        size = sum([len(post.payload) for post in changes.posts])
+        self._queue.append(Waiting(changes, future, loop.time() + PATIENCE, size))
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(self._run())
+        return future
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._task is not None:
+            await self._task
+        if self._session is not None:
+            self._session.cut_off()
+
+    async def _run(self) -> None:
+        while self._queue:
+            # Who has waited so long has gone, or is told to come back: others may still be served in time.
+            late = self._queue[0].end < asyncio.get_running_loop().time()
+            if late and not self._alone:
+                _answer(self._queue.popleft().future, None)
+            else:
+                await self._settle(self._next())
+
+    def _next(self) -> list[Waiting]:
+        """What is tried together: all that has queued up, or the commits of one tenant that is waited for."""
+        first = self._queue.popleft()
+        if self._alone:
+            self._alone -= 1
+            return [first]
+        if stands_alone(first.changes):
+            return [first]
+        batch = [first]
+        left: list[Waiting] = []
+        tenants = tenants_of(first.changes)
+        size = first.size
+        while self._queue and len(batch) < _MOST_AT_ONCE and not stands_alone(self._queue[0].changes):
+            size += self._queue[0].size
+            if size > _MOST_BYTES:
+                break
+            one = self._queue.popleft()
+            fits = not self._held_up or tenants_of(one.changes) == tenants
+            (batch if fits else left).append(one)
+        self._queue.extendleft(reversed(left))
+        return batch
+
+    async def _settle(self, batch: list[Waiting]) -> None:
+        """Commit these together; each alone when that does not work."""
+        try:
+            outcomes = await self._committed([one.changes for one in batch], min([one.end for one in batch]))
+        except ParleyError as error:
+            # Who queued up behind it has waited as long, and would only find out the same.
+            batch += self._queue
+            self._queue.clear()
+            self._alone = 0
+            outcomes = [error] * len(batch)
+        except (asyncpg.PostgresError, *UNFIT) as error:
+            if len(batch) > 1:
+                self._queue.extendleft(reversed(batch))
+                self._alone = len(batch)
+                return
+            _log.error("a commit cannot be written", extra={"action": "commit", "detail": str(error)})
+            outcomes = [as_parley(error) if isinstance(error, asyncpg.PostgresError) else error]
+        self._held_up = all(outcome is None for outcome in outcomes)
+        now = asyncio.get_running_loop().time()
+        for one, outcome in zip(batch, outcomes, strict=True):
+            if outcome is None and now < one.end:
+                self._queue.append(one)
+            else:
+                _answer(one.future, outcome)
+
+    async def _committed(self, batch: list[TeamChanges], first_end: float) -> list[Outcome]:
+        """Try until it works or the time is over; what may have been committed is not tried again."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + PATIENCE
+        wait = 0
+        if self._held_up or len(set().union(*map(tenants_of, batch))) == 1:
+            # Nobody waits for another server longer than for the database.
+            left = max(1, round((first_end - loop.time()) * 1000))
+            wait = min(_SHORT_WAIT if self._queue else _LONG_WAIT, left)
+        while True:
+            try:
+                session = await self._connected(end - loop.time())
+                watch = loop.call_at(end, session.cut_off)
+                try:
+                    with known_as_lost(session.connection):
+                        return await self._work.run(session.connection, batch, wait)
+                finally:
+                    watch.cancel()
+            except InDoubt as error:
+                self._give_up()
+                said = f"the database was lost in the middle of a commit: {error}"
+                raise Unavailable(said, hint="ask again with the same idempotency key") from None
+            except (Unavailable, *BROKEN) as error:
+                self._give_up()
+                if loop.time() + _AGAIN >= end:
+                    raise error if isinstance(error, ParleyError) else as_parley(error) from None
+            except BaseException:
+                self._give_up()
+                raise
+            await asyncio.sleep(_AGAIN)
+
+    async def _connected(self, seconds: float) -> Session:
+        if self._session is None or self._session.connection.is_closed():
+            connection = await self._sessions.connected(f"{self._sessions.name} writes", seconds)
+            connection.add_log_listener(self._work.noted)
+            self._session = Session(connection)
+        return self._session
+
+    def _give_up(self) -> None:
+        if self._session is not None:
+            self._session.cut_off()
+            self._session = None
+
+
+def _answer(future: asyncio.Future[Committed], outcome: Outcome) -> None:
+    if future.done():
+        return
+    if outcome is None:
+        future.set_exception(Unavailable("others hold this tenant, or too much is to be written at this moment"))
+    elif isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -1,0 +1,300 @@
+"""Writing what a transaction decided: its acts in order, then everything else with one statement a table.
+
+What a usual message needs is one statement in all: each one is a way to the database and back, while others wait for
+the head row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.adapters.postgres.cache import Note, encode_note
+from parley.adapters.postgres.evictor import FORGET, REMOVE
+from parley.domain.channel.post import ERASED, NO_PAYLOAD
+from parley.domain.store.transaction import name_key
+from parley.domain.store.writes import (
+    Blanked,
+    Departed,
+    Ended,
+    Evicted,
+    Expired,
+    Forgotten,
+    Found,
+    LetGo,
+    Received,
+    Said,
+)
+from parley.wire import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import asyncpg
+
+    from parley.adapters.postgres.cache import Tenancy
+    from parley.domain.store.changes import TeamChanges
+    from parley.domain.store.transaction import Transaction
+    from parley.domain.store.writes import Act
+
+    Connection = asyncpg.Connection[asyncpg.Record]
+    Columns = list[list[Any]]
+
+_POST = [*["bigint"] * 3, *["text"] * 9, "boolean", "bytea", "bytea", "text"]
+_USUAL = f"""
+WITH said AS (INSERT INTO post SELECT * FROM unnest({", ".join(f"${n}::{kind}[]" for n, kind in enumerate(_POST, 1))})),
+answered AS (
+    UPDATE post SET answered = true FROM unnest($17::bigint[], $18::text[]) AS one (tenant, id)
+    WHERE post.id = one.id AND post.number >> 40 = one.tenant AND NOT answered
+),
+counted AS (
+    UPDATE tally SET count = one.count, seq = one.seq, last_at = one.last_at, floor = one.floor
+    FROM unnest($19::bigint[], $20::bigint[], $21::bigint[], $22::text[], $23::bigint[])
+        AS one (number, count, seq, last_at, floor)
+    WHERE tally.number = one.number
+),
+kept AS (
+    INSERT INTO saved
+    SELECT * FROM unnest($24::text[], $25::text[], $26::text[], $27::text[], $28::text[], $29::integer[], $30::bytea[])
+    ON CONFLICT (scope) DO UPDATE SET fingerprint = excluded.fingerprint, made = excluded.made, at = excluded.at,
+        message_id = excluded.message_id, status = excluded.status, answer = excluded.answer
+),
+booked AS (INSERT INTO entry SELECT * FROM unnest($31::bigint[], $32::bigint[], $33::text[], $34::bytea[])),
+moved AS (
+    UPDATE tenant SET head = one.head, revision = one.revision, entry_position = one.entry_position,
+        entry_link = one.entry_link, audit_number = one.audit_number
+    FROM unnest($35::bigint[], $36::bigint[], $37::bigint[], $38::bigint[], $39::bytea[], $40::bigint[])
+        AS one (number, head, revision, entry_position, entry_link, audit_number)
+    WHERE tenant.number = one.number
+)
+INSERT INTO journal (tenant, revision, document) SELECT * FROM unnest($35::bigint[], $37::bigint[], $41::bytea[])
+"""
+_PUT = (
+    "INSERT INTO record SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[],"
+    " $6::text[], $7::text[], $8::bytea[]) ON CONFLICT (tenant, kind, id) DO UPDATE SET version = excluded.version,"
+    " parent = excluded.parent, name = excluded.name, due = excluded.due, document = excluded.document"
+)
+_RELEASE = (
+    "UPDATE record SET name = '' FROM unnest($1::bigint[], $2::text[], $3::text[]) AS one (tenant, kind, id)"
+    " WHERE record.tenant = one.tenant AND record.kind = one.kind AND record.id = one.id"
+)
+_DROP = (
+    "DELETE FROM record USING unnest($1::bigint[], $2::text[], $3::text[]) AS one (tenant, kind, id)"
+    " WHERE record.tenant = one.tenant AND record.kind = one.kind AND record.id = one.id"
+)
+_SPEND = (
+    "INSERT INTO budget SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[])"
+    " ON CONFLICT (tenant, key, span) DO UPDATE SET spent = excluded.spent"
+)
+_EXPIRE = (
+    "UPDATE post SET state = 'expired' WHERE id = $2 AND number >> 40 = $1 AND state <> 'expired' AND NOT answered"
+)
+_END = (
+    "UPDATE post SET state = 'expired' WHERE channel = $1 AND state <> 'expired'"
+    " AND (state = 'pending' OR (pattern = 'request' AND NOT answered))"
+)
+DEPART = (
+    "UPDATE post SET state = 'expired' WHERE pattern = 'request' AND NOT answered AND addressee = $2"
+    " AND number >> 40 = $1 AND state <> 'expired'"
+)
+# An answer that is kept for who asks again tells what was said, too.
+EMPTY_ANSWERS = "UPDATE saved SET answer = '' WHERE scope = ANY($1) AND answer <> ''"
+BLANK = "UPDATE post SET payload = $3, metadata = $4 WHERE id = ANY($1) AND number >> 40 = $2 AND metadata <> $4"
+_OF_ALL = "SELECT set_config('parley.tenants', '*', true)"
+
+
+class Writing:
+    """Writes one transaction over its connection."""
+
+    def __init__(self, connection: Connection, transaction: Transaction, tenancies: dict[str, Tenancy]) -> None:
+        self._db = connection
+        self._of = transaction
+        self._tenancies = tenancies
+
+    async def write(self, batch: Sequence[TeamChanges]) -> dict[str, Note]:
+        """Write all of it; what the journal says of it, by tenant."""
+        await self._write_channels()
+        await self._write_records()
+        await self._write_logs()
+        acts = self._of.acts
+        last = acts[-1] if acts else None
+        # What was said goes with the rest, unless something has to come after it.
+        said = last if isinstance(last, Said) else Said([], [])
+        for act in acts[:-1] if last is said else acts:
+            await self._act(act)
+        notes = self._notes(batch)
+        await self._db.execute(_USUAL, *self._usual(said, notes))
+        return notes
+
+    # ------------------------------------------------------------------ the usual
+
+    def _usual(self, said: Said, notes: dict[str, Note]) -> list[list[Any]]:
+        of = self._of
+        columns = _columns(16, _post_rows(said))
+        columns += _columns(2, _earlier(said))
+        changed = [
+            (place.number, place.tally.total, place.seq, place.tally.last_at, place.tally.floor)
+            for key, place in of.places.items()
+            if key not in of.new_channels and key not in of.gone_channels
+        ]
+        columns += _columns(5, changed)
+        columns += _columns(7, list(of.saved.values()))
+        columns += _columns(4, [(tenant, at, document.decode(), link) for tenant, at, document, link in of.entries])
+        heads = []
+        for tenant, note in notes.items():
+            one = self._tenancies[tenant]
+            position, entry_position, entry_link, audit_number = note.head
+            heads.append(
+                (one.number, position, one.revision + 1, entry_position, entry_link, audit_number, encode_note(note))
+            )
+        return columns + _columns(7, heads)
+
+    def _notes(self, batch: Sequence[TeamChanges]) -> dict[str, Note]:
+        of = self._of
+        notes = {tenant: Note(of.head(tenant)[1:]) for tenant in self._tenancies}
+        for tenant, kind, record_id in of.records:
+            notes[tenant].records.append((kind, record_id))
+        for tenant, channel_id in dict.fromkeys((*of.places, *of.gone_channels)):
+            notes[tenant].channels.append(channel_id)
+            place = of.places.get((tenant, channel_id))
+            if place is not None and (tenant, channel_id) not in of.gone_channels - of.new_channels:
+                count, last_at, floor = place.tally
+                at = (place.number, place.intent_id, place.seq, count, last_at, floor)
+                notes[tenant].places[channel_id] = at
+        for changes in batch:
+            note = notes[changes.tenant]
+            note.ended += changes.ended + changes.purges
+            note.departed += changes.departed
+            note.others = note.others or bool(
+                changes.audits or changes.events or changes.spends or changes.forget_before or changes.purges
+            )
+        return notes
+
+    # ------------------------------------------------------------------ records, logs, chains
+
+    async def _write_channels(self) -> None:
+        """Those that go first: one of the same name may come."""
+        of = self._of
+        if of.gone_channels:
+            ids = [(self._tenancies[tenant].number, channel_id) for tenant, channel_id in of.gone_channels]
+            await self._db.executemany("DELETE FROM tally WHERE tenant = $1 AND id = $2", ids)
+        new = [
+            (of.places[key].number, self._tenancies[key[0]].number, key[1], *of.places[key][1:])
+            for key in of.new_channels
+        ]
+        if new:
+            await self._db.executemany(
+                "INSERT INTO tally (number, tenant, id, intent, seq, count, last_at, floor)"
+                " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                [(*one[:5], *one[5]) for one in new],
+            )
+
+    async def _write_records(self) -> None:
+        """Names are let go of first: somebody else may take them in the same transaction."""
+        of = self._of
+        released, dropped, put = [], [], []
+        for key, record in of.records.items():
+            before = of.before[key]
+            number = self._tenancies[key[0]].number
+            if record is None:
+                if before is not None:
+                    dropped.append((number, *key[1:]))
+                continue
+            if before is not None and before.name and name_key(before) != name_key(record):
+                released.append((number, *key[1:]))
+            put.append((number, *rows.record_to_row(record, record.version)[1:]))
+        if dropped:
+            await self._db.execute(_DROP, *_columns(3, dropped))
+        if released:
+            await self._db.execute(_RELEASE, *_columns(3, released))
+        if put:
+            await self._db.execute(_PUT, *_columns(8, put))
+
+    async def _write_logs(self) -> None:
+        of = self._of
+        if of.events:
+            await self._db.executemany(
+                "INSERT INTO event VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                [rows.event_to_row(event, tenant) for tenant, event in of.events],
+            )
+        if of.audits:
+            await self._db.executemany(
+                "INSERT INTO audit VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                [(tenant << rows.SHIFT | entry.number, *entry[1:]) for tenant, entry in of.audits],
+            )
+        if of.budgets:
+            spent = [(self._tenancies[key[0]].number, key[1], key[2], spent) for key, spent in of.budgets.items()]
+            await self._db.execute(_SPEND, *_columns(4, spent))
+
+    # ------------------------------------------------------------------ acts
+
+    async def _act(self, act: Act) -> None:
+        db = self._db
+        match act:
+            case Said():
+                marks = ", ".join(f"${n}::{kind}[]" for n, kind in enumerate(_POST, 1))
+                await db.execute(f"INSERT INTO post SELECT * FROM unnest({marks})", *_columns(16, _post_rows(act)))
+                await db.executemany(
+                    "UPDATE post SET answered = true WHERE number >> 40 = $1 AND id = $2 AND NOT answered",
+                    _earlier(act),
+                )
+            case Found(tenant, post):
+                await db.execute(
+                    "UPDATE post SET number = $3, seq = $4, state = $5, recipients = $6"
+                    " WHERE id = $2 AND number >> 40 = $1",
+                    tenant,
+                    post.id,
+                    tenant << rows.SHIFT | post.position,
+                    post.seq,
+                    post.state.value,
+                    rows.joined(post.recipients),
+                )
+            case Received(tenant, receipts):
+                await db.executemany(
+                    "INSERT INTO receipt VALUES ($1, $2, $3, $4) ON CONFLICT (post_id, agent) DO NOTHING",
+                    [(tenant, *one) for one in receipts],
+                )
+            case _:
+                for statement, *values in _statements(act):
+                    await db.execute(statement, *values)
+
+
+def _statements(act: Act) -> Iterable[tuple[Any, ...]]:
+    match act:
+        case Expired(tenant, message_id):
+            yield _EXPIRE, tenant, message_id
+        case Ended(channel):
+            yield _END, channel
+        case Departed(tenant, agent):
+            yield DEPART, tenant, agent
+        case Evicted(_, channel, floor):
+            yield REMOVE, channel, floor
+        case Blanked(tenant, messages):
+            yield EMPTY_ANSWERS, [scope for one in messages for scope in one.scopes]
+            yield BLANK, [one.message_id for one in messages], tenant, NO_PAYLOAD, ERASED
+        case LetGo(tenant, through):
+            low = tenant << rows.SHIFT
+            yield "UPDATE audit SET document = '' WHERE place BETWEEN $1 AND $2 AND document <> ''", low, low | through
+        case Forgotten(before):
+            yield (_OF_ALL,)  # budgets are every tenant's; it stands alone in its transaction
+            yield FORGET, before  # a piece of it; the rest goes beside the commits
+            yield "DELETE FROM budget WHERE span <> '' AND span < $1", before
+
+
+def _columns(width: int, found: Sequence[Sequence[Any]]) -> Columns:
+    """Rows as columns: an array for each parameter."""
+    return [list(column) for column in zip(*found, strict=True)] if found else [[] for _ in range(width)]
+
+
+def _post_rows(said: Said) -> list[tuple[Any, ...]]:
+    """Messages as rows. Whether one is answered within the transaction is said here: no statement sees its own rows."""
+    answered = {message_id for _, message_id in said.answered}
+    return [
+        rows.post_to_row(post._replace(answered=post.answered or post.id in answered), tenant, channel)
+        for tenant, channel, post in said.posts
+    ]
+
+
+def _earlier(said: Said) -> list[tuple[int, str]]:
+    """The requests that are answered and not said here."""
+    own = {post.id for _, _, post in said.posts}
+    return [(tenant, message_id) for tenant, message_id in said.answered if message_id not in own]

@@ -1,0 +1,329 @@
+"""The store in one SQLite file: WAL, synchronous=FULL, one transaction a commit."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+
+from parley.adapters.sqlite.file import quoted, reported, statements
+from parley.adapters.sqlite.ledger import rows
+from parley.domain.errors.errors import Duplicate, NewerSchema, Stale
+from parley.domain.mailbox.delivery import Delivery, Key, Status
+from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, Expect, Kept, Written, canonical, chained
+from parley.domain.message.message import search_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from parley.domain.audit.entry import AuditEntry
+    from parley.domain.record import Record
+
+R = TypeVar("R", bound="Record")
+
+# The scripts that lead from each version to the next.
+_SCRIPTS = ("schema.sql", "schema_2.sql")
+SCHEMA_VERSION = len(_SCRIPTS)
+_BUSY_SECONDS = 30.0
+_SETUP_TURNS = 50
+# A small log: whoever opens the ledger after a command that did not tidy up reads all of it.
+_SETUP = (
+    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA trusted_schema=OFF;"
+    "PRAGMA wal_autocheckpoint=200"
+)
+
+
+# Prefix, version of the data and number of conversations as they were last counted.
+_NOT_COUNTED = ("", -1, 0)
+
+
+class SqliteStore:
+    """A ledger in a file. Any number of processes may open it; SQLite lets one write at a time."""
+
+    def __init__(self, path: str, *, create: bool = True) -> None:
+        self._path = path
+        self._counted = _NOT_COUNTED
+        with reported(path):
+            if create and not os.path.exists(path):
+                # Made by us and empty, so that the file never exists with a looser mode.
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            self._db = sqlite3.connect(
+                f"file:{quoted(path)}?mode=rw",
+                uri=True,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            try:
+                self._set_up()
+                self._migrate()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _set_up(self) -> None:
+        """Choose the journal. Where several processes switch a new file to WAL at once SQLite gives up at once instead
+        of waiting, so whoever loses waits until nobody else is reading or writing, and tries again.
+        """
+        for turns_left in reversed(range(_SETUP_TURNS)):
+            try:
+                self._db.executescript(_SETUP)
+            except sqlite3.OperationalError as error:
+                if not turns_left or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+            else:
+                return
+            self._db.execute("BEGIN EXCLUSIVE")
+            self._db.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _migrate(self) -> None:
+        if self._version() == SCHEMA_VERSION:
+            return
+        with self._transaction():
+            version = self._version()  # another process may have been faster
+            if version > SCHEMA_VERSION:
+                raise NewerSchema(
+                    f"{self._path} has schema {version}, this Parley knows {SCHEMA_VERSION}",
+                    hint="upgrade Parley",
+                )
+            for script in _SCRIPTS[version:]:
+                for statement in statements(_read_schema(script)):
+                    self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    async def commit(self, changes: Changes) -> int:
+        with reported(self._path):
+            if not changes.durable:
+                self._db.execute("PRAGMA synchronous=NORMAL")
+            try:
+                with self._transaction():
+                    position = self._write(changes)
+                self._count_on(changes)
+                return position
+            finally:
+                if not changes.durable:
+                    self._db.execute("PRAGMA synchronous=FULL")
+
+    def _write(self, changes: Changes) -> int:
+        for expect in changes.expects:
+            self._check(expect)
+        if changes.new_conversation:
+            # The second condition is that of the index, without which SQLite reads every message.
+            query = "SELECT 1 FROM message WHERE conversation_id = ? AND conversation_id <> '' LIMIT 1"
+            if self._db.execute(query, (changes.new_conversation,)).fetchone():
+                raise Stale(f"the conversation {changes.new_conversation} exists already")
+        if changes.new_file:
+            query = "SELECT 1 FROM delivery WHERE file = ? LIMIT 1"
+            if self._db.execute(query, (changes.new_file,)).fetchone():
+                raise Stale(f"the file name {changes.new_file} is used already")
+        if changes.puts or changes.known or changes.audits:
+            self._govern(changes)
+        for kept in changes.kept:
+            self._keep(kept)
+        for delivery in changes.deliveries:
+            self._put(delivery)
+        if changes.seen:
+            self._db.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", changes.seen)
+        if changes.unseen:
+            self._db.executemany("DELETE FROM seen WHERE watcher = ? AND file = ?", changes.unseen)
+        return self._append(changes.entries)
+
+    def _govern(self, changes: Changes) -> None:
+        from parley.adapters.sqlite.ledger import records as mail_records
+
+        mail_records.check(self._db, changes.puts, changes.known)
+        mail_records.put(self._db, changes.puts)
+        mail_records.append(self._db, changes.tenant, changes.audits)
+
+    def _check(self, expect: Expect) -> None:
+        query = "SELECT status, lease FROM delivery WHERE message_id = ? AND digest = ? AND recipient = ?"
+        status, document = self._db.execute(query, expect.key).fetchone() or (None, None)
+        lease = rows.lease_from_row(document)
+        if (status, lease.token if lease else None) != (expect.status, expect.token):
+            raise Stale(f"{expect.key.message_id} has changed meanwhile")
+
+    def _keep(self, kept: Kept) -> None:
+        message = kept.message
+        if kept.minted:
+            query = "SELECT 1 FROM message WHERE id = ? AND sender = ? AND digest <> ?"
+            if self._db.execute(query, (message.id, message.sender, kept.digest)).fetchone():
+                raise Duplicate(f"the id {message.id} is taken by another message")
+        self._db.execute(
+            "INSERT OR IGNORE INTO message (id, digest, sender, conversation_id, document, search, content)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                message.id,
+                kept.digest,
+                message.sender,
+                message.conversation_id,
+                rows.message_to_row(message),
+                search_text(message),
+                kept.content,
+            ),
+        )
+
+    def _put(self, delivery: Delivery) -> None:
+        key, file = delivery.key, delivery.file
+        state = (delivery.status.value, delivery.tries, rows.lease_to_row(delivery.lease), delivery.reason)
+        if delivery.status is not Status.PENDING and self._db.execute(_CHANGE_STATE, (*state, *key, file)).rowcount:
+            return
+        self._db.execute(_PUT, (*key, file, *state))
+
+    def _append(self, entries: tuple[Entry, ...]) -> int:
+        last = self._db.execute("SELECT position, link FROM entry ORDER BY position DESC LIMIT 1").fetchone()
+        position, link = last if last else (0, GENESIS)
+        for entry in entries:
+            position += 1
+            document = canonical(position, entry)
+            link = chained(link, document)
+            self._db.execute("INSERT INTO entry VALUES (?, ?, ?)", (position, document.decode(), link))
+        return int(position)
+
+    async def delivery(self, key: Key) -> Delivery | None:
+        with reported(self._path):
+            return self._delivery(key)
+
+    def _delivery(self, key: Key) -> Delivery | None:
+        query = f"SELECT {_DELIVERY} FROM delivery WHERE message_id = ? AND digest = ? AND recipient = ?"
+        row = self._db.execute(query, key).fetchone()
+        return _to_delivery(row) if row else None
+
+    async def deliveries(self, *statuses: Status) -> tuple[Delivery, ...]:
+        with reported(self._path):
+            found = self._db.execute(_query_for(statuses), [status.value for status in statuses]).fetchall()
+        return tuple(map(_to_delivery, found))
+
+    async def named(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
+        marks = ", ".join("?" * len(names))
+        query = (
+            f"SELECT {_DELIVERY} FROM delivery WHERE recipient = ?"
+            f" AND (message_id IN ({marks}) OR file IN ({marks})) ORDER BY number"
+        )
+        with reported(self._path):
+            return tuple(_to_delivery(row) for row in self._db.execute(query, (recipient, *names, *names)))
+
+    async def find(self, message_id: str) -> tuple[Kept, ...]:
+        return self._kept("id = ? ORDER BY number", (message_id,))
+
+    async def conversation(self, conversation_id: str) -> tuple[Kept, ...]:
+        return self._kept("conversation_id = ? AND conversation_id <> '' ORDER BY number", (conversation_id,))
+
+    async def count_conversations(self, prefix: str) -> int:
+        with reported(self._path):
+            version = self._db.execute("PRAGMA data_version").fetchone()[0]  # changes when another process writes
+            if self._counted[:2] != (prefix, version):
+                query = (
+                    "SELECT COUNT(DISTINCT conversation_id) FROM message"
+                    " WHERE conversation_id >= ? AND conversation_id < ? AND conversation_id <> ''"
+                )
+                count = self._db.execute(query, (prefix, prefix + "\U0010ffff")).fetchone()[0]
+                self._counted = (prefix, version, count)
+            return self._counted[2]
+
+    def _count_on(self, changes: Changes) -> None:
+        """Keep the last count right over a commit of our own: a busy sender would count all its day's each time."""
+        prefix, version, count = self._counted
+        counted = [one for one in changes.kept if one.message.conversation_id.startswith(prefix)]
+        if not counted or self._counted == _NOT_COUNTED:
+            return
+        is_new = len(counted) == 1 and counted[0].message.conversation_id == changes.new_conversation
+        self._counted = (prefix, version, count + 1) if is_new else _NOT_COUNTED
+
+    async def search(self, text: str, limit: int) -> tuple[Kept, ...]:
+        return self._kept("instr(search, ?) ORDER BY number DESC LIMIT ?", (text.casefold(), limit))
+
+    def _kept(self, condition: str, values: tuple[str | int, ...]) -> tuple[Kept, ...]:
+        query = f"SELECT document, content, digest FROM message WHERE {condition}"
+        with reported(self._path):
+            found = self._db.execute(query, values).fetchall()
+        return tuple(Kept(rows.message_from_row(document), content, digest) for document, content, digest in found)
+
+    async def entries(self, after: int, limit: int) -> tuple[Written, ...]:
+        query = "SELECT position, document, link FROM entry WHERE position > ? ORDER BY position LIMIT ?"
+        with reported(self._path):
+            found = self._db.execute(query, (after, limit)).fetchall()
+        return tuple(Written(at, rows.entry_from_row(document), link) for at, document, link in found)
+
+    async def record(self, kind: type[R], record_id: str) -> R | None:
+        from parley.adapters.sqlite.ledger import records as mail_records
+
+        with reported(self._path):
+            return mail_records.get(self._db, kind, record_id)
+
+    async def records(
+        self, kind: type[R], parent: str | None = None, *, after: str = "", limit: int = 1_000
+    ) -> tuple[R, ...]:
+        from parley.adapters.sqlite.ledger import records as mail_records
+
+        with reported(self._path):
+            return mail_records.listed(self._db, kind, parent, after, limit)
+
+    async def has_records(self, kind: str, parent: str) -> bool:
+        query = "SELECT 1 FROM record WHERE kind = ? AND parent = ? LIMIT 1"
+        with reported(self._path):
+            return self._db.execute(query, (kind, parent)).fetchone() is not None
+
+    async def audits(self, after: int, limit: int) -> tuple[AuditEntry, ...]:
+        from parley.adapters.sqlite.ledger import records as mail_records
+
+        with reported(self._path):
+            return mail_records.audits(self._db, after, limit)
+
+    async def seen(self, watcher: str) -> frozenset[str]:
+        with reported(self._path):
+            found = self._db.execute("SELECT file FROM seen WHERE watcher = ?", (watcher,)).fetchall()
+        return frozenset(file for (file,) in found)
+
+
+_DELIVERY = "message_id, digest, recipient, file, status, tries, lease, reason"
+_PUT = (
+    f"INSERT INTO delivery ({_DELIVERY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (message_id, digest, recipient) DO UPDATE SET file = excluded.file, status = excluded.status,"
+    " tries = excluded.tries, lease = excluded.lease, reason = excluded.reason"
+)
+
+
+@cache
+def _query_for(statuses: tuple[Status, ...]) -> str:
+    marks = ", ".join("?" * len(statuses))
+    # SQLite uses a partial index only where its condition stands word by word.
+    still_open = "" if set(statuses) - {Status.PENDING, Status.CLAIMED} else "status IN ('pending', 'claimed') AND "
+    return f"SELECT {_DELIVERY} FROM delivery WHERE {still_open}status IN ({marks}) ORDER BY number"
+
+
+# The usual change leaves the file's name, and with it two of the indexes, alone.
+_CHANGE_STATE = (
+    "UPDATE delivery SET status = ?, tries = ?, lease = ?, reason = ?"
+    " WHERE message_id = ? AND digest = ? AND recipient = ? AND file = ?"
+)
+
+
+def _to_delivery(row: tuple[str, str, str, str, str, int, str | None, str]) -> Delivery:
+    message_id, digest, recipient, file, status, tries, lease, reason = row
+    key = Key(message_id, digest, recipient)
+    return Delivery(key, file, Status(status), tries, rows.lease_from_row(lease), reason)
+
+
+def _read_schema(script: str) -> str:
+    # By path: importlib.resources would cost each first command several milliseconds.
+    with open(os.path.join(os.path.dirname(__file__), script), encoding="utf-8") as file:
+        return file.read()

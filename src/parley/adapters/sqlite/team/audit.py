@@ -1,0 +1,103 @@
+"""Audit chains and budgets in the file: how they are written at the end of a transaction, and how they are read."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from parley.domain.audit.entry import AuditEntry, SideHead
+from parley.wire.rows import MASK, SHIFT
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping
+
+    from parley.domain.store.changes import AuditQuery
+    from parley.domain.store.transaction import BudgetKey
+
+_ROW = "(?, ?, ?, ?, ?, ?, ?, ?)"
+_MOST_ROWS = 100
+_INSERTS = [f"INSERT INTO audit VALUES {', '.join([_ROW] * size)}" for size in range(_MOST_ROWS + 1)]
+_COLUMNS = "number, side, seq, id, at, exchange, hash"
+
+
+def write(db: sqlite3.Connection, audits: list[tuple[int, AuditEntry]]) -> None:
+    """Write entries at the end of their chains, each with its tenant's number."""
+    for start in range(0, len(audits), _MOST_ROWS):
+        some = [(tenant << SHIFT | entry.number, *entry[1:]) for tenant, entry in audits[start : start + _MOST_ROWS]]
+        db.execute(_INSERTS[len(some)], tuple(chain.from_iterable(some)))
+
+
+def write_budgets(db: sqlite3.Connection, budgets: Mapping[BudgetKey, int]) -> None:
+    """Write what is spent."""
+    if budgets:
+        db.executemany(
+            "INSERT INTO budget VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (tenant, key, window) DO UPDATE SET spent = excluded.spent",
+            [(*key, spent) for key, spent in budgets.items()],
+        )
+
+
+def let_go(db: sqlite3.Connection, tenant: int, through: int) -> None:
+    """Let go of documents; the hashes stay, and with them every proof about the others."""
+    db.execute(
+        "UPDATE audit SET document = x'' WHERE place BETWEEN ? AND ? AND document <> x''",
+        (tenant << SHIFT, tenant << SHIFT | through),
+    )
+
+
+def forget(db: sqlite3.Connection, before: str) -> None:
+    """Let go of budgets whose time is long over."""
+    db.execute("DELETE FROM budget WHERE window <> '' AND window < ?", (before,))
+
+
+def spent(db: sqlite3.Connection, key: BudgetKey) -> int:
+    """How much of a budget is spent."""
+    row = db.execute("SELECT spent FROM budget WHERE tenant = ? AND key = ? AND window = ?", key).fetchone()
+    return int(row[0]) if row else 0
+
+
+def side_head(db: sqlite3.Connection, tenant: int, side: str) -> SideHead:
+    """Where a side's chain ends."""
+    query = "SELECT seq, hash FROM audit WHERE tenant = ? AND side = ? ORDER BY seq DESC LIMIT 1"
+    row = db.execute(query, (tenant, side)).fetchone()
+    return SideHead(*row) if row else SideHead()
+
+
+def read_page(db: sqlite3.Connection, tenant: int, query: AuditQuery) -> list[AuditEntry]:
+    """Entries in order, after one."""
+    # Without the plus it would go through all places for the few entries of an exchange.
+    plus = "+" if query.exchange_id else ""
+    conditions = [f"{plus}place > ?", f"{plus}place <= ?"]
+    low = tenant << SHIFT
+    # Whatever number is asked for, it is one of this tenant.
+    values: list[int | str] = [low | min(query.after, MASK), low | min(query.through or MASK, MASK)]
+    if query.sides is not None:
+        shown = f"side IN ({', '.join('?' * len(query.sides))})"
+        values.extend(query.sides)
+        if query.or_actor:
+            shown = f"({shown} OR {_told('actor')} = ?)"
+            values.append(query.or_actor)
+        conditions.append(shown)
+    for column, test, value in (
+        ("exchange <> '' AND exchange", "=", query.exchange_id),  # as its index says it
+        ("id", "=", query.entry_id),
+        ("at", ">=", query.since),
+        ("at", "<", query.until),
+        (_told("action"), "=", query.action),
+        (_told("outcome"), "=", query.outcome),
+        (_told("conversation_id"), "=", query.conversation_id),
+    ):
+        if value:
+            conditions.append(f"{column} {test} ?")
+            values.append(value)
+    document = "x''" if query.bare else "document"
+    order = "DESC" if query.newest else "ASC"
+    sql = f"SELECT {_COLUMNS}, {document} FROM audit WHERE {' AND '.join(conditions)} ORDER BY place {order} LIMIT ?"
+    found = [AuditEntry(*row) for row in db.execute(sql, (*values, query.limit))]
+    return found[::-1] if query.newest else found
+
+
+def _told(name: str) -> str:
+    """What an entry's document says; nothing when it was let go of."""
+    return f"CASE WHEN document = x'' THEN '' ELSE json_extract(CAST(document AS TEXT), '$.{name}') END"

@@ -1,0 +1,57 @@
+"""What the team's store knows of its file without asking it: records, counters of channels, heads of tenants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.domain.store.writes import Forgotten
+
+if TYPE_CHECKING:
+    from parley.domain.audit.entry import SideHead
+    from parley.domain.record import Record
+    from parley.domain.store.transaction import BudgetKey, Head, Place, RecordKey, SideKey, Transaction
+
+# Nothing is known of it; None would say that there is no such record.
+UNKNOWN = object()
+
+
+class Known:
+    """What the file is known to hold, as of the last commit. Only this process writes it, so what is known is true."""
+
+    def __init__(self, kinds: dict[str, type[Record]]) -> None:
+        self.kinds = kinds
+        self.records: dict[RecordKey, Record | None] = {}
+        # By tenant and channel.
+        self.places: dict[tuple[str, str], Place] = {}
+        self.heads: dict[str, Head] = {}
+        self.sides: dict[SideKey, SideHead] = {}
+        self.budgets: dict[BudgetKey, int] = {}
+        # The highest number that a channel was given; 0: the file was not asked yet.
+        self.last_channel = 0
+        self.most = 50_000
+        # Counts how often it was all forgotten: what was read before that may be older than what was forgotten.
+        self.generation = 0
+
+    def learn(self, done: Transaction) -> None:
+        """Take over what a transaction has become. It is durable now."""
+        self.records.update(done.records)
+        self.places.update(done.places)
+        for key in done.gone_channels - done.new_channels:
+            self.places.pop(key, None)
+        self.heads.update(done.heads)
+        self.sides.update(done.sides)
+        if any(type(act) is Forgotten for act in done.acts):
+            self.budgets.clear()
+        self.budgets.update(done.budgets)
+
+    def trim(self) -> None:
+        """Forget everything rather than grow for ever: it is read again when it is needed."""
+        if len(self.records) > self.most:
+            self.generation += 1
+            self.records.clear()
+        if len(self.places) > self.most:
+            self.places.clear()
+        if len(self.sides) > self.most:
+            self.sides.clear()
+        if len(self.budgets) > self.most:
+            self.budgets.clear()

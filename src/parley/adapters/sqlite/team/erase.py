@@ -1,0 +1,94 @@
+"""Erasing what messages say. What is left of them keeps its place, so that no cursor and no order changes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from parley.domain.channel.post import ERASED, NO_PAYLOAD
+from parley.domain.directory.callers import SYSTEM
+from parley.domain.store.changes import Spoken
+from parley.wire import rows
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from parley.domain.store.changes import Words
+
+# So many messages are looked through at once.
+_WINDOW = 20_000
+# Lists are given as JSON: there may be more of them than a statement has parameters.
+_LISTED = "(SELECT value FROM json_each(?))"
+# What came in one answer with a message: a batch of somebody's.
+_TOGETHER = "SELECT id FROM post WHERE channel = ? AND sender = ? AND created_at = ?"
+_THESE = f"number >> {rows.SHIFT} = ? AND metadata <> ? AND id IN {_LISTED}"
+
+
+def sought(db: sqlite3.Connection, tenant: int, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+    """See `TeamStore.words`."""
+    low = tenant << rows.SHIFT
+    near = "SELECT number FROM post WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"
+    (end,) = db.execute(f"SELECT MAX(number) FROM ({near})", (low + after, low | rows.MASK, _WINDOW)).fetchone()
+    if end is None:
+        return (), 0
+    which, values = _which(words)
+    query = (
+        "SELECT id, in_reply_to, channel, sender, created_at FROM post"
+        f" WHERE number > ? AND number <= ? AND metadata <> ? AND ({which}) ORDER BY number"
+    )
+    found = db.execute(query, (low + after, end, ERASED, *values)).fetchall()
+    told = {one[0]: {one[0], one[1]} - {""} for one in found}
+    if words.exchanges:
+        for one in found:
+            told[one[0]].update(row[0] for row in db.execute(_TOGETHER, one[2:]))
+    return tuple([Spoken(*one) for one in _kept(db, told).items()]), end & rows.MASK
+
+
+def _kept(db: sqlite3.Connection, told: dict[str, set[str]]) -> dict[str, tuple[str, ...]]:
+    """For each message the scopes of the answers that tell it, which are kept for other messages, too."""
+    query = f"SELECT message_id, scope FROM saved WHERE message_id IN {_LISTED}"
+    scopes: dict[str, list[str]] = {}
+    for message_id, scope in db.execute(query, (json.dumps([*set().union(*told.values())]),)) if told else ():
+        scopes.setdefault(message_id, []).append(scope)
+    return {
+        message_id: tuple([scope for other in others for scope in scopes.get(other, ())])
+        for message_id, others in told.items()
+    }
+
+
+def _which(words: Words) -> tuple[str, list[Any]]:
+    """The condition, and its values; one that nothing fulfils when nothing is named."""
+    conditions: list[str] = []
+    values: list[Any] = []
+    if words.exchanges:
+        conditions.append(f"exchange IN {_LISTED}")
+        values.append(json.dumps(words.exchanges))
+    if words.sender:
+        # What was said to it alone about its messages quotes what a person wrote about them.
+        conditions.append("sender = ? OR (sender = ? AND addressee = ?)")
+        values += (words.sender, SYSTEM, words.sender)
+    return " OR ".join(conditions) or "FALSE", values
+
+
+def unerased(db: sqlite3.Connection, tenant: int, messages: tuple[Spoken, ...]) -> int:
+    """How many of these messages of a tenant still say something."""
+    query = f"SELECT COUNT(*) FROM post WHERE {_THESE}"
+    return int(db.execute(query, (tenant, ERASED, _ids(messages))).fetchone()[0])
+
+
+def blank_posts(db: sqlite3.Connection, tenant: int, messages: tuple[Spoken, ...]) -> None:
+    """Blank these messages of a tenant, and the answers that tell what they said."""
+    # Not only out of sight: the bytes in the file are overwritten, too.
+    (before,) = db.execute("PRAGMA secure_delete").fetchone()
+    db.execute("PRAGMA secure_delete=ON")
+    try:
+        scopes = [(scope,) for one in messages for scope in one.scopes]
+        db.executemany("UPDATE saved SET answer = x'' WHERE scope = ? AND answer <> x''", scopes)
+        emptied = f"UPDATE post SET payload = ?, metadata = ? WHERE {_THESE}"
+        db.execute(emptied, (NO_PAYLOAD, ERASED, tenant, ERASED, _ids(messages)))
+    finally:
+        db.execute(f"PRAGMA secure_delete={before}")
+
+
+def _ids(messages: tuple[Spoken, ...]) -> str:
+    return json.dumps([one.message_id for one in messages])

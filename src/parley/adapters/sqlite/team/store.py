@@ -1,0 +1,458 @@
+"""The team's store in one SQLite file: one writer thread, a few readers, nothing on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from parley.adapters.sqlite.file import reported
+from parley.adapters.sqlite.team import audit as team_audit
+from parley.adapters.sqlite.team import erase as team_erase
+from parley.adapters.sqlite.team import file as team_file
+from parley.adapters.sqlite.team.cache import UNKNOWN, Known
+from parley.adapters.sqlite.team.writer import TeamWriter
+from parley.domain.channel.channel import Channel, Tally
+from parley.domain.errors.errors import Forbidden, Unavailable
+from parley.domain.mailbox.ledger import Written
+from parley.domain.store.changes import Committed, FeedItem, Saved, Seen, TeamChanges
+from parley.wire import rows
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
+    from parley.domain.audit.entry import AuditEntry
+    from parley.domain.channel.event import Event
+    from parley.domain.channel.post import Post
+    from parley.domain.record import Record
+    from parley.domain.store.changes import AuditQuery, Query, Spoken, Words
+
+T = TypeVar("T")
+R = TypeVar("R", bound="Record")
+
+_READERS = 2
+# So much of a feed is read at once: each stream holds its share until its reader has taken it.
+_FEED_BYTES = 4 * 1024 * 1024
+# No id that is ever given is longer.
+_LONGEST_ID = 128
+# Pages in the log after which it is worth copying them into the file.
+_CHECKPOINT_BYTES = 4 * 1024 * 1024
+_POSTS = f"SELECT {rows.POST} FROM post JOIN tally ON tally.number = post.channel WHERE"
+# The receipt that counts: one's own; for a sender (or one who sees all) that of the one addressee.
+_SEEN = (
+    f"SELECT {rows.POST}, IFNULL(receipt.read_at, '') FROM post JOIN tally ON tally.number = post.channel"
+    " LEFT JOIN receipt ON receipt.post_id = post.id AND receipt.agent ="
+    " CASE WHEN :viewer = '' OR (:viewer = sender AND recipients IS NOT NULL) THEN addressee ELSE :viewer END WHERE"
+)
+_VISIBLE = (
+    "(:viewer = '' OR sender = :viewer OR (recipients IS NULL AND post.number > :since)"
+    " OR instr(recipients, ',' || :viewer || ','))"
+)
+_UNEXPIRED = "state <> 'expired' AND (expires_at = '' OR expires_at > :now)"
+_TO = "(:to = '' OR recipients IS NULL OR instr(recipients, ',' || :to || ','))"
+
+
+class SqliteTeamStore:
+    """See `ports.team.TeamStore`. Make it in the event loop that will use it."""
+
+    def __init__(
+        self, path: str, kinds: dict[str, type[Record]], *, durable: bool = True, reads_only: bool = False
+    ) -> None:
+        self.path = path
+        self._known = Known(kinds)
+        self._watchers: list[Callable[[str, Committed], None]] = []
+        writing = team_file.connect(path, writes=not reads_only, durable=durable)
+        try:
+            with reported(path):
+                team_file.migrate(writing, path)
+        except BaseException:
+            writing.close()
+            raise
+        self._writer = TeamWriter(writing, path, self._known, self._tell, self._log_bytes)
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="parley-reader")
+        # A search looks at every message of its tenant: it waits for other searches, and no other reader for it.
+        self._searcher = ThreadPoolExecutor(1, thread_name_prefix="parley-searcher")
+        if not reads_only:  # another process holds the file; without a loop the writer refuses
+            self._writer.start(asyncio.get_running_loop())
+
+    async def close(self) -> None:
+        self._writer.end()
+        await asyncio.get_running_loop().run_in_executor(None, self._writer.join)
+        self._readers.shutdown(wait=True)
+        self._searcher.shutdown(wait=True)
+        for connection in self._connections:
+            connection.close()
+
+    def watch(
+        self,
+        watcher: Callable[[str, Committed], None],
+        *,
+        cares: Callable[[str], bool] | None = None,
+        lost: Callable[[Unavailable], None] | None = None,
+    ) -> Callable[[], None]:
+        del cares, lost  # nobody else writes, and a file is not lost
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    async def catch_up(self, *tenants: str) -> None:
+        """Only this process writes: what is known is what there is."""
+
+    def _tell(self, tenant: str, committed: Committed) -> None:
+        for watcher in self._watchers:
+            watcher(tenant, committed)
+
+    async def commit(self, changes: TeamChanges) -> Committed:
+        try:
+            # A commit that was begun is finished, even if whoever asked for it goes away: it is the writer's by now.
+            return await self._writer.submit(changes)
+        except Forbidden as error:  # to the server, by the machine: nobody who asks can do anything about it
+            raise Unavailable(error.message) from None
+
+    # ------------------------------------------------------------------ records
+
+    async def get(self, kind: type[R], tenant: str, record_id: str) -> R | None:
+        key = (tenant, kind.kind, record_id)
+        known = self._known.records
+        held = known.get(key, UNKNOWN)  # in one step: the writer may forget it at any moment
+        if held is not UNKNOWN:
+            return held  # type: ignore[return-value]  # the key says its type
+        query = "SELECT version, document FROM record WHERE tenant = ? AND kind = ? AND id = ?"
+        generation = self._known.generation
+        row = await self._read(lambda db: db.execute(query, key).fetchone())
+        found = rows.record_from_row(kind, *row) if row else None
+        if generation != self._known.generation:
+            return found  # type: ignore[return-value]
+        # The writer may have been faster: what it knows is newer.
+        if len(known) >= self._known.most or len(record_id) > _LONGEST_ID:
+            # Only the writer forgets, and it may have nothing to do: whoever asks for ever new names fills no memory.
+            return known.get(key, found)  # type: ignore[return-value]
+        return known.setdefault(key, found)  # type: ignore[return-value]
+
+    async def named(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
+        query = "SELECT id FROM record WHERE tenant = ? AND kind = ? AND parent = ? AND name = ? AND name <> ''"
+        row = await self._read(lambda db: db.execute(query, (tenant, kind.kind, parent, name)).fetchone())
+        return await self.get(kind, tenant, row[0]) if row else None
+
+    async def children(
+        self, kind: type[R], tenant: str, parent: str, *, after: str = "", limit: int = 10_000
+    ) -> tuple[R, ...]:
+        # Left alone, SQLite goes through all records of the kind, because they lie in the order that is asked for.
+        query = (
+            "SELECT version, document FROM record INDEXED BY record_parent"
+            " WHERE tenant = ? AND kind = ? AND parent = ? AND id > ? ORDER BY id LIMIT ?"
+        )
+        values = (tenant, kind.kind, parent, after, limit)
+        found = await self._read(lambda db: db.execute(query, values).fetchall())
+        return tuple(rows.record_from_row(kind, *row) for row in found)  # type: ignore[misc]
+
+    async def every(self, kind: type[R], tenant: str, *, after: str = "", limit: int = 1000) -> tuple[R, ...]:
+        query = "SELECT version, document FROM record WHERE tenant = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
+        values = (tenant, kind.kind, after, limit)
+        found = await self._read(lambda db: db.execute(query, values).fetchall())
+        return tuple(rows.record_from_row(kind, *row) for row in found)  # type: ignore[misc]
+
+    async def count(self, kind: type[Record], tenant: str, parent: str) -> int:
+        query = "SELECT COUNT(*) FROM record WHERE tenant = ? AND kind = ? AND parent = ?"
+        row = await self._read(lambda db: db.execute(query, (tenant, kind.kind, parent)).fetchone())
+        return int(row[0])
+
+    async def due(self, now: str, limit: int = 500, *, kinds: tuple[str, ...] = ()) -> tuple[Record, ...]:
+        named = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        query = f"SELECT kind, version, document FROM record WHERE due <> '' AND due <= ?{named} ORDER BY due LIMIT ?"
+        found = await self._read(lambda db: db.execute(query, (now, *kinds, limit)).fetchall())
+        return tuple(rows.record_from_row(self._known.kinds[kind], *row) for kind, *row in found)
+
+    # ------------------------------------------------------------------ messages
+
+    async def tally(self, tenant: str, channel_id: str) -> Tally:
+        place = self._known.places.get((tenant, channel_id))
+        if place is not None:
+            return place.tally
+        query = "SELECT count, last_at, floor FROM tally WHERE id = ? AND tenant = ?"
+        row = await self._read(lambda db: db.execute(query, (channel_id, tenant)).fetchone())
+        return Tally(*row) if row else Tally()
+
+    async def post(self, tenant: str, message_id: str) -> Post | None:
+        low, high = await self._range(tenant)
+        query = f"{_POSTS} post.id = ? AND post.number BETWEEN ? AND ? AND post.seq > tally.floor"
+        row = await self._read(lambda db: db.execute(query, (message_id, low, high)).fetchone())
+        return rows.post_from_row(row) if row else None
+
+    async def seen(self, tenant: str, post: Post, viewer: str) -> Seen:
+        del tenant  # whoever has the post has it from its tenant
+        of_addressee = not viewer or (viewer == post.sender and post.recipients is not None)
+        agent = post.to if of_addressee else viewer
+        query = "SELECT read_at FROM receipt WHERE post_id = ? AND agent = ?"
+        row = await self._read(lambda db: db.execute(query, (post.id, agent)).fetchone())
+        return Seen(post, row[0] if row else "")
+
+    async def page(self, tenant: str, query: Query) -> tuple[Seen, ...]:
+        low, _ = await self._range(tenant)
+        place = self._known.places.get((tenant, query.channel_id))
+        if place is not None and query.after_seq >= place.seq:
+            return ()  # nothing is new, and that is known without asking the file
+        time_bound = " AND created_at > :time" if query.after_time else ""
+        sql = (
+            f"{_SEEN} post.channel = (SELECT number FROM tally WHERE id = :channel AND tenant = :tenant)"
+            " AND post.seq > :after AND post.seq > (SELECT floor FROM tally WHERE id = :channel)"
+            f" AND {_VISIBLE} AND {_UNEXPIRED} AND {_TO}{time_bound} ORDER BY post.seq LIMIT :limit"
+        )
+        values = {
+            "viewer": query.view.agent,
+            "tenant": tenant,
+            "channel": query.channel_id,
+            "after": query.after_seq,
+            "time": query.after_time,
+            "since": low + query.view.since,
+            "now": query.now,
+            "to": query.to,
+            "limit": query.limit,
+        }
+        found = await self._read(lambda db: db.execute(sql, values).fetchall())
+        return tuple(Seen(rows.post_from_row(row), row[17]) for row in found)
+
+    async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
+        low, high = await self._range(tenant)
+        query = (
+            f"{_POSTS} in_reply_to = ? AND in_reply_to <> '' AND post.number BETWEEN ? AND ? AND post.seq > tally.floor"
+            " ORDER BY post.number"
+        )
+        found = await self._read(lambda db: db.execute(query, (request_id, low, high)).fetchall())
+        return tuple(map(rows.post_from_row, found))
+
+    async def pending(self, tenant: str, to: str) -> tuple[Post, ...]:
+        low, high = await self._range(tenant)
+        query = (
+            f"{_POSTS} addressee = ? AND state = 'pending' AND post.number BETWEEN ? AND ? AND post.seq > tally.floor"
+            " ORDER BY post.number"
+        )
+        found = await self._read(lambda db: db.execute(query, (to, low, high)).fetchall())
+        return tuple(map(rows.post_from_row, found))
+
+    async def waiting(self, after: str, limit: int) -> tuple[tuple[str, str], ...]:
+        query = (
+            "SELECT DISTINCT tenant.id, addressee FROM (SELECT number, addressee FROM post INDEXED BY post_pending"
+            " WHERE state = 'pending' AND addressee > ? ORDER BY addressee LIMIT ?) AS one"
+            " JOIN tenant ON tenant.number = one.number >> ? ORDER BY addressee"
+        )
+        return tuple(await self._read(lambda db: db.execute(query, (after, limit, rows.SHIFT)).fetchall()))
+
+    async def oldest_request(self, tenant: str, agent: str, now: str) -> int | None:
+        low, high = await self._range(tenant)
+        query = (
+            "SELECT MIN(post.number) FROM post INDEXED BY post_open_request JOIN tally ON tally.number = post.channel"
+            " WHERE addressee = :agent AND pattern = 'request' AND answered = 0 AND post.number BETWEEN :low AND :high"
+            f" AND {_UNEXPIRED} AND post.seq > tally.floor"
+        )
+        values = {"agent": agent, "low": low, "high": high, "now": now}
+        (number,) = await self._read(lambda db: db.execute(query, values).fetchone())
+        return None if number is None else int(number) & rows.MASK
+
+    async def words(self, tenant: str, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+        low, _ = await self._range(tenant)
+        return await self._read(lambda db: team_erase.sought(db, low >> rows.SHIFT, words, after))
+
+    async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
+        low, high = await self._range(tenant)
+        query = (
+            "SELECT version, document FROM record WHERE tenant = :tenant AND kind = 'channel'"
+            " AND (instr(document, :member)"
+            " OR id IN (SELECT tally.id FROM post JOIN tally ON tally.number = post.channel"
+            " WHERE post.number BETWEEN :low AND :high AND (sender = :agent"
+            " OR (addressee = :agent AND pattern = 'request' AND answered = 0 AND state <> 'expired')))) ORDER BY id"
+        )
+        values = {
+            "tenant": tenant,
+            "member": b'"agent":"%b"' % agent.encode(),
+            "low": low,
+            "high": high,
+            "agent": agent,
+        }
+        found = await self._read(lambda db: db.execute(query, values).fetchall())
+        return tuple(rows.record_from_row(Channel, *row) for row in found)  # type: ignore[misc]
+
+    async def overdue(self, now: str, limit: int = 500) -> tuple[tuple[str, str], ...]:
+        query = (
+            "SELECT tenant.id, post.id FROM post JOIN tenant ON tenant.number = post.number >> ?"
+            " WHERE expires_at <> '' AND state <> 'expired' AND expires_at <= ? AND answered = 0 LIMIT ?"
+        )
+        return tuple(await self._read(lambda db: db.execute(query, (rows.SHIFT, now, limit)).fetchall()))
+
+    async def search(
+        self, tenant: str, text: str, *, channel_id: str = "", before: int = 0, limit: int = 500
+    ) -> tuple[Post, ...]:
+        low, high = await self._range(tenant)
+        high = low + before - 1 if before else high
+        query = (
+            f"{_POSTS} post.number BETWEEN ? AND ? AND (? = '' OR tally.id = ?) AND post.seq > tally.floor"
+            " AND contains(CAST(payload AS TEXT), ?) ORDER BY post.number DESC LIMIT ?"
+        )
+        values = (low, high, channel_id, channel_id, text.casefold(), limit)
+        found = await self._read(lambda db: db.execute(query, values).fetchall(), self._searcher)
+        return tuple(map(rows.post_from_row, found))
+
+    # ------------------------------------------------------------------ feed, events, ledger
+
+    async def head(self, tenant: str) -> int:
+        known = self._known.heads.get(tenant)
+        if known is not None:
+            return known.position
+        row = await self._read(lambda db: db.execute("SELECT head FROM tenant WHERE id = ?", (tenant,)).fetchone())
+        return int(row[0]) if row else 0
+
+    async def feed(self, tenant: str, after: int, limit: int = 500) -> tuple[FeedItem, ...]:
+        low, high = await self._range(tenant)
+        values = (low + after, high, limit)
+        posts = f"{_POSTS} post.number > ? AND post.number <= ? AND post.seq > tally.floor ORDER BY post.number LIMIT ?"
+        events = f"SELECT {rows.EVENT} FROM event WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"
+
+        def read(db: sqlite3.Connection) -> tuple[tuple[list[Any], bool], tuple[list[Any], bool]]:
+            db.execute("BEGIN")
+            try:
+                return _some(db.execute(posts, values)), _some(db.execute(events, values))
+            finally:
+                db.execute("COMMIT")
+
+        (said, more_said), (happened, more_happened) = await self._read(read)
+        items = [FeedItem.of_post(rows.post_from_row(row)) for row in said]
+        items += [FeedItem.of_event(rows.event_from_row(row)) for row in happened]
+        items.sort(key=lambda item: item.position)
+        # Where one of the two was cut off, the other must not run ahead of it.
+        ends = [found[-1][0] & rows.MASK for found, more in ((said, more_said), (happened, more_happened)) if more]
+        last = min(ends, default=rows.MASK)
+        return tuple([item for item in items[:limit] if item.position <= last])
+
+    async def events(
+        self,
+        tenant: str,
+        intent_id: str,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        event_type: str = "",
+        since: str = "",
+        newest: bool = False,
+    ) -> tuple[Event, ...]:
+        low, high = await self._range(tenant)
+        query = (
+            f"SELECT {rows.EVENT} FROM event WHERE intent_id = ? AND sequence > ? AND number BETWEEN ? AND ?"
+            f" AND (? = '' OR event_type = ?) AND created_at >= ? ORDER BY sequence {'DESC' if newest else ''} LIMIT ?"
+        )
+        values = (intent_id, after, low, high, event_type, event_type, since, limit)
+        found = await self._read(lambda db: db.execute(query, values).fetchall())
+        return tuple(map(rows.event_from_row, reversed(found) if newest else found))
+
+    async def logged(self, tenant: str, after: int) -> tuple[tuple[str, int], ...]:
+        low, high = await self._range(tenant)
+        query = "SELECT intent_id, COUNT(*) FROM event WHERE number > ? AND number <= ? GROUP BY intent_id"
+        return tuple(await self._read(lambda db: db.execute(query, (low + after, high)).fetchall()))
+
+    async def traced(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
+        low, high = await self._range(tenant)
+        query = (
+            f"SELECT {rows.EVENT} FROM event WHERE trace_id = ? AND trace_id <> '' AND number BETWEEN ? AND ?"
+            " ORDER BY number LIMIT ?"
+        )
+        found = await self._read(lambda db: db.execute(query, (trace_id, low, high, limit)).fetchall())
+        return tuple(map(rows.event_from_row, found))
+
+    async def event(self, tenant: str, event_id: str) -> Event | None:
+        low, high = await self._range(tenant)
+        query = f"SELECT {rows.EVENT} FROM event WHERE id = ? AND number BETWEEN ? AND ?"
+        row = await self._read(lambda db: db.execute(query, (event_id, low, high)).fetchone())
+        return rows.event_from_row(row) if row else None
+
+    async def entries(self, tenant: str, after: int, limit: int) -> tuple[Written, ...]:
+        low, _ = await self._range(tenant)
+        query = "SELECT position, document, link FROM entry WHERE tenant = ? AND position > ? ORDER BY position LIMIT ?"
+        found = await self._read(lambda db: db.execute(query, (low >> rows.SHIFT, after, limit)).fetchall())
+        return tuple(Written(at, rows.entry_from_row(document), link) for at, document, link in found)
+
+    async def audits(self, tenant: str, query: AuditQuery) -> tuple[AuditEntry, ...]:
+        low, _ = await self._range(tenant)
+        number = low >> rows.SHIFT
+        return tuple(await self._read(lambda db: team_audit.read_page(db, number, query)))
+
+    async def audit_size(self, tenant: str) -> int:
+        known = self._known.heads.get(tenant)
+        if known is not None:
+            return known.audit_number
+        query = "SELECT audit_number FROM tenant WHERE id = ?"
+        row = await self._read(lambda db: db.execute(query, (tenant,)).fetchone())
+        return int(row[0]) if row else 0
+
+    async def saved(self, scope: str) -> Saved | None:
+        row = await self._read(lambda db: db.execute("SELECT * FROM saved WHERE scope = ?", (scope,)).fetchone())
+        return Saved(*row) if row else None
+
+    # ------------------------------------------------------------------ the file
+
+    async def checkpoint(self) -> None:
+        """Copy the log into the file when it has grown; the writer goes on meanwhile."""
+        if self._log_bytes() > _CHECKPOINT_BYTES:
+            await self._read(self._copy_log)
+
+    def _copy_log(self, _: sqlite3.Connection) -> None:
+        db = team_file.connect(self.path, writes=True)
+        try:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        finally:
+            db.close()
+
+    def _log_bytes(self) -> int:
+        try:
+            return os.stat(f"{self.path}-wal").st_size
+        except OSError:
+            return 0
+
+    @property
+    def queued(self) -> int:
+        """How many commits are not durable yet."""
+        return self._writer.queued
+
+    async def tenants(self) -> int:
+        """How many tenants have anything."""
+        query = "SELECT COUNT(*) FROM tenant WHERE id <> ''"
+        return int(await self._read(lambda db: db.execute(query).fetchone()[0]))
+
+    async def _range(self, tenant: str) -> tuple[int, int]:
+        known = self._known.heads.get(tenant)
+        if known is None:
+            query = "SELECT number FROM tenant WHERE id = ?"
+            row = await self._read(lambda db: db.execute(query, (tenant,)).fetchone())
+            number = int(row[0]) if row else 0
+        else:
+            number = known.number
+        return number << rows.SHIFT, number << rows.SHIFT | rows.MASK
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T], where: ThreadPoolExecutor | None = None) -> T:
+        return await asyncio.get_running_loop().run_in_executor(where or self._readers, self._on_reader, work)
+
+    def _on_reader(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        db: sqlite3.Connection | None = getattr(self._local, "db", None)
+        with reported(self.path):
+            if db is None:
+                try:
+                    db = self._local.db = team_file.connect(self.path, writes=False)
+                except Forbidden as error:  # it was open before: there are too many open files, say
+                    raise Unavailable(error.message) from None
+                db.create_function("contains", 2, lambda text, part: part in text.casefold(), deterministic=True)
+                self._connections.append(db)
+            return work(db)
+
+
+def _some(found: sqlite3.Cursor) -> tuple[list[Any], bool]:
+    """Rows until they are a lot to hold in memory, one at least; and whether there may be more."""
+    some: list[Any] = []
+    size = 0
+    for row in found:
+        some.append(row)
+        size += sum([len(value) for value in row if type(value) is bytes])
+        if size >= _FEED_BYTES:
+            return some, True
+    return some, False

@@ -1,0 +1,394 @@
+"""A file of the team's store as plain tables: read as of one moment while a server writes, or filled from another.
+
+A tenant that has nothing but records has no row here yet; it gets the next free number, as it would from its first
+commit. What is being filled lies beside the place that it will have, so no server can start on half of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from parley.adapters.sqlite.file import reported
+from parley.adapters.sqlite.team import file as team_file
+from parley.domain.errors.errors import Conflict, Invalid, NotFound, Unavailable
+from parley.domain.mailbox.ledger import GENESIS
+from parley.domain.store.tables import AUDIT, BUDGET, PAGE_BYTES, RECEIPT, RECORD, TALLY, TENANT, Pulse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from parley.domain.store.tables import Key, Row, Table
+
+_SPELLING = {"span": '"window"', "key": '"key"'}
+_FILLED = ".copying"
+_MARK = ".copy"
+_LOG_PAGES = 4_000
+
+
+class _Tables:
+    """The tables of a file, read."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._names: dict[int, str] | None = None
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise Conflict("nothing was begun")
+        return self._connection
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def count(self, table: Table) -> int:
+        with reported(self._path):
+            found = int(self._db.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0])
+            return found + (len(self._strangers()) if table is TENANT else 0)
+
+    async def origin(self) -> str:
+        query = "SELECT id, link FROM entry JOIN tenant ON number = tenant WHERE position = 1 ORDER BY tenant LIMIT 1"
+        with reported(self._path):
+            row = self._db.execute(query).fetchone()
+        return f"{row[0]} {row[1].hex()}" if row else ""
+
+    async def page(self, table: Table, after: Key | None, limit: int) -> list[Row]:
+        with reported(self._path):
+            try:
+                return self._read(table, after, limit)
+            except sqlite3.OperationalError as error:
+                if "decode" not in str(error):
+                    raise
+                raise Invalid(f"{self._path}: {self._unreadable(table, after, limit)}") from None
+
+    def _read(self, table: Table, after: Key | None, limit: int) -> list[Row]:
+        if table is RECORD or table is BUDGET:
+            return self._by_tenant(table, after, limit)
+        if table is RECEIPT:
+            return self._receipts(after, limit)
+        found = self._select(table, after, limit)
+        if table is TALLY:
+            numbers = {name: number for number, name in self._tenants().items()}
+            return [(row[0], numbers[row[1]], *row[2:]) for row in found]
+        if table is TENANT and len(found) < limit:
+            last = found[-1][0] if found else after[0] if after is not None else -1
+            found += [row for row in self._strangers() if row[0] > last][: limit - len(found)]
+        return found
+
+    def _unreadable(self, table: Table, after: Key | None, limit: int) -> str:
+        """Which value of which row it is that should be text, and is not."""
+        self._db.text_factory = lambda text: text.decode(errors="surrogateescape")
+        try:
+            found = self._read(table, after, limit)
+        finally:
+            self._db.text_factory = str
+        for row in found:
+            for column, value in zip(table.columns, row, strict=True):
+                if isinstance(value, str) and not _is_text(value):
+                    key = table.spelled(table.key_of(row)).encode("ascii", "backslashreplace").decode()
+                    return f"the {column} of the {table.name} with {key} is no text"
+        return f"a {table.name} has something that is no text"
+
+    def _select(self, table: Table, after: Key | None, limit: int) -> list[Row]:
+        key = ", ".join(map(_spelled, table.key))
+        behind = f"WHERE ({key}) > ({_marks(len(table.key))})" if after is not None else ""
+        query = f"SELECT {_columns(table)} FROM {table.name} {behind} ORDER BY {key} LIMIT ?"
+        return _page(table, self._db.execute(query, (*(after or ()), limit)))
+
+    def _receipts(self, after: Key | None, limit: int) -> list[Row]:
+        """Whose a receipt is, its message says."""
+        query = (
+            "SELECT post_id, agent, IFNULL(post.number >> 40, 0), read_at FROM receipt"
+            " LEFT JOIN post ON post.id = post_id WHERE (post_id, agent) > (?, ?) ORDER BY post_id, agent LIMIT ?"
+        )
+        return self._db.execute(query, (*(after or ("", "")), limit)).fetchall()
+
+    def _by_tenant(self, table: Table, after: Key | None, limit: int) -> list[Row]:
+        """Where rows have a tenant's name, in the order of the tenants' numbers."""
+        inner = ", ".join(map(_spelled, table.key[1:]))
+        columns = ", ".join(map(_spelled, table.columns[1:]))
+        query = (
+            f"SELECT ?, {columns} FROM {table.name} WHERE tenant = ?"
+            f" AND ({inner}) > ({_marks(len(table.key) - 1)}) ORDER BY {inner} LIMIT ?"
+        )
+
+        def rows() -> Iterator[Row]:
+            for number, name in sorted(self._tenants().items()):
+                if after is None or number >= after[0]:
+                    behind = after[1:] if after is not None and number == after[0] else ("",) * (len(table.key) - 1)
+                    yield from self._db.execute(query, (number, name, *behind, limit))
+
+        return _page(table, islice(rows(), limit))
+
+    def _tenants(self) -> dict[int, str]:
+        if self._names is None:
+            self._names = dict(self._db.execute("SELECT number, id FROM tenant").fetchall())
+            self._names.update({row[0]: row[1] for row in self._strangers()})
+        return self._names
+
+    def _strangers(self) -> list[Row]:
+        """Tenants that have records, and never committed anything themselves."""
+        query = (
+            "SELECT tenant FROM (SELECT DISTINCT tenant FROM record UNION SELECT DISTINCT tenant FROM budget)"
+            " WHERE tenant NOT IN (SELECT id FROM tenant) ORDER BY tenant"
+        )
+        (last,) = self._db.execute("SELECT IFNULL(MAX(number), 0) FROM tenant").fetchone()
+        names = [name for (name,) in self._db.execute(query)]
+        return [(last + place, name, 0, 0, GENESIS, 0) for place, name in enumerate(names, 1)]
+
+
+class SqliteShelf(_Tables):
+    """See `ports.team.Shelf`. The snapshot is taken when it is made."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        if not os.path.exists(path):
+            raise NotFound(f"there is no store {path}")
+        self._connection = team_file.connect(path, writes=False)
+        self._beside = team_file.connect(path, writes=False)
+        try:
+            with reported(path):
+                check_schema(self._db, path)
+                # Asked before the snapshot begins: what comes between the two is taken for newer, never overlooked.
+                stamp = _data_version(self._beside)
+                self._db.execute("BEGIN")
+                self._pulse = Pulse(_positions(self._db), stamp)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        super().close()
+        self._beside.close()
+
+    async def pulse(self, *, now: bool = False) -> Pulse:
+        with reported(self._path):
+            return Pulse(_positions(self._beside), _data_version(self._beside)) if now else self._pulse
+
+
+class FillingSqliteShelf(_Tables):
+    """See `ports.team.FillingShelf`. `path` is where the file will be; whoever makes one holds its directory."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path}{_FILLED}")
+        self._place = path
+        with reported(path):
+            self._mark = os.open(f"{path}{_MARK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(self._mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(self._mark)
+                raise Conflict(f"another copy is being written to {path}") from None
+
+    @property
+    def filled(self) -> str:
+        """The file as it is now, for whoever checks it before it is finished."""
+        return self._path
+
+    async def pulse(self, *, now: bool = False) -> Pulse:
+        del now  # nobody else writes to it
+        with reported(self._path):
+            return Pulse(_positions(self._db), 0)
+
+    def close(self) -> None:
+        super().close()
+        if self._mark >= 0:
+            os.close(self._mark)
+            self._mark = -1
+
+    async def begin(self, origin: str) -> None:
+        self._begin(origin)
+
+    def _begin(self, origin: str) -> None:
+        with reported(self._place):
+            known = self._read_mark()
+            if os.path.lexists(self._place):
+                self._take_back(known)
+            if os.path.exists(self._path) and known.get("from") != origin:
+                hint = f"name another place, or remove {self._path}"
+                raise Conflict(f"{self._path} is the unfinished copy of another store", hint=hint)
+            self._write_mark({"from": origin})
+            self._connection = team_file.connect(self._path, writes=True)
+            # What a power cut takes is copied again; at the end everything is synced.
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
+            team_file.migrate(self._db, self._path)
+
+    def _take_back(self, known: dict[str, Any]) -> None:
+        """A copy that was finished and that no server has touched may be filled again."""
+        finished = known.get("finished")
+        if finished is None or finished != _looks(self._place):
+            said = "was in use since it was copied" if finished else "is there already"
+            raise Conflict(f"{self._place} {said}", hint="name a place where there is none")
+        _unlink_logs(self._place)  # which are empty
+        os.replace(self._place, self._path)
+
+    async def put(self, table: Table, rows: Sequence[Row], gone: Sequence[Key]) -> None:
+        with reported(self._path):
+            try:
+                self._put(table, rows, gone, ())
+            except sqlite3.IntegrityError:
+                if table.final:
+                    raise
+                # Something has what only one may have.
+                self._put(table, rows, gone, (table.key, *table.unique))
+        if table is TENANT:
+            self._names = None
+
+    def _put(self, table: Table, rows: Sequence[Row], gone: Sequence[Key], unique: Iterable[tuple[str, ...]]) -> None:
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            if table.final:
+                self._append(table, rows)
+            else:
+                self._delete(table, table.key, gone)
+                for columns in unique:
+                    self._delete(table, columns, table.held(columns, rows))
+                self._insert(table, rows)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def _append(self, table: Table, rows: Sequence[Row]) -> None:
+        there: set[int] = set()
+        if table is AUDIT:  # a document that was let go of
+            bare = [row[0] for row in rows if row[-1] == b""]
+            there = {one for one in bare if self._db.execute("SELECT 1 FROM audit WHERE place = ?", (one,)).fetchone()}
+            self._db.executemany("UPDATE audit SET document = x'' WHERE place = ?", [(one,) for one in sorted(there)])
+        self._insert(table, [row for row in rows if row[0] not in there] if there else rows)
+
+    def _insert(self, table: Table, rows: Sequence[Row]) -> None:
+        if table is RECEIPT:
+            statement = "INSERT INTO receipt (post_id, agent, read_at) VALUES (?, ?, ?)"
+            self._db.executemany(statement, [(row[0], row[1], row[3]) for row in rows])
+            return
+        statement = f"INSERT INTO {table.name} ({_columns(table)}) VALUES ({_marks(len(table.columns))})"
+        self._db.executemany(statement, [self._named(table, table.columns, row) for row in rows])
+
+    def _delete(self, table: Table, columns: tuple[str, ...], keys: Sequence[Key]) -> None:
+        if keys:
+            which = " AND ".join(f"{_spelled(one)} = ?" for one in columns)
+            found = [self._named(table, columns, key) for key in keys]
+            self._db.executemany(f"DELETE FROM {table.name} WHERE {which}", found)
+
+    def _named(self, table: Table, columns: tuple[str, ...], row: Row) -> Row:
+        """The row with the tenant's name in the place of its number, where the file has it like this."""
+        if table not in (RECORD, TALLY, BUDGET) or "tenant" not in columns:
+            return row
+        place = columns.index("tenant")
+        return (*row[:place], self._tenants()[row[place]], *row[place + 1 :])
+
+    async def finish(self) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
+        folder = os.path.dirname(os.path.abspath(self._place))
+        with reported(self._path):
+            (busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise Unavailable(f"{self._path} is being read by somebody", hint="run it again")
+            super().close()
+            _sync(self._path)
+            _sync(folder)
+            self._write_mark({**self._read_mark(), "finished": _looks(self._path)})
+            _unlink_logs(self._place)  # those of a file that is gone would be taken for this one's
+            os.replace(self._path, self._place)
+            _sync(folder)
+
+    def _read_mark(self) -> dict[str, Any]:
+        content = os.pread(self._mark, 65_536, 0)
+        try:
+            known = json.loads(content or b"{}")
+        except ValueError:
+            known = {}
+        return known if isinstance(known, dict) else {}
+
+    def _write_mark(self, known: dict[str, Any]) -> None:
+        content = json.dumps(known).encode()
+        os.ftruncate(self._mark, 0)
+        os.pwrite(self._mark, content, 0)
+        os.fsync(self._mark)
+
+
+def check_schema(db: sqlite3.Connection, path: str) -> None:
+    """Refuse what is no store, or one of another version: here nothing is brought up to date."""
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version != team_file.SCHEMA_VERSION:
+        hint = "start the server on it once with this Parley, or bring a backup in with: parley restore"
+        raise Invalid(f"{path} has schema {version}, this Parley copies {team_file.SCHEMA_VERSION}", hint=hint)
+
+
+def _page(table: Table, rows: Iterable[Row]) -> list[Row]:
+    """As many rows as a page holds."""
+    places = [table.columns.index(one) for one in table.long]
+    found: list[Row] = []
+    size = 0
+    for row in rows:
+        found.append(row)
+        size += sum([len(row[place]) for place in places])
+        if size >= PAGE_BYTES:
+            break
+    return found
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _positions(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT IFNULL(SUM(head), 0) FROM tenant").fetchone()[0])
+
+
+def _data_version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _looks(path: str) -> list[int] | None:
+    """By what one sees that nobody has written to a file; None when somebody may have."""
+    log = f"{path}-wal"
+    if os.path.exists(log) and os.path.getsize(log):
+        return None
+    about = os.stat(path)
+    return [about.st_ino, about.st_size, about.st_mtime_ns]
+
+
+def _unlink_logs(path: str) -> None:
+    for suffix in ("-wal", "-shm"):
+        if os.path.exists(path + suffix):
+            os.unlink(path + suffix)
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _columns(table: Table) -> str:
+    return ", ".join(map(_spelled, table.columns))
+
+
+def _spelled(column: str) -> str:
+    return _SPELLING.get(column, column)
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)

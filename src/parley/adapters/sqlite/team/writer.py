@@ -1,0 +1,203 @@
+"""The one writer of the team's store: a thread that commits what has queued up in one transaction.
+
+    loop:   submit ──> queue            ┌──────────── one transaction ────────────┐
+    thread:            take all ──> decide 1, decide 2, ... ──> write all ──> fsync ──> answer all at once
+    loop:                                                                            <── tell the watchers, wake
+
+What a change becomes is decided by `Transaction`; a refusal leaves the others in it alone. An error of the disk, or in
+one of the changes, takes the whole transaction back; then each change is tried alone.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from typing import TYPE_CHECKING
+
+from parley.adapters.sqlite.file import as_parley
+from parley.adapters.sqlite.team import file as team_file
+from parley.adapters.sqlite.team import writes as team_acts
+from parley.adapters.sqlite.team.source import FileSource
+from parley.domain.errors.errors import ParleyError, Unavailable
+from parley.domain.store.changes import Committed
+from parley.domain.store.transaction import Spelling, Transaction, stands_alone
+from parley.domain.store.writes import Blanked
+from parley.wire.proofs.event_log import appended
+from parley.wire.rows import spelled
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Future
+    from collections.abc import Callable, Iterator
+
+    from parley.adapters.sqlite.team.cache import Known
+    from parley.domain.store.changes import TeamChanges
+
+    Waiting = tuple[TeamChanges, Future[Committed]]
+
+_MOST_AT_ONCE = 512
+# A log longer than this is cut by the writer itself, because under constant load nobody else gets the chance.
+_LONGEST_LOG = 64 * 1024 * 1024
+_READER_MS = 100
+
+SPELLING = Spelling(appended, spelled)
+
+Outcome = Committed | Exception
+# A change that cannot be written as it is: its own fault, which must not stop the writer.
+_UNFIT = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+class TeamWriter:
+    """Owns the writing connection and its thread."""
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        path: str,
+        known: Known,
+        on_commit: Callable[[str, Committed], None],
+        log_bytes: Callable[[], int],
+    ) -> None:
+        self._db = db
+        self._path = path
+        self._known = known
+        self._on_commit = on_commit
+        self._log_bytes = log_bytes
+        # What the loop has gathered in its present round, and what it has handed over.
+        self._gathered: list[Waiting] = []
+        self._queue: queue.SimpleQueue[list[Waiting] | None] = queue.SimpleQueue()
+        self._loop: AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="parley-writer", daemon=True)
+        self._closed = False
+        self.queued = 0
+        # Something was erased, and the log still has it.
+        self._erased = False
+        # A reader kept the log from being cut the last time.
+        self._in_the_way = False
+
+    def start(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread.start()
+
+    def submit(self, changes: TeamChanges) -> Future[Committed]:
+        """Queue a change; the future is done when it is durable."""
+        if self._loop is None or self._closed:
+            raise Unavailable("the store is closed")
+        future: Future[Committed] = self._loop.create_future()
+        if not self._gathered:
+            # What comes in one round shares a transaction, and the threads do not fight for the interpreter.
+            self._loop.call_soon(self._hand_over)
+        self._gathered.append((changes, future))
+        self.queued += 1
+        return future
+
+    def _hand_over(self) -> None:
+        if self._gathered:
+            self._queue.put(self._gathered)
+            self._gathered = []
+
+    def end(self) -> None:
+        """Take nothing more; what is queued is still committed. Call it where `submit` is called."""
+        if not self._closed and self._loop is not None:
+            self._closed = True
+            self._hand_over()
+            self._queue.put(None)
+
+    def join(self) -> None:
+        """Wait for the last commit, and let go of the file."""
+        if self._loop is not None:
+            self._thread.join()
+        self._db.close()
+
+    def _run(self) -> None:
+        running = True
+        while running:
+            work: list[Waiting] = []
+            while running and not (work and (len(work) >= _MOST_AT_ONCE or self._queue.empty())):
+                given = self._queue.get()
+                running = given is not None
+                work += given or ()
+            for part in _parts(work):
+                self._settle(part)
+            if work:
+                self._cut_log()
+
+    def _settle(self, batch: list[Waiting]) -> None:
+        try:
+            outcomes = self._commit([changes for changes, _ in batch])
+        except (sqlite3.Error, OSError, *_UNFIT) as error:
+            if len(batch) > 1:
+                for one in batch:
+                    self._settle([one])
+                return
+            outcomes = [as_parley(error, self._path) if isinstance(error, sqlite3.Error | OSError) else error]
+        done = [(changes.tenant, future, what) for (changes, future), what in zip(batch, outcomes, strict=True)]
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._deliver, done)
+
+    def _deliver(self, done: list[tuple[str, Future[Committed], Outcome]]) -> None:
+        self.queued -= len(done)
+        for tenant, future, outcome in done:
+            if isinstance(outcome, Committed):
+                self._on_commit(tenant, outcome)
+                if not future.done():
+                    future.set_result(outcome)
+            elif not future.done():
+                future.set_exception(outcome)
+
+    def _cut_log(self) -> None:
+        if self._erased or self._log_bytes() > _LONGEST_LOG:
+            try:
+                # A reader is soon done, or stays for as long as a copy of the whole store takes: it is waited for once.
+                self._db.execute(f"PRAGMA busy_timeout={0 if self._in_the_way else _READER_MS}")
+                (busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._in_the_way = bool(busy)
+                self._erased = self._erased and bool(busy)
+            except sqlite3.Error:
+                return  # a reader is in the way, or the disk is full: the log goes on growing until it can be cut
+            finally:
+                self._db.execute(f"PRAGMA busy_timeout={team_file.BUSY_SECONDS * 1000:.0f}")
+
+    def _commit(self, batch: list[TeamChanges]) -> list[Outcome]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            source = FileSource(self._db, self._known)
+            source.look_ahead(batch)
+            transaction = Transaction(source, SPELLING)
+            outcomes = [taken(transaction, changes) for changes in batch]
+            transaction.acts += transaction.evicted()
+            team_acts.write(self._db, transaction)
+            self._db.execute("COMMIT")
+            self._erased = self._erased or any(isinstance(act, Blanked) for act in transaction.acts)
+            self._known.heads.update(source.new_heads)
+            self._known.learn(transaction)
+            return outcomes
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+        finally:
+            self._known.trim()
+
+
+def taken(transaction: Transaction, changes: TeamChanges) -> Outcome:
+    """What a commit becomes, or why not."""
+    try:
+        return transaction.take(changes)
+    except ParleyError as refusal:
+        return refusal
+
+
+def _parts(work: list[Waiting]) -> Iterator[list[Waiting]]:
+    """The work in its order, cut where something needs a transaction for itself."""
+    part: list[Waiting] = []
+    for one in work:
+        if not stands_alone(one[0]):
+            part.append(one)
+            continue
+        if part:
+            yield part
+            part = []
+        yield [one]
+    if part:
+        yield part

@@ -1,0 +1,173 @@
+"""What a transaction has decided, in the file: its acts in their order, then what was gathered beside them.
+
+Many rows go into one statement: each one lets go of the interpreter and has to wait for it again.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from parley.adapters.sqlite.team import audit as team_audit
+from parley.adapters.sqlite.team import erase as team_erase
+from parley.adapters.sqlite.team import records as team_records
+from parley.domain.store.writes import (
+    Blanked,
+    Departed,
+    Ended,
+    Evicted,
+    Expired,
+    Forgotten,
+    Found,
+    LetGo,
+    Received,
+    Said,
+)
+from parley.wire import rows
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
+    from parley.domain.store.transaction import Place, Transaction
+
+_MOST_ROWS = 64
+
+
+def _inserts(table: str, columns: int) -> list[str]:
+    one = f"({', '.join('?' * columns)})"
+    return [f"{table} VALUES {', '.join([one] * size)}" for size in range(_MOST_ROWS + 1)]
+
+
+_POSTS = _inserts("INSERT INTO post", 16)
+_EVENTS = _inserts("INSERT INTO event", 10)
+_SAVED = _inserts("INSERT OR REPLACE INTO saved", 7)
+
+
+def write(db: sqlite3.Connection, done: Transaction) -> None:
+    """Write a transaction."""
+    for act in done.acts:
+        _DO[type(act)](db, act)
+    if done.records:
+        team_records.write(db, done.records, done.before)
+    _write_places(db, done)
+    _insert(db, _EVENTS, [rows.event_to_row(event, tenant) for tenant, event in done.events])
+    if done.entries:
+        written = [(tenant, position, document.decode(), link) for tenant, position, document, link in done.entries]
+        db.executemany("INSERT INTO entry VALUES (?, ?, ?, ?)", written)
+    team_audit.write(db, done.audits)
+    team_audit.write_budgets(db, done.budgets)
+    _insert(db, _SAVED, list(done.saved.values()))
+    db.executemany(
+        "UPDATE tenant SET head = ?, entry_position = ?, entry_link = ?, audit_number = ? WHERE number = ?",
+        [(*head[1:], head.number) for head in done.heads.values()],
+    )
+
+
+def _insert(db: sqlite3.Connection, statements: list[str], waiting: list[tuple[Any, ...]]) -> None:
+    for start in range(0, len(waiting), _MOST_ROWS):
+        some = waiting[start : start + _MOST_ROWS]
+        db.execute(statements[len(some)], tuple(chain.from_iterable(some)))
+
+
+def _write_places(db: sqlite3.Connection, done: Transaction) -> None:
+    """The counters of channels: those that go first, so that one of the same name may come."""
+    gone, new = done.gone_channels, done.new_channels
+    if gone:
+        db.executemany("DELETE FROM tally WHERE tenant = ? AND id = ?", list(gone))
+    if new:
+        db.executemany(
+            "INSERT INTO tally (tenant, id, intent, count, seq, last_at, floor, number)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [(*key, done.places[key].intent_id, *_counters(done.places[key])) for key in new],
+        )
+    kept = done.places.keys() - new - gone if new or gone else done.places
+    db.executemany(
+        "UPDATE tally SET count = ?, seq = ?, last_at = ?, floor = ? WHERE number = ?",
+        [_counters(done.places[key]) for key in kept],
+    )
+
+
+def _counters(place: Place) -> tuple[int, int, str, int, int]:
+    number, _, seq, (total, last_at, floor) = place
+    return total, seq, last_at, floor, number
+
+
+# ---------------------------------------------------------------- acts
+
+
+def _say(db: sqlite3.Connection, act: Said) -> None:
+    _insert(db, _POSTS, [rows.post_to_row(post, tenant, channel) for tenant, channel, post in act.posts])
+    if act.answered:
+        query = f"UPDATE post SET answered = 1 WHERE number >> {rows.SHIFT} = ? AND id = ? AND answered = 0"
+        db.executemany(query, act.answered)
+
+
+def _find(db: sqlite3.Connection, act: Found) -> None:
+    post = act.post
+    db.execute(
+        "UPDATE post SET number = ?, seq = ?, state = ?, recipients = ? WHERE id = ?",
+        (act.tenant << rows.SHIFT | post.position, post.seq, post.state.value, rows.joined(post.recipients), post.id),
+    )
+
+
+def _expire(db: sqlite3.Connection, act: Expired) -> None:
+    db.execute(
+        f"UPDATE post SET state = 'expired' WHERE number >> {rows.SHIFT} = ? AND id = ?"
+        " AND state <> 'expired' AND answered = 0",
+        act,
+    )
+
+
+def _end(db: sqlite3.Connection, act: Ended) -> None:
+    db.execute(
+        "UPDATE post SET state = 'expired' WHERE channel = ? AND state <> 'expired'"
+        " AND (state = 'pending' OR (pattern = 'request' AND answered = 0))",
+        act,
+    )
+
+
+def _depart(db: sqlite3.Connection, act: Departed) -> None:
+    low = act.tenant << rows.SHIFT
+    db.execute(
+        "UPDATE post SET state = 'expired' WHERE pattern = 'request' AND answered = 0 AND addressee = ?"
+        " AND number BETWEEN ? AND ? AND state <> 'expired'",
+        (act.agent, low, low | rows.MASK),
+    )
+
+
+def _evict(db: sqlite3.Connection, act: Evicted) -> None:
+    below = (act.channel, act.floor)
+    db.execute("DELETE FROM receipt WHERE post_id IN (SELECT id FROM post WHERE channel = ? AND seq <= ?)", below)
+    db.execute("DELETE FROM post WHERE channel = ? AND seq <= ?", below)
+
+
+def _receive(db: sqlite3.Connection, act: Received) -> None:
+    db.executemany("INSERT OR IGNORE INTO receipt VALUES (?, ?, ?)", act.receipts)
+
+
+def _blank(db: sqlite3.Connection, act: Blanked) -> None:
+    team_erase.blank_posts(db, *act)
+
+
+def _let_go(db: sqlite3.Connection, act: LetGo) -> None:
+    team_audit.let_go(db, act.tenant, act.through)
+
+
+def _forget(db: sqlite3.Connection, act: Forgotten) -> None:
+    db.execute("DELETE FROM saved WHERE at < ?", (act.before,))
+    team_audit.forget(db, act.before)
+
+
+_DO: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
+    Said: _say,
+    Found: _find,
+    Expired: _expire,
+    Ended: _end,
+    Departed: _depart,
+    Evicted: _evict,
+    Received: _receive,
+    Blanked: _blank,
+    LetGo: _let_go,
+    Forgotten: _forget,
+}

@@ -1,0 +1,400 @@
+"""What a reader does with a message: claim it, keep or give back the claim, finish it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.mailbox import find, read
+from parley.app.mailbox.sending import recover
+from parley.app.mailbox.sweep import sweep
+from parley.domain.errors.errors import (
+    AlreadyClaimed,
+    Ambiguous,
+    Conflict,
+    ContentChanged,
+    Forbidden,
+    Invalid,
+    ParleyError,
+    Problem,
+    SenderMismatch,
+    Stale,
+    TooManyTries,
+    UnknownMessage,
+    Unreadable,
+)
+from parley.domain.mailbox.delivery import Delivery, Key, Lease, Status, check_token, claim, lease_over, take_lease
+from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept, digest, expect
+from parley.domain.mailbox.listing import Claimed, Finished
+from parley.domain.names import printable
+from parley.domain.times import format_time
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from parley.app.mailbox.kernel import Kernel
+    from parley.app.mailbox.rules.receiving import Admission
+    from parley.domain.message.message import Message
+    from parley.ports.mailbox import Held
+
+_ATTEMPTS = 8
+
+
+async def claim_next(kernel: Kernel, length: timedelta | None) -> Claimed | None:
+    """Hand over the first message in processing order that nobody holds; None when there is none.
+
+    Without a length the claim lasts as long as this process. What is no message goes to the dead letters on the
+    way, with its reason; what expired is left lying.
+    """
+    await sweep(kernel)
+    leased = await _leased_files(kernel)
+    items = await read.listing(kernel, "inbox")
+    # What cannot be read is put aside first: nobody should meet it again.
+    for item in sorted(items, key=lambda item: not item.problem):
+        if leased.get(item.file) == item.id or item.expired:
+            continue
+        claimed = await _try_claim(kernel, item.file, length)
+        if claimed is not None:
+            return claimed
+    return None
+
+
+async def _leased_files(kernel: Kernel) -> dict[str, str]:
+    """Files that another claim surely holds, and the message in each: a new message may have taken an old name.
+
+    Whether a claim bound to a lock lives, only the lock can say.
+    """
+    now = kernel.clock.now()
+    return {
+        one.file: one.key.message_id
+        for one in await kernel.store.deliveries(Status.CLAIMED)
+        if one.lease is not None and not one.lease.held_by_lock and not lease_over(one.lease, now)
+    }
+
+
+async def _try_claim(kernel: Kernel, file: str, length: timedelta | None) -> Claimed | None:
+    """One file: claimed, or None because it is gone, held, already done, or dead now."""
+    try:
+        held = await kernel.inbox.take(file)
+    except AlreadyClaimed:
+        return None
+    except Unreadable as error:
+        await _bury(kernel, file, error)
+        return None
+    except ParleyError:
+        return None  # not ours to read at this moment; it stays where it is, and doctor names it
+    if held is None:
+        return None
+    keep = False
+    try:
+        claimed = await _claim_held(kernel, held, length)
+        keep = claimed is not None and claimed.lease.held_by_lock
+        return claimed
+    finally:
+        if not keep:
+            held.release()
+
+
+async def _claim_held(kernel: Kernel, held: Held, length: timedelta | None) -> Claimed | None:
+    try:
+        message, doubts = _admit(kernel, held)
+    except Invalid as error:
+        await _bury(kernel, held.name, error)
+        return None
+    kept = Kept(message, held.content, digest(held.content))
+    for _ in range(_ATTEMPTS):
+        try:
+            return await _claim_kept(kernel, held, kept, doubts, length)
+        except Stale:  # its exchange went on meanwhile: it is judged again
+            continue
+    return None
+
+
+async def _claim_kept(
+    kernel: Kernel, held: Held, kept: Kept, doubts: tuple[Problem, ...], length: timedelta | None
+) -> Claimed | None:
+    message = kept.message
+    key = Key(message.id, kept.digest, kernel.agent)
+    loaded = known = await kernel.store.delivery(key)
+    if known is not None and known.status is Status.DONE:
+        if await _finished_before(kernel, known, held):
+            return None
+        known = known._replace(status=Status.DELIVERED, tries=0)
+    if known is not None and await _held_elsewhere(kernel, known, held.name):
+        return None
+    now = kernel.clock.now()
+    if known is not None and known.tries >= kernel.limits.tries and known.status is Status.CLAIMED:
+        if known.lease is None or known.lease.held_by_lock or lease_over(known.lease, now):
+            await _give_up(kernel, known, held)
+        return None
+    admission = await _judged(kernel, kept, held.name)
+    if admission is not None and not admission.admitted:
+        await _not_handed_over(kernel, held, kept, admission)
+        return None
+    lease = take_lease(kernel.ids.token(), now, length)
+    try:
+        delivery = claim(known, key, held.name, lease, now)
+        await _commit(kernel, "claimed", kept, loaded, delivery, admission.changes if admission else None)
+    except AlreadyClaimed:
+        return None
+    except Stale:
+        if admission is not None:
+            raise
+        return None
+    if lease.held_by_lock:
+        kernel.held[key] = held
+    return Claimed(message, held.name, lease, delivery.tries, doubts)
+
+
+async def _judged(kernel: Kernel, kept: Kept, file: str) -> Admission | None:
+    """What the rules make of a message on this side; None, after a glance, for one that they cannot concern."""
+    message = kept.message
+    if (
+        "ocip" not in message.extras
+        and not kernel.is_governed()
+        and not (message.conversation_id and await kernel.store.has_records("exchange", message.conversation_id))
+    ):
+        return None
+    from parley.app.mailbox.rules import receiving as mail_receiving
+
+    return await mail_receiving.met(kernel, kept, file)
+
+
+async def _not_handed_over(kernel: Kernel, held: Held, kept: Kept, admission: Admission) -> None:
+    """A message that waits for my person, that my person has answered, or that the rules refuse: on record first."""
+    key = Key(kept.message.id, kept.digest, kernel.agent)
+    if admission.changes.puts:
+        entry = _entry(kernel, admission.status.value, key, {"file": held.name})
+        kept_too = (kept,) if admission.waits else ()
+        await kernel.store.commit(admission.changes._replace(kept=kept_too, entries=(entry,)))
+    if admission.answered:
+        await kernel.inbox.archive(held.name, held.content)
+    elif not admission.waits and admission.refusal is not None:
+        await _bury(kernel, held.name, admission.refusal)
+
+
+async def _held_elsewhere(kernel: Kernel, known: Delivery, file: str) -> bool:
+    """Whether the same message is held through the lock of another file that has the same content."""
+    bound = known.status is Status.CLAIMED and known.lease is not None and known.lease.held_by_lock
+    if not bound or known.file == file:
+        return False
+    try:
+        other = await kernel.inbox.take(known.file)
+    except AlreadyClaimed:
+        return True
+    except ParleyError:
+        return False
+    if other is not None:
+        other.release()
+    return False
+
+
+def _admit(kernel: Kernel, held: Held) -> tuple[Message, tuple[Problem, ...]]:
+    """The message in a held file, or the reason why it is none."""
+    reading = kernel.format.inspect(held.content)
+    if reading.message is None:
+        raise Invalid.because(reading.problems)
+    owner = kernel.inbox.owner_of(reading.message.sender)
+    if owner == held.owner:
+        return reading.message, tuple(reading.doubts)
+    sender = reading.message.sender
+    detail = f"the file belongs to user {held.owner}, {sender} to user {owner}"
+    if owner is None:
+        detail = f"{sender} is no agent of this project"
+    if kernel.enforce_owner:
+        raise SenderMismatch(detail)
+    return reading.message, (*reading.doubts, Problem("unverified", "from", detail))
+
+
+async def _finished_before(kernel: Kernel, known: Delivery, held: Held) -> bool:
+    """Whether a file in the inbox is a repeat of what was done already; then it is put away.
+
+    A file that was archived and is no longer in the archive has been moved back by its owner: it is asked for again.
+    So is one that had vanished before its reader finished it.
+    """
+    if known.reason == "gone":
+        return False
+    if known.reason == "archived" and not await kernel.inbox.archived(known.file, held.content):
+        return False
+    await kernel.inbox.archive(held.name, held.content)
+    entry = _entry(kernel, "repeated", known.key, {"file": held.name})
+    await kernel.store.commit(Changes(entries=(entry,)))
+    return True
+
+
+async def _give_up(kernel: Kernel, known: Delivery, held: Held) -> None:
+    error = TooManyTries(f"claimed {known.tries} times and never finished")
+    await _bury(kernel, held.name, error, known)
+
+
+async def _bury(kernel: Kernel, file: str, error: ParleyError, known: Delivery | None = None) -> None:
+    """Move a file to the dead letters, with the reason beside it and in the ledger.
+
+    What cannot be moved (a folder of another user) stays where it is: it must not stop the queue.
+    """
+    at = format_time(kernel.clock.now().at)
+    try:
+        await kernel.inbox.bury(file, error.code, error.message, at)
+    except Forbidden:
+        return
+    facts = {"file": printable(file), "reason": error.code}
+    if known is None:
+        entry = Entry("dead", at, kernel.agent, "", "", facts)
+        await kernel.store.commit(Changes(entries=(entry,)))
+        return
+    dead = known._replace(status=Status.DEAD, lease=None, tries=0, reason=error.code)
+    await kernel.store.commit(Changes(deliveries=(dead,), entries=(_entry(kernel, "dead", known.key, facts),)))
+
+
+async def extend(kernel: Kernel, ref: str, length: timedelta, token: str | None = None) -> tuple[str, Lease]:
+    """Hold a claim for longer, counted from now; the message's id and its new lease."""
+    known = await _claim_of(kernel, ref)
+    check_token(known, token)
+    old = known.lease.token if known.lease else kernel.ids.token()
+    lease = take_lease(old, kernel.clock.now(), length)
+    await _commit(kernel, "extended", None, known, known._replace(lease=lease))
+    held = kernel.held.pop(known.key, None)
+    if held is not None:
+        held.release()
+    return known.key.message_id, lease
+
+
+async def release(kernel: Kernel, ref: str, token: str | None = None) -> str:
+    """Give a claimed message back; it did not fail, so the try does not count."""
+    known = await _claim_of(kernel, ref)
+    check_token(known, token)
+    back = known._replace(status=Status.DELIVERED, lease=None, tries=max(0, known.tries - 1))
+    await _commit(kernel, "released", None, known, back)
+    held = kernel.held.pop(known.key, None)
+    if held is not None:
+        held.release()
+    return known.key.message_id
+
+
+async def done(kernel: Kernel, ref: str, *, delete: bool = False, token: str | None = None) -> Finished:
+    """Finish a message: archive its file (or delete it), then let go of it. Doing it twice is no error."""
+    await recover(kernel)
+    known = await _known(kernel, ref)
+    if known is None:
+        known = await _unclaimed(kernel, ref)
+    if known.status is Status.DONE:
+        return Finished(known.key.message_id, known.file, known.reason or "done")
+    check_token(known, token)
+    how, changed = await _put_away(kernel, known, delete=delete)
+    finished = known._replace(status=Status.DONE, lease=None, reason=how)
+    entry = _entry(kernel, "done", known.key, {"file": known.file, "how": how})
+    await kernel.store.commit(Changes(deliveries=(finished,), entries=(entry,)))
+    held = kernel.held.pop(known.key, None)
+    if held is not None:
+        held.release()
+    return Finished(known.key.message_id, known.file, how, changed)
+
+
+async def _put_away(kernel: Kernel, known: Delivery, *, delete: bool) -> tuple[str, bool]:
+    """Archive or delete the file of a finished message: what became of it, and whether it had been changed.
+
+    Rivals that look whether they may claim the file hold its lock for a moment, which is waited out.
+    """
+    how = "deleted" if delete else "archived"
+    mine = kernel.held.get(known.key)
+    try:
+        held = mine or await kernel.inbox.take(known.file, wait=True)
+    except Unreadable as error:  # grown, linked or replaced by something else since it was claimed
+        await _bury(kernel, known.file, error)
+        await _keep_what_was_processed(kernel, known, delete=delete)
+        return how, True
+    if held is None:
+        return "deleted", False
+    try:
+        if digest(held.content) != known.key.digest:
+            if _is_same_message(kernel, held, known):
+                await _bury(kernel, known.file, ContentChanged())
+            await _keep_what_was_processed(kernel, known, delete=delete)
+            return how, True
+        if delete:
+            await kernel.inbox.delete(known.file)
+        else:
+            await kernel.inbox.archive(known.file, held.content)
+        return how, False
+    finally:
+        if held is not mine:
+            held.release()
+
+
+def _is_same_message(kernel: Kernel, held: Held, known: Delivery) -> bool:
+    """Whether a changed file still is the message that was claimed, and not a new one under its old name."""
+    try:
+        return kernel.format.heading(held.content).id == known.key.message_id
+    except ParleyError:
+        return True
+
+
+async def _keep_what_was_processed(kernel: Kernel, known: Delivery, *, delete: bool) -> None:
+    """The file is no longer what was handed over: archive what was."""
+    if not delete:
+        for kept in await kernel.store.find(known.key.message_id):
+            if kept.digest == known.key.digest:
+                await kernel.inbox.preserve(known.file, kept.content)
+
+
+async def _known(kernel: Kernel, ref: str) -> Delivery | None:
+    """This agent's delivery that `ref` names by id, file name or the end of an id; open ones before done ones."""
+    name = ref.rsplit("/", 1)[-1]
+    fitting = list(await kernel.store.named(kernel.agent, ref, name, f"{name}.yaml"))
+    if not fitting:
+        ending = "-" + ref.lstrip("-")
+        claims = await kernel.store.deliveries(Status.CLAIMED)
+        fitting = [one for one in claims if one.key.message_id.endswith(ending)]
+    still_open = [one for one in fitting if one.status in (Status.CLAIMED, Status.DELIVERED)]
+    if len(still_open) > 1:
+        files = ", ".join(one.file for one in still_open)
+        raise Ambiguous(f"{ref!r} fits {len(still_open)} messages", hint=f"name the file: {files}")
+    if still_open:
+        return still_open[0]
+    # Done before, unless such a message lies in the inbox (again).
+    finished = [one for one in fitting if one.status is Status.DONE]
+    waiting = {name for name, _ in await kernel.inbox.names()}
+    return finished[-1] if finished and finished[-1].file not in waiting else None
+
+
+async def _claim_of(kernel: Kernel, ref: str) -> Delivery:
+    known = await _known(kernel, ref)
+    if known is None:
+        await find.find(kernel, ref)
+    if known is None or known.status is not Status.CLAIMED:
+        raise Conflict(f"{ref} is not claimed", hint="claim a message with: parley next")
+    return known
+
+
+async def _unclaimed(kernel: Kernel, ref: str) -> Delivery:
+    """A message in the inbox that nobody claimed: it may be finished all the same."""
+    found = await find.find(kernel, ref)
+    if found.place != "inbox":
+        raise UnknownMessage(f"{found.message.id} is not in the inbox of {kernel.agent}")
+    key = Key(found.message.id, found.digest, kernel.agent)
+    if "ocip" in found.message.extras:
+        from parley.app.mailbox.rules import receiving as mail_receiving
+
+        await mail_receiving.admitted(kernel, found.message.id)
+    await kernel.store.commit(Changes(kept=(Kept(found.message, found.content, found.digest),)))
+    return Delivery(key, found.file, Status.DELIVERED)
+
+
+async def _commit(
+    kernel: Kernel,
+    action: str,
+    kept: Kept | None,
+    known: Delivery | None,
+    after: Delivery,
+    governed: Changes | None = None,
+) -> None:
+    """Write what became of a delivery, with what the rules add to it."""
+    expects = (expect(known) if known is not None else Expect(after.key, None),)
+    facts = {"file": after.file, "until": after.lease.until if after.lease else ""}
+    entry = _entry(kernel, action, after.key, facts)
+    changes = governed or Changes()
+    kept_too = (kept,) if kept else ()
+    await kernel.store.commit(changes._replace(kept=kept_too, deliveries=(after,), entries=(entry,), expects=expects))
+
+
+def _entry(kernel: Kernel, action: str, key: Key, facts: dict[str, str]) -> Entry:
+    return Entry(action, format_time(kernel.clock.now().at), kernel.agent, key.message_id, key.digest, facts)

@@ -1,0 +1,242 @@
+"""Finding messages: one by its name, a whole thread, by text. Nothing here writes.
+
+Files are the truth and the ledger remembers what files no longer show, so both are asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.mailbox.read import listing
+from parley.domain.errors.errors import Ambiguous, Invalid, ParleyError, UnknownMessage
+from parley.domain.mailbox.delivery import Key, Status
+from parley.domain.mailbox.ledger import Kept, digest
+from parley.domain.mailbox.listing import Found, Item
+from parley.domain.message.message import search_text
+from parley.domain.names import is_message_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from parley.app.mailbox.kernel import Kernel
+    from parley.domain.message.message import Message
+    from parley.domain.message.review import Review
+
+_PLACES = ("inbox", "archive", "outbox")
+_SEARCH_LIMIT = 1_000
+# What is shorter was not meant as a whole id.
+_SHORTEST_ID = 9
+
+
+async def find(kernel: Kernel, ref: str) -> Found:
+    """The message that `ref` names: an id, a file name, or the end of an id. `Ambiguous` when several fit."""
+    found = await by_id(kernel, ref) or await _by_file(kernel, ref) or await _by_ending(kernel, ref)
+    if not found:
+        raise UnknownMessage(
+            f"{kernel.agent} has no message {ref!r}", hint="look with: parley inbox, or parley search TEXT"
+        )
+    distinct = {(one.message.id, one.digest) for one in found}
+    if len(distinct) > 1:
+        claimed = [one for one in found if await _is_claimed(kernel, one)]
+        if len(claimed) == 1:
+            return claimed[0]
+        files = ", ".join(sorted({one.file or one.message.id for one in found}))
+        raise Ambiguous(f"{ref!r} fits {len(distinct)} messages", hint=f"name the file: {files}")
+    return found[0]
+
+
+async def full_id(kernel: Kernel, ref: str) -> str:
+    """The id that `ref` stands for. An id that nobody here knows is kept as it is, an abbreviation is an error."""
+    try:
+        return (await find(kernel, ref)).message.id
+    except UnknownMessage:
+        if len(ref) < _SHORTEST_ID:
+            raise
+        return ref
+
+
+async def _is_claimed(kernel: Kernel, found: Found) -> bool:
+    store = kernel.store_if_any
+    known = await store.delivery(Key(found.message.id, found.digest, kernel.agent)) if store is not None else None
+    return known is not None and known.status is Status.CLAIMED
+
+
+async def by_id(kernel: Kernel, message_id: str) -> list[Found]:
+    """Every message with exactly this id, those in the inbox first.
+
+    What was claimed or sent through Parley is in the ledger; only for other tools' messages are all files read.
+    """
+    waiting = [("inbox", item) for item in await listing(kernel, "inbox") if item.id == message_id]
+    found = await _load(kernel, waiting) + await _in_ledger(kernel, message_id)
+    if not found:
+        found = await _load(kernel, [one for one in await _all_files(kernel) if one[1].id == message_id])
+    return list({(one.message.id, one.digest): one for one in reversed(found)}.values())[::-1]
+
+
+async def _in_ledger(kernel: Kernel, message_id: str) -> list[Found]:
+    store = kernel.store_if_any
+    if store is None:
+        return []
+    files = {one.key.digest: one for one in await store.named(kernel.agent, message_id)}
+    found = []
+    for kept in await store.find(message_id):
+        known = files.get(kept.digest)
+        archived = known is not None and known.status is Status.DONE and known.reason == "archived"
+        found.append(_from_ledger(kept, "archive" if archived else "ledger", known.file if known and archived else ""))
+    return found
+
+
+async def _by_file(kernel: Kernel, ref: str) -> list[Found]:
+    name = ref.rsplit("/", 1)[-1]
+    name = name if is_message_file(name) else f"{name}.yaml"
+    fitting = [one for one in await _all_files(kernel) if one[1].file == name]
+    found = await _load(kernel, fitting)
+    problem = next((item.problem for _, item in fitting if item.problem), "")
+    if problem and not found:
+        raise Invalid(f"{name} is no message: {problem.partition(': ')[2]}")
+    return found
+
+
+async def _by_ending(kernel: Kernel, ref: str) -> list[Found]:
+    ending = "-" + ref.lstrip("-")
+    found = await _load(kernel, [one for one in await _all_files(kernel) if one[1].id.endswith(ending)])
+    store = kernel.store_if_any
+    if found or store is None:
+        return found
+    kept = await store.search(ending, _SEARCH_LIMIT)
+    return [_from_ledger(one) for one in kept if one.message.id.endswith(ending)]
+
+
+async def _all_files(kernel: Kernel) -> list[tuple[str, Item]]:
+    return [(place, item) for place in _PLACES for item in await listing(kernel, place)]
+
+
+async def _load(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[Found]:
+    """The whole messages of these files; one that vanished meanwhile, or is none, is left out."""
+    found = []
+    for place, item in files:
+        for name, content in kernel.inbox.peek([item.file], place):
+            if isinstance(content, ParleyError):
+                raise content
+            reading = kernel.format.inspect(content)
+            if reading.message is not None:
+                doubts = tuple(reading.doubts)
+                found.append(Found(reading.message, content, digest(content), place, name, doubts))
+    return found
+
+
+def _from_ledger(kept: Kept, place: str = "ledger", file: str = "") -> Found:
+    return Found(kept.message, kept.content, kept.digest, place, file)
+
+
+async def thread(kernel: Kernel, ref: str) -> list[Found]:
+    """A whole conversation, oldest first: by its id, or by any message in it.
+
+    Messages belong together by conversation id, and by parent where a tool left the conversation out.
+    """
+    if not ref:
+        raise UnknownMessage("a conversation or message has a name")
+    files = [one for one in await _all_files(kernel) if not one[1].problem]
+    links = {_Link(item.id, item.conversation_id, item.in_reply_to) for _, item in files}
+    kept: dict[tuple[str, str], Kept] = {}
+    reach = _Reach({ref}, {ref})
+    while True:
+        reach = _spread(reach, links)
+        remembered = await _remembered(kernel, reach)
+        if remembered.keys() <= kept.keys():
+            break
+        kept |= remembered
+        links |= {_Link(m.id, m.conversation_id, m.in_reply_to) for m, *_ in kept.values()}
+    members = {(one.message.id, one.digest): one for one in map(_from_ledger, kept.values())}
+    for found in await _load(kernel, [one for one in files if one[1].id in reach.ids]):
+        members[found.message.id, found.digest] = found
+    if not members:
+        return await thread(kernel, (await find(kernel, ref)).message.id)
+    return _oldest_first(members.values())
+
+
+def _oldest_first(found: Iterable[Found]) -> list[Found]:
+    """By time, but no answer before what it answers: clocks differ, and one second holds many messages."""
+    listed = list(found)
+    messages = {one.message.id: one.message for one in listed}
+    places: dict[str, tuple[datetime, int]] = {}
+    for one in listed:
+        chain: dict[str, Message] = {}
+        message: Message | None = one.message
+        while message is not None and message.id not in places and message.id not in chain:
+            chain[message.id] = message
+            message = messages.get(message.in_reply_to)
+        for said in reversed(chain.values()):
+            above = places.get(said.in_reply_to)
+            moment = said.created_at
+            places[said.id] = (max(moment, above[0]), above[1] + 1) if above else (moment, 0)
+    return sorted(listed, key=lambda one: (*places[one.message.id], one.message.id))
+
+
+class _Link(NamedTuple):
+    id: str
+    conversation: str
+    parent: str
+
+
+class _Reach(NamedTuple):
+    """The ids and the conversations that a thread has reached."""
+
+    ids: set[str]
+    conversations: set[str]
+
+
+def _spread(reach: _Reach, links: set[_Link]) -> _Reach:
+    """Everything that hangs together with what is reached already."""
+    ids, conversations = reach
+    while True:
+        members = {m for m in links if m.id in ids or m.conversation in conversations or m.parent in ids}
+        grown = ids | {m.id for m in members} | {m.parent for m in members if m.parent}
+        wider = conversations | {m.conversation for m in members if m.conversation}
+        if (grown, wider) == (ids, conversations):
+            return _Reach(ids, conversations)
+        ids, conversations = grown, wider
+
+
+async def _remembered(kernel: Kernel, reach: _Reach) -> dict[tuple[str, str], Kept]:
+    """What the ledger knows of these ids and conversations."""
+    store = kernel.store_if_any
+    if store is None:
+        return {}
+    kept = [one for message_id in reach.ids for one in await store.find(message_id)]
+    kept += [one for name in reach.conversations for one in await store.conversation(name)]
+    return {(one.message.id, one.digest): one for one in kept}
+
+
+async def search(kernel: Kernel, text: str) -> list[Found]:
+    """Messages sent or received whose id, subject or body contains `text` in any case, newest first."""
+    wanted = text.casefold()
+    readable = [one for one in await _all_files(kernel) if not one[1].problem]
+    fitting = [one for one in await _load(kernel, readable) if wanted in search_text(one.message)]
+    store = kernel.store_if_any
+    kept = await store.search(text, _SEARCH_LIMIT) if store is not None else ()
+    found = {(one.message.id, one.digest): one for one in (*map(_from_ledger, kept), *fitting)}
+    return _oldest_first(found.values())[::-1][:_SEARCH_LIMIT]
+
+
+async def review(kernel: Kernel, ref: str) -> Review:
+    """Where the review in a conversation stands."""
+    from parley.domain.message.review import follow_review
+
+    messages = [one.message for one in await thread(kernel, ref)]
+    packets: dict[str, dict[str, object] | None] = {}
+    for message in messages:
+        path = message.body.get("findings_packet") if isinstance(message.body, dict) else None
+        if isinstance(path, str) and path not in packets:
+            packets[path] = _packet(kernel, path)
+    return follow_review(messages, packets)
+
+
+def _packet(kernel: Kernel, path: str) -> dict[str, object] | None:
+    """A findings packet; None, which never passes the gate, when it is not there or not to be trusted."""
+    try:
+        content = kernel.inbox.packet(path)
+        return None if content is None else dict(kernel.format.packet(content))
+    except ParleyError:
+        return None

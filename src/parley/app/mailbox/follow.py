@@ -1,0 +1,34 @@
+"""Watching an inbox: what a watcher has not shown yet, and the mark that it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.mailbox import read
+from parley.domain.mailbox.ledger import Changes, Seen
+from parley.domain.names import printable
+
+if TYPE_CHECKING:
+    from parley.app.mailbox.kernel import Kernel
+    from parley.domain.mailbox.listing import Item
+
+
+async def unseen(kernel: Kernel, watcher: str) -> list[Item]:
+    """What lies in the inbox and this watcher has not shown, in processing order, bad files included."""
+    known = await kernel.store.seen(watcher)
+    marks = await _marks(kernel)
+    return [item for item in await read.inbox(kernel) if marks.get(item.file, item.file) not in known]
+
+
+async def shown(kernel: Kernel, watcher: str, items: list[Item]) -> None:
+    """Move the watcher's cursor past `items`: to be called when their output has succeeded, not before."""
+    known = await kernel.store.seen(watcher)
+    marks = await _marks(kernel)
+    now_seen = tuple(Seen(watcher, marks.get(item.file, printable(item.file))) for item in items)
+    vanished = tuple(Seen(watcher, mark) for mark in known - set(marks.values()))
+    await kernel.store.commit(Changes(seen=now_seen, unseen=vanished))
+
+
+async def _marks(kernel: Kernel) -> dict[str, str]:
+    """Name and number: a second file under an old name is news."""
+    return {name: f"{printable(name)}:{number}" for name, number in await kernel.inbox.names(exact=True)}

@@ -1,0 +1,269 @@
+"""The one way a message is written: decide, commit to my ledger, carry the files, copy to my outbox, mark delivered."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from parley.domain import names
+from parley.domain.errors.errors import (
+    Conflict,
+    Duplicate,
+    Forbidden,
+    InboxFull,
+    NameExists,
+    NotRegular,
+    ParleyError,
+    Stale,
+    Unavailable,
+    Undelivered,
+    UnknownAgent,
+)
+from parley.domain.mailbox.delivery import Delivery, Key, Status
+from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept, digest
+from parley.domain.mailbox.listing import Sent
+from parley.domain.message.bodies import default_reply
+from parley.domain.message.compose import compose, warnings
+from parley.domain.times import format_time
+
+if TYPE_CHECKING:
+    from parley.app.mailbox.kernel import Kernel
+    from parley.app.mailbox.rules.sending import Governed, Spoken
+    from parley.domain.limits import Limits
+    from parley.domain.message.message import Draft, Message
+
+_ATTEMPTS = 8
+# Between an agent and the tenant that it is in.
+TENANT_MARK = "@"
+_SUFFIX, _LONG_SUFFIX = 4, 10
+# What another try would not mend: decided now, by name, while the other recipients get theirs.
+_PERMANENT = (UnknownAgent, InboxFull, NameExists, Forbidden, NotRegular)
+
+
+async def send(
+    kernel: Kernel, draft: Draft, *, suffix: str = "", free_form: bool = False, spoken: Spoken | None = None
+) -> Sent:
+    """Send a draft. On return every recipient has it, durably.
+
+    `suffix` ends the file name where a user wants one; `free_form` takes any body for any kind, as the OACP tool does;
+    `spoken` says which person stands behind it.
+
+    Raises `Invalid` with all reasons, `UnknownAgent` before anything is written, what the only recipient's inbox
+    refused it with, `Undelivered` when some of several recipients refused it for good while the others have it,
+    `Unavailable` when it is safe in the ledger but could not be carried yet: the next command that writes carries it.
+    Under the rules of an exchange also `Denied` with a code, and `MessageHeld` when it waits for a person: then nothing
+    was carried, and what was decided is on record.
+    """
+    await recover(kernel)
+    if any(TENANT_MARK in name for name in draft.to):
+        from parley.app.mailbox.rules import sending as mail_sending
+
+        draft = await mail_sending.addressed(kernel, draft)
+    parent = await parent_of(kernel, draft)
+    with kernel.courier.sending():
+        kept, deliveries, governed = await _commit(kernel, draft, parent, suffix, free_form=free_form, spoken=spoken)
+        settled, refusals = await _carry(kernel, kept, deliveries)
+    if refusals and len(settled) == 1:
+        raise refusals[0]
+    told = [*warnings(kept.message, kernel.limits), *(governed.warnings if governed is not None else ())]
+    sent = Sent(kept.message, deliveries[0].file, settled, told)
+    if refusals:
+        raise _undelivered(sent)
+    return sent
+
+
+async def reply(kernel: Kernel, ref: str, draft: Draft, *, kind_given: bool) -> Sent:
+    """Answer a message: recipient, kind, conversation and parent come from what is answered."""
+    from parley.app.mailbox import find
+
+    answered = (await find.find(kernel, ref)).message
+    return await send(kernel, answer(draft, answered, kernel.limits, kind_given=kind_given))
+
+
+def answer(draft: Draft, answered: Message, limits: Limits, *, kind_given: bool) -> Draft:
+    """The draft with everything filled in that follows from the message it answers."""
+    to = draft.to or ((answered.sender,) if answered.sender != draft.sender else answered.to)
+    subject = draft.subject or _re(answered.subject, limits)
+    return draft._replace(
+        to=to,
+        kind=draft.kind if kind_given else default_reply(answered.kind),
+        subject=subject,
+        conversation_id=draft.conversation_id or answered.conversation_id,
+        in_reply_to=answered.id,
+        related_pr=draft.related_pr or answered.related_pr,
+        tag=draft.tag or answered.tag,
+    )
+
+
+def _re(subject: str, limits: Limits) -> str:
+    line = " ".join(subject.splitlines())  # other tools may have sent several
+    again = line if line.lower().startswith("re:") else f"Re: {line}"
+    return again if len(again) <= limits.subject_chars else again[: limits.subject_chars - 1] + "…"
+
+
+async def recover(kernel: Kernel) -> int:
+    """Finish the sends of this side that a crash interrupted; how many messages were carried."""
+    store = kernel.store
+    if not await store.deliveries(Status.PENDING):
+        return 0
+    with kernel.courier.alone() as alone:
+        if not alone:
+            return 0  # a live process may be in the middle of these
+        groups: dict[tuple[str, str], list[Delivery]] = {}
+        for delivery in await store.deliveries(Status.PENDING):
+            groups.setdefault(delivery.key[:2], []).append(delivery)
+        for (message_id, message_digest), deliveries in groups.items():
+            kept = next(k for k in await store.find(message_id) if k.digest == message_digest)
+            if await kernel.courier.has_copy(deliveries[0].file, kept.content):
+                # The copy is the last step, so everyone has the message; only the mark was lost.
+                await _mark(kernel, kept, [one._replace(status=Status.DELIVERED) for one in deliveries])
+            else:
+                with suppress(Unavailable):  # it stays pending; what is new must not wait for it
+                    await _carry(kernel, kept, tuple(deliveries))
+        return len(groups)
+
+
+async def parent_of(kernel: Kernel, draft: Draft) -> Message | None:
+    """The message that a draft answers, if it can be found."""
+    if not draft.in_reply_to:
+        return None
+    from parley.app.mailbox import find  # a message that answers none is sent without
+
+    found = await find.by_id(kernel, draft.in_reply_to)
+    return found[0].message if found else None
+
+
+async def govern(
+    kernel: Kernel, draft: Draft, message: Message, parent: Message | None, spoken: Spoken | None = None
+) -> Governed | None:
+    """What the rules make of a message; None, after a glance, for one that they cannot concern."""
+    conversation = message.conversation_id
+    if (
+        draft.wishes is None
+        and spoken is None
+        and not (parent is not None and "ocip" in parent.extras)
+        and not kernel.is_governed()
+        and not ((draft.conversation_id or parent) and await kernel.store.has_records("exchange", conversation))
+    ):
+        return None
+    from parley.app.mailbox.rules import sending as mail_sending
+
+    return await mail_sending.govern(kernel, draft, message, parent, spoken)
+
+
+async def _commit(
+    kernel: Kernel,
+    draft: Draft,
+    parent: Message | None,
+    file_suffix: str,
+    *,
+    free_form: bool,
+    spoken: Spoken | None = None,
+) -> tuple[Kept, tuple[Delivery, ...], Governed | None]:
+    """Decide and commit; an id, conversation or file name that somebody else was faster with is chosen anew."""
+    for attempt in range(_ATTEMPTS):
+        now = kernel.clock.now().at
+        suffix = kernel.ids.suffix(_SUFFIX if attempt == 0 else _LONG_SUFFIX)
+        opened = await opened_by(kernel, draft, parent, attempt)
+        opening = draft._replace(conversation_id=opened) if opened else draft
+        message_id = names.message_id(now, draft.sender, suffix)
+        message = compose(opening, message_id, now, parent, kernel.limits, free_form=free_form)
+        try:
+            governed = await govern(kernel, draft, message, parent, spoken)
+            if governed is not None and governed.refusal is not None:
+                await kernel.store.commit(governed.changes)
+                raise governed.refusal
+        except Stale:
+            continue
+        if governed is not None:
+            message = governed.message
+        content = kernel.format.encode(message)
+        file = await _file_name(kernel, message, file_suffix, suffix, attempt)
+        kept = Kept(kernel.format.settle(message), content, digest(content), minted=True)
+        deliveries = tuple(Delivery(Key(message.id, kept.digest, agent), file, Status.PENDING) for agent in message.to)
+        facts = {"to": ",".join(message.to), "kind": message.kind.value, "file": file}
+        entry = Entry("sent", format_time(now), kernel.agent, message.id, kept.digest, facts)
+        changes = Changes((kept,), deliveries, (entry,), new_conversation=opened, new_file=file)
+        if governed is not None:
+            changes = governed.completed(kernel, changes, kept)
+        try:
+            await kernel.store.commit(changes)
+        except (Stale, Duplicate):
+            continue
+        return kept, deliveries, governed
+    raise Conflict("too many others are sending as this agent at this moment", hint="try again")
+
+
+async def _file_name(kernel: Kernel, message: Message, wanted: str, suffix: str, attempt: int) -> str:
+    """The specified name; with the id's random part where that is taken. A suffix that was asked for stays."""
+    file = names.file_name(message.created_at, message.sender, message.kind, wanted)
+    taken = await kernel.courier.taken(message.to, file)
+    if wanted and (taken or attempt):
+        raise NameExists(f"{file} exists already")
+    return names.file_name(message.created_at, message.sender, message.kind, suffix) if taken or attempt else file
+
+
+async def opened_by(kernel: Kernel, draft: Draft, parent: Message | None, attempt: int = 0) -> str:
+    """The id of the conversation that this message starts, "" when it continues one."""
+    if draft.conversation_id or draft.in_reply_to or (parent and parent.conversation_id):
+        return ""
+    now = kernel.clock.now().at
+    count = 0 if attempt else await kernel.store.count_conversations(names.conversation_prefix(now, draft.sender))
+    first = names.conversation_id(now, draft.sender, count + 1)
+    # Rivals count too: step out of their way instead of racing them for the next number. So does what is still held.
+    if attempt or await kernel.store.has_records("exchange", first):
+        # Six digits: the OACP tool refuses to answer in a conversation whose id has more.
+        return f"{names.conversation_prefix(now, draft.sender)}{int(kernel.ids.token()[:8], 16) % 10**6:06d}"
+    return first
+
+
+async def _carry(
+    kernel: Kernel, kept: Kept, deliveries: tuple[Delivery, ...]
+) -> tuple[tuple[Delivery, ...], list[ParleyError]]:
+    """Deliver to each, keep the copy, mark what became of each; the refusals beside it."""
+    settled: list[Delivery] = []
+    refusals: list[ParleyError] = []
+    for delivery in deliveries:
+        try:
+            await kernel.courier.deliver(delivery.key.recipient, delivery.file, kept.content)
+        except _PERMANENT as refusal:
+            refusals.append(refusal)
+            settled.append(delivery._replace(status=Status.FAILED, reason=f"{refusal.code}: {refusal.message}"))
+        except ParleyError as error:
+            error.hint = "the message is safe in the ledger; the next command that writes delivers it"
+            raise
+        else:
+            settled.append(delivery._replace(status=Status.DELIVERED))
+    # The copy says that everyone still pending has the message, so who has not must be on record before it.
+    await _mark(kernel, kept, [one for one in settled if one.status is Status.FAILED], durable=True)
+    try:
+        await kernel.courier.keep_copy(deliveries[0].file, kept.content)
+    except ParleyError as error:
+        error.hint = "the message is delivered, only your own copy is missing: do not send it again"
+        raise
+    await _mark(kernel, kept, [one for one in settled if one.status is Status.DELIVERED])
+    return tuple(settled), refusals
+
+
+async def _mark(kernel: Kernel, kept: Kept, settled: list[Delivery], *, durable: bool = False) -> None:
+    """Note what became of deliveries. What the outbox copy proves may be lost in a power cut without harm."""
+    at = format_time(kernel.clock.now().at)
+    for delivery in settled:
+        facts = {"to": delivery.key.recipient, "file": delivery.file, "reason": delivery.reason}
+        entry = Entry(delivery.status.value, at, kernel.agent, kept.message.id, kept.digest, facts)
+        expects = (Expect(delivery.key, Status.PENDING),)
+        try:
+            await kernel.store.commit(Changes((), (delivery,), (entry,), expects, durable=durable))
+        except Stale:
+            # A message to myself may have been claimed, even finished, by another process meanwhile.
+            await kernel.store.commit(Changes(entries=(entry,), durable=False))
+
+
+def _undelivered(sent: Sent) -> Undelivered:
+    failed = [one for one in sent.deliveries if one.status is Status.FAILED]
+    reasons = "; ".join(f"{one.key.recipient}: {one.reason}" for one in failed)
+    others = [one.key.recipient for one in sent.deliveries if one.status is Status.DELIVERED]
+    having = f"; {', '.join(others)} have it" if others else ""
+    error = Undelivered(f"{sent.message.id} was not delivered to {reasons}{having}")
+    error.sent = sent
+    return error

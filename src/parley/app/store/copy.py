@@ -1,0 +1,239 @@
+"""Copying one store into another: row by row in the order of keys, only what differs, and compared at the end.
+
+    source:  page ──┐
+                    ├── what differs ──> put          an interrupted copy goes on where it stopped, and one more run
+    target:  page ──┘                                 brings what came since
+
+The logs are append-only on both sides: where the target has something else in them, it has another history.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.domain.errors.errors import Conflict, Invalid, Problem, Unavailable
+from parley.domain.store.tables import TABLES, Order, is_let_go
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from parley.domain.store.tables import Key, Row, Servers, Table
+    from parley.ports.team import FillingShelf, Shelf
+
+    # What is being done, how many rows of it are done, and how many there are.
+    Told = Callable[[str, int, int], None]
+
+COPYING = "Copying"
+CHECKING = "Checking"
+_PAGE = 500
+
+
+class Copied(NamedTuple):
+    """One table: how many rows the source has, and what was written for that."""
+
+    table: str
+    rows: int
+    new: int = 0
+    changed: int = 0
+    gone: int = 0
+
+
+class Difference(NamedTuple):
+    """How a table of the target differs from the source's, and where first."""
+
+    table: str
+    missing: int
+    other: int
+    surplus: int
+    first: str
+
+
+class Outcome(NamedTuple):
+    """What has become of a copy. `behind`: messages and events that came to the source meanwhile."""
+
+    tables: tuple[Copied, ...]
+    behind: int
+    # Whether anything was committed in the source meanwhile, and who may commit there still; then it is not finished.
+    moved: bool
+    servers: Servers
+    finished: bool
+
+
+class Comparison(NamedTuple):
+    """Two stores side by side, and what is out of order in the second one."""
+
+    tables: tuple[Copied, ...]
+    differences: tuple[Difference, ...]
+    disorder: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether the second one has exactly what the first one has."""
+        return not self.differences and not self.disorder
+
+
+async def copy(
+    source: Shelf,
+    target: FillingShelf,
+    check: Callable[[], Awaitable[None]],
+    told: Told,
+    *,
+    though_behind: bool = False,
+    served: Callable[[], Awaitable[Servers]],
+) -> Outcome:
+    """Make the target what the source was when it was opened, and see that it is; `check` looks at its logs then.
+
+    It is finished when nobody has written to the source meanwhile and no server that could is there, which `served`
+    says; or `though_behind`. `Conflict` for a target that holds anything else, `Invalid` when something is wrong with
+    the source itself.
+    """
+    origin = await source.origin()
+    if not origin:
+        raise Invalid("there is nothing in the source: no server was ever started on it")
+    await target.begin(origin)
+    progress = await _progress(source, told, COPYING)
+    tables = [await _copy_table(source, target, table, progress) for table in TABLES]
+    found = await compare(source, target, told)
+    if found.differences:
+        one = found.differences[0]
+        raise Unavailable(f"the target does not have what was written to it: {one.table}, {one.first}")
+    if found.disorder:
+        raise Invalid.because([Problem("out_of_order", "source", one) for one in found.disorder])
+    await check()
+    # In this order: what a server has written before it went is seen.
+    servers = await served()
+    before, now = await source.pulse(), await source.pulse(now=True)
+    moved = now != before
+    finished = though_behind or not (moved or servers.running)
+    if finished:
+        await target.finish()
+    return Outcome(tuple(tables), now.said - before.said, moved, servers, finished)
+
+
+async def compare(source: Shelf, target: Shelf, told: Told) -> Comparison:
+    """Look at every row of both, and at the order of the target's."""
+    progress = await _progress(source, told, CHECKING)
+    order = Order()
+    tables, differences = [], []
+    for table in TABLES:
+        rows = missing = other = surplus = 0
+        first = ""
+        async for ours, theirs in _stretches(source, target, table):
+            rows += len(ours)
+            order.take(table, theirs)
+            if ours != theirs:
+                new, changed, gone = _differing(table, ours, theirs)
+                missing, other, surplus = missing + len(new), other + len(changed), surplus + len(gone)
+                keys = [table.key_of(row) for row in (*new, *(now for _, now in changed))] + gone
+                first = first or table.spelled(min(keys)) if keys else first
+            progress.add(len(ours))
+        tables.append(Copied(table.name, rows))
+        if missing or other or surplus:
+            differences.append(Difference(table.name, missing, other, surplus, first))
+    return Comparison(tuple(tables), tuple(differences), tuple(order.end()))
+
+
+async def _progress(source: Shelf, told: Told, doing: str) -> _Progress:
+    return _Progress(told, doing, sum([await source.count(table) for table in TABLES]))
+
+
+class _Progress:
+    """Says how far it has come."""
+
+    def __init__(self, told: Told, doing: str, total: int) -> None:
+        self._told = told
+        self._doing = doing
+        self._total = total
+        self._done = 0
+
+    def add(self, rows: int) -> None:
+        """So many more are done."""
+        self._done += rows
+        self._told(self._doing, self._done, self._total)
+
+
+async def _copy_table(source: Shelf, target: FillingShelf, table: Table, progress: _Progress) -> Copied:
+    done = Copied(table.name, 0)
+    async for ours, theirs in _stretches(source, target, table):
+        new: list[Row] = ours
+        changed: list[tuple[Row, Row]] = []
+        gone: list[Key] = []
+        if theirs:
+            new, changed, gone = _differing(table, ours, theirs) if ours != theirs else ([], [], [])
+        if table.final:
+            _check_history(table, changed, gone)
+        if new or changed or gone:
+            rows = sorted([*new, *(now for _, now in changed)], key=table.key_of) if changed else new
+            replaced = [] if table.final else [table.key_of(old) for old, _ in changed]
+            await target.put(table, rows, gone + replaced)
+        done = Copied(
+            table.name,
+            done.rows + len(ours),
+            done.new + len(new),
+            done.changed + len(changed),
+            done.gone + len(gone),
+        )
+        progress.add(len(ours))
+    return done
+
+
+def _check_history(table: Table, changed: list[tuple[Row, Row]], gone: list[Key]) -> None:
+    other = [table.key_of(old) for old, now in changed if not is_let_go(table, old, now)] + gone
+    if other:
+        said = f"the target has another history: {table.spelled(min(other))} of its {table.name} log"
+        raise Conflict(said, hint="name an empty target")
+
+
+def _differing(table: Table, ours: list[Row], theirs: list[Row]) -> tuple[list[Row], list[tuple[Row, Row]], list[Key]]:
+    """Rows that the target lacks, rows that it has otherwise (its own and ours), and keys that only it has."""
+    there = {table.key_of(row): row for row in theirs}
+    new: list[Row] = []
+    changed: list[tuple[Row, Row]] = []
+    for row in ours:
+        found = there.pop(table.key_of(row), None)
+        if found is None:
+            new.append(row)
+        elif found != row:
+            changed.append((found, row))
+    return new, changed, list(there)
+
+
+async def _stretches(source: Shelf, target: Shelf, table: Table) -> AsyncIterator[tuple[list[Row], list[Row]]]:
+    """The rows of both from the first key to the last, a stretch of keys at a time, never more than a page of each."""
+    mine, yours = _Pages(source, table), _Pages(target, table)
+    ours: list[Row] = []
+    theirs: list[Row] = []
+    while True:
+        ours = ours or await mine.next()
+        theirs = theirs or await yours.next()
+        if not ours or not theirs:
+            if not ours and not theirs:
+                return
+            yield ours, theirs
+            ours, theirs = [], []
+            continue
+        bound = min(table.key_of(ours[-1]), table.key_of(theirs[-1]))
+        here, there = (bisect_right(rows, bound, key=table.key_of) for rows in (ours, theirs))
+        yield ours[:here], theirs[:there]
+        ours, theirs = ours[here:], theirs[there:]
+
+
+class _Pages:
+    """A table of one store, page by page."""
+
+    def __init__(self, shelf: Shelf, table: Table) -> None:
+        self._shelf = shelf
+        self._table = table
+        self._after: Key | None = None
+        self._ended = False
+
+    async def next(self) -> list[Row]:
+        """The next page; an empty one at the end."""
+        if self._ended:
+            return []
+        page = await self._shelf.page(self._table, self._after, _PAGE)
+        if page:
+            self._after = self._table.key_of(page[-1])
+        self._ended = not page
+        return page

@@ -1,0 +1,225 @@
+"""Signed checkpoints of the audit logs: made in the background, kept outside, and the proof that an entry is in one.
+
+    entries ──every 1,000, or after a few seconds──> checkpoint in the store ──> a line in a file outside of it
+
+The mark holds the peaks of the tree, so a checkpoint costs only what is new; two who make one at once cannot both win.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.team import ATTEMPTS
+from parley.domain.audit.checkpoint import AuditCheckpoint, AuditMark, checkpoint_id
+from parley.domain.audit.merkle import grown, inclusion, tree_root
+from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, Tenant
+from parley.domain.errors.errors import Conflict, ParleyError, Stale, Unavailable
+from parley.domain.store.changes import AuditQuery, TeamChanges
+from parley.domain.times import from_stamp, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from parley.app.team.team import Team
+    from parley.domain.audit.entry import AuditEntry
+
+_log = logging.getLogger("parley.audit")
+LOOK_SECONDS = 1.0
+ALL_SECONDS = 60.0
+# What is new gets its checkpoint after so many entries, or after so long.
+DUE_ENTRIES = 1_000
+DUE_AFTER = timedelta(seconds=5)
+_PAGE = 1_000
+# A full subtree of this many leaves is remembered by its root.
+_BLOCK = 1_024
+_MARK = "audit"
+
+
+class Proof(NamedTuple):
+    """That an entry is part of what a checkpoint signs: the neighbours from its leaf up to the root."""
+
+    entry: AuditEntry
+    path: tuple[bytes, ...]
+    checkpoint: AuditCheckpoint
+
+
+async def keep_forever(team: Team) -> None:
+    """Make what is due, again and again; what cannot be written now is tried again in a second."""
+    loop = asyncio.get_running_loop()
+    looked_at_all = -inf
+    while True:
+        if loop.time() >= looked_at_all + ALL_SECONDS:
+            # Who did this before may not have come to an end with it, and of what others write we may not have heard.
+            team.audit.active = None
+            looked_at_all = loop.time() if team.nodes.nodes is not None else inf
+        try:
+            await make_due(team)
+        except ParleyError as error:
+            _log.warning("no checkpoint was made", extra={"action": "audit_checkpoint", "code": error.code})
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def make_due(team: Team) -> int:
+    """Checkpoints for every audit log that has grown enough, or waited long enough. How many."""
+    keeping = team.audit
+    if keeping.signer is None:
+        return 0
+    looked = keeping.active
+    if looked is None:
+        looked = {one.id for one in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
+    await team.store.catch_up(*looked)
+    keeping.active = set()
+    made = 0
+    left = set(looked)
+    try:
+        for tenant in sorted(looked):
+            new, waits = await _make_due(team, tenant)
+            made += new
+            if not waits:
+                left.discard(tenant)
+    finally:
+        # Whatever was not finished is looked at the next time.
+        keeping.active |= left
+    return made
+
+
+async def _make_due(team: Team, tenant: str) -> tuple[int, bool]:
+    """How many were made in a tenant, and whether it has to be looked at again without anything new."""
+    mark = await mark_of(team, tenant)
+    new = await team.store.audit_size(tenant) - mark.size
+    if new <= 0:
+        await _export(team, tenant, mark.size)
+        return 0, False
+    if new < DUE_ENTRIES and mark.at and team.at() < stamp(from_stamp(mark.at) + DUE_AFTER):
+        return 0, True
+    await make(team, tenant)
+    return 1, False
+
+
+async def make(team: Team, tenant: str) -> AuditCheckpoint | None:
+    """A checkpoint over all there is; the last one when nothing is new, None when there is none."""
+    for _ in range(ATTEMPTS):
+        mark = await mark_of(team, tenant)
+        size = await team.store.audit_size(tenant)
+        if size <= mark.size or team.audit.signer is None:
+            return await team.store.get(AuditCheckpoint, tenant, checkpoint_id(mark.size))
+        try:
+            return await _make(team, tenant, mark, size)
+        except Stale:
+            continue  # another was faster: perhaps it covers all there is
+    raise Conflict("the audit log changes too often at this moment", hint="try again")
+
+
+async def _make(team: Team, tenant: str, mark: AuditMark, size: int) -> AuditCheckpoint:
+    signer = team.audit.signer
+    assert signer is not None  # noqa: S101  # who calls has looked
+    tree = mark.tree
+    while tree.size < size:
+        tree = grown(tree, await leaves(team, tenant, tree.size, min(size, tree.size + _PAGE)))
+    unsigned = AuditCheckpoint(
+        id=checkpoint_id(size),
+        tenant_id=tenant,
+        size=size,
+        root=tree.root().hex(),
+        at=team.at(),
+        previous=mark.hash,
+        public_key=signer.public_key.hex(),
+    )
+    made = replace(unsigned, signature=signer.sign(unsigned.statement).hex())
+    peaks = tuple(one.hex() for one in tree.roots)
+    moved = replace(mark, size=size, peaks=peaks, at=made.at, hash=made.hash)
+    await team.store.commit(TeamChanges(tenant, puts=(made, moved)))
+    try:
+        await _export(team, tenant, size)
+    except Unavailable as error:
+        # It is made; only its copy waits. The disk for the copies must not stop what needs the checkpoint.
+        team.audit.wrote(tenant)
+        _log.warning("a checkpoint was not kept outside", extra={"action": "audit_checkpoint", "code": error.code})
+    return made
+
+
+async def _export(team: Team, tenant: str, size: int) -> None:
+    """Keep outside what is not there yet: after a crash, or with a new folder, that may be many."""
+    keeping = team.audit
+    if keeping.witness is None:
+        return
+    known = keeping.exported.get(tenant)
+    if known is None:
+        known = await keeping.witness.known(tenant)
+        if known > size:
+            _log.warning(
+                "the audit log is shorter than the checkpoints that were kept of it",
+                extra={"action": "audit_checkpoint", "tenant": tenant, "kept": known, "entries": size},
+            )
+    while known < size:
+        page = await team.store.children(AuditCheckpoint, tenant, "", after=checkpoint_id(known), limit=_PAGE)
+        if not page:
+            break
+        await keeping.witness.keep(page)
+        known = page[-1].size
+    keeping.exported[tenant] = min(known, size)
+
+
+async def mark_of(team: Team, tenant: str) -> AuditMark:
+    """How far a tenant's checkpoints have come."""
+    return await team.store.get(AuditMark, tenant, _MARK) or AuditMark(id=_MARK, tenant_id=tenant)
+
+
+async def listed(team: Team, tenant: str, after: int, limit: int) -> tuple[AuditCheckpoint, ...]:
+    """Checkpoints over more entries than this, oldest first."""
+    return await team.store.children(AuditCheckpoint, tenant, "", after=checkpoint_id(after), limit=limit)
+
+
+async def of_size(team: Team, tenant: str, size: int) -> AuditCheckpoint | None:
+    """The checkpoint over exactly so many entries."""
+    return await team.store.get(AuditCheckpoint, tenant, checkpoint_id(size))
+
+
+async def covering(team: Team, tenant: str, number: int) -> AuditCheckpoint:
+    """The last checkpoint, which covers an entry; one is made when there is none yet."""
+    mark = await mark_of(team, tenant)
+    found = await team.store.get(AuditCheckpoint, tenant, checkpoint_id(mark.size)) if mark.size >= number else None
+    found = found or await make(team, tenant)
+    if found is None or found.size < number:
+        raise Conflict("no checkpoint covers this entry yet", hint="try again in a few seconds")
+    return found
+
+
+async def prove(team: Team, tenant: str, entry: AuditEntry) -> Proof:
+    """The way from an entry up to the root that a checkpoint signs."""
+    checkpoint = await covering(team, tenant, entry.number)
+    index, size = entry.number - 1, checkpoint.size
+    blocks = await _blocks(team, tenant, size // _BLOCK)
+    rest = await leaves(team, tenant, len(blocks) * _BLOCK, size)
+    block = index // _BLOCK
+    own = rest if block == len(blocks) else await leaves(team, tenant, block * _BLOCK, (block + 1) * _BLOCK)
+    # What does not fill a block stands at the end of the upper tree like a leaf of it.
+    upper = [*blocks, tree_root(rest)] if rest else blocks
+    return Proof(entry, inclusion(own, index - block * _BLOCK) + inclusion(upper, block), checkpoint)
+
+
+async def _blocks(team: Team, tenant: str, count: int) -> list[bytes]:
+    """The roots of the first full blocks; each is computed once."""
+    known = team.audit.blocks.setdefault(tenant, [])
+    while len(known) < count:
+        number = len(known)
+        root = tree_root(await leaves(team, tenant, number * _BLOCK, (number + 1) * _BLOCK))
+        if len(known) == number:  # nobody else was faster
+            known.append(root)
+    return known[:count]
+
+
+async def leaves(team: Team, tenant: str, after: int, through: int) -> Sequence[bytes]:
+    """The hashes of entries, in their order."""
+    if after >= through:
+        return ()
+    query = AuditQuery(after=after, through=through, limit=through - after, bare=True)
+    found = [bytes.fromhex(one.entry_hash) for one in await team.store.audits(tenant, query)]
+    if len(found) != through - after:
+        raise Unavailable(f"the audit log of {tenant} does not hold what it counts", hint="verify it")
+    return found

@@ -1,0 +1,150 @@
+"""Reading the audit log: a page, one entry, all of it. Which sides somebody sees follows from the key alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.directory.agents import own_name
+from parley.domain.agents.agent import AgentRecord
+from parley.domain.directory.callers import KeyKind
+from parley.domain.errors.errors import NotFound
+from parley.domain.store.changes import AuditQuery
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from parley.app.team.team import Team
+    from parley.domain.audit.entry import AuditEntry
+    from parley.domain.directory.callers import Caller
+
+# So many entries are looked at for one page: who looks for what is rare gets a short page and goes on after it.
+_LOOKED_AT = 20_000
+_PIECE = 1_000
+
+
+class Filters(NamedTuple):
+    """Which entries: after a number, or the last ones before one; of one side, exchange or conversation, of a kind,
+    from a time to another.
+    """
+
+    after: int = 0
+    before: int = 0
+    limit: int = 100
+    side: str = ""
+    exchange_id: str = ""
+    conversation_id: str = ""
+    action: str = ""
+    outcome: str = ""
+    since: str = ""
+    until: str = ""
+
+
+class Page(NamedTuple):
+    """Some entries, after which number the next page begins, and before which the previous one ends; 0: there is none.
+
+    Who goes forward gets `next`, who goes back `previous`.
+    """
+
+    entries: tuple[AuditEntry, ...]
+    next: int
+    previous: int = 0
+
+
+class Sight(NamedTuple):
+    """Which entries a caller sees: all, or those of some sides and those of its own doing."""
+
+    sides: tuple[str, ...] | None
+    actor: str = ""
+
+    def narrowed(self, side: str) -> Sight:
+        """Only one side of it; one that the caller does not see is empty like one that is not there."""
+        if not side:
+            return self
+        if self.sides is None or side in self.sides:
+            return Sight((side,))
+        return Sight(())
+
+
+async def sight(team: Team, caller: Caller) -> Sight:
+    """What a key may see: an admin's and a service's its tenant, an agent's its side, a person's that of its agents."""
+    if caller.all_seeing:
+        return Sight(None)
+    if caller.kind is not KeyKind.HUMAN:
+        return Sight((caller.agent,) if caller.agent else ())
+    if not caller.user:
+        return Sight(())
+    name = await own_name(team, caller.tenant, caller.user)
+    own = [name] if name else []
+    after = ""
+    while page := await team.store.children(AgentRecord, caller.tenant, "", after=after, limit=_PIECE):
+        own += [one.id for one in page if one.attributes.user_id == caller.user]
+        after = page[-1].id
+    return Sight(tuple(dict.fromkeys(own)), caller.user)
+
+
+async def page(team: Team, caller: Caller, filters: Filters) -> Page:
+    """The next entries that fit, or the last ones before a number; in order."""
+    seen = (await sight(team, caller)).narrowed(filters.side)
+    size = await team.store.audit_size(caller.tenant)
+    if seen.sides == () or filters.after >= size:
+        return Page((), 0)
+    # What belongs to one exchange is found at once, however long the log is.
+    after, through = filters.after, size if filters.exchange_id else min(size, filters.after + _LOOKED_AT)
+    if filters.before:
+        through = min(size, filters.before - 1)
+        after = max(after, 0 if filters.exchange_id else through - _LOOKED_AT)
+        if through <= after:
+            return Page((), 0)
+    found = await team.store.audits(
+        caller.tenant,
+        AuditQuery(
+            after=after,
+            through=through,
+            limit=filters.limit,
+            sides=seen.sides,
+            or_actor=seen.actor,
+            exchange_id=filters.exchange_id,
+            conversation_id=filters.conversation_id,
+            action=filters.action,
+            outcome=filters.outcome,
+            since=filters.since,
+            until=filters.until,
+            newest=bool(filters.before),
+        ),
+    )
+    if filters.before:
+        first = found[0].number if len(found) == filters.limit else after + 1
+        return Page(found, 0, first if first > filters.after + 1 else 0)
+    last = found[-1].number if len(found) == filters.limit else through
+    return Page(found, last if last < size else 0)
+
+
+async def show(team: Team, caller: Caller, entry_id: str) -> AuditEntry:
+    """One entry, by its id or its number; one that the caller may not see is not there."""
+    seen = await sight(team, caller)
+    query = AuditQuery(limit=1, sides=seen.sides, or_actor=seen.actor)
+    if entry_id.isascii() and entry_id.isdigit() and len(entry_id) < 16:
+        number = int(entry_id)
+        query = query._replace(after=number - 1, through=number)
+    else:
+        query = query._replace(entry_id=entry_id)
+    found = await team.store.audits(caller.tenant, query) if seen.sides != () and entry_id != "0" else ()
+    if not found:
+        raise NotFound("there is no such entry")
+    return found[0]
+
+
+async def whole(team: Team, tenant: str, through: int, seen: Sight) -> AsyncIterator[list[tuple[AuditEntry, bool]]]:
+    """All entries up to a number in their order, piece by piece, each with whether it may be shown."""
+    after = 0
+    while after < through:
+        query = AuditQuery(after=after, through=through, limit=_PIECE)
+        found = await team.store.audits(tenant, query)
+        if not found:
+            return
+        allowed = None
+        if seen.sides is not None:
+            mine = query._replace(sides=seen.sides, or_actor=seen.actor, bare=True, through=found[-1].number)
+            allowed = {one.number for one in await team.store.audits(tenant, mine)} if seen.sides else set[int]()
+        yield [(one, allowed is None or one.number in allowed) for one in found]
+        after = found[-1].number

@@ -1,0 +1,240 @@
+"""Letting go: of old audit documents, and of what was said. The hashes stay, so every proof about the rest stays valid.
+
+entry:   hash ── document          the document of an old entry may go; its hash remains a leaf of the tree
+message: place ── what it says     what it says may go; the audit log never had more of it than its digest
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parley.app.team.audit.checkpoints import mark_of
+from parley.app.team.retry import committed
+from parley.app.team.rules import holding
+from parley.domain.audit.checkpoint import ERASED, LET_GO
+from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
+from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, SYSTEM, Tenant
+from parley.domain.errors.errors import Invalid, NotFound, ParleyError, Problem, Stale
+from parley.domain.exchange.approval import Approval, ApprovalStatus, decided
+from parley.domain.exchange.exchange import Exchange, released
+from parley.domain.store.changes import AuditQuery, TeamChanges, Words
+from parley.domain.times import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+    from parley.domain.record import Record
+    from parley.domain.store.changes import Spoken
+
+_log = logging.getLogger("parley.audit")
+_LOOK_SECONDS = 60.0
+# So many documents go in one commit: others write meanwhile.
+_MOST = 10_000
+_PAGE = 500
+# So many messages lose what they say in one commit.
+_PIECE = 1_000
+GONE = "[erased]"
+
+
+# ---------------------------------------------------------------- old documents
+
+
+async def let_go_forever(team: Team) -> None:
+    """Let go of what is due, a piece a minute."""
+    while True:
+        try:
+            await let_go_due(team)
+        except ParleyError as error:
+            _log.warning("nothing was let go of", extra={"action": LET_GO, "code": error.code})
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def let_go_due(team: Team) -> int:
+    """Let go of audit documents that are older than the tenant wants to keep them. How many."""
+    if not team.limits.audit_retention_days or team.clock.now().stepped:
+        return 0
+    tenants = {one.id for one in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
+    return sum([await _let_go(team, tenant) for tenant in sorted(tenants)])
+
+
+async def _let_go(team: Team, tenant: str) -> int:
+    """Only what a signed checkpoint covers, from the oldest on."""
+    mark = await mark_of(team, tenant)
+    end = stamp(team.now() - timedelta(days=team.limits.audit_retention_days))
+    through = min(mark.size, mark.let_go + _MOST)
+    if through <= mark.let_go:
+        return 0
+    query = AuditQuery(after=mark.let_go, through=through, limit=1, since=end, bare=True)
+    kept = await team.store.audits(tenant, query)
+    through = kept[0].number - 1 if kept else through
+    if through <= mark.let_go:
+        return 0
+    facts = {"through": through, "checkpoint": mark.size, "older_than": end}
+    draft = _draft(team, LET_GO, SYSTEM, facts)
+    changes = TeamChanges(tenant, puts=(replace(mark, let_go=through),), audits=(draft,), let_go=through)
+    try:
+        await team.store.commit(changes)
+    except Stale:
+        return 0  # a checkpoint was made at this moment: the next time
+    return through - mark.let_go
+
+
+# ---------------------------------------------------------------- what was said
+
+
+class Erasure(NamedTuple):
+    """What was erased, and the entry that says so: the last one, where there are several."""
+
+    messages: int
+    exchanges: int
+    approvals: int
+    entry_id: str
+
+
+async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_id: str = "") -> Erasure:
+    """Erase what was said in a conversation, or by an agent or a person. That it was said stays on record.
+
+    A lot goes in pieces, so that others can write meanwhile. Each is one commit with an entry that says what it erases
+    and how much went so far: where it ends halfway, that much is erased and on record, and the next time the rest goes.
+    `NotFound` when nothing of it is there, or no longer.
+    """
+    if bool(conversation_id) == bool(agent_id):
+        raise Invalid.because([Problem("required", "conversation_id", "name a conversation or an agent, not both")])
+    exchanges = await (
+        _of_conversation(team, caller.tenant, conversation_id)
+        if conversation_id
+        else _of_agent(team, caller.tenant, agent_id)
+    )
+    approvals = [one async for one in _approvals(team, caller.tenant) if _asks(one, conversation_id, agent_id)]
+    held = sum([await _blank_approval(team, caller, approval.id) for approval in approvals])
+    told = sum([await _blank_exchange(team, caller, exchange_id, agent_id) for exchange_id in exchanges])
+    which = {"conversation_id": conversation_id} if conversation_id else {"agent_id": agent_id}
+    done = Erasure(0, told, held, "")
+    last: tuple[Spoken, ...] = ()
+    async for piece in _pieces(team, caller.tenant, Words(exchanges if conversation_id else (), agent_id)):
+        if last:
+            done = await _blank(team, caller._replace(saved=None), which, last, done)
+        last = piece
+    # The idempotency key goes with the last one: who asks again before that has the rest erased.
+    if last:
+        done = await _blank(team, caller, which, last, done)
+    if not done.entry_id and (held or told):
+        done = await _blank(team, caller, which, (), done)
+    if not done.entry_id:  # where nothing was there to erase, nothing is recorded either
+        raise NotFound("nothing was found to erase: it was never said, or erased before")
+    return done
+
+
+async def _pieces(team: Team, tenant: str, words: Words) -> AsyncIterator[tuple[Spoken, ...]]:
+    """What is to be erased, so much at once that nobody has to wait for its commit."""
+    found: list[Spoken] = []
+    after = 0
+    while True:
+        more, after = await team.store.words(tenant, words, after)
+        found += more
+        while len(found) >= _PIECE or (found and not after):
+            yield tuple(found[:_PIECE])
+            del found[:_PIECE]
+        if not after:
+            return
+
+
+async def _blank(
+    team: Team, caller: Caller, which: dict[str, str], piece: tuple[Spoken, ...], done: Erasure
+) -> Erasure:
+    """Erase a piece after what is done. The entry says what is erased, and both are one commit."""
+    facts: dict[str, Any] = {**which, **done._asdict(), "key": caller.key_id}
+    before = facts.pop("entry_id")
+    if before:
+        facts["continues"] = before
+    draft = _draft(team, ERASED, caller.actor, facts)
+    try:
+        written = await team.commit(caller, TeamChanges(caller.tenant, audits=(draft,), blank=piece))
+    except NotFound:
+        return done  # somebody else has erased all of it at this moment
+    return done._replace(messages=done.messages + written.blanked, entry_id=draft.id)
+
+
+def _asks(approval: Approval, conversation_id: str, agent_id: str) -> bool:
+    if conversation_id:
+        return approval.conversation_id == conversation_id
+    return approval.agent == agent_id
+
+
+async def _blank_exchange(team: Team, caller: Caller, exchange_id: str, agent_id: str) -> bool:
+    """Blank what somebody, or everybody, said in an exchange; whether there was anything."""
+
+    async def decide() -> TeamChanges | None:
+        exchange = await team.store.get(Exchange, caller.tenant, exchange_id)
+        if exchange is None:
+            return None
+        turns = tuple(
+            replace(turn, summary=GONE) if not agent_id or turn.sender == agent_id else turn
+            for turn in exchange.transcript
+        )
+        blanked = replace(exchange, transcript=turns, note="")
+        return TeamChanges(caller.tenant, puts=(blanked,)) if blanked != exchange else None
+
+    return await committed(team, caller._replace(saved=None), decide, "exchange") is not None
+
+
+async def _blank_approval(team: Team, caller: Caller, approval_id: str) -> bool:
+    """What was held goes; what still waited for a decision can no longer be decided. Whether there was anything."""
+
+    async def decide() -> TeamChanges | None:
+        approval = await team.store.get(Approval, caller.tenant, approval_id)
+        if approval is None:
+            return None
+        puts: tuple[Record, ...] = ()
+        before = approval
+        if approval.pending:
+            exchange = await team.store.get(Exchange, caller.tenant, approval.exchange_id)
+            approval = decided(approval, ApprovalStatus.CLOSED, caller.actor, team.at(), "erased")
+            puts = (released(exchange, approval.id),) if exchange is not None else ()
+        draft = replace(approval.draft, payload="{}", metadata="{}") if approval.draft else None
+        told = {**approval.escalation, "conversationSummary": GONE} if approval.escalation else None
+        note = GONE if approval.note else ""
+        blanked = replace(approval, draft=draft, escalation=told, note=note)
+        changes = TeamChanges(caller.tenant, puts=(blanked, *puts))
+        if before.pending:
+            changes = await holding.told(team, changes, blanked)
+        return changes if blanked != before else None
+
+    return await committed(team, caller._replace(saved=None), decide, "approval") is not None
+
+
+async def _of_conversation(team: Team, tenant: str, conversation_id: str) -> tuple[str, ...]:
+    found: list[str] = []
+    while page := await team.store.children(
+        Exchange, tenant, conversation_id, after=found[-1] if found else "", limit=_PAGE
+    ):
+        found += [one.id for one in page]
+    return tuple(found)
+
+
+async def _of_agent(team: Team, tenant: str, agent_id: str) -> tuple[str, ...]:
+    """The exchanges that an agent took part in; its side of the audit log knows them all."""
+    found: dict[str, None] = {}
+    after = 0
+    while page := await team.store.audits(tenant, AuditQuery(after, 0, _MOST, (agent_id,), bare=True)):
+        found.update(dict.fromkeys(one.exchange_id for one in page if one.exchange_id))
+        after = page[-1].number
+    return tuple(found)
+
+
+async def _approvals(team: Team, tenant: str) -> AsyncIterator[Approval]:
+    after = ""
+    while page := await team.store.every(Approval, tenant, after=after, limit=_PAGE):
+        for one in page:
+            yield one
+        after = page[-1].id
+
+
+def _draft(team: Team, action: str, actor: str, facts: dict[str, Any]) -> AuditDraft:
+    return AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), action, actor, facts)

@@ -1,0 +1,127 @@
+"""Bookmarks: how far an agent has dealt with its stream. Open it, save it, and go on from there after a restart.
+
+Saving costs one small commit: the record, the tenant's head and the key are known without asking the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.directory.agents import check_changes
+from parley.app.team.intents.intents import assigned
+from parley.app.team.retry import committed, put
+from parley.domain.channel.bookmark import MOST_OF_AN_AGENT, Bookmark, Start, bookmark_id, first_position, opened, saved
+from parley.domain.channel.event import AGENT_ASSIGNED
+from parley.domain.directory.access import Access
+from parley.domain.directory.intent import RESOLVED, Intent
+from parley.domain.errors.errors import NotFound
+from parley.domain.errors.team import QuotaExceeded
+from parley.domain.store.changes import TeamChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+
+
+class Placed(NamedTuple):
+    """A bookmark, and the tenant's last position at this moment."""
+
+    bookmark: Bookmark
+    head: int
+
+
+async def open_(team: Team, caller: Caller, agent_id: str, name: str, start: Start) -> Placed:
+    """Take a bookmark over, from whoever held it. `start` says where one begins that is not there yet."""
+    check_changes(caller, agent_id)
+    key = bookmark_id(agent_id, name)
+    holder = team.new_id("hold")
+
+    async def decide() -> TeamChanges:
+        known = await team.store.get(Bookmark, caller.tenant, key)
+        if known is None:
+            return TeamChanges(caller.tenant, puts=(await _new(team, caller.tenant, agent_id, name, start, holder),))
+        return TeamChanges(caller.tenant, puts=(opened(known, holder, team.at()),))
+
+    kept = await put(team, caller, decide, Bookmark, "bookmark")
+    return Placed(kept, await team.store.head(caller.tenant))
+
+
+async def _new(team: Team, tenant: str, agent_id: str, name: str, start: Start, holder: str) -> Bookmark:
+    if await team.store.count(Bookmark, tenant, agent_id) >= MOST_OF_AN_AGENT:
+        raise QuotaExceeded(f"an agent has at most {MOST_OF_AN_AGENT} bookmarks")
+    now = team.at()
+    # In this order: a request that comes in between is above the head.
+    head = await team.store.head(tenant)
+    oldest = await _oldest(team, tenant, agent_id) if start is Start.UNANSWERED else None
+    return Bookmark(
+        id=bookmark_id(agent_id, name),
+        tenant_id=tenant,
+        agent=agent_id,
+        label=name,
+        position=first_position(start, head, oldest),
+        holder=holder,
+        saved_at=now,
+    )
+
+
+async def _oldest(team: Team, tenant: str, agent_id: str) -> int | None:
+    """The place of the first thing that waits for an agent: a request without an answer, or an assignment."""
+    asked = await team.store.oldest_request(tenant, agent_id, team.at())
+    waiting = [] if asked is None else [asked]
+    after = ""
+    while page := await team.store.every(Access, tenant, after=after):
+        after = page[-1].id
+        for access in page:
+            present = assigned(access, agent_id)
+            intent = await team.store.get(Intent, tenant, access.id) if present is not None else None
+            if present is not None and intent is not None and intent.status not in RESOLVED:
+                told = await team.store.events(
+                    tenant, access.id, event_type=AGENT_ASSIGNED, since=present.assigned_at, limit=1
+                )
+                waiting += [one.position for one in told]
+    return min(waiting, default=None)
+
+
+async def save(
+    team: Team, caller: Caller, agent_id: str, name: str, holder: str, position: int, still: Iterable[int]
+) -> Placed:
+    """Keep how far the holder is; to say the same twice is to say it once. `BookmarkTaken` for who holds it no more."""
+    check_changes(caller, agent_id)
+    still = tuple(still)
+    kept: Placed
+
+    async def decide() -> TeamChanges | None:
+        nonlocal kept
+        kept = await show(team, caller, agent_id, name)
+        changed = saved(kept.bookmark, holder, position, still, kept.head, team.at())
+        return None if changed is kept.bookmark else TeamChanges(caller.tenant, puts=(changed,))
+
+    written = await committed(team, caller, decide, "bookmark")
+    record = written.puts[0] if written else kept.bookmark
+    assert isinstance(record, Bookmark)  # noqa: S101  # what was put
+    return Placed(record, kept.head)
+
+
+async def show(team: Team, caller: Caller, agent_id: str, name: str) -> Placed:
+    """How far it is."""
+    check_changes(caller, agent_id)
+    return Placed(await _known(team, caller, agent_id, name), await team.store.head(caller.tenant))
+
+
+async def delete(team: Team, caller: Caller, agent_id: str, name: str) -> None:
+    """Forget it: the next one to open it begins anew."""
+    check_changes(caller, agent_id)
+
+    async def decide() -> TeamChanges:
+        return TeamChanges(caller.tenant, drops=(await _known(team, caller, agent_id, name),))
+
+    await committed(team, caller, decide, "bookmark")
+
+
+async def _known(team: Team, caller: Caller, agent_id: str, name: str) -> Bookmark:
+    known = await team.store.get(Bookmark, caller.tenant, bookmark_id(agent_id, name))
+    if known is None:
+        raise NotFound("there is no such bookmark", hint="open it first")
+    return known

@@ -1,0 +1,298 @@
+"""Channels: create, list, change, close, delete; and the closing that follows from an intent, a task or a departure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.channels import posting
+from parley.app.team.channels.posting import check_present, check_speaks
+from parley.app.team.directory import roles
+from parley.app.team.retry import committed, put
+from parley.domain.channel.channel import (
+    Channel,
+    ChannelStatus,
+    Member,
+    MemberPolicy,
+    Options,
+    Tally,
+    check_manages,
+    closed,
+    lifetime_end,
+    view,
+    with_members,
+    with_policy,
+)
+from parley.domain.directory.access import Access, Permission, Standing, standing
+from parley.domain.directory.callers import party_name
+from parley.domain.directory.intent import RESOLVED, TASK_OVER, Intent, Task
+from parley.domain.errors.errors import Forbidden, Invalid, NotFound, Problem
+from parley.domain.errors.team import BadTransition, ChannelClosed, NoIntentAccess, QuotaExceeded
+from parley.domain.names import is_name
+from parley.domain.record import expecting
+from parley.domain.store.changes import TeamChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from parley.app.team.channels.posting import Decided, Held
+    from parley.app.team.team import Team
+    from parley.domain.channel.post import Post, PostDraft
+    from parley.domain.directory.callers import Caller
+    from parley.domain.record import Expect
+
+
+class ChannelDraft(NamedTuple):
+    """What somebody proposes as a channel."""
+
+    label: str
+    members: tuple[str, ...] = ()
+    policy: MemberPolicy = MemberPolicy.INTENT
+    options: Options = Options()
+    task_id: str = ""
+
+
+class ChannelChange(NamedTuple):
+    """What is to be different; None leaves it as it is."""
+
+    members: tuple[str, ...] | None = None
+    add_members: tuple[str, ...] = ()
+    remove_members: tuple[str, ...] = ()
+    policy: MemberPolicy | None = None
+    audit: bool | None = None
+    ttl_seconds: int | None = None
+    no_ttl: bool = False
+    max_messages: int | None = None
+    status: ChannelStatus | None = None
+
+
+class Shown(NamedTuple):
+    """A channel with its counters."""
+
+    channel: Channel
+    tally: Tally
+
+
+async def intent_access(team: Team, caller: Caller, intent_id: str, needed: Permission) -> tuple[Intent, Access]:
+    """The intent and its access list, if the caller may do this with it; `NotFound` if it may not know of it."""
+    intent = await team.store.get(Intent, caller.tenant, intent_id)
+    access = await team.store.get(Access, caller.tenant, intent_id)
+    if intent is None or access is None:
+        raise NotFound("there is no such intent")
+    stands = stands_on(access, caller, team.at())
+    if stands is None:
+        raise NotFound("there is no such intent")
+    if not stands.allows(needed):
+        raise Forbidden(f"you have {stands.permission.value} on this intent; this needs {needed.value}")
+    return intent, access
+
+
+def stands_on(access: Access, caller: Caller, now: str) -> Standing | None:
+    """The caller's standing; a key that speaks for the whole tenant rules."""
+    if caller.all_seeing:
+        return Standing(Permission.ADMIN, 0)
+    return standing(access, caller.agent, now) if caller.agent else None
+
+
+async def create(team: Team, caller: Caller, intent_id: str, draft: ChannelDraft) -> Shown:
+    """A new channel on an intent."""
+
+    async def decide() -> TeamChanges:
+        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
+        expects = [expecting(intent), expecting(access)]
+        channel = await _drafted(team, caller, intent, access, draft, expects)
+        entry = team.entry(caller, "channel_created", channel.id, intent=intent_id, name=channel.label)
+        return TeamChanges(caller.tenant, expects=tuple(expects), puts=(channel,), entries=(entry,))
+
+    return Shown(await put(team, caller, decide, Channel, "intent"), Tally())
+
+
+async def _drafted(
+    team: Team, caller: Caller, intent: Intent, access: Access, draft: ChannelDraft, expects: list[Expect]
+) -> Channel:
+    """The channel that this draft becomes; what it depends on is added to `expects`."""
+    if not is_name(draft.label):
+        raise Invalid.because([Problem("bad_name", "name", "is no channel name")])
+    if intent.status in RESOLVED:
+        raise ChannelClosed(f"the intent is {intent.status.value}: it takes no more channels")
+    if draft.task_id:
+        task = await team.store.get(Task, caller.tenant, draft.task_id)
+        if task is None or task.intent_id != intent.id:
+            raise Invalid.because([Problem("unknown", "task_id", "there is no such task on this intent")])
+        if task.status in TASK_OVER:
+            raise ChannelClosed(f"the task is {task.status.value}: it takes no more channels")
+        expects.append(expecting(task))
+    if caller.agent:
+        await check_present(team, caller.tenant, caller.agent, expects)
+    members = dict.fromkeys((caller.agent, *draft.members) if caller.agent else draft.members)
+    await _check_members(team, access, draft.members, len(members), expects)
+    if await team.store.count(Channel, caller.tenant, intent.id) >= team.limits.channels_per_intent:
+        raise QuotaExceeded(f"an intent has at most {team.limits.channels_per_intent} channels")
+    now = team.at()
+    channel = Channel(
+        id=team.new_id("chan"),
+        tenant_id=caller.tenant,
+        intent_id=intent.id,
+        label=draft.label,
+        created_by=caller.agent or caller.actor,
+        created_at=now,
+        task_id=draft.task_id,
+        members=tuple(Member(agent=agent) for agent in members),
+        policy=draft.policy,
+        options=draft.options,
+    )
+    return replace(channel, expires=lifetime_end(channel, Tally()))
+
+
+async def _check_members(team: Team, access: Access, agents: Sequence[str], total: int, expects: list[Expect]) -> None:
+    """That these agents may become members, of which there would be so many; that none leaves is added to `expects`."""
+    if total > team.limits.members:
+        detail = f"a channel has at most {team.limits.members} members"
+        raise Invalid.because([Problem("too_many", "members", detail)])
+    now = team.at()
+    for agent in agents:
+        if standing(access, party_name(agent), now) is None:
+            raise NoIntentAccess(f"members: {agent} has no access to the intent")
+        await check_present(team, access.tenant_id, agent, expects)
+
+
+async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, draft: PostDraft) -> Post | Held:
+    """Post to a channel by its name; one that does not exist yet is created in the same transaction."""
+    check_speaks(caller)
+    message_id = team.new_id("msg")
+
+    async def decide() -> Decided:
+        if posting.leaves_tenant(caller, draft):
+            return await posting.decide(team, caller, "", (draft,), (message_id,))
+        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
+        channel = await team.store.named(Channel, caller.tenant, intent_id, name)
+        if channel is not None:
+            return await posting.decide(team, caller, channel.id, (draft,), (message_id,))
+        return await _open_with(team, caller, intent, access, name, draft, message_id)
+
+    async with posting.queued(team, caller, draft):
+        return await posting.settled(team, caller, decide)
+
+
+async def _open_with(
+    team: Team, caller: Caller, intent: Intent, access: Access, name: str, draft: PostDraft, message_id: str
+) -> Decided:
+    expects = [expecting(intent), expecting(access)]
+    channel = await _drafted(team, caller, intent, access, ChannelDraft(name), expects)
+    decided = await posting.decide_in(team, caller, channel, access, (draft,), (message_id,), expects)
+    if decided.refusal is not None:
+        return decided
+    entry = team.entry(caller, "channel_created", channel.id, intent=intent.id, name=name)
+    changes = decided.changes
+    return decided._replace(changes=changes._replace(puts=(channel, *changes.puts), entries=(entry,)))
+
+
+async def listed(team: Team, caller: Caller, intent_id: str) -> list[Shown]:
+    """The channels of an intent that the caller may know of."""
+    _, access = await intent_access(team, caller, intent_id, Permission.READ)
+    shown = []
+    for channel in await team.store.children(Channel, caller.tenant, intent_id):
+        try:
+            view(channel, access, caller, team.at())
+        except NotFound:
+            continue
+        shown.append(await _current(team, channel))
+    return shown
+
+
+async def show(team: Team, caller: Caller, channel_id: str) -> Shown:
+    """One channel."""
+    channel, _ = await known(team, caller, channel_id)
+    return await _current(team, channel)
+
+
+async def known(team: Team, caller: Caller, channel_id: str) -> tuple[Channel, Access]:
+    """The channel and its intent's access list; `NotFound` when the caller may not know of it."""
+    channel = await team.store.get(Channel, caller.tenant, channel_id)
+    access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
+    if channel is None or access is None:
+        raise NotFound("there is no such channel")
+    view(channel, access, caller, team.at())
+    return channel, access
+
+
+async def _current(team: Team, channel: Channel) -> Shown:
+    """A channel whose time has run out is shown closed, whether or not the sweep has been here."""
+    tally = await team.store.tally(channel.tenant_id, channel.id)
+    end = lifetime_end(channel, tally) if channel.is_open else ""
+    if end and end <= team.at():
+        channel = closed(channel, end, team.limits.retention)
+    return Shown(channel, tally)
+
+
+async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelChange) -> Shown:
+    """Change members, options or status."""
+
+    async def decide() -> TeamChanges:
+        channel, access = await known(team, caller, channel_id)
+        check_manages(channel, access, caller)
+        current = (await _current(team, channel)).channel
+        expects = [expecting(access)]
+        changed = await _changed(team, current, access, wanted, expects)
+        if wanted.status is ChannelStatus.CLOSED and current.is_open:
+            changed = closed(changed, team.at(), team.limits.retention)
+        facts = {"status": changed.status.value, "members": ",".join(one.agent for one in changed.members)}
+        entry = team.entry(caller, "channel_changed", channel.id, **facts)
+        ended = (channel.id,) if channel.is_open and not changed.is_open else ()
+        return TeamChanges(caller.tenant, expects=tuple(expects), puts=(changed,), ended=ended, entries=(entry,))
+
+    kept = await put(team, caller, decide, Channel, "channel")
+    await roles.deliver_waiting(team, caller.tenant, channel_id=channel_id)
+    return Shown(kept, await team.store.tally(kept.tenant_id, channel_id))
+
+
+async def _changed(
+    team: Team, channel: Channel, access: Access, wanted: ChannelChange, expects: list[Expect]
+) -> Channel:
+    """The channel as it is wanted; what that depends on is added to `expects`."""
+    if not channel.is_open:
+        if wanted.status is ChannelStatus.OPEN:
+            raise BadTransition("a closed channel stays closed")
+        if wanted.status is None or wanted != ChannelChange(status=ChannelStatus.CLOSED):
+            raise ChannelClosed(f"the channel {channel.label} is closed")
+        return channel
+    agents = [one.agent for one in channel.members] if wanted.members is None else list(wanted.members)
+    agents = [agent for agent in (*agents, *wanted.add_members) if agent not in wanted.remove_members]
+    present = {one.agent for one in channel.members}
+    changed = channel
+    if {*agents} != present:
+        changed = with_members(channel, tuple(agents))
+    new = [agent for agent in dict.fromkeys(agents) if agent not in present]
+    await _check_members(team, access, new, len(changed.members), expects)
+    options = changed.options
+    ttl = None if wanted.no_ttl else wanted.ttl_seconds if wanted.ttl_seconds is not None else options.ttl_seconds
+    options = Options(
+        audit=options.audit if wanted.audit is None else wanted.audit,
+        ttl_seconds=ttl,
+        max_messages=wanted.max_messages or options.max_messages,
+    )
+    changed = with_policy(replace(changed, options=options), wanted.policy or changed.policy)
+    return replace(changed, expires=lifetime_end(changed, await team.store.tally(channel.tenant_id, channel.id)))
+
+
+async def delete(team: Team, caller: Caller, channel_id: str) -> None:
+    """Close a channel and purge it at once; its name is free again. Audit events stay."""
+
+    async def decide() -> TeamChanges:
+        channel, access = await known(team, caller, channel_id)
+        check_manages(channel, access, caller)
+        entry = team.entry(caller, "channel_deleted", channel.id, intent=channel.intent_id, name=channel.label)
+        return TeamChanges(caller.tenant, drops=(channel,), purges=(channel.id,), entries=(entry,))
+
+    await committed(team, caller, decide, "channel")
+
+
+async def closing(team: Team, tenant: str, intent_id: str, *, task_id: str = "") -> tuple[Channel, ...]:
+    """The open channels of an intent, or of one of its tasks, closed as of now: for the commit that ends it."""
+    now = team.at()
+    found = []
+    for channel in await team.store.children(Channel, tenant, intent_id):
+        if channel.is_open and (not task_id or channel.task_id == task_id):
+            current = (await _current(team, channel)).channel
+            found.append(closed(current, now, team.limits.retention) if current.is_open else current)
+    return tuple(found)

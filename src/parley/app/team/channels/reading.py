@@ -1,0 +1,266 @@
+"""Read a channel: pages after a cursor, one message, search, receipts. Waiting for something new, if one wants."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.channels.channels import known
+from parley.app.team.channels.streams import check_key
+from parley.app.team.channels.tail import of_channel
+from parley.domain.channel.channel import View, check_takes_part, view
+from parley.domain.channel.post import Receipt
+from parley.domain.directory.callers import KeyKind
+from parley.domain.errors.errors import Invalid, NotFound
+from parley.domain.errors.team import BadCursor, CursorEvicted, MessageExpired, NotAddressee
+from parley.domain.store.changes import Query, Seen, TeamChanges
+from parley.domain.times import from_stamp, parse_time, stamp
+
+if TYPE_CHECKING:
+    from parley.app.team.team import Team
+    from parley.domain.channel.post import Post
+    from parley.domain.directory.callers import Caller
+
+# How long the list is held for a caller whose request in the channel is unanswered: the SDK's ask() lists every 0.5 s.
+HOLD_SECONDS = 2.0
+# So many messages are read at once.
+_PIECE = 500
+# Messages that are looked through at once.
+_FOUND = 500
+# Who asked longer ago than this has given up, or never waited.
+_ASKS_FOR = timedelta(seconds=60)
+# As a server makes them: a ulid in Crockford's base 32, which has 128 bits.
+_MESSAGE_ID = re.compile(r"msg_[0-7][0-9A-HJKMNP-TV-Z]{25}")
+
+
+class Asked(NamedTuple):
+    """Which page somebody wants."""
+
+    since: str = ""
+    to: str = ""
+    limit: int = 0
+    wait: float = 0.0
+    strict: bool = False
+
+
+class Page(NamedTuple):
+    """Messages in order; `oldest` is the first place still kept when the cursor lies before it."""
+
+    messages: tuple[Seen, ...]
+    oldest: int = 0
+
+
+async def page(team: Team, caller: Caller, channel_id: str, asked: Asked) -> Page:
+    """Messages after a cursor that the caller may see."""
+    channel, access = await known(team, caller, channel_id)
+    seen = check_takes_part(view(channel, access, caller, team.at()))
+    place = _Place(0)
+    if asked.since:
+        place = await _cursor(team, caller, channel_id, seen, asked.since)
+        if place.oldest and asked.strict:
+            detail = f"the oldest message that is kept is number {place.oldest}"
+            raise CursorEvicted(detail, facts={"oldest": place.oldest})
+    limit = asked.limit or team.limits.max_messages
+    query = Query(channel_id, seen, team.at(), place.seq, place.time, asked.to, limit)
+    if asked.wait:
+        found = await _waited(team, caller, query, asked.wait)
+    else:
+        if _asks(team, caller, channel_id, asked):
+            await _answered(team, caller, channel_id)
+            query = query._replace(now=team.at())
+        found = await _whole(team, caller.tenant, query)
+    return Page(found, place.oldest)
+
+
+async def _whole(team: Team, tenant: str, query: Query) -> tuple[Seen, ...]:
+    """A page, a piece at a time: a long one must not keep everybody else waiting."""
+    found: list[Seen] = []
+    left = query.limit
+    while True:
+        asked = min(left, _PIECE)
+        piece = await team.store.page(tenant, query._replace(limit=asked))
+        if found and found[-1].post.seq < (await team.store.tally(tenant, query.channel_id)).floor:
+            found.clear()  # evicted meanwhile, all of it: what is left follows without a gap
+        found += piece
+        left -= len(piece)
+        if len(piece) < asked or not left:
+            return tuple(found)
+        query = query._replace(after_seq=piece[-1].post.seq)
+
+
+def _asks(team: Team, caller: Caller, channel_id: str, asked: Asked) -> bool:
+    """Whether this is the whole list, asked for by an agent that waits for an answer: it gets the answer at once."""
+    if asked.since or asked.to or asked.limit or not caller.agent:
+        return False
+    request = team.asks(caller.tenant, channel_id, caller.agent)
+    return (
+        request is not None and not request.over(team.at()) and team.now() - from_stamp(request.created_at) < _ASKS_FOR
+    )
+
+
+async def _answered(team: Team, caller: Caller, channel_id: str) -> None:
+    """Until the caller's last request is answered, for a moment at most."""
+    listener = team.tail.listen(of_channel(caller.tenant, channel_id))
+    try:
+        async with asyncio.timeout(HOLD_SECONDS):
+            while request := team.asks(caller.tenant, channel_id, caller.agent):
+                listener.take()
+                # Where there are other servers, the answer may have come while nobody listened here.
+                if await team.store.answers(caller.tenant, request.id):
+                    break
+                await listener.event.wait()
+    except TimeoutError:
+        pass
+    finally:
+        team.tail.leave(listener)
+    await known(team, caller, channel_id)
+
+
+async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> tuple[Seen, ...]:
+    """The page as soon as there is anything on it, or when the time is over, or the server is about to stop."""
+    listener = team.tail.listen(of_channel(caller.tenant, query.channel_id))
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                listener.take()
+                found = await _again(team, caller, query)
+                if found or team.tail.closing:
+                    return found
+                await listener.event.wait()
+    except TimeoutError:
+        return await _again(team, caller, query)
+    finally:
+        team.tail.leave(listener)
+
+
+async def _again(team: Team, caller: Caller, query: Query) -> tuple[Seen, ...]:
+    """The page by the rights, the key and the clock of this moment."""
+    await check_key(team, caller)
+    channel, access = await known(team, caller, query.channel_id)
+    seen = check_takes_part(view(channel, access, caller, team.at()))
+    return await _whole(team, caller.tenant, query._replace(view=seen, now=team.at()))
+
+
+class _Place(NamedTuple):
+    """Where a cursor points: after a place or a moment. `oldest` is what is still kept when it lies before that."""
+
+    seq: int
+    time: str = ""
+    oldest: int = 0
+
+
+async def _cursor(team: Team, caller: Caller, channel_id: str, seen: View, since: str) -> _Place:
+    """A place or a moment from `since`: a message id, a number, or a time."""
+    tenant = caller.tenant
+    floor = (await team.store.tally(tenant, channel_id)).floor
+    if since.isascii() and since.isdigit() and len(since) < 16:
+        seq = int(since)
+        return _Place(seq, oldest=floor + 1 if seq < floor else 0)
+    if since.startswith("msg_"):
+        post = await team.store.post(tenant, since)
+        if post is not None and post.channel_id == channel_id and post.visible_to(seen):
+            return _Place(post.seq)
+        if post is not None and post.channel_id != channel_id and await _is_known(team, caller, post.channel_id):
+            raise BadCursor("since is a message of another channel")
+        # Of what was evicted nobody knows the ids any more, and when one was made says nothing about its place: servers
+        # make them by their own clocks, and a message that waited keeps its id. So any of them may have been here.
+        if not floor or not _MESSAGE_ID.fullmatch(since):
+            raise BadCursor("since is no message of this channel")
+        return _Place(0, oldest=floor + 1)
+    try:
+        moment = stamp(parse_time(since.replace(" ", "+")))
+    except Invalid:
+        raise BadCursor("since is no message of this channel, no number and no time") from None
+    oldest = await _oldest(team, tenant, channel_id) if floor else None
+    return _Place(0, moment, floor + 1 if floor and (oldest is None or moment < oldest.created_at) else 0)
+
+
+async def _is_known(team: Team, caller: Caller, channel_id: str) -> bool:
+    """Whether the caller may know of a channel: one of which it may not must answer like one that is not there."""
+    try:
+        await known(team, caller, channel_id)
+    except NotFound:
+        return False
+    return True
+
+
+async def _oldest(team: Team, tenant: str, channel_id: str) -> Post | None:
+    """The first message that is still kept."""
+    everything = Query(channel_id, View("", 0, takes_part=True, may_write=False), team.at(), limit=1)
+    found = await team.store.page(tenant, everything)
+    return found[0].post if found else None
+
+
+async def one(team: Team, caller: Caller, channel_id: str, message_id: str) -> Seen:
+    """One message; whoever may not see it is told that there is none."""
+    channel, access = await known(team, caller, channel_id)
+    seen = check_takes_part(view(channel, access, caller, team.at()))
+    post = await team.store.post(caller.tenant, message_id)
+    if post is None or post.channel_id != channel_id or not post.visible_to(seen):
+        raise NotFound("there is no such message")
+    return await team.store.seen(caller.tenant, post, seen.agent)
+
+
+async def mark_read(team: Team, caller: Caller, channel_id: str, message_id: str) -> Seen:
+    """Acknowledge a message as one of its recipients; once is enough."""
+    found = await one(team, caller, channel_id, message_id)
+    reader = await _reader(team, caller, found.post, channel_id)
+    already = found if caller.agent == reader else await team.store.seen(caller.tenant, found.post, reader)
+    if already.read_at:
+        return already
+    now = team.at()
+    if found.post.over(now):
+        raise MessageExpired(f"{message_id} has expired")
+    await team.commit(caller, TeamChanges(caller.tenant, receipts=(Receipt(message_id, reader, now),)))
+    return await team.store.seen(caller.tenant, found.post, reader)
+
+
+async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> str:
+    """In whose name the receipt is written: the caller's; for a key that named nobody, the one addressee's."""
+    if caller.agent:
+        channel, access = await known(team, caller, channel_id)
+        seen = view(channel, access, caller, team.at())
+        addressed = post.position > seen.since if post.recipients is None else caller.agent in post.recipients
+        if addressed:
+            return caller.agent
+        if caller.kind is KeyKind.AGENT:
+            raise NotAddressee(f"{post.id} was not addressed to {caller.agent}")
+    # One key serves a fleet: it may acknowledge for the one whom it could have named.
+    if post.recipients is not None and len(post.recipients) == 1:
+        return post.recipients[0]
+    raise NotAddressee("name the agent that has read it, by X-Agent-ID")
+
+
+async def search(team: Team, caller: Caller, text: str, *, channel_id: str = "", limit: int = 100) -> list[Seen]:
+    """Messages that contain a text and that the caller may see, newest first."""
+    if channel_id:
+        await known(team, caller, channel_id)
+    # A payload is kept as JSON: what is looked for is spelled the same way.
+    spelled = json.dumps(text, ensure_ascii=False)[1:-1]
+    found: list[Seen] = []
+    before = 0
+    while len(found) < limit:
+        page = await team.store.search(caller.tenant, spelled, channel_id=channel_id, before=before, limit=_FOUND)
+        for post in page:
+            seen = await _seen(team, caller, post)
+            if seen is not None:
+                found.append(seen)
+        if len(page) < _FOUND:
+            break
+        before = page[-1].position
+    return found[:limit]
+
+
+async def _seen(team: Team, caller: Caller, post: Post) -> Seen | None:
+    """The message as the caller sees it now, if it may."""
+    try:
+        channel, access = await known(team, caller, post.channel_id)
+        seen = view(channel, access, caller, team.at())
+    except NotFound:
+        return None
+    if not seen.takes_part or not post.visible_to(seen) or post.over(team.at()):
+        return None
+    return await team.store.seen(caller.tenant, post, seen.agent)

@@ -1,0 +1,186 @@
+"""Follow what happens: one intent, one channel, or everything one agent may see, after a cursor, without gap or repeat.
+
+from the store: after the cursor ──> until the head that was there when we began to listen
+from the tail:  what was committed since; a queue that overflowed sends us back to the store
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.channels.channels import known, stands_on
+from parley.app.team.channels.tail import of_agent, of_channel, of_intent
+from parley.domain.channel.channel import Channel, check_takes_part, view
+from parley.domain.channel.event import CHANNEL_MESSAGE
+from parley.domain.channel.post import PostState
+from parley.domain.directory.access import Access, Permission
+from parley.domain.directory.callers import NO_TENANT, Key
+from parley.domain.errors.errors import NotFound
+from parley.domain.errors.team import NotMember, Unauthorized
+from parley.domain.times import from_stamp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from parley.app.team.channels.tail import Listener, Topic
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+    from parley.domain.store.changes import FeedItem
+
+_PAGE = 500
+# How often an idle stream looks whether it may go on, and tells its client that it is there.
+PING_SECONDS = 15.0
+
+
+class Followed(NamedTuple):
+    """What a stream follows: exactly one of the three."""
+
+    intent_id: str = ""
+    channel_id: str = ""
+    agent: str = ""
+
+    def topic(self, tenant: str) -> Topic:
+        """Where it listens."""
+        if self.channel_id:
+            return of_channel(tenant, self.channel_id)
+        return of_intent(tenant, self.intent_id) if self.intent_id else of_agent(tenant, self.agent)
+
+
+async def check_follows(team: Team, caller: Caller, followed: Followed) -> None:
+    """Refuse who may not follow this, as if it did not exist where it may not be known."""
+    if followed.channel_id:
+        channel, access = await known(team, caller, followed.channel_id)
+        check_takes_part(view(channel, access, caller, team.at()))
+    elif followed.intent_id:
+        found = await team.store.get(Access, caller.tenant, followed.intent_id)
+        stands = stands_on(found, caller, team.at()) if found is not None else None
+        if stands is None or not stands.allows(Permission.READ):
+            raise NotFound("there is no such intent")
+    elif caller.agent != followed.agent and not caller.all_seeing:
+        raise NotFound("there is no such agent")
+
+
+async def follow(
+    team: Team, caller: Caller, followed: Followed, after: int | None
+) -> AsyncIterator[list[FeedItem] | None]:
+    """Batches of what is new, in order; None once it listens, and after each while without any.
+
+    Ends by an error when the right is revoked. Without a cursor it begins now.
+    """
+    listener = team.tail.listen(followed.topic(caller.tenant))
+    try:
+        head = await team.store.head(caller.tenant)
+        # A cursor from the future belongs to another store: from there on nothing would ever come.
+        cursor = head if after is None else min(after, head)
+        listener.behind = after is not None
+        yield None
+        while True:
+            if listener.behind:
+                async for batch in _catch_up(team, caller, followed, listener, cursor):
+                    cursor = batch[-1].position
+                    shown = await _visible(team, caller, followed, batch)
+                    if shown:
+                        yield shown
+            else:
+                queued = [item for item in listener.take() if item.position > cursor]
+                key = await check_key(team, caller)
+                await check_follows(team, caller, followed)
+                if queued:
+                    cursor = queued[-1].position
+                    shown = await _visible(team, caller, followed, queued)
+                    if shown:
+                        yield shown
+                elif not await _woken(listener, _patience(team, key)):
+                    yield None
+    finally:
+        team.tail.leave(listener)
+
+
+def _patience(team: Team, key: Key) -> float:
+    """How long a stream may rest: until its next look, or until its key ends."""
+    if not key.expires_at:
+        return PING_SECONDS
+    return min(PING_SECONDS, max(0.0, (from_stamp(key.expires_at) - team.now()).total_seconds()))
+
+
+async def _woken(listener: Listener, patience: float) -> bool:
+    try:
+        async with asyncio.timeout(patience):
+            return await listener.event.wait()
+    except TimeoutError:
+        return False
+
+
+async def _catch_up(
+    team: Team, caller: Caller, followed: Followed, listener: Listener, cursor: int
+) -> AsyncIterator[list[FeedItem]]:
+    """Read the store up to its head; from there on the queue goes on without a gap."""
+    while True:
+        await check_key(team, caller)
+        await check_follows(team, caller, followed)
+        # Cleared before the read: what is committed during it is queued again, and told apart by its position.
+        listener.take()
+        listener.behind = False
+        batch = list(await team.store.feed(caller.tenant, cursor, _PAGE))
+        if batch:
+            yield batch
+            cursor = batch[-1].position
+        if not batch and not listener.behind:
+            return
+
+
+async def check_key(team: Team, caller: Caller) -> Key:
+    """Neither a stream nor a wait outlives its key."""
+    key = await team.store.get(Key, NO_TENANT, caller.key_id)
+    if key is None or not key.valid(team.at()):
+        raise Unauthorized
+    return key
+
+
+async def _visible(team: Team, caller: Caller, followed: Followed, items: list[FeedItem]) -> list[FeedItem]:
+    return [item for item in items if await shows(team, caller, followed, item)]
+
+
+async def shows(team: Team, caller: Caller, followed: Followed, item: FeedItem) -> bool:
+    """Whether whoever follows this may see the item, by the rights and the clock of this moment."""
+    if item.event is not None:
+        return await _shows_event(team, caller, followed, item)
+    post = item.post
+    if post is None or post.over(team.at()) or post.state is PostState.PENDING:
+        return False
+    if followed.channel_id and post.channel_id != followed.channel_id:
+        return False
+    if followed.intent_id and post.intent_id != followed.intent_id:
+        return False
+    # An agent's own stream shows what was said to it, not what it said itself.
+    if followed.agent and (
+        post.sender == followed.agent or (post.recipients is not None and followed.agent not in post.recipients)
+    ):
+        return False
+    channel = await team.store.get(Channel, caller.tenant, post.channel_id)
+    access = await team.store.get(Access, caller.tenant, post.intent_id)
+    if channel is None or access is None:
+        return False
+    speaker = caller._replace(agent=followed.agent) if followed.agent else caller
+    try:
+        seen = check_takes_part(view(channel, access, speaker, team.at()))
+    except (NotFound, NotMember):
+        return False
+    return post.visible_to(seen)
+
+
+async def _shows_event(team: Team, caller: Caller, followed: Followed, item: FeedItem) -> bool:
+    event = item.event
+    # The message itself is shown; its copy in the log would be the second one.
+    if event is None or event.event_type == CHANNEL_MESSAGE or followed.channel_id:
+        return False
+    if followed.intent_id and event.intent_id != followed.intent_id:
+        return False
+    access = await team.store.get(Access, caller.tenant, event.intent_id)
+    if access is None:
+        return False
+    if followed.agent:
+        # An agent hears of the intents it works on, and of its own coming and going.
+        return any(one.agent_id == followed.agent for one in access.assignments)
+    return stands_on(access, caller, team.at()) is not None

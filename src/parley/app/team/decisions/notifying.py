@@ -1,0 +1,81 @@
+"""Tell people what waits for them: once when it begins to wait, half-way to its expiry, and an hour before it.
+
+What was told is part of the approval, so the sweep of a restarted server goes on where the other one stopped. A letter
+is carried before that is written down: after a crash in between it comes twice, and never not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from parley.app.team.decisions import approvals
+from parley.domain.audit.entry import AuditDraft
+from parley.domain.directory.callers import SYSTEM
+from parley.domain.errors.errors import Invalid, ParleyError
+from parley.domain.errors.rules import Denied, MessageHeld
+from parley.domain.exchange.approval import Approval
+from parley.domain.exchange.notice import APPROVAL_TOLD, TRY_AGAIN, Stage, letter, stage_due, stage_told
+from parley.domain.store.changes import TeamChanges
+from parley.domain.times import stamp
+
+if TYPE_CHECKING:
+    from parley.app.team.team import Team
+
+_log = logging.getLogger("parley.notices")
+# Refused by the rules of the mailboxes: the same letter would be refused again, or wait there a second time.
+_FINAL = (Denied, MessageHeld, Invalid)
+
+
+async def tell(team: Team, tenant: str, approval_id: str) -> None:
+    """Tell what is due of an approval that waits, and write down that it was told."""
+    approval = await team.store.get(Approval, tenant, approval_id)
+    now = team.at()
+    if approval is None or not approval.pending or approval.expires_at <= now:
+        return
+    stage = stage_due(approval, now)
+    if stage is None and not (approval.mail_again and approval.mail_again <= now):
+        return
+    reached = await _mailed(team, approval, stage or stage_told(approval))
+    told = replace(approval, mail_again="" if reached else stamp(team.now() + TRY_AGAIN))
+    audits: tuple[AuditDraft, ...] = ()
+    if stage is not None:
+        reminded_at = approval.reminded_at if stage is Stage.WAITS else now
+        told = replace(told, told_at=now, reminded_at=reminded_at)
+        audits = (_entry(team, approval, stage),)
+    await team.store.commit(TeamChanges(tenant, puts=(told,), audits=audits))
+
+
+async def _mailed(team: Team, approval: Approval, stage: Stage) -> bool:
+    """Put a letter into the mailbox of everyone who may decide and has one; whether all of them could be reached."""
+    keeping = team.notices
+    if keeping.mailman is None:
+        return True
+    reached = True
+    for user in await approvals.deciders(team, approval):
+        if keeping.has_carried(approval.id, stage.value, user):
+            continue
+        try:
+            await keeping.mailman.carry(user, letter(approval, stage))
+        except ParleyError as error:
+            facts = {"action": "notify", "approval": approval.id, "code": error.code, "reason": error.message}
+            _log.warning("a person could not be told", extra=facts)
+            if not isinstance(error, _FINAL):
+                reached = False
+                continue
+        keeping.carried(approval.id, stage.value, user)
+    return reached
+
+
+def _entry(team: Team, approval: Approval, stage: Stage) -> AuditDraft:
+    facts = {
+        "approval": approval.id,
+        "stage": stage.value,
+        "user": approval.user,
+        "cause": approval.cause.value,
+        "exchange_id": approval.exchange_id,
+        "conversation_id": approval.conversation_id,
+        "policy": approval.policy_version,
+    }
+    return AuditDraft(team.new_id("aud"), approval.agent, team.at(), APPROVAL_TOLD, SYSTEM, facts, approval.exchange_id)

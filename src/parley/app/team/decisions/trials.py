@@ -1,0 +1,162 @@
+"""Try the rules without sending anything: explain one message, or replay what was recorded under other documents."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.rules import in_force as rules
+from parley.app.team.rules import policies
+from parley.domain.audit.entry import AGENT_EXCHANGE
+from parley.domain.channel.post import NO_PAYLOAD
+from parley.domain.content.redaction import texts_of
+from parley.domain.errors.errors import NotFound
+from parley.domain.exchange.approval import Approval
+from parley.domain.mailbox.ledger import digest
+from parley.domain.rules.judge import rounds_of
+from parley.domain.rules.policy import PolicySnapshot, with_document, without_document
+from parley.domain.rules.replay import Change, Recorded, audience_of, replayable, replayed, trial_of
+from parley.domain.rules.rulebook import Rulebook
+from parley.domain.rules.trial import Step, Tried, tried
+from parley.domain.store.changes import AuditQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from parley.app.team.team import Team
+    from parley.domain.agents.party import Party
+    from parley.domain.directory.callers import Caller
+    from parley.domain.rules.policy import Fragment
+    from parley.domain.rules.trial import Trial
+
+_PAGE = 500
+_OWN_RULES = Step("own rules", "asked besides", "server", "not tried here; they can only be stricter")
+
+
+class Replayed(NamedTuple):
+    """What a replay found: how many messages were tried, and those that would fare otherwise."""
+
+    messages: int
+    label: str
+    changes: list[Change]
+    # How many of them were tried with what they said; of the others only what was found in it then is known.
+    with_content: int
+    # The entry to go on after; None at the end of the log.
+    next: int | None
+
+
+async def explain(team: Team, caller: Caller, sender: str, receiver: str, trial: Trial) -> Tried:
+    """What the rules would make of a message between two agents of the tenant, and why."""
+    in_force = await rules.in_force(team, caller.tenant, [])
+    one = await rules.party(team, caller.tenant, sender)
+    other = await rules.party(team, caller.tenant, receiver)
+    found = tried(trial._replace(sender=one, receiver=other), in_force.book, team.governance.detectors)
+    if team.governance.tightening is None:
+        return found
+    return found._replace(steps=(*found.steps, _OWN_RULES))
+
+
+async def proposed(team: Team, tenant: str, documents: Mapping[str, tuple[str, Fragment | None]]) -> PolicySnapshot:
+    """What would be in force with these documents in place of those of the same names; None takes one away."""
+    snapshot = await policies.current(team, tenant)
+    for name, (text, fragment) in documents.items():
+        if fragment is None:
+            snapshot = without_document(snapshot, name)
+        else:
+            snapshot = with_document(snapshot, name, text, fragment)
+    return snapshot
+
+
+async def replay(
+    team: Team, caller: Caller, snapshot: PolicySnapshot, *, since: str = "", after: int = 0, most: int = 10_000
+) -> Replayed:
+    """Try the recorded messages of a tenant under another snapshot, oldest first, from an entry on."""
+    again = _Again(team, caller.tenant, Rulebook(snapshot))
+    while True:
+        query = AuditQuery(after=after, limit=_PAGE, since=since, action=AGENT_EXCHANGE)
+        page = await team.store.audits(caller.tenant, query)
+        for entry in page:
+            if again.messages >= most:
+                return again.found(snapshot.label, after)
+            after = entry.number
+            if entry.document:
+                await again.look(Recorded(entry.id, entry.at, json.loads(entry.document)))
+        if len(page) < _PAGE:
+            return again.found(snapshot.label, None)
+
+
+class _Again:
+    """One replay: what it has found, and what it need not look up twice."""
+
+    def __init__(self, team: Team, tenant: str, book: Rulebook) -> None:
+        self._team = team
+        self._tenant = tenant
+        self._book = book
+        self._changes: list[Change] = []
+        self._with_content = 0
+        self._parties: dict[str, Party] = {}
+        self._books: dict[str, Rulebook | None] = {}
+        self.messages = 0
+
+    def found(self, label: str, after: int | None) -> Replayed:
+        return Replayed(self.messages, label, self._changes, self._with_content, after)
+
+    async def look(self, entry: Recorded) -> None:
+        """Try one entry, if it is of a message that was judged."""
+        facts = entry.facts
+        names = audience_of(facts)
+        if not replayable(facts) or not names:
+            return
+        sender = await self._party(str(facts["sender"]))
+        receivers = tuple([await self._party(one) for one in names])
+        texts = await self._texts(facts)
+        own = await self._own_limit(facts, sender, receivers)
+        trial = trial_of(facts, sender, receivers[0], texts, own_limit=own)
+        self.messages += 1
+        self._with_content += texts is not None
+        self._changes += replayed(entry, trial, receivers, self._book, self._team.governance.detectors)
+
+    async def _party(self, agent: str) -> Party:
+        """By today's directory."""
+        if agent not in self._parties:
+            self._parties[agent] = await rules.party(self._team, self._tenant, agent)
+        return self._parties[agent]
+
+    async def _own_limit(self, facts: Mapping[str, Any], sender: Party, receivers: tuple[Party, ...]) -> bool:
+        """Whether somebody asked for fewer rounds than the policy of then allowed."""
+        book = await self._then(str(facts["policy"]))
+        if book is None:
+            return True
+        for receiver in receivers:
+            policy = book.between(sender.attributes, receiver.attributes)
+            if policy is not None and int(facts["max_rounds"]) >= rounds_of(policy, sender, receiver, None):
+                return False
+        return True
+
+    async def _then(self, label: str) -> Rulebook | None:
+        if label not in self._books:
+            try:
+                self._books[label] = Rulebook(await policies.revision(self._team, self._tenant, label))
+            except NotFound:
+                self._books[label] = None
+        return self._books[label]
+
+    async def _texts(self, facts: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """What a message said, if it is still there: delivered, or held."""
+        post = await self._team.store.post(self._tenant, str(facts.get("message_id", "")))
+        if post is not None:
+            # What was erased since is no longer what was said.
+            return _texts_in(post.payload) if digest(post.payload) == facts.get("content_digest") else None
+        approval = await self._team.store.get(Approval, self._tenant, str(facts.get("approval", "")))
+        if approval is None or approval.draft is None:
+            return None
+        payload = approval.draft.payload.encode()
+        return _texts_in(payload) if payload != NO_PAYLOAD else None
+
+
+def _texts_in(payload: bytes) -> tuple[str, ...]:
+    """As they are looked at when it is sent: compact JSON without escapes reads as plain text."""
+    if payload.isascii() and b"\\" not in payload:
+        return (payload.decode(),)
+    return tuple(texts_of(json.loads(payload)))

@@ -1,0 +1,298 @@
+"""Who may see and write an intent: its access list, and the requests of those who are not on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.channels.channels import intent_access, stands_on
+from parley.app.team.directory import roles
+from parley.app.team.intents.events import told
+from parley.app.team.retry import committed
+from parley.domain.channel.event import (
+    ACCESS_EXPIRED,
+    ACCESS_GRANTED,
+    ACCESS_REQUEST_APPROVED,
+    ACCESS_REQUEST_DENIED,
+    ACCESS_REQUESTED,
+    ACCESS_REVOKED,
+)
+from parley.domain.directory.access import (
+    AGENT,
+    Access,
+    AccessRequest,
+    Grant,
+    Permission,
+    Policy,
+    RequestStatus,
+    expired_grants,
+    visible_since,
+    with_grant,
+    without_grant,
+)
+from parley.domain.directory.callers import Caller, party_name
+from parley.domain.errors.errors import NotFound, Stale
+from parley.domain.errors.team import QuotaExceeded
+from parley.domain.record import expecting
+from parley.domain.store.changes import TeamChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from parley.app.team.retry import Decision
+    from parley.app.team.team import Team
+    from parley.domain.channel.event import EventDraft
+
+MOST_ENTRIES = 1_000
+MOST_REQUESTS = 1_000
+
+
+class GrantDraft(NamedTuple):
+    """An entry that somebody proposes."""
+
+    principal_id: str
+    permission: Permission
+    principal_type: str = AGENT
+    reason: str = ""
+    expires_at: str = ""
+
+
+class RequestDraft(NamedTuple):
+    """What somebody asks for."""
+
+    permission: Permission
+    principal_type: str = AGENT
+    reason: str = ""
+    capabilities: tuple[str, ...] = ()
+
+
+async def show(team: Team, caller: Caller, intent_id: str) -> Access:
+    """An intent's access list."""
+    _, access = await intent_access(team, caller, intent_id, Permission.READ)
+    return access
+
+
+async def replace_all(
+    team: Team, caller: Caller, intent_id: str, policy: Policy, drafts: Sequence[GrantDraft]
+) -> Access:
+    """A whole new list. Who is on both keeps what it could see."""
+
+    async def decide() -> TeamChanges:
+        _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
+        grants = tuple(_granted(team, caller, access, draft) for draft in drafts)
+        changed = replace(access, policy=policy, grants=grants)
+        return _changes(
+            team,
+            caller,
+            changed,
+            told(team, caller, intent_id, ACCESS_GRANTED, action="acl_set", default_policy=policy.value),
+            "access_set",
+            policy=policy.value,
+            entries=str(len(grants)),
+        )
+
+    return await _changed(team, caller, decide)
+
+
+async def grant(team: Team, caller: Caller, intent_id: str, draft: GrantDraft) -> Grant:
+    """One more entry."""
+
+    async def decide() -> TeamChanges:
+        _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
+        _check_room(access)
+        given = _granted(team, caller, access, draft)
+        facts = {"principal_id": given.principal_id, "permission": given.permission.value}
+        event = told(team, caller, intent_id, ACCESS_GRANTED, **facts)
+        return _changes(team, caller, with_grant(access, given), event, "access_granted", **facts)
+
+    return (await _changed(team, caller, decide)).grants[-1]
+
+
+async def revoke(team: Team, caller: Caller, intent_id: str, grant_id: str) -> None:
+    """Take an entry away; open streams of who loses access by it end at once."""
+
+    async def decide() -> TeamChanges:
+        _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
+        found = next((one for one in access.grants if one.id == grant_id), None)
+        if found is None:
+            raise NotFound("there is no such entry")
+        facts = {"entry_id": grant_id, "principal_id": found.principal_id}
+        event = told(team, caller, intent_id, ACCESS_REVOKED, **facts)
+        return _changes(team, caller, without_grant(access, grant_id), event, "access_revoked", **facts)
+
+    await _changed(team, caller, decide)
+
+
+async def expire(team: Team, tenant: str, intent_id: str) -> None:
+    """Take away entries whose time has passed, and say so. They gave nothing since then, swept or not."""
+    access = await team.store.get(Access, tenant, intent_id)
+    over = expired_grants(access, team.at()) if access else ()
+    if access is None or not over:
+        return
+    nobody = Caller.system(tenant)
+    left = replace(access, grants=tuple(one for one in access.grants if one not in over))
+    events = tuple(
+        told(team, nobody, intent_id, ACCESS_EXPIRED, entry_id=one.id, principal_id=one.principal_id) for one in over
+    )
+    entries = tuple(team.entry(nobody, "access_expired", intent_id, principal_id=one.principal_id) for one in over)
+    try:
+        await team.store.commit(TeamChanges(tenant, puts=(left,), events=events, entries=entries))
+    except Stale:
+        return  # it changed meanwhile: the next sweep looks again
+
+
+def _granted(team: Team, caller: Caller, access: Access, draft: GrantDraft) -> Grant:
+    now = team.at()
+    if draft.principal_type == AGENT:
+        party_name(draft.principal_id)
+    return Grant(
+        id=team.new_id("acl"),
+        granted_by=caller.actor,
+        granted_at=now,
+        since=visible_since(access, draft.principal_id, now),
+        **draft._asdict(),
+    )
+
+
+def _check_room(access: Access) -> None:
+    if len(access.grants) >= MOST_ENTRIES:
+        raise QuotaExceeded(f"an access list has at most {MOST_ENTRIES} entries")
+
+
+def _changes(team: Team, caller: Caller, access: Access, event: EventDraft, action: str, **facts: str) -> TeamChanges:
+    entry = team.entry(caller, action, access.id, **facts)
+    return TeamChanges(caller.tenant, puts=(access,), events=(event,), entries=(entry,))
+
+
+async def _changed(team: Team, caller: Caller, decide: Decision) -> Access:
+    done = await committed(team, caller, decide, "access list")
+    kept = done.puts[0] if done else None
+    assert isinstance(kept, Access)  # noqa: S101  # what was put
+    await roles.deliver_waiting(team, caller.tenant)
+    return kept
+
+
+# ---------------------------------------------------------------- requests
+
+
+async def request(team: Team, caller: Caller, intent_id: str, draft: RequestDraft) -> AccessRequest:
+    """Ask to be let in: anybody in the tenant may. Asking for the same again while nobody has decided is no news."""
+    await _access(team, caller, intent_id)
+    principal = caller.agent or caller.actor
+    present = await team.store.children(AccessRequest, caller.tenant, intent_id)
+    for one in present:
+        if one.status is RequestStatus.PENDING and (one.principal_id, one.permission) == (principal, draft.permission):
+            return one
+    if len(present) >= MOST_REQUESTS:
+        raise QuotaExceeded(f"an intent has at most {MOST_REQUESTS} access requests")
+    asked = AccessRequest(
+        id=team.new_id("areq"),
+        tenant_id=caller.tenant,
+        intent_id=intent_id,
+        principal_id=principal,
+        created_at=team.at(),
+        **draft._asdict(),
+    )
+    event = told(
+        team,
+        caller,
+        intent_id,
+        ACCESS_REQUESTED,
+        request_id=asked.id,
+        principal_id=principal,
+        requested_permission=draft.permission.value,
+        capabilities=list(draft.capabilities),
+    )
+    entry = team.entry(caller, "access_requested", intent_id, principal_id=principal, request=asked.id)
+    changes = TeamChanges(caller.tenant, puts=(asked,), events=(event,), entries=(entry,))
+    kept = (await team.commit(caller, changes)).puts[0]
+    assert isinstance(kept, AccessRequest)  # noqa: S101  # what was put
+    return kept
+
+
+async def requests(team: Team, caller: Caller, intent_id: str) -> list[AccessRequest]:
+    """All requests for who rules the intent; for others their own."""
+    access = await _access(team, caller, intent_id)
+    stands = stands_on(access, caller, team.at())
+    found = await team.store.children(AccessRequest, caller.tenant, intent_id)
+    if stands is not None and stands.allows(Permission.ADMIN):
+        return list(found)
+    own = [one for one in found if one.principal_id == caller.agent]
+    if stands is None and not own:
+        raise NotFound("there is no such intent")
+    return own
+
+
+async def approve(
+    team: Team,
+    caller: Caller,
+    intent_id: str,
+    request_id: str,
+    *,
+    permission: Permission | None = None,
+    expires_at: str = "",
+    reason: str = "",
+) -> AccessRequest:
+    """Let somebody in: the answer and the entry are one commit."""
+
+    async def decide() -> TeamChanges:
+        access, asked = await _asked(team, caller, intent_id, request_id)
+        decided = asked.decided(RequestStatus.APPROVED, caller.actor, team.at(), reason)
+        draft = GrantDraft(asked.principal_id, permission or asked.permission, asked.principal_type, reason, expires_at)
+        _check_room(access)
+        given = _granted(team, caller, access, draft)
+        facts = {"principal_id": given.principal_id, "permission": given.permission.value}
+        return TeamChanges(
+            caller.tenant,
+            puts=(decided, with_grant(access, given)),
+            events=(
+                told(team, caller, intent_id, ACCESS_REQUEST_APPROVED, request_id=request_id, **facts),
+                told(team, caller, intent_id, ACCESS_GRANTED, **facts),
+            ),
+            entries=(team.entry(caller, "access_request_approved", intent_id, request=request_id, **facts),),
+        )
+
+    decided = await _decided(team, caller, decide)
+    await roles.deliver_waiting(team, caller.tenant)
+    return decided
+
+
+async def deny(team: Team, caller: Caller, intent_id: str, request_id: str, reason: str = "") -> AccessRequest:
+    """Keep somebody out."""
+
+    async def decide() -> TeamChanges:
+        access, asked = await _asked(team, caller, intent_id, request_id)
+        decided = asked.decided(RequestStatus.DENIED, caller.actor, team.at(), reason)
+        facts = {"request_id": request_id, "principal_id": asked.principal_id, "reason": reason}
+        return TeamChanges(
+            caller.tenant,
+            expects=(expecting(access),),
+            puts=(decided,),
+            events=(told(team, caller, intent_id, ACCESS_REQUEST_DENIED, **facts),),
+            entries=(team.entry(caller, "access_request_denied", intent_id, request=request_id),),
+        )
+
+    return await _decided(team, caller, decide)
+
+
+async def _decided(team: Team, caller: Caller, decide: Decision) -> AccessRequest:
+    done = await committed(team, caller, decide, "request")
+    kept = done.puts[0] if done else None
+    assert isinstance(kept, AccessRequest)  # noqa: S101  # what was put
+    return kept
+
+
+async def _asked(team: Team, caller: Caller, intent_id: str, request_id: str) -> tuple[Access, AccessRequest]:
+    _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
+    asked = await team.store.get(AccessRequest, caller.tenant, request_id)
+    if asked is None or asked.intent_id != intent_id:
+        raise NotFound("there is no such request")
+    return access, asked
+
+
+async def _access(team: Team, caller: Caller, intent_id: str) -> Access:
+    """The list of an intent that the caller need not be able to see: whoever knows its name may ask to be let in."""
+    access = await team.store.get(Access, caller.tenant, intent_id)
+    if access is None:
+        raise NotFound("there is no such intent")
+    return access

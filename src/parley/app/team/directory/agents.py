@@ -1,0 +1,241 @@
+"""The registry: agents register, send heartbeats, drain and leave; others find them by what they can do."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.directory import roles
+from parley.app.team.retry import put
+from parley.app.team.team import ATTEMPTS
+from parley.app.team.work import departure
+from parley.domain.agents import org_units
+from parley.domain.agents.agent import AgentRecord, health, registered
+from parley.domain.agents.org_units import OrgUnits
+from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
+from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
+from parley.domain.directory.callers import GONE, AgentStatus, KeyKind, Role, party_name
+from parley.domain.errors.errors import Conflict, NotFound, Stale
+from parley.domain.errors.rules import CrossEnterpriseBlocked
+from parley.domain.errors.team import AgentGone, QuotaExceeded, ScopeRequired, WrongSender
+from parley.domain.names import is_name
+from parley.domain.store.changes import TeamChanges
+
+if TYPE_CHECKING:
+    from parley.app.team.team import Team
+    from parley.domain.agents.agent import AgentDraft
+    from parley.domain.agents.party import Attributes
+    from parley.domain.directory.callers import Caller
+    from parley.domain.store.changes import Committed
+
+
+class Listed(NamedTuple):
+    """An agent and how it is at this moment."""
+
+    record: AgentRecord
+    status: AgentStatus
+
+
+class Wanted(NamedTuple):
+    """Which agents somebody looks for; an empty field asks for nothing."""
+
+    status: AgentStatus | None = None
+    role_id: str = ""
+    capability: str = ""
+
+
+def check_changes(caller: Caller, agent_id: str) -> None:
+    """Only the agent itself, a service or an admin changes an agent."""
+    if caller.agent != agent_id and caller.kind not in (KeyKind.SERVICE, KeyKind.ADMIN):
+        raise WrongSender("this key does not speak for that agent")
+
+
+def registering_in(caller: Caller, tenant: str) -> Caller:
+    """The caller in the tenant that it names: its own, or any for the operator."""
+    if not tenant or tenant == caller.tenant:
+        return caller
+    if not caller.operator:
+        raise CrossEnterpriseBlocked("an agent is registered in the tenant of the key")
+    return caller._replace(tenant=tenant)
+
+
+async def own_name(team: Team, tenant: str, user: str) -> str:
+    """The name under which a person speaks: its own, unless that is the name of an agent of somebody else."""
+    record = await team.store.get(AgentRecord, tenant, user)
+    taken = record is not None and record.attributes.user_id != user
+    return "" if taken or not is_name(user) else user
+
+
+async def in_seat(team: Team, caller: Caller, agent_id: str) -> Caller:
+    """A person in the place of an agent that acts for it: it sees what the agent sees, and speaks for itself."""
+    record = await team.store.get(AgentRecord, caller.tenant, party_name(agent_id))
+    if record is None or record.attributes.user_id != caller.user:
+        raise WrongSender(f"{agent_id[:64]} does not act for {caller.user}")
+    return caller._replace(agent=agent_id)
+
+
+async def attributes(team: Team, caller: Caller, agent_id: str) -> Attributes:
+    """What was said about an agent so far."""
+    known = await team.store.get(AgentRecord, caller.tenant, agent_id)
+    return known.attributes if known is not None else UNKNOWN_ATTRIBUTES
+
+
+async def register(team: Team, caller: Caller, draft: AgentDraft) -> Listed:
+    """Register an agent: for the first time, again with what has changed, or anew after it had left."""
+    agent_id = party_name(draft.agent_id)
+    check_changes(caller, agent_id)
+    if draft.attributes is not None and caller.kind is not KeyKind.ADMIN:
+        known = await team.store.get(AgentRecord, caller.tenant, agent_id)
+        if draft.attributes != (known.attributes if known else UNKNOWN_ATTRIBUTES):
+            raise ScopeRequired("only an admin says where an agent belongs and what it may know")
+    for _ in range(ATTEMPTS):
+        known = await team.store.get(AgentRecord, caller.tenant, agent_id)
+        if known is not None and not known.gone and health(known, team.at()) in GONE:
+            # Its silence was never settled: it leaves before it comes back, as everybody else saw it.
+            await departure.settle(team, caller.tenant, agent_id)
+            continue
+        try:
+            async with team.roster if draft.role_id else nullcontext():
+                granted, committed = await _register(team, caller, draft, known)
+        except Stale as stale:
+            if "kind" not in stale.facts:
+                raise
+            continue
+        for role in granted:
+            await roles.deliver_waiting(team, caller.tenant, role_id=role.id)
+        return _listed(team, committed.puts[0])
+    raise Conflict("the agent changes too often at this moment", hint="try again")
+
+
+async def _register(
+    team: Team, caller: Caller, draft: AgentDraft, known: AgentRecord | None
+) -> tuple[tuple[Role, ...], Committed]:
+    forgotten = await _make_room(team, caller.tenant) if known is None else ()
+    record = registered(draft, caller.tenant, known, team.at())
+    granted = await roles.registering(team, caller, record.id, known, draft.role_id)
+    facts = {"role": record.role_id} if record.role_id else {}
+    units: tuple[OrgUnits, ...] = ()
+    audits: tuple[AuditDraft, ...] = ()
+    before = known.attributes if known else UNKNOWN_ATTRIBUTES
+    if record.attributes != before:
+        units = await _units(team, caller.tenant, record.attributes.org_unit)
+        audits = (_told(team, caller, record),)
+    entry = team.entry(caller, "agent_registered", record.id, **facts)
+    changes = TeamChanges(
+        caller.tenant, puts=(record, *granted, *units), drops=forgotten, entries=(entry,), audits=audits
+    )
+    return granted, await team.commit(caller, changes)
+
+
+async def _units(team: Team, tenant: str, name: str) -> tuple[OrgUnits, ...]:
+    """The tenant's org units, if this one is new."""
+    known = await team.store.get(OrgUnits, tenant, org_units.ALL) or OrgUnits(id=org_units.ALL, tenant_id=tenant)
+    changed = org_units.with_unit(known, name)
+    return () if changed is known else (changed,)
+
+
+def _told(team: Team, caller: Caller, record: AgentRecord) -> AuditDraft:
+    """That an agent now belongs elsewhere, or may know something else: it changes what may be told to it."""
+    shown = record.attributes
+    facts = {
+        "agent": record.id,
+        "org_unit": shown.org_unit,
+        "user_id": shown.user_id,
+        "team": shown.team,
+        "max_classification": shown.max_classification.value,
+        "can_receive_queries": shown.can_receive_queries,
+        "can_auto_respond": shown.can_auto_respond,
+        "supported_exchange_types": [one.value for one in shown.supported_exchange_types],
+        "max_rounds_accepted": shown.max_rounds_accepted or 0,
+        "key": caller.key_id,
+    }
+    return AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), "agent_placed", caller.actor, facts)
+
+
+async def _make_room(team: Team, tenant: str) -> tuple[AgentRecord, ...]:
+    """Where there are as many agents as there may be, one that has left is forgotten."""
+    most = team.limits.agents_per_tenant
+    if await team.store.count(AgentRecord, tenant, "") < most:
+        return ()
+    for record in await team.store.children(AgentRecord, tenant, "", limit=most + 1):
+        # Who was placed by an admin keeps that, however often it leaves.
+        if record.gone and record.attributes == UNKNOWN_ATTRIBUTES:
+            return (record,)
+    raise QuotaExceeded(f"a tenant has at most {most} agents")
+
+
+async def show(team: Team, caller: Caller, agent_id: str) -> Listed:
+    """One agent's record."""
+    return _listed(team, await _known(team, caller, agent_id))
+
+
+async def listed(team: Team, caller: Caller, wanted: Wanted) -> list[Listed]:
+    """The agents of the tenant that are as one wants them, by name."""
+    holders: frozenset[str] | None = None
+    if wanted.role_id:
+        role = await team.store.get(Role, caller.tenant, wanted.role_id)
+        holders = frozenset(one.agent for one in role.holders) if role else frozenset()
+    found = await team.store.children(AgentRecord, caller.tenant, "", limit=team.limits.agents_per_tenant + 1)
+    return [
+        one
+        for one in (_listed(team, record) for record in found)
+        if (wanted.status is None or one.status is wanted.status)
+        and (holders is None or one.record.id in holders)
+        and (not wanted.capability or wanted.capability in one.record.capabilities)
+    ]
+
+
+async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int) -> Listed:
+    """An agent is alive. One that counts as dead or has deregistered is told so: it has to register anew."""
+    check_changes(caller, agent_id)
+
+    async def decide() -> TeamChanges:
+        record = await _present(team, caller, agent_id)
+        status = AgentStatus.DRAINING if record.status is AgentStatus.DRAINING else AgentStatus.ACTIVE
+        alive = replace(record, status=status, last_heartbeat_at=team.at(), current_load=current_load)
+        return TeamChanges(caller.tenant, puts=(alive,))
+
+    return _listed(team, await put(team, caller, decide, AgentRecord, "agent"))
+
+
+async def change_status(team: Team, caller: Caller, agent_id: str, status: AgentStatus) -> Listed:
+    """Set an agent active or draining, or have it leave."""
+    check_changes(caller, agent_id)
+    if status is AgentStatus.DEREGISTERED:
+        return await deregister(team, caller, agent_id)
+
+    async def decide() -> TeamChanges:
+        record = await _present(team, caller, agent_id)
+        since = (record.draining_since or team.at()) if status is AgentStatus.DRAINING else ""
+        changed = replace(record, status=status, draining_since=since)
+        entry = team.entry(caller, "agent_status", agent_id, status=status.value)
+        return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
+
+    return _listed(team, await put(team, caller, decide, AgentRecord, "agent"))
+
+
+async def deregister(team: Team, caller: Caller, agent_id: str) -> Listed:
+    """Have an agent leave. Its record stays and says so; to leave twice is to leave once."""
+    check_changes(caller, agent_id)
+    await _known(team, caller, agent_id)
+    return _listed(team, await departure.depart(team, caller, agent_id))
+
+
+async def _known(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
+    record = await team.store.get(AgentRecord, caller.tenant, agent_id)
+    if record is None:
+        raise NotFound("there is no such agent")
+    return record
+
+
+async def _present(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
+    record = await _known(team, caller, agent_id)
+    if health(record, team.at()) in GONE:
+        raise AgentGone("the agent has left or counts as dead", hint="register it again")
+    return record
+
+
+def _listed(team: Team, record: object) -> Listed:
+    assert isinstance(record, AgentRecord)  # noqa: S101  # what was put
+    return Listed(record, health(record, team.at()))

@@ -1,0 +1,164 @@
+"""Cryptographic identity: an agent shows that a key is its own, and replaces it with the old one's signature."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.directory.agents import check_changes
+from parley.app.team.retry import put
+from parley.domain.agents.agent import AgentRecord
+from parley.domain.agents.identity import CHALLENGE_LASTS, Challenge, Identity, proved, rotated
+from parley.domain.directory.callers import KeyKind, party_name
+from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
+from parley.domain.errors.team import AgentGone, ProofInvalid
+from parley.domain.store.changes import TeamChanges
+from parley.domain.times import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+
+
+class PublicKey(NamedTuple):
+    """A public key: its bytes, and the texts by which others know it."""
+
+    raw: bytes
+    text: str
+    did: str
+
+
+async def find(team: Team, tenant: str, agent_id: str) -> Identity | None:
+    """An agent's identity, if it has one."""
+    return await team.store.get(Identity, tenant, agent_id)
+
+
+async def all_of(team: Team, tenant: str) -> dict[str, Identity]:
+    """Every identity of a tenant by its agent."""
+    limit = team.limits.agents_per_tenant + 1
+    return {one.id: one for one in await team.store.children(Identity, tenant, "", limit=limit)}
+
+
+async def show(team: Team, caller: Caller, agent_id: str) -> Identity:
+    """An agent's identity."""
+    known = await find(team, caller.tenant, agent_id)
+    if known is None:
+        raise NotFound("there is no such identity")
+    return known
+
+
+async def challenge(
+    team: Team, caller: Caller, agent_id: str, key: PublicKey, expires_at: datetime | None = None
+) -> Challenge:
+    """Something to sign for whoever says that a key is its own; the key counts when it comes back signed."""
+    party_name(agent_id)
+    check_changes(caller, agent_id)
+    now = team.now()
+    if expires_at is not None and expires_at <= now:
+        raise Invalid.because([Problem("invalid", "key_expires_at", "is in the past")])
+
+    async def decide() -> TeamChanges:
+        await _check_present(team, caller, agent_id)
+        await _check_free(team, caller, agent_id, key)
+        earlier = await team.store.get(Challenge, caller.tenant, agent_id)
+        asked = Challenge(
+            id=agent_id,
+            tenant_id=caller.tenant,
+            version=earlier.version if earlier else 0,
+            text=team.ids.secret(),
+            public_key=key.text,
+            did=key.did,
+            ends_at=stamp(now + CHALLENGE_LASTS),
+            key_expires_at=stamp(expires_at) if expires_at else "",
+        )
+        return TeamChanges(caller.tenant, puts=(asked,))
+
+    return await put(team, caller, decide, Challenge, "identity")
+
+
+async def _check_present(team: Team, caller: Caller, agent_id: str) -> None:
+    record = await team.store.get(AgentRecord, caller.tenant, agent_id)
+    if record is not None and record.gone:
+        raise AgentGone("the agent has left", hint="register it again")
+
+
+async def _check_free(team: Team, caller: Caller, agent_id: str, key: PublicKey) -> None:
+    """A key that counts is only replaced by its owner, with its own signature; or by an admin, when it was lost."""
+    known = await find(team, caller.tenant, agent_id)
+    if known is None or known.public_key == key.text or not known.valid(team.at()):
+        return
+    if caller.kind is not KeyKind.ADMIN:
+        raise Conflict("the agent has another key", hint="rotate it, signed with that one")
+
+
+async def pending_key(team: Team, caller: Caller, agent_id: str) -> str:
+    """The key that an open challenge is about, "" when there is none."""
+    asked = await team.store.get(Challenge, caller.tenant, agent_id)
+    return asked.public_key if asked is not None and asked.open(team.at()) else ""
+
+
+async def answer(  # the challenge, its key, and what came back
+    team: Team,
+    caller: Caller,
+    agent_id: str,
+    text: str,
+    raw_key: bytes,
+    signature: bytes,
+    contents: Sequence[bytes],
+) -> Identity:
+    """Take back a signed challenge, once. A wrong signature uses it up too."""
+    check_changes(caller, agent_id)
+    asked = await team.store.get(Challenge, caller.tenant, agent_id)
+    if asked is None or asked.text != text or not asked.open(team.at()):
+        raise ProofInvalid("there is no such open challenge")
+    fits = any(team.signatures.verify(raw_key, signature, content) for content in contents)
+    if not fits:
+        await _use_up(team, asked)
+        raise ProofInvalid("the signature does not fit the challenge")
+    known = await find(team, caller.tenant, agent_id)
+    made = proved(asked, known, team.at())
+    entry = team.entry(caller, "identity_registered", agent_id, did=made.did)
+    try:
+        changes = TeamChanges(caller.tenant, puts=(made,), drops=(asked,), entries=(entry,))
+        committed = await team.commit(caller, changes)
+    except Stale as stale:
+        if "kind" not in stale.facts:
+            raise
+        raise ProofInvalid("the challenge was used at this moment") from None
+    kept = committed.puts[0]
+    assert isinstance(kept, Identity)  # noqa: S101  # what was put
+    return kept
+
+
+async def _use_up(team: Team, asked: Challenge) -> None:
+    try:
+        await team.store.commit(TeamChanges(asked.tenant_id, drops=(asked,)))
+    except Stale:
+        return  # somebody else did
+
+
+async def rotate(
+    team: Team, caller: Caller, agent_id: str, old: PublicKey, new: PublicKey, signature: bytes, content: bytes
+) -> Identity:
+    """Replace an agent's key; the old one signs for the new one."""
+    check_changes(caller, agent_id)
+
+    async def decide() -> TeamChanges:
+        known = await show(team, caller, agent_id)
+        fits = known.public_key == old.text and known.valid(team.at())
+        if not fits or not team.signatures.verify(old.raw, signature, content):
+            raise ProofInvalid("a rotation is signed with the key that counts")
+        if new.text in (known.public_key, *known.previous_keys):
+            raise Invalid.because([Problem("invalid", "new_public_key", "was used before")])
+        changed = rotated(known, new.text, new.did, team.at())
+        entry = team.entry(caller, "identity_rotated", agent_id, did=changed.did)
+        return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
+
+    return await put(team, caller, decide, Identity, "identity")
+
+
+def signed(team: Team, known: Identity, raw_key: bytes, signature: bytes, contents: Sequence[bytes]) -> bool:
+    """Whether the key that counts now has signed one of these spellings."""
+    return known.valid(team.at()) and any(team.signatures.verify(raw_key, signature, one) for one in contents)

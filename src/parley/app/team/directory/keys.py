@@ -1,0 +1,258 @@
+"""Tenants and keys: make, list, revoke, rotate. A secret is shown once, when it is made; only its SHA-256 is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.retry import committed, put
+from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
+from parley.domain.content.envelope import NOBODY
+from parley.domain.directory.callers import (
+    DEFAULT_TENANT,
+    NO_TENANT,
+    SECRET_PREFIX,
+    SYSTEM,
+    IssuedKey,
+    Key,
+    KeyKind,
+    Tenant,
+    key_digest,
+    party_name,
+)
+from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
+from parley.domain.errors.team import NameTaken, QuotaExceeded, ScopeRequired
+from parley.domain.mailbox.ledger import Entry
+from parley.domain.store.changes import TeamChanges
+from parley.domain.times import stamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+
+_PAGE = 1_000
+
+
+class KeyDraft(NamedTuple):
+    """What somebody wants a key for. Without a tenant it is for the caller's own."""
+
+    kind: KeyKind
+    tenant: str = ""
+    agent_id: str = ""
+    user_id: str = ""
+    expires_at: datetime | None = None
+
+
+class Made(NamedTuple):
+    """A key and its secret, which nobody will see again."""
+
+    key: Key
+    secret: str
+
+
+async def first_start(team: Team, given_secret: str) -> str | None:
+    """Make the default tenant and the operator's key where there is nothing yet.
+
+    A given secret that no key has becomes one more operator key: whoever starts the server owns its data, and may have
+    lost the first one. The secret when it was made up here; None when it was given, or when somebody started before.
+    """
+    await team.store.catch_up(NO_TENANT)
+    known = await team.store.get(Tenant, NO_TENANT, DEFAULT_TENANT)
+    if known is not None and (not given_secret or await _has_key(team, given_secret)):
+        return None
+    secret = given_secret or SECRET_PREFIX + team.ids.secret()
+    now = team.at()
+    key = Key(
+        id=team.new_id("key"),
+        tenant_id=NO_TENANT,
+        owner=DEFAULT_TENANT,
+        key_kind=KeyKind.ADMIN,
+        digest=key_digest(secret),
+        operator=True,
+        created_at=now,
+    )
+    tenant = Tenant(id=DEFAULT_TENANT, tenant_id=NO_TENANT, title=DEFAULT_TENANT, created_at=now)
+    made = () if known is not None else (tenant,)
+    entries = (
+        *(Entry("tenant_created", now, SYSTEM, one.id, "") for one in made),
+        Entry("key_created", now, SYSTEM, key.id, "", {"kind": key.key_kind.value}),
+    )
+    try:
+        await team.store.commit(TeamChanges(DEFAULT_TENANT, puts=(*made, key, _issued(key)), entries=entries))
+    except (Stale, NameTaken):
+        return await first_start(team, given_secret)  # another node started at this moment, and has done it
+    return None if given_secret else secret
+
+
+async def _has_key(team: Team, secret: str) -> bool:
+    return await team.store.named(Key, NO_TENANT, "", key_digest(secret)) is not None
+
+
+async def create_tenant(team: Team, caller: Caller, tenant_id: str, title: str) -> Tenant:
+    """A new tenant; only the operator makes one."""
+    _check_operator(caller)
+    tenant = Tenant(id=party_name(tenant_id), tenant_id=NO_TENANT, title=title or tenant_id, created_at=team.at())
+    if await team.store.get(Tenant, NO_TENANT, tenant.id) is not None:
+        raise NameTaken("there is a tenant of this name already", facts={"tenant_id": tenant.id})
+    entry = team.entry(caller, "tenant_created", tenant.id)
+    committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(tenant,), entries=(entry,)))
+    kept = committed.puts[0]
+    assert isinstance(kept, Tenant)  # noqa: S101  # what was put
+    return kept
+
+
+async def tenants(team: Team, caller: Caller) -> list[Tenant]:
+    """All tenants, for the operator."""
+    _check_operator(caller)
+    found: list[Tenant] = []
+    while page := await team.store.children(Tenant, NO_TENANT, "", after=found[-1].id if found else "", limit=_PAGE):
+        found += page
+    return found
+
+
+async def create(team: Team, caller: Caller, draft: KeyDraft) -> Made:
+    """A new key: for the caller's tenant, or for any when the operator asks."""
+    owner = draft.tenant or caller.tenant
+    await _check_rules(team, caller, owner)
+    _check_fits(draft)
+    if await team.store.count(IssuedKey, owner, "") >= team.limits.keys_per_tenant:
+        raise QuotaExceeded(f"a tenant has at most {team.limits.keys_per_tenant} keys")
+    if draft.expires_at is not None and draft.expires_at <= team.now():
+        raise Invalid.because([Problem("invalid", "expires_at", "is in the past")])
+    fresh = _fresh(team)
+    key = Key(
+        id=fresh.id,
+        tenant_id=NO_TENANT,
+        owner=owner,
+        key_kind=draft.kind,
+        digest=key_digest(fresh.secret),
+        agent_id=draft.agent_id,
+        user_id=draft.user_id,
+        created_at=fresh.at,
+        expires_at=stamp(draft.expires_at) if draft.expires_at else "",
+    )
+    entry = team.entry(caller, "key_created", key.id, **_facts(key))
+    await team.commit(
+        caller,
+        TeamChanges(owner, puts=(key, _issued(key)), entries=(entry,), audits=_told(team, caller, "key_created", key)),
+    )
+    return Made(key, fresh.secret)
+
+
+async def listed(team: Team, caller: Caller) -> list[Key]:
+    """The keys of the caller's tenant, oldest first, with those that were revoked."""
+    issued = await team.store.children(IssuedKey, caller.tenant, "", limit=team.limits.keys_per_tenant + 1)
+    found = [await team.store.get(Key, NO_TENANT, one.id) for one in issued]
+    return [key for key in found if key is not None]
+
+
+async def revoke(team: Team, caller: Caller, key_id: str) -> Key:
+    """End a key, at once and for good; its open streams end too."""
+
+    async def decide() -> TeamChanges | None:
+        key = await _known(team, caller, key_id)
+        if key.revoked_at:
+            return None
+        if key.operator:
+            raise Conflict("the operator's key cannot be revoked", hint="rotate it")
+        ended = replace(key, revoked_at=team.at())
+        entry = team.entry(caller, "key_revoked", key.id, **_facts(key))
+        return TeamChanges(key.owner, puts=(ended,), entries=(entry,), audits=_told(team, caller, "key_revoked", key))
+
+    await committed(team, caller, decide, "key")
+    return await _known(team, caller, key_id)
+
+
+async def rotate(team: Team, caller: Caller, key_id: str) -> Made:
+    """A new key in place of one that ends at this moment; whoever held the old secret is out, open streams included."""
+    fresh = _fresh(team)
+
+    async def decide() -> TeamChanges:
+        key = await _known(team, caller, key_id)
+        if key.operator:
+            _check_operator(caller)  # its successor is the operator's too, and would be the caller's
+        if not key.valid(team.at()):
+            raise Conflict("the key has ended already", hint="make a new one")
+        made = fresh.like(key)
+        ended = replace(key, revoked_at=team.at())
+        entry = team.entry(caller, "key_rotated", key.id, successor=made.id, **_facts(key))
+        return TeamChanges(
+            key.owner,
+            puts=(made, ended, _issued(made)),
+            entries=(entry,),
+            audits=_told(team, caller, "key_rotated", made),
+        )
+
+    return Made(await put(team, caller, decide, Key, "key"), fresh.secret)
+
+
+class _Fresh(NamedTuple):
+    """What is new about a new key."""
+
+    id: str
+    secret: str
+    at: str
+
+    def like(self, key: Key) -> Key:
+        """A key with the rights of another."""
+        return replace(key, id=self.id, version=0, digest=key_digest(self.secret), created_at=self.at)
+
+
+def _fresh(team: Team) -> _Fresh:
+    return _Fresh(team.new_id("key"), SECRET_PREFIX + team.ids.secret(), team.at())
+
+
+def _issued(key: Key) -> IssuedKey:
+    return IssuedKey(id=key.id, tenant_id=key.owner)
+
+
+def _facts(key: Key) -> dict[str, str]:
+    facts = {"kind": key.key_kind.value, "agent": key.agent_id, "user": key.user_id}
+    return {name: value for name, value in facts.items() if value}
+
+
+def _told(team: Team, caller: Caller, action: str, key: Key) -> tuple[AuditDraft, ...]:
+    """That somebody may decide as a person from now on, or no more: whoever checks an approval wants to know."""
+    if key.key_kind is not KeyKind.HUMAN:
+        return ()
+    facts = {"made_key": key.id, "user_id": key.user_id, "key": caller.key_id}
+    return (AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), action, caller.actor, facts),)
+
+
+def _check_operator(caller: Caller) -> None:
+    if not caller.operator:
+        raise ScopeRequired("this needs the operator's key")
+
+
+async def _check_rules(team: Team, caller: Caller, tenant: str) -> None:
+    """That the caller may make keys for a tenant; another's does not exist for it."""
+    if tenant == caller.tenant:
+        return
+    if not caller.operator or await team.store.get(Tenant, NO_TENANT, tenant) is None:
+        raise NotFound("there is no such tenant")
+
+
+async def _known(team: Team, caller: Caller, key_id: str) -> Key:
+    key = await team.store.get(Key, NO_TENANT, key_id)
+    if key is None or not (key.owner == caller.tenant or caller.operator):
+        raise NotFound("there is no such key")
+    return key
+
+
+def _check_fits(draft: KeyDraft) -> None:
+    """An agent's key names its agent, a person's its person, and no other key speaks as one agent."""
+    problems = []
+    if draft.kind is KeyKind.AGENT and not draft.agent_id:
+        problems.append(Problem("required", "agent_id", "an agent's key names its agent"))
+    if draft.kind is not KeyKind.AGENT and draft.agent_id:
+        problems.append(Problem("invalid", "agent_id", f"a {draft.kind.value} key speaks for no single agent"))
+    if draft.kind is KeyKind.HUMAN and not draft.user_id:
+        problems.append(Problem("required", "user_id", "a person's key names its person"))
+    if draft.user_id in (NOBODY, SYSTEM):
+        problems.append(Problem("invalid", "user_id", f"{draft.user_id} is no person"))
+    if problems:
+        raise Invalid.because(problems)
+    if draft.agent_id:
+        party_name(draft.agent_id)

@@ -1,0 +1,167 @@
+"""Roles: who holds them, who grants them, and what waited for somebody to hold one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from parley.app.team.retry import committed
+from parley.app.team.rules import in_force as rules
+from parley.domain.agents.agent import AgentRecord
+from parley.domain.channel.channel import Channel
+from parley.domain.channel.post import PostState, holders
+from parley.domain.directory.access import Access
+from parley.domain.directory.callers import ROLE_PREFIX, Caller, KeyKind, Role, party_name, with_holder, without_holder
+from parley.domain.errors.errors import Forbidden, NotFound
+from parley.domain.errors.rules import Suspended
+from parley.domain.errors.team import AgentDeparted
+from parley.domain.record import expecting
+from parley.domain.rules.rulebook import concerns
+from parley.domain.rules.suspension import check_not_stopped
+from parley.domain.store.changes import Moved, TeamChanges
+
+if TYPE_CHECKING:
+    from parley.app.team.team import Team
+
+# So many messages that wait are looked at in one pass.
+_LOOKED_AT = 500
+
+
+async def deliver_waiting(team: Team, tenant: str, *, role_id: str = "", channel_id: str = "") -> int:
+    """Deliver what was said to a role that somebody holds now: of one role, or of one channel. How many."""
+    role_ids = [role_id] if role_id else [role.id for role in await team.store.children(Role, tenant, "")]
+    delivered = 0
+    for one in role_ids:
+
+        async def decide(role_id: str = one) -> TeamChanges | None:
+            return await _delivering(team, tenant, role_id, channel_id)
+
+        done = await committed(team, Caller.system(tenant), decide, "role")
+        delivered += len(done.posts) if done else 0
+    return delivered
+
+
+async def _delivering(team: Team, tenant: str, role_id: str, channel_id: str) -> TeamChanges | None:
+    """What of a role's messages can be delivered at this moment, and what that depends on."""
+    role = await team.store.get(Role, tenant, role_id)
+    if role is None or not role.holders:
+        return None
+    moved, expects = [], {expecting(role)}
+    for post in await team.store.pending(tenant, ROLE_PREFIX + role_id):
+        channel = await team.store.get(Channel, tenant, post.channel_id)
+        access = await team.store.get(Access, tenant, post.intent_id)
+        if channel is None or access is None or (channel_id and channel.id != channel_id) or post.over(team.at()):
+            continue
+        recipients = await unconcerned(team, tenant, post.sender, holders(role, channel, access, team.at()))
+        if recipients:
+            moved.append(Moved(post.id, PostState.DELIVERED, recipients))
+            expects |= {expecting(channel), expecting(access)}
+    return TeamChanges(tenant, expects=tuple(expects), moved=tuple(moved)) if moved else None
+
+
+async def deliver_stranded(team: Team) -> None:
+    """Deliver what waits though somebody could receive it: a server may have died right after it granted a role.
+
+    A part of all that waits is looked at each time, in turn.
+    """
+    found = await team.store.waiting(team.stranded_after, _LOOKED_AT)
+    team.stranded_after = found[-1][1] if found else ""
+    await team.store.catch_up(*{tenant for tenant, _ in found})
+    for tenant, to in found:
+        await deliver_waiting(team, tenant, role_id=to.removeprefix(ROLE_PREFIX))
+
+
+async def unconcerned(team: Team, tenant: str, sender: str, agents: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of these agents to whom the sender may say something without asking the rules.
+
+    What waits for a holder was not judged for anybody: it does not leave the org unit, and reaches nobody suspended.
+    """
+    in_force = await rules.in_force(team, tenant, [])
+    speaker = await rules.party(team, tenant, sender)
+    found = []
+    for agent in agents:
+        one = await rules.party(team, tenant, agent)
+        if concerns(in_force.book.between(speaker.attributes, one.attributes), speaker, one):
+            continue
+        try:
+            check_not_stopped(in_force.stopped, speaker, one)
+        except Suspended:
+            continue
+        found.append(agent)
+    return tuple(found)
+
+
+async def registering(
+    team: Team, caller: Caller, agent_id: str, known: AgentRecord | None, role_id: str | None
+) -> tuple[Role, ...]:
+    """The roles as they are when an agent registers with one. An agent does not take a role; it is granted."""
+    if not role_id:
+        return ()
+    role = await team.store.get(Role, caller.tenant, role_id) or Role(id=party_name(role_id), tenant_id=caller.tenant)
+    if role.held_by(agent_id):
+        return ()
+    if caller.kind not in (KeyKind.SERVICE, KeyKind.ADMIN):
+        raise Forbidden("an agent does not take a role by itself", hint="have an admin grant it")
+    changed = [with_holder(role, agent_id)]
+    if known is not None and known.role_id and known.role_id != role_id:
+        before = await team.store.get(Role, caller.tenant, known.role_id)
+        if before is not None and before.held_by(agent_id):
+            changed.append(without_holder(before, agent_id))
+    return tuple(changed)
+
+
+async def held(team: Team, caller: Caller, role_id: str) -> Role:
+    """A role with its holders; one that was never granted has none."""
+    return await team.store.get(Role, caller.tenant, role_id) or Role(id=party_name(role_id), tenant_id=caller.tenant)
+
+
+async def listed(team: Team, caller: Caller) -> list[Role]:
+    """All roles that were ever granted in the tenant."""
+    return list(await team.store.children(Role, caller.tenant, ""))
+
+
+async def grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> Role:
+    """Have an agent hold a role; what waited for a holder reaches it now."""
+    agent_id = party_name(agent_id)
+    async with team.roster:
+        await _grant(team, caller, role_id, agent_id)
+    await deliver_waiting(team, caller.tenant, role_id=role_id)
+    return await held(team, caller, role_id)
+
+
+async def _grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> None:
+    async def decide() -> TeamChanges | None:
+        role = await held(team, caller, role_id)
+        if role.held_by(agent_id):
+            return None
+        record = await team.store.get(AgentRecord, caller.tenant, agent_id)
+        if record is not None and record.gone:
+            raise AgentDeparted(f"{agent_id} has left", hint="register it again")
+        # The first role an agent is granted is the one that its record shows.
+        shown = (replace(record, role_id=role_id),) if record is not None and not record.role_id else ()
+        # It must not leave at this moment, at another server.
+        stays = (expecting(record),) if record is not None else ()
+        entry = team.entry(caller, "role_granted", agent_id, role=role_id)
+        return TeamChanges(caller.tenant, expects=stays, puts=(with_holder(role, agent_id), *shown), entries=(entry,))
+
+    await committed(team, caller, decide, "role")
+
+
+async def revoke(team: Team, caller: Caller, role_id: str, agent_id: str) -> Role:
+    """Have an agent no longer hold a role; what it received stays with it."""
+    async with team.roster:
+        await _revoke(team, caller, role_id, agent_id)
+    return await held(team, caller, role_id)
+
+
+async def _revoke(team: Team, caller: Caller, role_id: str, agent_id: str) -> None:
+    async def decide() -> TeamChanges:
+        role = await team.store.get(Role, caller.tenant, role_id)
+        if role is None or not role.held_by(agent_id):
+            raise NotFound("the agent does not hold this role")
+        record = await team.store.get(AgentRecord, caller.tenant, agent_id)
+        shown = (replace(record, role_id=""),) if record is not None and record.role_id == role_id else ()
+        entry = team.entry(caller, "role_revoked", agent_id, role=role_id)
+        return TeamChanges(caller.tenant, puts=(without_holder(role, agent_id), *shown), entries=(entry,))
+
+    await committed(team, caller, decide, "role")

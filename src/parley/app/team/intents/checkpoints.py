@@ -1,0 +1,245 @@
+"""Checkpoints of the logs: made when asked for and when due, and the proof that an event is in one.
+
+Each one goes on where the last one of its intent ended, so none has to read more than what is new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from parley.app.team.channels.channels import intent_access
+from parley.app.team.intents.intents import visible
+from parley.domain.channel.checkpoint import Checkpoint, LogMark, merkle_path, merkle_root, raw_digest, spelled
+from parley.domain.directory.access import Permission
+from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, Caller, Tenant
+from parley.domain.directory.intent import Intent
+from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
+from parley.domain.errors.team import NameTaken
+from parley.domain.store.changes import TeamChanges
+from parley.domain.times import from_stamp, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from parley.app.team.team import Team
+    from parley.domain.channel.event import Event
+
+_PAGE = 1_000
+# What one checkpoint covers at most: its tree is made while others wait.
+MOST_EVENTS = 8_192
+# A log gets its checkpoint after so many events of its tenant, or after so long.
+DUE_EVENTS = 1_000
+DUE_AFTER = timedelta(hours=1)
+_MARK = "events"
+
+
+class Proof(NamedTuple):
+    """That an event is part of a checkpoint: the neighbours from its leaf up to the root."""
+
+    checkpoint: Checkpoint
+    event: Event
+    leaf_index: int
+    path: tuple[tuple[str, str], ...]
+
+
+class Consistency(NamedTuple):
+    """Whether two checkpoints tell one story; `boundary` is the event at which the first one ends."""
+
+    earlier: Checkpoint
+    later: Checkpoint
+    consistent: bool
+    boundary: str
+
+
+class Links(Protocol):
+    """Checks event by event that a log hangs together; it knows how an event is hashed."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether everything so far does."""
+        ...
+
+    @property
+    def last(self) -> int:
+        """The number of the last event."""
+        ...
+
+    def take_all(self, events: Iterable[Event]) -> None:
+        """Look at the next events."""
+        ...
+
+
+async def make(team: Team, caller: Caller, intent_id: str) -> tuple[Checkpoint, bool]:
+    """A checkpoint over what is new in an intent's log, and whether one was made; without news the last one."""
+    if await team.store.get(Intent, caller.tenant, intent_id) is None:
+        raise NotFound("there is no such intent")
+    last = await _last(team, caller.tenant, intent_id)
+    after = last.last_sequence if last else 0
+    events = await _events(team, caller.tenant, intent_id, after, after + MOST_EVENTS)
+    if not events:
+        if last is None:
+            raise NotFound("there is no event in this intent's log")
+        return last, False
+    made = Checkpoint(
+        id=team.new_id("ckpt"),
+        tenant_id=caller.tenant,
+        intent_id=intent_id,
+        merkle_root=spelled(merkle_root([raw_digest(one.event_hash) for one in events])),
+        first_sequence=events[0].sequence,
+        last_sequence=events[-1].sequence,
+        created_at=team.at(),
+    )
+    entry = team.entry(
+        caller, "checkpoint_made", made.id, intent=intent_id, root=made.merkle_root, last=str(made.last_sequence)
+    )
+    try:
+        kept = (await team.commit(caller, TeamChanges(caller.tenant, puts=(made,), entries=(entry,)))).puts[0]
+    except NameTaken:
+        # Another made it at this moment.
+        last = await _last(team, caller.tenant, intent_id)
+        if last is None:
+            raise
+        return last, False
+    assert isinstance(kept, Checkpoint)  # noqa: S101  # what was put
+    return kept, True
+
+
+async def make_due(team: Team) -> int:
+    """Checkpoints for every log that has grown enough, or waited long enough, in all tenants. How many."""
+    tenants = {one.id for one in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
+    await team.store.catch_up(*tenants)
+    return sum([await _make_due(team, tenant) for tenant in sorted(tenants)])
+
+
+async def _make_due(team: Team, tenant: str) -> int:
+    mark = await team.store.get(LogMark, tenant, _MARK)
+    mark = mark or LogMark(id=_MARK, tenant_id=tenant, position=0, made_at="")
+    head = await team.store.head(tenant)
+    waited = not mark.made_at or stamp(from_stamp(mark.made_at) + DUE_AFTER) <= team.at()
+    # No more can have happened than there are positions: mostly nobody has to count.
+    if head - mark.position < (1 if waited else DUE_EVENTS):
+        return 0
+    grown = await team.store.logged(tenant, mark.position)
+    if not grown or not (waited or sum(count for _, count in grown) >= DUE_EVENTS):
+        return 0
+    nobody = Caller.system(tenant)
+    made = 0
+    for intent_id, _ in grown:
+        made += await _make_all(team, nobody, intent_id)
+    # What was written while we worked lies behind the head that we began with: the next time it counts as new.
+    try:
+        await team.store.commit(TeamChanges(tenant, puts=(replace(mark, position=head, made_at=team.at()),)))
+    except Stale:
+        return made
+    return made
+
+
+async def _make_all(team: Team, caller: Caller, intent_id: str) -> int:
+    made = 0
+    while True:
+        try:
+            checkpoint, new = await make(team, caller, intent_id)
+        except NotFound:
+            return made  # a log without an intent
+        made += new
+        if not new or checkpoint.event_count < MOST_EVENTS:
+            return made
+
+
+async def listed(team: Team, caller: Caller, intent_id: str = "") -> list[Checkpoint]:
+    """The checkpoints of an intent, or of all that the caller may see, oldest first."""
+    if intent_id:
+        await intent_access(team, caller, intent_id, Permission.READ)
+        return await _all(team, caller.tenant, intent_id)
+    found: list[Checkpoint] = []
+    async for intent in visible(team, caller):
+        found += await _all(team, caller.tenant, intent.id)
+        if len(found) >= team.limits.page:
+            break
+    return sorted(found[: team.limits.page], key=lambda one: one.id)
+
+
+async def show(team: Team, caller: Caller, checkpoint_id: str) -> Checkpoint:
+    """One checkpoint."""
+    found = await team.store.get(Checkpoint, caller.tenant, checkpoint_id)
+    if found is None:
+        raise NotFound("there is no such checkpoint")
+    try:
+        await intent_access(team, caller, found.intent_id, Permission.READ)
+    except NotFound:
+        raise NotFound("there is no such checkpoint") from None
+    return found
+
+
+async def proof(team: Team, caller: Caller, checkpoint_id: str, event_id: str) -> Proof:
+    """The way from an event's hash up to the root."""
+    checkpoint = await show(team, caller, checkpoint_id)
+    event = await team.store.event(caller.tenant, event_id)
+    if event is None or event.intent_id != checkpoint.intent_id or not checkpoint.covers(event.sequence):
+        raise NotFound("there is no such event in this checkpoint")
+    events = await _events(
+        team,
+        checkpoint.tenant_id,
+        checkpoint.intent_id,
+        checkpoint.first_sequence - 1,
+        checkpoint.last_sequence,
+    )
+    if len(events) != checkpoint.event_count:
+        raise Conflict("the log no longer holds what this checkpoint covers", hint="verify the log")
+    index = event.sequence - checkpoint.first_sequence
+    path = merkle_path([raw_digest(one.event_hash) for one in events], index)
+    return Proof(checkpoint, event, index, tuple((side, spelled(digest)) for side, digest in path))
+
+
+async def consistency(team: Team, caller: Caller, first: str, second: str, links: Links) -> Consistency:
+    """Whether the log still gives both roots, and everything between them is there and hangs together."""
+    earlier, later = await show(team, caller, first), await show(team, caller, second)
+    if earlier.intent_id != later.intent_id:
+        raise Invalid.because([Problem("invalid", "to_checkpoint", "is of another intent")])
+    if earlier.last_sequence > later.last_sequence:
+        raise Invalid.because([Problem("invalid", "to_checkpoint", "is older than the other")])
+    leaves: dict[Checkpoint, list[bytes]] = {earlier: [], later: []}
+    boundary = ""
+    async for piece in _pieces(
+        team, earlier.tenant_id, earlier.intent_id, earlier.first_sequence - 1, later.last_sequence
+    ):
+        await asyncio.to_thread(links.take_all, piece)
+        for one, digests in leaves.items():
+            digests += [raw_digest(event.event_hash) for event in piece if one.covers(event.sequence)]
+        boundary = next((event.id for event in piece if event.sequence == earlier.last_sequence), boundary)
+    roots = [digests != [] and spelled(merkle_root(digests)) == one.merkle_root for one, digests in leaves.items()]
+    consistent = all(roots) and links.valid and links.last == later.last_sequence
+    return Consistency(earlier, later, consistent, boundary)
+
+
+async def _last(team: Team, tenant: str, intent_id: str) -> Checkpoint | None:
+    found = await _all(team, tenant, intent_id)
+    return max(found, key=lambda one: one.last_sequence, default=None)
+
+
+async def _all(team: Team, tenant: str, intent_id: str) -> list[Checkpoint]:
+    found: list[Checkpoint] = []
+    while True:
+        after = found[-1].id if found else ""
+        page = await team.store.children(Checkpoint, tenant, intent_id, after=after, limit=_PAGE)
+        found += page
+        if len(page) < _PAGE:
+            return found
+
+
+async def _events(team: Team, tenant: str, intent_id: str, after: int, last: int) -> list[Event]:
+    return [event async for piece in _pieces(team, tenant, intent_id, after, last) for event in piece]
+
+
+async def _pieces(team: Team, tenant: str, intent_id: str, after: int, last: int) -> AsyncIterator[tuple[Event, ...]]:
+    while after < last:
+        wanted = min(_PAGE, last - after)
+        piece = await team.store.events(tenant, intent_id, after=after, limit=wanted)
+        if piece:
+            yield piece
+            after = piece[-1].sequence
+        if len(piece) < wanted:
+            return

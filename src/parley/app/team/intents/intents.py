@@ -1,0 +1,294 @@
+"""Intents: create, look, patch, move on, and put agents to work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parley.app.team.channels.channels import closing, intent_access, stands_on
+from parley.app.team.channels.posting import check_present
+from parley.app.team.directory import roles
+from parley.app.team.intents.events import told
+from parley.app.team.retry import committed
+from parley.domain.channel.event import (
+    AGENT_ASSIGNED,
+    AGENT_UNASSIGNED,
+    INTENT_CREATED,
+    STATE_PATCHED,
+    STATUS_CHANGED,
+    quoted,
+)
+from parley.domain.directory.access import (
+    WORKER,
+    Access,
+    Assignment,
+    Permission,
+    check_allows,
+    needed_to_assign,
+    visible_since,
+    with_assignment,
+    without_assignment,
+)
+from parley.domain.directory.callers import party_name
+from parley.domain.directory.intent import RESOLVED, Intent, IntentStatus, check_move, check_version, patched
+from parley.domain.errors.errors import Invalid, NotFound, Problem
+from parley.domain.errors.team import QuotaExceeded
+from parley.domain.record import expecting
+from parley.domain.store.changes import TeamChanges
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from parley.app.team.retry import Decision
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+    from parley.domain.directory.intent import Patch
+
+_PAGE = 500
+
+
+class IntentDraft(NamedTuple):
+    """What somebody proposes as an intent."""
+
+    title: str
+    description: str = ""
+    constraints: dict[str, Any] | list[Any] = {}  # noqa: RUF012  # never written to
+    state: dict[str, Any] = {}  # noqa: RUF012
+    status: IntentStatus = IntentStatus.DRAFT
+    confidence: float = 0
+    parent_intent_id: str = ""
+    depends_on: tuple[str, ...] = ()
+
+
+async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
+    """A new intent; who creates it rules it, and everyone in the tenant may work on it until somebody closes it."""
+    for field, intent_id in (
+        ("parent_intent_id", draft.parent_intent_id),
+        *(("depends_on", one) for one in draft.depends_on),
+    ):
+        if intent_id:
+            await _check_known(team, caller, field, intent_id)
+    if await team.store.count(Intent, caller.tenant, "") >= team.limits.intents_per_tenant:
+        raise QuotaExceeded(f"there are at most {team.limits.intents_per_tenant} intents")
+    now = team.at()
+    intent = Intent(
+        id=team.new_id("intent"),
+        tenant_id=caller.tenant,
+        created_by=caller.actor,
+        created_at=now,
+        updated_at=now,
+        **draft._asdict(),
+    )
+    _check_size(team, intent.state)
+    access = Access(id=intent.id, tenant_id=caller.tenant, created_by=caller.actor)
+    changes = TeamChanges(
+        caller.tenant,
+        puts=(intent, access),
+        events=(told(team, caller, intent.id, INTENT_CREATED, title=intent.title),),
+        entries=(team.entry(caller, "intent_created", intent.id),),
+    )
+    kept = (await team.commit(caller, changes)).puts[0]
+    assert isinstance(kept, Intent)  # noqa: S101  # what was put
+    return kept
+
+
+async def _check_known(team: Team, caller: Caller, field: str, intent_id: str) -> None:
+    try:
+        await intent_access(team, caller, intent_id, Permission.READ)
+    except NotFound:
+        raise Invalid.because([Problem("unknown", field, "there is no such intent")]) from None
+
+
+async def show(team: Team, caller: Caller, intent_id: str) -> Intent:
+    """One intent."""
+    intent, _ = await intent_access(team, caller, intent_id, Permission.READ)
+    return intent
+
+
+async def listed(
+    team: Team, caller: Caller, *, status: IntentStatus | None = None, limit: int = 50, offset: int = 0
+) -> list[Intent]:
+    """The intents that the caller may see, oldest first."""
+    found: list[Intent] = []
+    passed = 0
+    async for intent in visible(team, caller):
+        if status is not None and intent.status is not status:
+            continue
+        passed += 1
+        if passed > offset:
+            found.append(intent)
+        if len(found) == limit:
+            break
+    return found
+
+
+async def visible(team: Team, caller: Caller) -> AsyncIterator[Intent]:
+    """Every intent that the caller may know of, oldest first."""
+    after = ""
+    while True:
+        page = await team.store.children(Intent, caller.tenant, "", after=after, limit=_PAGE)
+        for intent in page:
+            access = await team.store.get(Access, caller.tenant, intent.id)
+            if access is not None and stands_on(access, caller, team.at()) is not None:
+                yield intent
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
+
+
+async def patch(team: Team, caller: Caller, intent_id: str, version: int | None, patches: Sequence[Patch]) -> Intent:
+    """Change the state of an intent that is still of this version."""
+
+    async def decide() -> TeamChanges:
+        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
+        check_version(intent, version)
+        changed = replace(intent, state=patched(intent.state, patches), updated_at=team.at())
+        _check_size(team, changed.state)
+        event = told(
+            team,
+            caller,
+            intent_id,
+            STATE_PATCHED,
+            patches=[{"op": one.op.value, "path": one.path, "value": one.value} for one in patches],
+            version=intent.version + 1,
+            state=changed.state,
+            old_state=intent.state,
+        )
+        entry = team.entry(caller, "state_patched", intent_id, version=str(intent.version + 1))
+        return TeamChanges(
+            caller.tenant, expects=(expecting(access),), puts=(changed,), events=(event,), entries=(entry,)
+        )
+
+    return await _changed(team, caller, decide)
+
+
+async def set_status(
+    team: Team, caller: Caller, intent_id: str, version: int | None, status: IntentStatus, reason: str = ""
+) -> Intent:
+    """Move an intent on. One that is resolved takes its channels with it, in the same commit."""
+
+    async def decide() -> TeamChanges:
+        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
+        check_version(intent, version)
+        check_move(intent.status, status)
+        changed = replace(intent, status=status, updated_at=team.at())
+        closed = await closing(team, caller.tenant, intent_id) if status in RESOLVED else ()
+        payload: dict[str, object] = {"status": status.value, "old_status": intent.status.value}
+        payload |= {"version": intent.version + 1} | ({"reason": reason} if reason else {})
+        entry = team.entry(caller, "status_changed", intent_id, status=status.value, channels=str(len(closed)))
+        return TeamChanges(
+            caller.tenant,
+            expects=(expecting(access),),
+            puts=(changed, *closed),
+            events=(told(team, caller, intent_id, STATUS_CHANGED, **payload),),
+            ended=tuple(channel.id for channel in closed),
+            entries=(entry,),
+        )
+
+    intent = await _changed(team, caller, decide)
+    if status in RESOLVED:
+        await close_late(team, caller, intent_id)
+    return intent
+
+
+async def close_late(team: Team, caller: Caller, intent_id: str, *, task_id: str = "") -> None:
+    """Close a channel that was created after the decision and before its commit; from now on none can be."""
+
+    async def decide() -> TeamChanges | None:
+        late = await closing(team, caller.tenant, intent_id, task_id=task_id)
+        ended = tuple(channel.id for channel in late)
+        return TeamChanges(caller.tenant, puts=late, ended=ended) if late else None
+
+    # The idempotency key was spent on the decision itself.
+    await committed(team, caller._replace(saved=None), decide, "intent")
+
+
+async def _changed(team: Team, caller: Caller, decide: Decision) -> Intent:
+    done = await committed(team, caller, decide, "intent")
+    kept = done.puts[0] if done else None
+    assert isinstance(kept, Intent)  # noqa: S101  # what was put
+    return kept
+
+
+def _check_size(team: Team, state: dict[str, Any]) -> None:
+    """A state grows patch by patch, and each one is logged with it: it stays as small as one request."""
+    if len(quoted(state)) > team.limits.http_body_bytes:
+        detail = f"the state has at most {team.limits.http_body_bytes} bytes"
+        raise Invalid.because([Problem("too_large", "state", detail)])
+
+
+# ---------------------------------------------------------------- who works on it
+
+
+async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: str = WORKER) -> Assignment:
+    """Put an agent to work on an intent. Once more is no error, and another role takes the place of the first."""
+    party_name(agent)
+
+    async def decide() -> TeamChanges | None:
+        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
+        now = team.at()
+        present = assigned(access, agent)
+        if present is not None and present.role == role:
+            return None
+        stands = stands_on(access, caller, now)
+        assert stands is not None  # noqa: S101  # checked above
+        check_allows(stands, needed_to_assign(access, agent, role, now))
+        expects = [expecting(intent)]
+        await check_present(team, caller.tenant, agent, expects)
+        if present is None and len(access.assignments) >= team.limits.members:
+            raise QuotaExceeded(f"at most {team.limits.members} agents work on an intent")
+        assignment = Assignment(
+            id=team.new_id("asgn"),
+            agent_id=agent,
+            role=role,
+            assigned_by=caller.actor,
+            assigned_at=now,
+            since=visible_since(access, agent, now),
+        )
+        return TeamChanges(
+            caller.tenant,
+            expects=tuple(expects),
+            puts=(with_assignment(access, assignment),),
+            events=(told(team, caller, intent_id, AGENT_ASSIGNED, agent_id=agent, role=role),),
+            entries=(team.entry(caller, "agent_assigned", intent_id, agent=agent, role=role),),
+        )
+
+    if await committed(team, caller, decide, "intent"):
+        await roles.deliver_waiting(team, caller.tenant)
+    access = await team.store.get(Access, caller.tenant, intent_id)
+    found = assigned(access, agent) if access else None
+    if found is None:
+        raise NotFound("the agent was unassigned at this moment")
+    return found
+
+
+def assigned(access: Access, agent: str) -> Assignment | None:
+    """The agent's assignment, if it has one."""
+    return next((one for one in access.assignments if one.agent_id == agent), None)
+
+
+async def unassign(team: Team, caller: Caller, intent_id: str, agent: str) -> None:
+    """Take an agent off an intent: oneself, or with admin anybody."""
+
+    async def decide() -> TeamChanges:
+        _, access = await intent_access(team, caller, intent_id, Permission.READ)
+        if assigned(access, agent) is None:
+            raise NotFound("the agent is not assigned to this intent")
+        if agent != caller.agent:
+            stands = stands_on(access, caller, team.at())
+            assert stands is not None  # noqa: S101  # checked above
+            check_allows(stands, Permission.ADMIN)
+        return TeamChanges(
+            caller.tenant,
+            puts=(without_assignment(access, agent),),
+            events=(told(team, caller, intent_id, AGENT_UNASSIGNED, agent_id=agent),),
+            entries=(team.entry(caller, "agent_unassigned", intent_id, agent=agent),),
+        )
+
+    await committed(team, caller, decide, "intent")
+
+
+async def assignments(team: Team, caller: Caller, intent_id: str) -> tuple[Assignment, ...]:
+    """Who works on an intent."""
+    _, access = await intent_access(team, caller, intent_id, Permission.READ)
+    return access.assignments

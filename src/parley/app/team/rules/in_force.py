@@ -1,0 +1,111 @@
+"""What a decision is made by: the rulebook of the tenant, what is suspended, and who the parties are.
+
+Whatever was looked at is noted in `expects`, so that a commit is refused when it has changed meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.domain.agents import org_units
+from parley.domain.agents.agent import AgentRecord
+from parley.domain.agents.org_units import OrgUnits
+from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Party
+from parley.domain.channel.channel import Channel, MemberPolicy, reaches
+from parley.domain.directory.callers import KeyKind
+from parley.domain.directory.intent import Intent, Task
+from parley.domain.record import Expect, expecting
+from parley.domain.rules import suspension
+from parley.domain.rules.policy import CURRENT, PolicySnapshot
+from parley.domain.rules.suspension import Suspensions, check_not_stopped
+
+if TYPE_CHECKING:
+    from parley.app.team.team import Team
+    from parley.domain.directory.access import Access
+    from parley.domain.directory.callers import Caller
+    from parley.domain.rules.rulebook import Rulebook
+    from parley.domain.store.changes import TeamChanges
+
+_NO_POLICY = Expect(PolicySnapshot.kind, CURRENT, 0)
+_NO_SUSPENSIONS = Expect(Suspensions.kind, suspension.ALL, 0)
+_NO_UNITS = Expect(OrgUnits.kind, org_units.ALL, 0)
+
+
+class Rules(NamedTuple):
+    """What is in force at this moment."""
+
+    book: Rulebook
+    stopped: Suspensions | None
+    # What a decision by them depends on.
+    expects: tuple[Expect, ...]
+
+
+async def in_force(team: Team, tenant: str, expects: list[Expect]) -> Rules:
+    """The rules of a tenant. One that never had a policy is under the one that Parley brings along."""
+    snapshot = await team.store.get(PolicySnapshot, tenant, CURRENT)
+    stopped = await team.store.get(Suspensions, tenant, suspension.ALL)
+    book = team.governance.rulebook(tenant, snapshot or team.policies.first(tenant))
+    known = team.governance.in_force.get(tenant)
+    if known is None or known.book is not book or known.stopped is not stopped:
+        policy = expecting(snapshot) if snapshot is not None else _NO_POLICY
+        known = Rules(book, stopped, (policy, expecting(stopped) if stopped is not None else _NO_SUSPENSIONS))
+        team.governance.in_force[tenant] = known
+    expects += known.expects
+    return known
+
+
+def tells(changes: TeamChanges) -> bool:
+    """Whether a change says something to others, and is no message: those are judged one by one."""
+    return not changes.posts and (
+        changes.events != () or any(isinstance(one, Channel | Intent | Task) for one in changes.puts)
+    )
+
+
+async def check_active(team: Team, caller: Caller) -> tuple[Expect, ...]:
+    """Refuse whoever somebody has stopped; and what that depends on."""
+    stopped = await team.store.get(Suspensions, caller.tenant, suspension.ALL)
+    if stopped is None:
+        return (_NO_SUSPENSIONS,)
+    check_not_stopped(stopped, await party(team, caller.tenant, caller.agent), None)
+    return (expecting(stopped),)
+
+
+async def several_units(team: Team, tenant: str, expects: list[Expect]) -> bool:
+    """Whether the tenant has more than one org unit."""
+    units = await team.store.get(OrgUnits, tenant, org_units.ALL)
+    expects.append(expecting(units) if units is not None else _NO_UNITS)
+    return units is not None and len(units.names) > 1
+
+
+async def party(team: Team, tenant: str, agent: str, expects: list[Expect] | None = None) -> Party:
+    """An agent as the directory knows it; one that it does not know has what everybody has."""
+    record = await team.store.get(AgentRecord, tenant, agent)
+    if expects is not None:
+        expects.append(expecting(record) if record is not None else Expect(AgentRecord.kind, agent, 0))
+    return Party(agent, record.attributes if record is not None else UNKNOWN_ATTRIBUTES)
+
+
+def speaker(caller: Caller, record: AgentRecord | None, held_for: str = "") -> Party:
+    """Whoever speaks: the agent of the credential, or a person in its place. What was held is still of whom it was."""
+    attributes = record.attributes if record is not None else UNKNOWN_ATTRIBUTES
+    if caller.kind is KeyKind.HUMAN:
+        return Party(caller.agent, replace(attributes, user_id=held_for or caller.user), human=True)
+    return Party(caller.agent, attributes)
+
+
+async def audience(
+    team: Team, channel: Channel, access: Access, sender: str, now: str, expects: list[Expect]
+) -> list[Party]:
+    """Everyone who could read what is said to everyone now, as far as the directory and the lists name them."""
+    tenant = channel.tenant_id
+    if channel.policy is MemberPolicy.EXPLICIT:
+        names = [one.agent for one in channel.members]
+    else:
+        listed = await team.store.children(AgentRecord, tenant, "", limit=team.limits.agents_per_tenant + 1)
+        names = [one.id for one in listed if not one.gone]
+        names += [access.created_by, *(one.agent_id for one in access.assignments)]
+        names += [one.principal_id for one in access.grants]
+        names += [one.agent for one in channel.members]
+    wanted = [one for one in dict.fromkeys(names) if one != sender and reaches(channel, access, one, now)]
+    return [await party(team, tenant, one, expects) for one in wanted]

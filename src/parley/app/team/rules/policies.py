@@ -1,0 +1,185 @@
+"""Policies: what is in force in a tenant, swapped as a whole in one commit that also keeps what was in force before.
+
+document ──> the next snapshot ──> one commit: the snapshot, its revision, the ledger, the audit log
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.retry import committed
+from parley.domain.agents.agent import AgentRecord
+from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Attributes
+from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
+from parley.domain.directory.callers import SYSTEM, Caller, KeyKind
+from parley.domain.errors.errors import NotFound
+from parley.domain.errors.team import QuotaExceeded, ScopeRequired
+from parley.domain.rules.meet import effective, origins
+from parley.domain.rules.policy import (
+    CURRENT,
+    PolicyRevision,
+    PolicySnapshot,
+    Scope,
+    document_name,
+    with_document,
+    without_document,
+)
+from parley.domain.store.changes import TeamChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from parley.app.team.team import Team
+    from parley.domain.rules.policy import Fragment, Policy
+
+CHANGED = "policy_changed"
+MOST_DOCUMENTS = 1_000
+MOST_CHARACTERS = 1024 * 1024
+# Who changes a policy by changing its file: whoever may write into the server's data directory.
+FILE_EDITOR = "policy-file"
+
+
+class InForce(NamedTuple):
+    """What is in force for somebody, and which document says so. Without a policy nothing is allowed."""
+
+    label: str
+    agent: str
+    attributes: Attributes
+    policy: Policy | None
+    origins: dict[str, str]
+
+
+async def current(team: Team, tenant: str) -> PolicySnapshot:
+    """What is in force in a tenant. One that never had a policy is under the one that Parley brings along."""
+    return await team.store.get(PolicySnapshot, tenant, CURRENT) or team.policies.first(tenant)
+
+
+async def put(team: Team, caller: Caller, scope: str, name: str, text: str, fragment: Fragment) -> PolicySnapshot:
+    """Put a document into force, in place of the one that had its name. The same text again changes nothing."""
+    document = document_name(scope, name)
+
+    def changed(now: PolicySnapshot) -> PolicySnapshot | None:
+        if now.texts.get(document) == text:
+            return None
+        new = with_document(now, document, text, fragment)
+        if len(new.texts) > MOST_DOCUMENTS or sum(map(len, new.texts.values())) > MOST_CHARACTERS:
+            raise QuotaExceeded(
+                f"a tenant has at most {MOST_DOCUMENTS} policies with {MOST_CHARACTERS} characters in all"
+            )
+        return new
+
+    return await _swapped(team, caller, document, changed)
+
+
+async def remove(team: Team, caller: Caller, scope: str, name: str) -> PolicySnapshot:
+    """Take a document out of force. Without any of the enterprise nothing is allowed."""
+    document = document_name(scope, name)
+
+    def changed(now: PolicySnapshot) -> PolicySnapshot:
+        if document not in now.texts:
+            raise NotFound("there is no such policy")
+        return without_document(now, document)
+
+    return await _swapped(team, caller, document, changed)
+
+
+async def settle(team: Team, tenant: str) -> PolicySnapshot:
+    """Write down what is in force in a tenant that never had a policy, so that it stays when Parley brings another."""
+
+    def changed(now: PolicySnapshot) -> PolicySnapshot | None:
+        return now if now.version == 0 else None
+
+    by = Caller(tenant, SYSTEM, KeyKind.ADMIN, "")
+    return await _swapped(team, by, "", changed)
+
+
+async def _swapped(
+    team: Team, caller: Caller, document: str, changed: Callable[[PolicySnapshot], PolicySnapshot | None]
+) -> PolicySnapshot:
+    """The snapshot that is in force when this change is; all of it is written, or nothing."""
+    if caller.kind is not KeyKind.ADMIN:
+        raise ScopeRequired("this needs an admin's key")
+
+    async def decide() -> TeamChanges | None:
+        now = await current(team, caller.tenant)
+        new = changed(now)
+        if new is None:
+            return None
+        at = team.at()
+        new = replace(new, made_at=at, made_by=caller.actor)
+        revisions = [PolicyRevision(id=new.label, tenant_id=caller.tenant, snapshot=new)]
+        if now.version == 0 and now.label != new.label:
+            # Decisions were made under it already.
+            revisions.append(PolicyRevision(id=now.label, tenant_id=caller.tenant, snapshot=now))
+        facts = {"document": document, "old": now.label if now.label != new.label else "", "new": new.label}
+        entry = team.entry(caller, CHANGED, document, old=facts["old"], new=facts["new"])
+        audit = AuditDraft(team.new_id("aud"), TENANT_SIDE, at, CHANGED, caller.actor, facts)
+        return TeamChanges(caller.tenant, puts=(new, *revisions), entries=(entry,), audits=(audit,))
+
+    if await committed(team, caller, decide, "policy") is not None:
+        team.policies.look.set()
+    return await current(team, caller.tenant)
+
+
+async def revision(team: Team, tenant: str, label: str) -> PolicySnapshot:
+    """A snapshot that was in force once, or still is."""
+    kept = await team.store.get(PolicyRevision, tenant, label)
+    if kept is not None:
+        return kept.snapshot
+    now = await current(team, tenant)
+    if now.label != label:
+        raise NotFound("there was no such policy", hint="see: parley policy list --history")
+    return now
+
+
+async def history(team: Team, tenant: str) -> list[PolicySnapshot]:
+    """All that were in force, the newest first."""
+    found: list[PolicyRevision] = []
+    while page := await team.store.children(PolicyRevision, tenant, "", after=found[-1].id if found else ""):
+        found += page
+    kept = [one.snapshot for one in found] or [await current(team, tenant)]
+    return sorted(kept, key=lambda one: one.number, reverse=True)
+
+
+async def listed(team: Team, caller: Caller, label: str = "") -> PolicySnapshot:
+    """The documents in force that a caller may read: an admin and a service all, others those that concern them."""
+    now = await (revision(team, caller.tenant, label) if label else current(team, caller.tenant))
+    if caller.all_seeing:
+        return now
+    of = await _attributes(team, caller, caller.agent)
+    mine = (f"{Scope.ORG}/{of.org_unit}", f"{Scope.TEAM}/{of.team}", f"{Scope.USER}/{of.user_id}")
+    texts = {one: text for one, text in now.texts.items() if one in mine or one.startswith(f"{Scope.ENTERPRISE}/")}
+    return replace(now, texts=texts, fragments={one: now.fragments[one] for one in texts})
+
+
+async def show(team: Team, caller: Caller, scope: str, name: str) -> PolicySnapshot:
+    """A snapshot with just this document; one that does not concern the caller is not there."""
+    document = f"{scope}/{name}"
+    seen = await listed(team, caller)
+    if document not in seen.texts:
+        raise NotFound("there is no such policy")
+    return replace(seen, texts={document: seen.texts[document]}, fragments={document: seen.fragments[document]})
+
+
+async def in_force(team: Team, caller: Caller, agent: str = "") -> InForce:
+    """What is in force for an agent, with where each value comes from. Who sees not all may ask only about its own."""
+    if not caller.all_seeing and agent and agent != caller.agent:
+        record = await team.store.get(AgentRecord, caller.tenant, agent)
+        own = caller.kind is KeyKind.HUMAN and record is not None and record.attributes.user_id == caller.user
+        if not own:
+            raise NotFound("there is no such agent")
+    agent = agent or caller.agent
+    of = await _attributes(team, caller, agent)
+    now = await current(team, caller.tenant)
+    whose = (of.org_unit, of.team, of.user_id)
+    policy = effective(now, *whose)
+    return InForce(now.label, agent, of, policy, origins(now, *whose) if policy is not None else {})
+
+
+async def _attributes(team: Team, caller: Caller, agent: str) -> Attributes:
+    """What the directory says about an agent, or about the person who calls."""
+    record = await team.store.get(AgentRecord, caller.tenant, agent) if agent else None
+    if record is not None:
+        return record.attributes
+    return Attributes(user_id=caller.user) if caller.kind is KeyKind.HUMAN else UNKNOWN_ATTRIBUTES

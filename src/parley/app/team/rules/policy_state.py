@@ -1,0 +1,35 @@
+"""What a server knows of its policies beside the store: the one it brings along, and what is wrong with the files."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from parley.domain.rules.policy import SHORTEST, first_snapshot
+
+if TYPE_CHECKING:
+    from parley.domain.rules.policy import BrokenPolicy, Document, PolicySnapshot
+    from parley.ports.team import PolicyFolder
+
+
+class PolicyKeeping:
+    """The default document, the folder where people edit, and what of it cannot be read."""
+
+    def __init__(self, default: Document = SHORTEST, folder: PolicyFolder | None = None) -> None:
+        self.default = default
+        # None where policies are no files.
+        self.folder = folder
+        # By tenant: the files that changed nothing, because of what is wrong with them.
+        self.broken: dict[str, tuple[BrokenPolicy, ...]] = {}
+        # By tenant: what was in force when its files were last written.
+        self.mirrored: dict[str, str] = {}
+        # That somebody should look at the files at once.
+        self.look = asyncio.Event()
+        self._first: dict[str, PolicySnapshot] = {}
+
+    def first(self, tenant: str) -> PolicySnapshot:
+        """What is in force in a tenant in which nobody has ever changed a policy; always the same object."""
+        known = self._first.get(tenant)
+        if known is None:
+            known = self._first[tenant] = first_snapshot(tenant, self.default)
+        return known

@@ -1,0 +1,101 @@
+"""What a server keeps in memory of its exchanges: rulebooks, which exchanges a conversation has, and who queues where.
+
+All of it is found out again after a restart: the store has the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from parley.domain.exchange.exchange import Exchange
+from parley.domain.rules.rulebook import Rulebook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from parley.app.team.rules.in_force import Rules
+    from parley.domain.record import Record
+    from parley.domain.rules.policy import PolicySnapshot
+    from parley.domain.rules.ruling import Detector
+    from parley.domain.store.changes import Committed
+    from parley.ports.team import TeamStore, Tightening
+
+_MOST = 20_000
+
+
+class GovernanceKeeping:
+    """Beside the store; one for a server."""
+
+    def __init__(self) -> None:
+        # Further signs of a commitment; whoever puts the parts together may give some. They only add.
+        self.detectors: tuple[Detector, ...] = ()
+        # An organisation's own rules, which only tighten.
+        self.tightening: Tightening | None = None
+        # By tenant: the rules that the last decision was made by.
+        self.in_force: dict[str, Rules] = {}
+        self._books: dict[str, Rulebook] = {}
+        self._conversations: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
+        # Who asks the store at this moment: what begins meanwhile may not be in its answer.
+        self._asking: dict[tuple[str, str], list[list[str]]] = {}
+        self._queues: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    def rulebook(self, tenant: str, snapshot: PolicySnapshot) -> Rulebook:
+        """The rulebook of a snapshot, worked out once."""
+        known = self._books.get(tenant)
+        if known is None or known.snapshot is not snapshot:
+            known = self._books[tenant] = Rulebook(snapshot)
+        return known
+
+    async def conversation(self, store: TeamStore, tenant: str, conversation_id: str) -> tuple[str, ...]:
+        """The ids of a conversation's exchanges."""
+        key = (tenant, conversation_id)
+        known = self._conversations.get(key)
+        if known is None:
+            meanwhile: list[str] = []
+            asking = self._asking.setdefault(key, [])
+            asking.append(meanwhile)
+            try:
+                found = await store.children(Exchange, tenant, conversation_id)
+            finally:
+                asking[:] = [one for one in asking if one is not meanwhile]
+                if not asking:
+                    self._asking.pop(key, None)
+            ids = (*(one.id for one in found), *meanwhile, *self._conversations.get(key, ()))
+            known = tuple(dict.fromkeys(ids))
+            self._remember(key, known)
+        return known
+
+    def queue(self, tenant: str, conversation: str) -> asyncio.Lock:
+        """Where those who speak in one conversation wait for each other, instead of trying against each other."""
+        key = (tenant, conversation)
+        lock = self._queues.get(key)
+        if lock is None:
+            lock = self._queues[key] = asyncio.Lock()
+        return lock
+
+    def committed(self, tenant: str, committed: Committed) -> None:
+        """Something was written."""
+        for record in committed.puts:
+            if isinstance(record, Exchange):
+                key = (tenant, record.conversation_id)
+                for meanwhile in self._asking.get(key, ()):
+                    meanwhile.append(record.id)
+                # Of one that nobody has asked for yet, the store tells everything when somebody does.
+                known = self._conversations.get(key)
+                if known is not None and record.id not in known:
+                    self._remember(key, (*known, record.id))
+
+    def forget(self, tenant: str, puts: Iterable[Record]) -> None:
+        """What is remembered of these conversations may be too little: ask the store again."""
+        for record in puts:
+            if isinstance(record, Exchange):
+                self._conversations.pop((tenant, record.conversation_id), None)
+
+    def _remember(self, key: tuple[str, str], ids: tuple[str, ...]) -> None:
+        self._conversations[key] = ids
+        self._conversations.move_to_end(key)
+        if len(self._conversations) > _MOST:
+            self._conversations.popitem(last=False)

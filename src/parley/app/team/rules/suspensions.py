@@ -1,0 +1,83 @@
+"""The kill switch: suspend an agent, a pair, an org unit or the whole tenant, and lift it again. In force at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team.retry import committed
+from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
+from parley.domain.errors.errors import Invalid, NotFound, Problem
+from parley.domain.names import is_name
+from parley.domain.rules import suspension
+from parley.domain.rules.suspension import (
+    PAIR_MARK,
+    Stopped,
+    Suspension,
+    Suspensions,
+    pair_name,
+    with_suspension,
+    without_suspension,
+)
+from parley.domain.store.changes import TeamChanges
+
+if TYPE_CHECKING:
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+
+
+async def listed(team: Team, caller: Caller) -> tuple[Suspension, ...]:
+    """Everything that is stopped in the tenant."""
+    known = await team.store.get(Suspensions, caller.tenant, suspension.ALL)
+    return known.stopped if known is not None else ()
+
+
+async def suspend(team: Team, caller: Caller, what: Stopped, name: str, reason: str) -> Suspension:
+    """Stop something; what is stopped already stays so, with another reason when one is given."""
+    name = checked(what, name)
+    one = Suspension(what=what, name=name, reason=reason, by=caller.actor, at=team.at())
+
+    async def decide() -> TeamChanges | None:
+        known = await _known(team, caller)
+        changed = with_suspension(known, one)
+        return None if changed is known else _changes(team, caller, changed, "suspended", one)
+
+    await committed(team, caller, decide, "suspensions")
+    return next(other for other in await listed(team, caller) if other.key == one.key)
+
+
+async def lift(team: Team, caller: Caller, what: Stopped, name: str) -> None:
+    """Let something go on; `NotFound` when it was not stopped."""
+    name = checked(what, name)
+
+    async def decide() -> TeamChanges:
+        known = await _known(team, caller)
+        stopped = next((one for one in known.stopped if one.key == (what, name)), None)
+        if stopped is None:
+            raise NotFound("this is not suspended")
+        return _changes(team, caller, without_suspension(known, what, name), "suspension_lifted", stopped)
+
+    await committed(team, caller, decide, "suspensions")
+
+
+def checked(what: Stopped, name: str) -> str:
+    """The name in its one spelling; a pair is two names with a comma between them, in any order."""
+    if what is Stopped.TENANT:
+        return ""
+    parts = name.split(PAIR_MARK) if what is Stopped.PAIR else [name]
+    wanted = 2 if what is Stopped.PAIR else 1
+    if len(parts) != wanted or not all(is_name(one.strip()) for one in parts):
+        needed = "two names with a comma between them" if what is Stopped.PAIR else "a name"
+        raise Invalid.because([Problem("invalid", "name", f"must be {needed}")])
+    return pair_name(*[one.strip() for one in parts]) if what is Stopped.PAIR else name
+
+
+async def _known(team: Team, caller: Caller) -> Suspensions:
+    known = await team.store.get(Suspensions, caller.tenant, suspension.ALL)
+    return known or Suspensions(id=suspension.ALL, tenant_id=caller.tenant)
+
+
+def _changes(team: Team, caller: Caller, changed: Suspensions, action: str, one: Suspension) -> TeamChanges:
+    facts = {"what": one.what.value, "name": one.name, "reason": one.reason, "key": caller.key_id}
+    audit = AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), action, caller.actor, facts)
+    entry = team.entry(caller, action, one.name or caller.tenant, what=one.what.value, reason=one.reason)
+    return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,), audits=(audit,))

@@ -1,0 +1,226 @@
+"""Push to one subscription: what is new after its cursor and may be seen, in order, at least once.
+
+The cursor moves only after the receiver has accepted, so a crash repeats the last push and loses none.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.channels import streams
+from parley.app.team.channels.streams import Followed
+from parley.app.team.decisions import notices
+from parley.app.team.team import ATTEMPTS
+from parley.domain.agents.agent import AgentRecord
+from parley.domain.channel.subscription import (
+    Attempt,
+    Push,
+    Reason,
+    Subscription,
+    disabled,
+    item_id,
+    noted,
+    push_id,
+    wants,
+)
+from parley.domain.directory.callers import NO_TENANT, SYSTEM, Caller, Key, KeyKind
+from parley.domain.errors.errors import Stale
+from parley.domain.mailbox.ledger import Entry
+from parley.domain.store.changes import FeedItem, TeamChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from parley.app.team.team import Team
+    from parley.domain.channel.subscription import Answered
+    from parley.ports.team import Outbound
+
+_log = logging.getLogger("parley.webhooks")
+PAGE = 500
+# Pushes in one go; then others have their turn.
+AT_ONCE = 100
+
+
+class Outcome(Enum):
+    """How a subscription stands after it was looked at."""
+
+    IDLE = "idle"  # it has everything there is
+    MORE = "more"  # there may be more for it
+    WAITS = "waits"  # for the time of its next try
+    OVER = "over"  # it is disabled
+    GONE = "gone"  # it is deleted
+    SKIPPED = "skipped"
+    PUSHED = "pushed"
+
+
+class Progress(NamedTuple):
+    """An outcome, and the position up to which nothing is left to push; 0: what the cursor says."""
+
+    outcome: Outcome
+    after: int = 0
+
+
+async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: str, after: int = 0) -> Progress:
+    """Push the next of what a subscription has coming: after its cursor, or a later position that is known as done."""
+    found = await _ready(team, tenant, subscription_id)
+    if isinstance(found, Outcome):
+        return Progress(found)
+    subscription, _ = found
+    after = max(after, subscription.cursor)
+    page, reached = await _coming(team, subscription, after)
+    left = AT_ONCE
+    for item in page:
+        if wants(subscription, item):
+            outcome = await _hand_over(team, outbound, tenant, subscription_id, item)
+            if outcome not in (Outcome.PUSHED, Outcome.SKIPPED):
+                return Progress(outcome, after)
+            left -= outcome is Outcome.PUSHED
+        after = item.position
+        if not left:
+            return Progress(Outcome.MORE, after)
+    # A short page may have been cut off because there was much in it.
+    more = len(page) == PAGE or (reached and (await _coming(team, subscription, reached, 1))[1])
+    return Progress(Outcome.MORE if more else Outcome.IDLE, reached or after)
+
+
+async def _coming(
+    team: Team, subscription: Subscription, after: int, limit: int = PAGE
+) -> tuple[Sequence[FeedItem], int]:
+    """What comes after a position, and up to where that goes; 0: there is nothing."""
+    if subscription.notices:
+        return await notices.coming(team, subscription.tenant_id, after, limit)
+    page = await team.store.feed(subscription.tenant_id, after, limit)
+    return page, page[-1].position if page else 0
+
+
+async def move_on(team: Team, tenant: str, subscription_id: str, position: int) -> None:
+    """Note that nothing up to a position is for this subscription, so that nobody looks there again after a restart."""
+    found = await team.store.get(Subscription, tenant, subscription_id)
+    if found is None or found.cursor >= position or found.next_try:
+        return
+    try:
+        await team.store.commit(TeamChanges(tenant, puts=(found.at_position(position),)))
+    except Stale:
+        return  # it was changed at this moment: another time
+
+
+async def _ready(team: Team, tenant: str, subscription_id: str) -> tuple[Subscription, Caller] | Outcome:
+    """The subscription and in whose name it is pushed to, if something may be pushed now."""
+    subscription = await team.store.get(Subscription, tenant, subscription_id)
+    now = team.at()
+    if subscription is None:
+        return Outcome.GONE
+    if subscription.expires_at and subscription.expires_at <= now:
+        return await _drop(team, subscription)
+    if not subscription.pushes:
+        return Outcome.OVER
+    caller = await _subscriber(team, subscription, now)
+    if caller is None:
+        return await _disable(team, subscription, Reason.NO_ENDPOINT if subscription.endpoint else Reason.KEY_INVALID)
+    return Outcome.WAITS if subscription.next_try > now else (subscription, caller)
+
+
+async def _subscriber(team: Team, subscription: Subscription, now: str) -> Caller | None:
+    """Who the subscriber is at this moment; None when its key or endpoint no longer holds."""
+    tenant, agent = subscription.tenant_id, subscription.subscriber_id
+    if subscription.endpoint:
+        record = await team.store.get(AgentRecord, tenant, agent)
+        holds = record is not None and not record.gone and record.endpoint == subscription.url
+        return Caller(tenant, agent, KeyKind.AGENT, "") if holds else None
+    key = await team.store.get(Key, NO_TENANT, subscription.key_id)
+    if key is None or not key.valid(now) or key.owner != tenant:
+        return None
+    if key.agent_id and key.agent_id != agent:
+        return None
+    return Caller(tenant, agent, key.key_kind, key.id, key.user_id)
+
+
+async def _drop(team: Team, subscription: Subscription) -> Outcome:
+    entry = Entry("subscription_expired", team.at(), SYSTEM, subscription.id, "", {})
+    try:
+        await team.store.commit(TeamChanges(subscription.tenant_id, drops=(subscription,), entries=(entry,)))
+    except Stale:
+        return Outcome.MORE  # it was changed at this moment: look again
+    return Outcome.GONE
+
+
+async def _disable(team: Team, subscription: Subscription, reason: Reason) -> Outcome:
+    try:
+        await team.store.commit(_changes(team, subscription, disabled(subscription, reason)))
+    except Stale:
+        return Outcome.MORE
+    return Outcome.OVER
+
+
+def _changes(team: Team, before: Subscription, after: Subscription) -> TeamChanges:
+    """The commit of a change that nobody asked for; the ledger keeps why a subscription was disabled."""
+    if not after.reason or after.reason is before.reason:
+        return TeamChanges(after.tenant_id, puts=(after,))
+    facts = {"reason": after.reason.value, "tries": str(after.tries)}
+    _log.warning("a webhook was disabled", extra={"action": "push", "subscription_id": after.id, **facts})
+    entry = Entry("subscription_disabled", team.at(), SYSTEM, after.id, "", facts)
+    return TeamChanges(after.tenant_id, puts=(after,), entries=(entry,))
+
+
+async def _hand_over(team: Team, outbound: Outbound, tenant: str, subscription_id: str, item: FeedItem) -> Outcome:
+    """Push one thing, by the rights and the clock of this moment."""
+    found = await _ready(team, tenant, subscription_id)
+    if isinstance(found, Outcome):
+        return found
+    subscription, caller = found
+    fresh = await _fresh(team, tenant, item)
+    if fresh is None or not await _may_see(team, caller, subscription, fresh):
+        return Outcome.SKIPPED
+    moment = team.now()
+    push = Push(push_id(subscription, fresh), subscription.url, subscription.secrets(team.at()), moment, fresh)
+    answered = await outbound.push(push)
+    kept = await _noted(team, subscription, fresh, answered)
+    if kept is None:
+        return Outcome.GONE
+    if not kept.pushes:
+        return Outcome.OVER
+    if answered.accepted:
+        return Outcome.PUSHED
+    return Outcome.WAITS if kept.next_try else Outcome.MORE
+
+
+async def _fresh(team: Team, tenant: str, item: FeedItem) -> FeedItem | None:
+    """The item as it is now: it may have waited behind others, and have been evicted or expired meanwhile."""
+    if item.post is None:
+        return item
+    post = await team.store.post(tenant, item.post.id)
+    return FeedItem.of_post(post) if post is not None and post.position == item.position else None
+
+
+async def _may_see(team: Team, caller: Caller, subscription: Subscription, item: FeedItem) -> bool:
+    if item.notice is not None:
+        return await notices.shows(team, caller, item.notice)
+    if subscription.intent_id or not subscription.subscriber_id:
+        followed = Followed(intent_id=subscription.intent_id or item.intent_id)
+    else:
+        followed = Followed(agent=subscription.subscriber_id)
+    return await streams.shows(team, caller, followed, item)
+
+
+async def _noted(team: Team, before: Subscription, item: FeedItem, answered: Answered) -> Subscription | None:
+    """The subscription as it is kept after a try; None when it was deleted meanwhile."""
+    at = team.at()
+    for _ in range(ATTEMPTS):
+        attempt = Attempt(
+            at=at, item_id=item_id(item), number=before.tries + 1, status=answered.status, error=answered.error
+        )
+        after = noted(before, item.position, attempt, team.now())
+        try:
+            committed = await team.store.commit(_changes(team, before, after))
+        except Stale:
+            now = await team.store.get(Subscription, before.tenant_id, before.id)
+            if now is None or now.cursor >= item.position:
+                return now
+            before = now
+            continue
+        kept = committed.puts[0]
+        assert isinstance(kept, Subscription)  # noqa: S101  # what was put
+        return kept
+    return before

@@ -1,0 +1,247 @@
+"""Subscriptions: ask for webhooks, look at them, switch them on and off; and those that follow an agent's endpoint."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.team.channels.channels import intent_access
+from parley.app.team.decisions import notices
+from parley.app.team.retry import committed, put
+from parley.app.team.team import ATTEMPTS
+from parley.domain.agents.agent import AgentRecord
+from parley.domain.channel.subscription import (
+    ENDPOINTS,
+    Reason,
+    Subscription,
+    disabled,
+    enabled,
+    endpoint_id,
+    is_about_notices,
+    is_mixed,
+    with_secret,
+)
+from parley.domain.directory.access import Permission
+from parley.domain.directory.callers import SYSTEM, KeyKind
+from parley.domain.errors.errors import Invalid, NotFound, Problem, Stale
+from parley.domain.errors.team import BadTransition, QuotaExceeded, ScopeRequired, TargetForbidden
+from parley.domain.mailbox.ledger import Entry
+from parley.domain.record import UNSETTLED
+from parley.domain.store.changes import TeamChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+
+_SECRET_PREFIX = "whsec_"  # noqa: S105  # what a secret begins with
+
+
+class Wanted(NamedTuple):
+    """What somebody wants to be told, and where; `expires_at` is a stamp."""
+
+    url: str = ""
+    intent_id: str = ""
+    event_types: tuple[str, ...] = ()
+    expires_at: str = ""
+
+
+async def check_target(team: Team, url: str) -> None:
+    """Refuse an address that no webhook may have. It is judged again at every push."""
+    if team.outbound is None:
+        raise TargetForbidden("this server sends no webhooks")
+    try:
+        await team.outbound.check(url)
+    except TargetForbidden as refusal:
+        problem = Problem(refusal.code, "webhook_url", refusal.message)
+        raise TargetForbidden(f"webhook_url: {refusal.message}", problems=(problem,)) from None
+
+
+async def create(team: Team, caller: Caller, wanted: Wanted) -> Subscription:
+    """A new subscription, from now on."""
+    about_notices = _check_types(caller, wanted)
+    if wanted.intent_id:
+        await intent_access(team, caller, wanted.intent_id, Permission.READ)
+    if wanted.expires_at and wanted.expires_at <= team.at():
+        raise Invalid.because([Problem("invalid", "expires_at", "is in the past")])
+    if await team.store.count(Subscription, caller.tenant, "") >= team.limits.webhooks_per_tenant:
+        raise QuotaExceeded(f"there are at most {team.limits.webhooks_per_tenant} subscriptions")
+    if wanted.url:
+        await check_target(team, wanted.url)
+    made = Subscription(
+        id=team.new_id("sub"),
+        tenant_id=caller.tenant,
+        url=wanted.url,
+        subscriber_id=caller.agent,
+        user_id=caller.user if caller.kind is KeyKind.HUMAN else "",
+        key_id=caller.key_id,
+        intent_id=wanted.intent_id,
+        event_types=wanted.event_types,
+        secret=_new_secret(team),
+        created_at=team.at(),
+        expires_at=wanted.expires_at,
+        cursor=await notices.newest(team, caller.tenant) if about_notices else UNSETTLED,
+    )
+    entry = team.entry(caller, "subscription_created", made.id, intent=wanted.intent_id, host=_host(wanted.url))
+    committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(made,), entries=(entry,)))
+    kept = committed.puts[0]
+    assert isinstance(kept, Subscription)  # noqa: S101  # what was put
+    return kept
+
+
+def _check_types(caller: Caller, wanted: Wanted) -> bool:
+    """Whether it is about approvals and exchanges, which are asked for apart from what is said."""
+    if is_mixed(wanted.event_types):
+        raise Invalid.because([Problem("invalid", "event_types", "notices and messages are subscribed to apart")])
+    about_notices = is_about_notices(wanted.event_types)
+    if caller.kind is KeyKind.HUMAN and not (about_notices and caller.user):
+        raise ScopeRequired("a person subscribes to notices about approvals and exchanges")
+    if not about_notices:
+        return False
+    if wanted.intent_id:
+        raise Invalid.because([Problem("invalid", "intent_id", "notices belong to no intent")])
+    return True
+
+
+def _new_secret(team: Team) -> str:
+    """256 bits in plain base64, as receivers expect them."""
+    return _SECRET_PREFIX + team.ids.secret().replace("-", "+").replace("_", "/") + "="
+
+
+def _host(url: str) -> str:
+    """What the ledger keeps of an address: the rest often holds a secret of the receiver."""
+    return url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
+
+
+async def listed(team: Team, caller: Caller, intent_id: str = "") -> list[Subscription]:
+    """The caller's subscriptions; a key that sees the whole tenant sees all of them."""
+    if intent_id:
+        await intent_access(team, caller, intent_id, Permission.READ)
+    found = list(await team.store.children(Subscription, caller.tenant, ""))
+    if caller.all_seeing:
+        found += await team.store.children(Subscription, caller.tenant, ENDPOINTS)
+    elif caller.agent and caller.kind is not KeyKind.HUMAN:
+        endpoint = await team.store.get(Subscription, caller.tenant, endpoint_id(caller.agent))
+        found += [endpoint] if endpoint else []
+    return [one for one in found if _is_known(one, caller) and (not intent_id or one.intent_id == intent_id)]
+
+
+async def show(team: Team, caller: Caller, subscription_id: str) -> Subscription:
+    """One subscription; another's is as good as none."""
+    found = await team.store.get(Subscription, caller.tenant, subscription_id)
+    if found is None or not _is_known(found, caller):
+        raise NotFound("there is no such subscription")
+    return found
+
+
+def _is_known(subscription: Subscription, caller: Caller) -> bool:
+    if caller.all_seeing:
+        return True
+    if caller.kind is KeyKind.HUMAN or subscription.user_id:
+        return caller.kind is KeyKind.HUMAN and caller.user != "" and caller.user == subscription.user_id
+    return caller.agent != "" and caller.agent == subscription.subscriber_id
+
+
+async def delete(team: Team, caller: Caller, subscription_id: str) -> None:
+    """End a subscription; nothing is kept of it."""
+
+    async def decide() -> TeamChanges:
+        found = await show(team, caller, subscription_id)
+        if found.endpoint:
+            raise BadTransition(
+                "it follows the agent's endpoint", hint="switch it off, or register without an endpoint"
+            )
+        entry = team.entry(caller, "subscription_deleted", found.id)
+        return TeamChanges(caller.tenant, drops=(found,), entries=(entry,))
+
+    await committed(team, caller, decide, "subscription")
+
+
+async def switch(team: Team, caller: Caller, subscription_id: str, *, active: bool) -> Subscription:
+    """Switch a subscription on or off. Switched on, it goes on where it stood, in the name of the caller's key."""
+    found = await show(team, caller, subscription_id)
+    if active and found.url:
+        await check_target(team, found.url)
+
+    def switched(now: Subscription) -> Subscription:
+        if not active:
+            return disabled(now, Reason.SWITCHED_OFF)
+        if now.user_id and caller.user != now.user_id:
+            # It is pushed by the rights of a key, and those of another person are others.
+            raise ScopeRequired("only the person who made it switches it on")
+        if now.expires_at and now.expires_at <= team.at():
+            raise BadTransition("its time is up", hint="subscribe again")
+        if now.endpoint and now.reason is Reason.NO_ENDPOINT:
+            raise BadTransition("the agent has no endpoint", hint="register one")
+        return replace(enabled(now), key_id="" if now.endpoint else caller.key_id)
+
+    return await _changed(team, caller, subscription_id, "enabled" if active else "disabled", switched)
+
+
+async def renew_secret(team: Team, caller: Caller, subscription_id: str) -> Subscription:
+    """Sign by a new secret; the old one goes on signing beside it for a day."""
+    secret = _new_secret(team)
+    return await _changed(
+        team, caller, subscription_id, "secret_renewed", lambda now: with_secret(now, secret, team.now())
+    )
+
+
+async def _changed(
+    team: Team, caller: Caller, subscription_id: str, action: str, change: Callable[[Subscription], Subscription]
+) -> Subscription:
+    async def decide() -> TeamChanges:
+        changed = change(await show(team, caller, subscription_id))
+        entry = team.entry(caller, f"subscription_{action}", changed.id)
+        return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
+
+    return await put(team, caller, decide, Subscription, "subscription")
+
+
+def follows(record: AgentRecord, subscription: Subscription | None) -> bool:
+    """Whether the subscription stands as the agent's registered endpoint says."""
+    if record.gone or not record.endpoint:
+        return subscription is None or subscription.reason is Reason.NO_ENDPOINT
+    return (
+        subscription is not None
+        and subscription.url == record.endpoint
+        and subscription.reason is not Reason.NO_ENDPOINT
+    )
+
+
+async def follow_endpoint(team: Team, tenant: str, agent: str, position: int = UNSETTLED) -> None:
+    """Have what is said to an agent pushed to its registered endpoint, from a position on; or no longer."""
+    for _ in range(ATTEMPTS):
+        record = await team.store.get(AgentRecord, tenant, agent)
+        found = await team.store.get(Subscription, tenant, endpoint_id(agent))
+        if record is None or follows(record, found):
+            return
+        if record.gone or not record.endpoint:
+            assert found is not None  # noqa: S101  # else it stands as it should
+            changed = disabled(found, Reason.NO_ENDPOINT)
+        elif found is None:
+            changed = _endpoint(team, record, position)
+        else:
+            # What waited for an endpoint that moved goes to the new one; what was said without any is not pushed.
+            cursor = position if found.reason is Reason.NO_ENDPOINT else found.cursor
+            changed = replace(enabled(found), url=record.endpoint, cursor=cursor)
+        facts = {"agent": agent, "host": _host(changed.url), "state": changed.state.value}
+        entry = Entry("endpoint_followed", team.at(), SYSTEM, changed.id, "", facts)
+        try:
+            await team.store.commit(TeamChanges(tenant, puts=(changed,), entries=(entry,)))
+        except Stale:
+            continue
+        return
+
+
+def _endpoint(team: Team, record: AgentRecord, position: int) -> Subscription:
+    return Subscription(
+        id=endpoint_id(record.id),
+        tenant_id=record.tenant_id,
+        url=record.endpoint,
+        subscriber_id=record.id,
+        endpoint=True,
+        secret=_new_secret(team),
+        created_at=team.at(),
+        cursor=position,
+    )

@@ -1,0 +1,136 @@
+"""Departure: an agent leaves every channel and role, what it was asked expires, and each channel hears of it once.
+
+All of it is one commit together with the agent's record, whose version makes sure that nobody leaves twice. Whoever
+adds an agent to something expects its record as it was: so nobody gets in behind that commit, and who got in while it
+was decided is led out right after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from parley.app.team import system_posts
+from parley.app.team.channels.posting import audited
+from parley.app.team.retry import committed
+from parley.domain.agents.agent import AgentRecord, health
+from parley.domain.channel.bookmark import Bookmark
+from parley.domain.channel.channel import without_member
+from parley.domain.channel.post import PostDraft
+from parley.domain.directory.callers import GONE, AgentStatus, Caller, Role, without_holder
+from parley.domain.errors.errors import NotFound, Stale
+from parley.domain.record import expecting
+from parley.domain.store.changes import TeamChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from parley.app.team.team import Team
+    from parley.domain.channel.channel import Channel
+    from parley.domain.channel.post import Post
+
+
+async def depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
+    """Deregister an agent; one that is gone already only has its record say so."""
+    async with team.roster:
+        return await _depart(team, caller, agent_id)
+
+
+async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
+    async def decide() -> TeamChanges | None:
+        record = await _known(team, caller.tenant, agent_id)
+        if record.status is AgentStatus.DEREGISTERED:
+            return None
+        # Who leaves by itself is done with what it was told; one that only fell silent may come back and go on.
+        bookmarks = await team.store.children(Bookmark, caller.tenant, agent_id)
+        if record.gone:
+            entry = team.entry(caller, "agent_status", agent_id, status=AgentStatus.DEREGISTERED.value)
+            over = replace(record, status=AgentStatus.DEREGISTERED)
+            return TeamChanges(caller.tenant, puts=(over,), drops=bookmarks, entries=(entry,))
+        leaving = await _leaving(team, caller, record, AgentStatus.DEREGISTERED)
+        return leaving._replace(drops=bookmarks)
+
+    await committed(team, caller, decide, "list of the agent's channels")
+    await _lead_out(team, caller, agent_id)
+    return await _known(team, caller.tenant, agent_id)
+
+
+async def _known(team: Team, tenant: str, agent_id: str) -> AgentRecord:
+    record = await team.store.get(AgentRecord, tenant, agent_id)
+    if record is None:
+        raise NotFound("there is no such agent")
+    return record
+
+
+async def settle(team: Team, tenant: str, agent_id: str) -> None:
+    """Write down what an agent's silence has made of it. What changes meanwhile is left for the next time."""
+    async with team.roster:
+        record = await team.store.get(AgentRecord, tenant, agent_id)
+        status = health(record, team.at()) if record else None
+        if record is None or status is None or status is record.status:
+            return
+        nobody = Caller.system(tenant)
+        if status in GONE:
+            changes = await _leaving(team, nobody, record, status)
+        else:
+            changes = TeamChanges(tenant, puts=(replace(record, status=status),))
+        try:
+            await team.store.commit(changes)
+        except Stale:
+            return
+        if status in GONE:
+            await _lead_out(team, nobody, agent_id)
+
+
+async def _lead_out(team: Team, caller: Caller, agent_id: str) -> None:
+    """Take an agent that has left out of what it was added to while its departure was decided, elsewhere."""
+
+    async def decide() -> TeamChanges | None:
+        record = await _known(team, caller.tenant, agent_id)
+        if not record.gone:
+            return None  # it is back
+        channels = [one for one in await team.store.taking_part(caller.tenant, agent_id) if one.member(agent_id)]
+        parting = await _parting(team, caller.tenant, agent_id, channels)
+        if not parting.puts:
+            return None
+        entry = team.entry(caller, "agent_departed", agent_id, status=record.status.value, channels=str(len(channels)))
+        return parting._replace(expects=(*parting.expects, expecting(record)), entries=(entry,))
+
+    await committed(team, caller._replace(saved=None), decide, "list of the agent's channels")
+
+
+async def _leaving(team: Team, caller: Caller, record: AgentRecord, status: AgentStatus) -> TeamChanges:
+    """The whole departure, the agent's own record first."""
+    channels = await team.store.taking_part(caller.tenant, record.id)
+    parting = await _parting(team, caller.tenant, record.id, channels)
+    gone = replace(record, status=status, role_id="", draining_since="")
+    entry = team.entry(caller, "agent_departed", record.id, status=status.value, channels=str(len(parting.posts)))
+    return parting._replace(puts=(gone, *parting.puts), departed=(record.id,), entries=(entry,))
+
+
+async def _parting(team: Team, tenant: str, agent: str, channels: Sequence[Channel]) -> TeamChanges:
+    """Out of every role and of these channels, of which each hears it."""
+    now = team.at()
+    listed = [channel for channel in channels if channel.member(agent)]
+    held = [role for role in await team.store.children(Role, tenant, "") if role.held_by(agent)]
+    told = [channel for channel in channels if await system_posts.is_alive(team, channel, now)]
+    notices = [_notice(team, channel, agent, now) for channel in told]
+    events = [
+        audited(team, channel, said, PostDraft(said.pattern, said.payload, said.to))
+        for channel, said in zip(told, notices, strict=True)
+        if channel.options.audit
+    ]
+    return TeamChanges(
+        tenant,
+        posts=tuple(notices),
+        expects=tuple(expecting(channel) for channel in told),
+        puts=(
+            *(without_member(channel, agent) for channel in listed),
+            *(without_holder(role, agent) for role in held),
+        ),
+        events=tuple(events),
+    )
+
+
+def _notice(team: Team, channel: Channel, agent: str, now: str) -> Post:
+    return system_posts.spoken(team, channel, b'{"event":"agent_departed","agent_id":"%b"}' % agent.encode(), now)

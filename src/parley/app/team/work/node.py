@@ -1,0 +1,63 @@
+"""What a server knows of the others that share its store; alone, it does everything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.domain.errors.errors import Unavailable
+from parley.domain.store.node import MOST_SKEW_SECONDS, Node, StoreReport
+
+if TYPE_CHECKING:
+    from parley.ports.team import Condition, Nodes
+
+
+class NodeKeeping:
+    """Who the others are, and which works this one does for all of them."""
+
+    def __init__(self, nodes: Nodes | None = None, name: str = "", url: str = "", version: str = "") -> None:
+        # None where nobody else can be.
+        self.nodes = nodes
+        self.name = name
+        self.url = url
+        self.version = version
+        # Whoever puts the parts together may say who knows how the store is.
+        self.condition: Condition | None = nodes
+        self.led: set[str] = set()
+        # It is about to stop: whoever distributes requests should send them to others.
+        self.leaving = False
+        # By how many seconds this node's clock is ahead of the store's.
+        self.skew = 0.0
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether this node's clock is so far off that it must not serve beside the others."""
+        return abs(self.skew) > MOST_SKEW_SECONDS
+
+    def check_time(self) -> None:
+        """Refuse to decide anything by a clock that is not the others'."""
+        if self.out_of_time:
+            said = f"this server's clock is {abs(self.skew):.0f} s off the store's"
+            raise Unavailable(said, hint="see to its time service; another server may answer")
+
+    async def leads(self, work: str) -> bool:
+        """Whether this node is the one that does a work."""
+        leads = self.nodes is None or (not self.out_of_time and await self.nodes.leads(work))
+        (self.led.add if leads else self.led.discard)(work)
+        return leads
+
+    async def leave(self) -> None:
+        """Give up what this node does for the others."""
+        if self.nodes is not None:
+            await self.nodes.leave(self.name)
+
+    def node(self, uptime: float, streams: int) -> Node:
+        """How this node is."""
+        here = Node(self.name, self.version, self.url, uptime, streams, leads=tuple(sorted(self.led)), skew=self.skew)
+        return self.condition.measured(here) if self.condition is not None else here
+
+    async def report(self, here: Node) -> StoreReport:
+        """How all of them are, and the store."""
+        report = await self.condition.report() if self.condition is not None else StoreReport("")
+        # What it says of itself is not older than the question. Nothing is written: it may be that nothing can be.
+        others = [node for node in report.nodes if node.name != here.name]
+        return report._replace(nodes=tuple(sorted((*others, here))))

@@ -1,0 +1,162 @@
+"""`parley agent add|list|show`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from parley.adapters.files.workspace import AgentFolder, Workspace
+from parley.cli.command import Command, add_place, screen_of, settings_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.domain.errors.errors import NotFound
+from parley.domain.names import agent_name, is_message_file
+from parley.wiring import add_agent, find_home, find_project, read_card
+
+if TYPE_CHECKING:
+    import argparse
+
+    from parley.domain.message.message import Value
+
+_RUNTIMES = ("claude", "codex", "cursor", "gemini")
+
+
+def _add_add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument(
+        "--runtime", default="", choices=["", *_RUNTIMES], metavar="RUNTIME", help=f"one of {', '.join(_RUNTIMES)}"
+    )
+    parser.add_argument(
+        "--shared", action="store_true", help="let other users of your group drop messages into the inbox"
+    )
+    add_place(parser, agent=False)
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    add_place(parser, agent=False)
+    group = _add_server(parser)
+    group.add_argument("--status", default="", metavar="STATUS", help="only agents that are so, such as active")
+    group.add_argument("--role", default="", metavar="ROLE", help="only agents that hold this role")
+
+
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    add_place(parser, agent=False)
+    _add_server(parser)
+
+
+def _add_server(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    group = parser.add_argument_group("server")
+    group.add_argument("--server", action="store_true", help="of the server's registry instead of a project")
+    group.add_argument("--url", default="", help="where the server is (default: $PARLEY_URL, http://127.0.0.1:8420)")
+    group.add_argument("--key", default="", help="the key (default: $PARLEY_KEY, which other users cannot see)")
+    return group
+
+
+def _on_server(args: argparse.Namespace) -> bool:
+    """A mailbox needs no server, so one has to be asked for."""
+    return bool(args.server or args.url)
+
+
+def _workspace(args: argparse.Namespace) -> Workspace:
+    settings = settings_of(args)
+    home = find_home(settings).value
+    return Workspace(home, find_project(settings, home).value)
+
+
+def _looked_at(args: argparse.Namespace) -> Workspace:
+    """The project whose agents are shown; who has a server but no project is told how to see the server's."""
+    try:
+        return _workspace(args)
+    except NotFound as missing:
+        if any(one.name in ("url", "key") and one.value and one.source != "default" for one in args.settings.sources):
+            missing.hint = f"{missing.hint}; for the agents of the server add --server"
+        raise
+
+
+def _add(args: argparse.Namespace) -> int:
+    workspace = _workspace(args)
+    agent_name(args.name)
+    added = add_agent(workspace.home, workspace.project, args.name, runtime=args.runtime, shared=args.shared)
+    screen = screen_of(args)
+    if args.json:
+        screen.json({"agent": args.name, "project": workspace.project, "path": added.path, "created": added.created})
+    elif added.created:
+        screen.line(f"Added agent {args.name} to project {workspace.project}")
+    else:
+        screen.line(f"Agent {args.name} is in project {workspace.project} already")
+    return OK
+
+
+def _facts(folder: AgentFolder) -> dict[str, Value]:
+    card = read_card(folder)
+    return {
+        "agent": folder.name,
+        "runtime": card.get("runtime", ""),
+        "description": card.get("description", ""),
+        "waiting": _count(f"{folder.path}/inbox"),
+        "sent": _count(f"{folder.path}/outbox"),
+        "dead_letters": _count(f"{folder.path}/dead_letter"),
+        "ledger": folder.has_ledger,
+        "path": folder.path,
+    }
+
+
+def _count(path: str) -> int:
+    try:
+        return sum(1 for name in os.listdir(path) if is_message_file(name))
+    except OSError:
+        return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    if _on_server(args):
+        from parley.cli.talk.agents import list_registered
+
+        return list_registered(args)
+    workspace = _looked_at(args)
+    facts = [_facts(workspace.agent(name)) for name in workspace.agents()]
+    screen = screen_of(args)
+    if args.json:
+        screen.json(facts)
+    elif not facts:
+        screen.line(f"Project {workspace.project} has no agents; add one with: parley agent add NAME")
+    else:
+        rows = [
+            [safe(str(one[key])) for key in ("agent", "runtime", "waiting", "sent", "dead_letters")]
+            + ["yes" if one["ledger"] else "no"]
+            for one in facts
+        ]
+        screen.table(("AGENT", "RUNTIME", "WAITING", "SENT", "DEAD", "USES PARLEY"), rows)
+    return OK
+
+
+def _show(args: argparse.Namespace) -> int:
+    if _on_server(args):
+        from parley.cli.talk.agents import show_registered
+
+        return show_registered(args)
+    folder = _looked_at(args).agent(args.name)
+    folder.open().close()
+    facts = _facts(folder)
+    screen = screen_of(args)
+    if args.json:
+        screen.json(facts)
+    else:
+        for key, value in facts.items():
+            screen.line(f"{screen.paint(key + ':', 'cyan')} {safe(str(value))}")
+    return OK
+
+
+COMMANDS = {
+    "agent add": Command("Add an agent to a project", _add_add, _add, ("parley agent add codex --runtime codex",)),
+    "agent list": Command(
+        "List the agents of a project, or of the server",
+        _add_list,
+        _list,
+        ("parley agent list", "parley agent list --server --role reviewer"),
+    ),
+    "agent show": Command(
+        "Show one agent", _add_show, _show, ("parley agent show codex --json", "parley agent show codex --server")
+    ),
+}

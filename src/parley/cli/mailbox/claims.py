@@ -1,0 +1,117 @@
+"""`parley next`, `extend`, `release` and `done`: working through an inbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, add_place, kernel_of, screen_of, settings_of
+from parley.cli.exits import OK
+from parley.cli.output import safe, show_message
+from parley.domain.times import parse_duration
+from parley.wire.oacp.format import OacpFormat
+from parley.wiring import drive
+
+if TYPE_CHECKING:
+    import argparse
+
+    from parley.domain.message.message import Value
+
+
+def _add_next(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lease", default="", metavar="TIME", help="how long the claim lasts: 30s, 10m, 2h (default 30m)"
+    )
+    add_place(parser)
+
+
+def _add_claimed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("message", help="id, file name, or the end of an id")
+    parser.add_argument(
+        "--token", default=None, help="the token that next printed: refuse if the claim is another's now"
+    )
+    add_place(parser)
+
+
+def _add_extend(parser: argparse.ArgumentParser) -> None:
+    _add_claimed(parser)
+    parser.add_argument("--lease", default="", metavar="TIME", help="how long from now (default 30m)")
+
+
+def _add_done(parser: argparse.ArgumentParser) -> None:
+    _add_claimed(parser)
+    parser.add_argument("--delete", action="store_true", help="delete the file instead of moving it to the archive")
+
+
+def _next(args: argparse.Namespace) -> int:
+    length = parse_duration(args.lease or settings_of(args).lease)
+    kernel = kernel_of(args)
+    claimed = drive(kernel.claim_next(length))
+    screen = screen_of(args)
+    if claimed is None:
+        if args.json:
+            screen.json(None)
+        else:
+            screen.line(f"Nothing waits for {kernel.agent}.")
+        return OK
+    doubts: list[Value] = [str(doubt) for doubt in claimed.doubts]
+    fields = OacpFormat().fields(claimed.message)
+    lease: dict[str, Value] = {"token": claimed.lease.token, "until": claimed.lease.until}
+    if args.json:
+        screen.json({**fields, "file": claimed.file, "lease": lease, "tries": claimed.tries, "doubts": doubts})
+    else:
+        then = f"parley done {claimed.message.id} --agent {kernel.agent}"
+        notes = [f"yours until {claimed.lease.until}; then: {then}", *map(str, doubts)]
+        show_message(screen, {**fields, "file": claimed.file}, notes)
+    return OK
+
+
+def _extend(args: argparse.Namespace) -> int:
+    length = parse_duration(args.lease or settings_of(args).lease)
+    message_id, lease = drive(kernel_of(args).extend(args.message, length, args.token))
+    screen = screen_of(args)
+    if args.json:
+        screen.json({"id": message_id, "lease": {"token": lease.token, "until": lease.until}})
+    else:
+        screen.line(f"{safe(message_id)} is yours until {lease.until}.")
+    return OK
+
+
+def _release(args: argparse.Namespace) -> int:
+    message_id = drive(kernel_of(args).release(args.message, args.token))
+    screen = screen_of(args)
+    if args.json:
+        screen.json({"id": message_id, "status": "new"})
+    else:
+        screen.line(f"{safe(message_id)} is back in the inbox.")
+    return OK
+
+
+def _done(args: argparse.Namespace) -> int:
+    finished = drive(kernel_of(args).done(args.message, delete=args.delete, token=args.token))
+    screen = screen_of(args)
+    if args.json:
+        changed = finished.content_changed
+        screen.json({"id": finished.message_id, "file": finished.file, "how": finished.how, "content_changed": changed})
+        return OK
+    screen.line(f"{safe(finished.message_id)} is done ({finished.how}).")
+    if finished.content_changed:
+        screen.line("note: the file was changed after it was claimed; the new content is in dead_letter/")
+    return OK
+
+
+COMMANDS = {
+    "next": Command(
+        "Claim the next message in processing order and show it",
+        _add_next,
+        _next,
+        ("parley next --agent codex", "parley next --lease 10m --json"),
+    ),
+    "extend": Command("Hold a claimed message for longer", _add_extend, _extend, ("parley extend a8f3 --lease 1h",)),
+    "release": Command("Give a claimed message back", _add_claimed, _release, ("parley release a8f3",)),
+    "done": Command(
+        "Finish a message: archive it, or delete it",
+        _add_done,
+        _done,
+        ("parley done a8f3", "parley done a8f3 --delete"),
+    ),
+}

@@ -1,0 +1,144 @@
+"""`parley doctor`: what is wrong with a workspace, and mending what can be mended."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from parley.adapters.files.checkup import Finding, examine
+from parley.adapters.files.workspace import Workspace
+from parley.cli.command import Command, add_place, screen_of, settings_of
+from parley.cli.exits import FOUND_PROBLEMS, OK
+from parley.cli.output import Screen, safe
+from parley.domain.errors.errors import ParleyError
+from parley.domain.mailbox.delivery import Status, lease_over
+from parley.wiring import Kernel, drive, find_home, find_project, open_kernel
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from parley.settings import Settings
+
+_COLOURS = {"fail": "red", "warn": "yellow", "note": "dim"}
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fix", action="store_true", help="mend what can be mended without losing anything")
+    add_place(parser, agent=False)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    settings = settings_of(args)
+    home = find_home(settings).value
+    workspace = Workspace(home, find_project(settings, home).value)
+    workspace.open().close()
+    findings = list(_examine(workspace, settings))
+    mended = [finding for finding in findings if args.fix and finding.mend is not None and _mend(finding)]
+    left = [finding for finding in findings if finding not in mended]
+    screen = screen_of(args)
+    if args.json:
+        screen.json([{**_fields(finding), "mended": finding in mended} for finding in findings])
+    else:
+        _show(screen, workspace, findings, mended)
+    return FOUND_PROBLEMS if any(finding.level != "note" for finding in left) else OK
+
+
+def _fields(finding: Finding) -> dict[str, object]:
+    return {
+        "level": finding.level,
+        "code": finding.code,
+        "agent": finding.agent,
+        "detail": finding.detail,
+        "can_fix": finding.mend is not None,
+    }
+
+
+def _mend(finding: Finding) -> bool:
+    try:
+        if finding.mend is not None:
+            finding.mend()
+    except ParleyError:
+        return False
+    return True
+
+
+def _show(screen: Screen, workspace: Workspace, findings: list[Finding], mended: list[Finding]) -> None:
+    agents = workspace.agents()
+    noun = "agent" if len(agents) == 1 else "agents"
+    screen.line(f"Project {workspace.project} in {safe(workspace.home)}: {len(agents)} {noun}")
+    for finding in findings:
+        level = "fixed" if finding in mended else finding.level
+        hint = " (parley doctor --fix mends it)" if finding.mend is not None and finding not in mended else ""
+        colour = _COLOURS.get(level, "green")
+        screen.line(
+            f"{screen.paint(f'{level:<5}', colour)}  {finding.code:<14} {finding.agent}: {safe(finding.detail)}{hint}"
+        )
+    if not findings:
+        screen.line(screen.paint("Everything is in order.", "green"))
+
+
+def _examine(workspace: Workspace, settings: Settings) -> Iterator[Finding]:
+    names = workspace.folders()
+    if not names:
+        yield Finding("note", "no_agents", "-", "the project has no agents")
+    for name in names:
+        try:
+            yield from _agent(workspace, name, settings)
+        except ParleyError as error:
+            yield Finding("fail", error.code, name, error.message)
+
+
+def _agent(workspace: Workspace, name: str, settings: Settings) -> Iterator[Finding]:
+    folder = workspace.agent(name)
+    kernel = open_kernel(workspace.home, workspace.project, name, settings)
+    if not os.access(folder.path, os.W_OK):
+        yield Finding("warn", "read_only", name, f"{folder.path} cannot be written by this user")
+        return
+    yield from examine(folder, kernel.clock.now().at.timestamp())
+    inbox = f"{folder.path}/inbox"
+    if os.path.isdir(inbox) and not os.path.islink(inbox):
+        yield from _mail(kernel)
+
+
+def _mail(kernel: Kernel) -> Iterator[Finding]:
+    """What the inbox and the ledger say."""
+    items = drive(kernel.inbox_items())
+    expired = sum(1 for item in items if item.expired)
+    if expired:
+        yield Finding(
+            "note", "expired", kernel.agent, f"{expired} messages have expired; they stay until you finish them"
+        )
+    for item in items:
+        if item.problem:
+            yield Finding(
+                "warn", "unreadable", kernel.agent, f"{item.file}: {item.problem}; next moves it to dead_letter/"
+            )
+    store = kernel.store_if_any
+    if store is None:
+        return
+    if drive(store.deliveries(Status.PENDING)):
+        yield Finding("warn", "pending_send", kernel.agent, "a send was interrupted", lambda: drive(kernel.sweep()))
+    now = kernel.clock.now()
+    for claim in drive(store.deliveries(Status.CLAIMED)):
+        if claim.lease is not None and lease_over(claim.lease, now):
+            message_id = claim.key.message_id
+            detail = f"{message_id} was claimed until {claim.lease.until} and never finished"
+            yield Finding("warn", "stale_claim", kernel.agent, detail, _releaser(kernel, claim.file))
+
+
+def _releaser(kernel: Kernel, file: str) -> Callable[[], None]:
+    def release() -> None:
+        drive(kernel.release(file))
+
+    return release
+
+
+COMMANDS = {
+    "doctor": Command(
+        "Check a workspace: files, modes, claims, file system; --fix mends",
+        _add_arguments,
+        _doctor,
+        ("parley doctor", "parley doctor --fix --project demo"),
+    ),
+}

@@ -1,0 +1,156 @@
+"""`parley governance init|add-human|show`: who is who in a project's mailboxes, and whose people decide."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from parley.adapters.files.workspace import Workspace
+from parley.cli.command import Command, add_place, screen_of, settings_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.domain.directory.callers import SECRET_PREFIX
+from parley.wiring import SystemIds, find_home, find_project, governance_files, public_key_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from parley.adapters.files.governance import GovernanceFiles
+    from parley.domain.agents.party import Attributes
+
+_SAME_USER = (
+    "Whoever may write the governance file says who somebody is, and agents that run as the same\n"
+    "operating system user cannot be told apart: each could write as the other, or change the file.\n"
+    "Where that matters, give each agent a user of its own (parley init --shared), keep the file\n"
+    "with yours, and set sender_check to enforce."
+)
+
+
+def _add_init(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tenant", default="", metavar="NAME", help="the organisation (default: the project's name)")
+    add_place(parser, agent=False)
+    parser.description = (
+        f"{parser.description}.\n\nFrom then on what policies say about unmarked messages holds, too.\n\n{_SAME_USER}"
+    )
+
+
+def _add_human(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("user", metavar="USER", help="the person's name or address, as in the agents' user_id")
+    add_place(parser, agent=False)
+    parser.description = (
+        f"{parser.description}.\n\nThe key is shown once. It signs what the person decides, and the file\n"
+        "keeps its public half: nobody else can decide in that name. A person who has one gets a new\n"
+        "one, and the old one ends: what it signed and nobody has read yet is refused.\n"
+        f"Give it with PARLEY_HUMAN_KEY, or when it is asked for.\n\n{_SAME_USER}"
+    )
+
+
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    add_place(parser, agent=False)
+
+
+def _files(args: argparse.Namespace) -> GovernanceFiles:
+    settings = settings_of(args)
+    home = find_home(settings).value
+    workspace = Workspace(home, find_project(settings, home).value)
+    workspace.open().close()
+    return governance_files(workspace, settings)
+
+
+def _init(args: argparse.Namespace) -> int:
+    path = _files(args).set_up(args.tenant)
+    screen = screen_of(args)
+    if args.json:
+        screen.json({"path": path})
+        return OK
+    screen.line(f"Wrote {safe(path)}")
+    screen.line("Say in it whom each agent acts for, and where it belongs; then: parley governance add-human USER")
+    return OK
+
+
+def _human(args: argparse.Namespace) -> int:
+    key = SECRET_PREFIX + SystemIds().secret()
+    _files(args).add_human(args.user, public_key_of(key))
+    screen = screen_of(args)
+    if args.json:
+        screen.json({"user": args.user, "key": key})
+        return OK
+    # The key goes to standard output alone, so that KEY=$(parley governance add-human ...) works.
+    sys.stderr.write(f"{safe(args.user)} decides with this key; it is shown only now:\n")
+    screen.line(key)
+    return OK
+
+
+def _show(args: argparse.Namespace) -> int:
+    governance = _files(args).load()
+    directory = governance.directory
+    agents = {name: _told(one) for name, one in directory.agents.items()}
+    stopped = directory.stopped.stopped if directory.stopped is not None else ()
+    documents = sorted(governance.book.snapshot.fragments)
+    suspended = [f"{one.what.value} {one.name}".strip() for one in stopped]
+    document = {
+        "set_up": governance.set_up,
+        "tenant": directory.tenant,
+        "agents": agents,
+        "humans": sorted(directory.humans),
+        "suspended": suspended,
+        "policy": governance.book.label,
+        "documents": documents,
+    }
+    screen = screen_of(args)
+    if args.json:
+        screen.json(document)
+        return OK
+    if not governance.set_up:
+        screen.line("There is no governance file: only messages that ask for rules are under them.")
+    screen.line(f"tenant {directory.tenant}, policy {governance.book.label} ({', '.join(documents)})")
+    if agents:
+        heads = ("AGENT", "FOR", "ORG UNIT", "TEAM", "AT MOST", "ROUNDS")
+        rows = [
+            (name, one["user_id"] or "-", one["org_unit"], one["team"] or "-", one["max_classification"], one["rounds"])
+            for name, one in agents.items()
+        ]
+        screen.table(heads, [[safe(str(cell)) for cell in row] for row in rows])
+    screen.line(f"people with a key: {', '.join(map(safe, sorted(directory.humans))) or 'none'}")
+    for one in suspended:
+        screen.line(screen.paint(f"suspended: {safe(one)}", "red"))
+    return OK
+
+
+def _told(one: Attributes) -> dict[str, Any]:
+    return {
+        "user_id": one.user_id,
+        "org_unit": one.org_unit,
+        "team": one.team,
+        "max_classification": one.max_classification.value,
+        "can_receive_queries": one.can_receive_queries,
+        "can_auto_respond": one.can_auto_respond,
+        "supported_exchange_types": [each.value for each in one.supported_exchange_types],
+        "max_rounds_accepted": one.max_rounds_accepted,
+        "rounds": one.max_rounds_accepted or "-",
+    }
+
+
+COMMANDS = {
+    "governance init": Command(
+        "Put a project's mailboxes under rules",
+        _add_init,
+        _init,
+        ("parley governance init --tenant acme", "parley governance init --project demo"),
+    ),
+    "governance add-human": Command(
+        "Give a person a key to decide with",
+        _add_human,
+        _human,
+        (
+            "parley governance add-human alice@acme.example",
+            "export PARLEY_HUMAN_KEY=$(parley governance add-human alice@acme.example)",
+        ),
+    ),
+    "governance show": Command(
+        "Show who is who in a project, and which rules are in force",
+        _add_show,
+        _show,
+        ("parley governance show", "parley governance show --json"),
+    ),
+}

@@ -1,0 +1,251 @@
+"""`parley send` and `parley reply`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, add_place, kernel_of, screen_of, settings_of
+from parley.cli.exits import HELD, OK
+from parley.cli.output import NAME_SOMEBODY_HERE, either, safe
+from parley.cli.parts.body import add_body, discard_edited, read_body, read_text_file
+from parley.domain.errors.errors import Invalid, ParleyError, Undelivered
+from parley.domain.mailbox.listing import Sent
+from parley.domain.message.bodies import default_reply
+from parley.domain.message.message import KINDS, PRIORITIES, Draft, Kind, Value
+from parley.domain.times import parse_moment
+from parley.wire.oacp.format import OacpFormat
+from parley.wiring import Kernel, drive
+
+if TYPE_CHECKING:
+    import argparse
+
+    from parley.domain.content.envelope import Wishes
+
+# Named here: what they mean is loaded by the few messages that have one.
+_PURPOSES = ("information_query", "commitment_request", "meeting_scheduling")
+_LEVELS = ("public", "internal", "confidential", "restricted")
+
+
+def _add_send(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--to", required=True, action="append", help="recipient; repeat it or separate with commas")
+    parser.add_argument(
+        "--type", "--kind", dest="kind", required=True, choices=list(KINDS), metavar="TYPE", help=_kinds()
+    )
+    parser.add_argument("--subject", required=True, help="one line that says what it is about")
+    parser.add_argument(
+        "--reply-to", default="", metavar="MESSAGE", help="what this one answers: id, file name, or the end of an id"
+    )
+    parser.add_argument("--conversation", "--conversation-id", default="", metavar="ID", help="thread to continue")
+    _add_optional(parser)
+    add_body(parser)
+    add_place(parser)
+
+
+def _add_reply(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("message", help="what is answered: id, file name, or the end of an id")
+    parser.add_argument("--to", action="append", default=[], help="recipient (default: who sent it)")
+    parser.add_argument(
+        "--type",
+        "--kind",
+        dest="kind",
+        default="",
+        choices=["", *KINDS],
+        metavar="TYPE",
+        help="default: the answer that the message's type expects",
+    )
+    parser.add_argument("--subject", default="", help="default: Re: and the subject that is answered")
+    _add_optional(parser)
+    add_body(parser)
+    add_place(parser)
+
+
+def _add_optional(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--priority", type=str.upper, default="", choices=list(PRIORITIES), metavar="P0..P3", help="default: by type"
+    )
+    parser.add_argument(
+        "--expires", default="", metavar="TIME", help="30m, 2h, 7d, or a time like 2026-03-14T12:00:00Z"
+    )
+    parser.add_argument("--channel", "--tag", dest="tag", default="", help="free category, such as review or deploy")
+    parser.add_argument("--related-pr", default="", metavar="PR", help="42, #42 or a URL")
+    parser.add_argument("--related-packet", default="", metavar="ID")
+    parser.add_argument("--context-keys", default="", metavar="TEXT", help="what the reader needs to know")
+    parser.add_argument("--context-keys-file", default="", metavar="FILE")
+    group = parser.add_argument_group("rules (any of these puts the message under them)")
+    group.add_argument(
+        "--purpose", default="", choices=["", *_PURPOSES], metavar="PURPOSE", help=f"what for: {', '.join(_PURPOSES)}"
+    )
+    group.add_argument(
+        "--classification",
+        default="",
+        choices=["", *_LEVELS],
+        metavar="LEVEL",
+        help=f"how secret it is: {', '.join(_LEVELS)} (default: internal)",
+    )
+    group.add_argument(
+        "--max-rounds", type=int, default=None, metavar="N", help="so many messages, then a person looks"
+    )
+    group.add_argument(
+        "--data", default="", metavar="FILE", help="YAML or JSON: a list of source, fields, classification, description"
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the file that would be sent, or that it would be held, and send nothing",
+    )
+
+
+def _kinds() -> str:
+    return "one of " + ", ".join(KINDS)
+
+
+def _send(args: argparse.Namespace) -> int:
+    kernel = kernel_of(args)
+    draft = _draft(args, kernel, KINDS[args.kind])
+    answered = drive(kernel.full_id(args.reply_to)) if args.reply_to else ""
+    draft = draft._replace(in_reply_to=answered, conversation_id=args.conversation)
+    return _finish(args, kernel, draft)
+
+
+def _reply(args: argparse.Namespace) -> int:
+    from parley.app.mailbox.sending import answer
+
+    kernel = kernel_of(args)
+    answered = drive(kernel.find(args.message)).message
+    kind = KINDS[args.kind] if args.kind else default_reply(answered.kind)
+    draft = answer(_draft(args, kernel, kind), answered, kernel.limits, kind_given=True)
+    return _finish(args, kernel, draft)
+
+
+def _draft(args: argparse.Namespace, kernel: Kernel, kind: Kind) -> Draft:
+    context = read_text_file(args.context_keys_file) if args.context_keys_file else args.context_keys
+    expires = parse_moment(args.expires, kernel.clock.now().at) if args.expires else None
+    return Draft(
+        sender=kernel.agent,
+        to=tuple(name.strip(" ") for group in args.to for name in group.split(",")),
+        kind=kind,
+        subject=args.subject,
+        body=read_body(args, kind, settings_of(args).editor),
+        priority=PRIORITIES[args.priority] if args.priority else None,
+        expires_at=expires,
+        tag=args.tag,
+        related_packet=args.related_packet,
+        related_pr=args.related_pr,
+        context_keys=context,
+        wishes=_wishes(args),
+    )
+
+
+def _wishes(args: argparse.Namespace) -> Wishes | None:
+    """What the sender asks of the rules; None for a message that does not ask for them."""
+    if not (args.purpose or args.classification or args.data) and args.max_rounds is None:
+        return None
+    from parley.domain.content.classification import Classification
+    from parley.domain.content.envelope import Purpose, Wishes
+    from parley.wire.oacp.envelope import read_items
+
+    if args.max_rounds is not None and args.max_rounds < 1:
+        raise Invalid("--max-rounds is at least 1")
+    return Wishes(
+        purpose=Purpose(args.purpose) if args.purpose else None,
+        classification=Classification(args.classification) if args.classification else None,
+        max_rounds=args.max_rounds,
+        data=read_items(read_text_file(args.data), args.data) if args.data else (),
+        meant=True,
+    )
+
+
+def _finish(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> int:
+    try:
+        if args.dry_run:
+            _preview(args, kernel, draft)
+        else:
+            _show(args, drive(kernel.send(draft)))
+    except Undelivered as error:
+        if args.json and isinstance(error.sent, Sent):
+            _show(args, error.sent)
+        discard_edited(args)
+        raise
+    except ParleyError as error:
+        if error.code == "held":  # by its code: what the rules can refuse is not loaded by a command that succeeds
+            discard_edited(args)
+            return _show_held(args, error)
+        if getattr(args, "edited", ""):
+            error.hint = "; ".join(filter(None, (error.hint, f"your text is in {args.edited}")))
+        raise
+    discard_edited(args)
+    return OK
+
+
+def _show_held(args: argparse.Namespace, held: ParleyError) -> int:
+    """That a message waits, or would, for whom and why, in one line."""
+    screen = screen_of(args)
+    if args.dry_run:
+        # Nobody has made what its ids would name.
+        told = {name: held.facts[name] for name in ("reason", "cause", "detectedKeywords", "deciders")}
+        if args.json:
+            screen.json({"status": "would_be_held", "requiresHuman": True, **told})
+        else:
+            screen.line(f"would be held for {_who(held)}: {safe(held.message)}")
+    elif args.json:
+        screen.json({"status": "held", "requiresHuman": True, **held.facts})
+    else:
+        approval = str(held.facts["approval"])
+        what_to_do = "" if held.facts["deciders"] else f"; {NAME_SOMEBODY_HERE}"
+        screen.line(f"held for {_who(held)}: {safe(held.message)} (approval {safe(approval)}){what_to_do}")
+    return HELD
+
+
+def _who(held: ParleyError) -> str:
+    deciders = held.facts["deciders"]
+    return either(deciders if isinstance(deciders, list) else (), "nobody who may decide")
+
+
+def _preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> None:
+    """The file as it would be, but for its id and the ids of what it would start."""
+    content = kernel.format.encode(drive(kernel.preview(draft)))
+    screen = screen_of(args)
+    if args.json:
+        screen.json(OacpFormat().fields(kernel.format.decode(content)))
+    else:
+        sys.stdout.write(content.decode())
+
+
+def _show(args: argparse.Namespace, sent: Sent) -> None:
+    screen = screen_of(args)
+    if args.json:
+        deliveries: list[Value] = [
+            {"to": one.key.recipient, "status": one.status.value, "reason": one.reason} for one in sent.deliveries
+        ]
+        warnings: list[Value] = [str(warning) for warning in sent.warnings]
+        fields = OacpFormat().fields(sent.message)
+        screen.json({**fields, "file": sent.file, "deliveries": deliveries, "warnings": warnings})
+        return
+    screen.line(f"Sent {safe(sent.message.id)} to {', '.join(sent.message.to)} ({sent.message.kind}, {sent.file})")
+    for warning in sent.warnings:
+        sys.stderr.write(f"parley: warning: {warning}\n")
+
+
+COMMANDS = {
+    "send": Command(
+        "Send a message; on exit code 0 everyone has it, on 9 it waits for a person",
+        _add_send,
+        _send,
+        (
+            "parley send --from claude --to codex --type question --subject 'mTLS or JWT?' --body 'Internal calls.'",
+            "git diff --stat | parley send --to codex,gemini --type notification --subject 'Pushed'",
+            "parley send --to codex --type review_request --subject 'Review #55' --set pr=#55 --set branch=x ...",
+            "parley send --to sales --type question --purpose information_query --classification internal ...",
+        ),
+    ),
+    "reply": Command(
+        "Answer a message; type, conversation and parent are filled in",
+        _add_reply,
+        _reply,
+        (
+            "parley reply a8f3 --body 'Signed JWTs.'",
+            "parley reply a8f3 --type review_lgtm --set quality_gate_result=pass --set merge_ready=true",
+        ),
+    ),
+}

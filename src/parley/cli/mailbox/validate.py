@@ -1,0 +1,114 @@
+"""`parley validate`: everything that is wrong with message files, at once."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.cli.command import Command, add_place, screen_of, settings_of
+from parley.cli.exits import FOUND_PROBLEMS, OK
+from parley.cli.output import Screen, safe
+from parley.domain.errors.errors import NotRegular, ParleyError, Problem
+from parley.domain.limits import HARD_FILE_BYTES
+from parley.wire.oacp.format import OacpFormat
+
+if TYPE_CHECKING:
+    import argparse
+
+    from parley.domain.limits import Limits
+
+# Free text in a structured type's body stands in the specification's own example.
+_WARNINGS = frozenset({"body_not_structured", "long_context"})
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="message files; '-' is standard input")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing about valid files")
+    add_place(parser)
+
+
+class _Result(NamedTuple):
+    file: str
+    errors: list[Problem]
+    warnings: list[Problem]
+
+    def fields(self) -> dict[str, object]:
+        return {
+            "file": self.file,
+            "valid": not self.errors,
+            "errors": [problem._asdict() for problem in self.errors],
+            "warnings": [problem._asdict() for problem in self.warnings],
+        }
+
+
+def _validate(args: argparse.Namespace) -> int:
+    form = OacpFormat(settings_of(args).limits)
+    results = [_inspect(path, form) for path in args.files]
+    screen = screen_of(args)
+    if args.json:
+        screen.json([result.fields() for result in results])
+    else:
+        for result in results:
+            _show(screen, result, quiet=args.quiet)
+    return FOUND_PROBLEMS if any(result.errors for result in results) else OK
+
+
+def _show(screen: Screen, result: _Result, *, quiet: bool) -> None:
+    path = safe(result.file)
+    for problem in result.errors:
+        screen.line(f"{path}: {screen.paint(problem.code, 'red')}: {safe(str(problem))}")
+    if quiet:
+        return
+    for problem in result.warnings:
+        screen.line(f"{path}: {screen.paint('warning', 'yellow')}: {safe(str(problem))}")
+    if not result.errors:
+        screen.line(f"{path}: {screen.paint('valid', 'green')}")
+
+
+def _inspect(path: str, form: OacpFormat) -> _Result:
+    try:
+        content = _read(path)
+        reading = form.inspect(content)
+        annotated = reading.message is not None and "ocip" in reading.message.extras
+        wrong = _envelope_problems(content, form.limits) if annotated else []
+    except OSError as error:
+        return _Result(path, [Problem("not_found", "", error.strerror or str(error))], [])
+    except ParleyError as error:
+        return _Result(path, [Problem(error.code, "", error.message)], [])
+    warnings = [doubt for doubt in reading.doubts if doubt.code in _WARNINGS]
+    errors = [*reading.problems, *wrong, *(doubt for doubt in reading.doubts if doubt.code not in _WARNINGS)]
+    return _Result(path, errors, warnings)
+
+
+def _envelope_problems(content: bytes, limits: Limits) -> list[Problem]:
+    """What is wrong with the envelope of a message that is under rules."""
+    from parley.wire.oacp.envelope import OacpEnvelopes
+
+    try:
+        OacpEnvelopes(limits).read(content)
+    except ParleyError as error:
+        return [Problem(error.code, problem.field, problem.detail) for problem in error.problems]
+    return []
+
+
+def _read(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read(HARD_FILE_BYTES + 1)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):  # a pipe would keep us waiting for ever
+        os.close(fd)
+        raise NotRegular("not a regular file")
+    with open(fd, "rb") as file:
+        return file.read(HARD_FILE_BYTES + 1)
+
+
+COMMANDS = {
+    "validate": Command(
+        "Check message files; all errors at once, exit code 1 when there are any",
+        _add_arguments,
+        _validate,
+        ("parley validate message.yaml", "parley validate --json inbox/*.yaml"),
+    ),
+}

@@ -1,0 +1,156 @@
+"""`parley watch`: waits for messages and prints them, or runs a command for each."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, add_place, kernel_of, screen_of, settings_of
+from parley.cli.exits import FOUND_PROBLEMS, OK
+from parley.cli.output import Screen, item_fields, safe
+from parley.domain.errors.errors import Invalid, ParleyError
+from parley.domain.times import parse_duration
+from parley.wire.oacp.format import OacpFormat
+from parley.wiring import Kernel, drive, find_place
+
+if TYPE_CHECKING:
+    import argparse
+
+    from parley.domain.mailbox.listing import Item
+    from parley.domain.message.message import Value
+
+_POLL_SECONDS = 0.05
+_RETRY_SECONDS, _MOST_RETRY_SECONDS = 1.0, 60.0
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--exec", default="", dest="run", metavar="CMD", help="run CMD in a shell for each message (see below)"
+    )
+    parser.add_argument("--once", action="store_true", help="show what is new and end, instead of waiting")
+    parser.add_argument("--timeout", default="", metavar="TIME", help="end after this long without news: 30s, 5m")
+    parser.add_argument(
+        "--watcher", default="default", metavar="NAME", help="each name has its own memory of what was shown"
+    )
+    parser.add_argument("--new-only", action="store_true", help="pass over what lies in the inbox already")
+    add_place(parser)
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "Watching consumes nothing. A message counts as shown when its line was written, or when CMD\n"
+        "ended with 0; otherwise it comes again. CMD gets the message as JSON on standard input and its\n"
+        "id, file, sender and type as PARLEY_MESSAGE_ID, _FILE, _FROM and _TYPE. PARLEY_HOME, _PROJECT and\n"
+        "_AGENT are set, so that parley inside CMD acts on the same mailbox."
+    )
+
+
+def _watch(args: argparse.Namespace) -> int:
+    gc.enable()
+    kernel = kernel_of(args)
+    patience = parse_duration(args.timeout).total_seconds() if args.timeout else None
+    if not args.watcher:
+        raise Invalid("--watcher needs a name")
+    screen = screen_of(args)
+    if args.new_only:
+        drive(kernel.shown(args.watcher, drive(kernel.unseen(args.watcher))))
+    quiet, wait, failed = 0.0, _RETRY_SECONDS, False
+    while True:
+        shown, failed = _show_news(args, kernel, screen)
+        if args.once or (patience is not None and quiet >= patience):
+            return FOUND_PROBLEMS if failed else OK
+        quiet = 0.0 if shown else quiet
+        pause = wait if failed else _POLL_SECONDS
+        wait = min(wait * 2, _MOST_RETRY_SECONDS) if failed else _RETRY_SECONDS
+        quiet += _wait_for_change(kernel, pause, failed=failed, patience=patience)
+
+
+def _wait_for_change(kernel: Kernel, pause: float, *, failed: bool, patience: float | None) -> float:
+    """Sleep until the inbox may have changed, a second at most; how long it was."""
+    before, slept = kernel.inbox.pulse(), 0.0
+    most = pause if failed else min(1.0, patience if patience is not None else 1.0)
+    while slept < most:
+        time.sleep(_POLL_SECONDS)
+        slept += _POLL_SECONDS
+        if not failed and kernel.inbox.pulse() != before:
+            break
+    return slept
+
+
+def _show_news(args: argparse.Namespace, kernel: Kernel, screen: Screen) -> tuple[int, bool]:
+    """How many items were shown, and whether a command failed on one; the cursor moves past each that was not."""
+    shown, failed = 0, False
+    for item in drive(kernel.unseen(args.watcher)):
+        if args.run and not item.problem:
+            if not _execute(args, kernel, item):
+                failed = True
+                continue
+        else:
+            _print(args, screen, item)
+        sys.stdout.flush()
+        drive(kernel.shown(args.watcher, [item]))
+        shown += 1
+    return shown, failed
+
+
+def _print(args: argparse.Namespace, screen: Screen, item: Item) -> None:
+    if args.json:
+        screen.json(item_fields(item), compact=True)
+    elif item.problem:
+        screen.line(screen.paint(f"unreadable  {safe(item.file)}  {safe(item.problem)}", "red"))
+    else:
+        screen.line(
+            f"{item.created_at}  {item.priority}  {item.kind}  {item.sender}  {safe(item.subject)}  [{safe(item.id)}]"
+        )
+
+
+def _execute(args: argparse.Namespace, kernel: Kernel, item: Item) -> bool:
+    import json
+
+    from parley.settings import child_environment
+
+    place = find_place(settings_of(args))
+    environment = child_environment(
+        PARLEY_MESSAGE_ID=item.id.replace("\0", "\ufffd"),  # which no environment can carry
+        PARLEY_MESSAGE_FILE=item.file,
+        PARLEY_MESSAGE_FROM=item.sender,
+        PARLEY_MESSAGE_TYPE=item.kind,
+        PARLEY_AGENT=kernel.agent,
+        PARLEY_HOME=place.home.value,
+        PARLEY_PROJECT=place.project.value,
+    )
+    content = json.dumps({**_whole(kernel, item), **item_fields(item)}).encode()
+    # Values travel in the environment and on standard input, never in the command's text.
+    ended = subprocess.run(  # noqa: S602  # the user's own command
+        args.run, shell=True, input=content, env=environment, check=False
+    )
+    if ended.returncode:
+        sys.stderr.write(
+            f"parley: exec_failed: the command ended with {ended.returncode} on {safe(item.id)}; it comes again\n"
+        )
+    return ended.returncode == 0
+
+
+def _whole(kernel: Kernel, item: Item) -> dict[str, Value]:
+    """All fields of a listed message, its body included; none when the file has vanished meanwhile."""
+    for _, content in kernel.inbox.peek([item.file]):
+        if isinstance(content, bytes):
+            with suppress(ParleyError):  # it turned bad since it was listed; `next` will put it aside
+                return OacpFormat().fields(kernel.format.decode(content))
+    return {}
+
+
+COMMANDS = {
+    "watch": Command(
+        "Wait for messages and print them, or run a command for each",
+        _add_arguments,
+        _watch,
+        (
+            "parley watch --agent codex",
+            "parley watch --exec 'notify-send \"$PARLEY_MESSAGE_FROM\"'",
+            "parley watch --once --json",
+        ),
+    ),
+}

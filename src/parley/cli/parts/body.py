@@ -1,0 +1,146 @@
+"""Where a body comes from: an argument, a file, standard input, `--set field=value`, or an editor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from parley.domain.errors.errors import Invalid, NotFound
+from parley.domain.limits import HARD_FILE_BYTES
+from parley.domain.message.bodies import KIND_SPECS, Shape, is_structured
+
+if TYPE_CHECKING:
+    import argparse
+
+    from parley.domain.message.message import Body, Kind, Value
+
+
+def add_body(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("body (default: standard input, or $EDITOR on a terminal)")
+    group.add_argument("--body", default=None, help="the text; '-' reads standard input")
+    group.add_argument(
+        "--body-file", default=None, metavar="FILE", help="read the text from a file; '-' is standard input"
+    )
+    group.add_argument(
+        "--set",
+        dest="fields",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="one field of a structured body; repeat a list's field for each item, reach inside with a dot",
+    )
+
+
+def read_body(args: argparse.Namespace, kind: Kind, editor: str) -> Body:
+    """The body that the options give; a structured kind's text is read as named fields."""
+    given = [name for name in ("body", "body_file") if getattr(args, name) is not None]
+    if len(given) + bool(args.fields) > 1:
+        raise Invalid("give the body once: --body, --body-file or --set")
+    if args.fields:
+        return fields_to_body(kind, args.fields)
+    if args.body is not None and args.body != "-":
+        text = str(args.body)
+    elif args.body_file is not None and args.body_file != "-":
+        text = read_text_file(args.body_file)
+    elif given or sys.stdin is None or not sys.stdin.isatty():
+        text = _read_stdin()
+    else:
+        text = _edit(args, kind, editor)
+    return _structured(text) if is_structured(kind) else text
+
+
+def fields_to_body(kind: Kind, assignments: list[str]) -> dict[str, Value]:
+    """`pr=#55 round=1 context_bundle.files_touched=a.py` as a mapping; the schema gives the types later."""
+    lists = {f.name for f in KIND_SPECS[kind].fields if f.shape in (Shape.LIST, Shape.FULL_LIST)}
+    body: dict[str, Value] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not all(name.split(".")):
+            raise Invalid(f"--set {assignment!r} is not FIELD=VALUE")
+        holder = body
+        *path, leaf = name.split(".")
+        for part in path:
+            inner = holder.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise Invalid(f"--set {name}: {part} is already a value")
+            holder = inner
+        if name in lists:
+            items = holder.setdefault(leaf, [])
+            if isinstance(items, list) and value:
+                items.append(value)
+        elif leaf in holder:
+            raise Invalid(f"--set {name} is given twice")
+        else:
+            holder[leaf] = value
+    return body
+
+
+def read_text_file(path: str) -> str:
+    """A text file of the user's, bounded."""
+    try:
+        with open(path, "rb") as file:
+            return _text(file.read(HARD_FILE_BYTES + 1), path)
+    except OSError as error:
+        raise NotFound(f"{path}: {error.strerror}") from None
+
+
+def _read_stdin() -> str:
+    if sys.stdin is None:
+        raise Invalid("there is no body: standard input is closed", hint="use --body or --body-file")
+    return _text(sys.stdin.buffer.read(HARD_FILE_BYTES + 1), "standard input")
+
+
+def _text(content: bytes, source: str) -> str:
+    if len(content) > HARD_FILE_BYTES:
+        raise Invalid(f"{source} is larger than any message may be")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Invalid(f"{source} is not UTF-8 text") from None
+
+
+def _structured(text: str) -> Body:
+    from parley.domain.limits import DEFAULT_LIMITS
+    from parley.wire.yaml.strict import read_strict
+
+    try:
+        return read_strict(text, DEFAULT_LIMITS)
+    except Invalid as error:
+        if ":" in text.split("\n", 1)[0]:  # meant as fields, so say why it is none
+            raise Invalid(f"the body is not YAML: {error.message}", hint="or give it with --set FIELD=VALUE") from None
+        return text  # the schema will say what is missing
+
+
+def _edit(args: argparse.Namespace, kind: Kind, editor: str) -> str:
+    """What the user writes in an editor; the file stays until `discard_edited`, so that no error costs the text."""
+    import shlex
+    import subprocess
+    import tempfile
+
+    if not editor:
+        raise Invalid("there is no body", hint="use --body, --body-file or standard input, or set EDITOR")
+    template = "".join(
+        f"{field.name}: \n" for field in KIND_SPECS[kind].fields if field.required and "." not in field.name
+    )
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml" if template else ".md", delete=False) as file:
+        file.write(template)
+    args.edited = file.name
+    try:
+        subprocess.run([*shlex.split(editor), file.name], check=True)  # noqa: S603  # the user's own editor
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        said = error.strerror if isinstance(error, OSError) else "it ended with an error"
+        raise Invalid(f"the editor {editor!r} failed: {said}", hint=f"your text is in {file.name}") from None
+    text = read_text_file(file.name)
+    if text.strip() == template.strip():
+        discard_edited(args)
+        raise Invalid("there is no body: nothing was written in the editor")
+    return text
+
+
+def discard_edited(args: argparse.Namespace) -> None:
+    """Remove the file that was edited, now that its text is sent."""
+    path = getattr(args, "edited", "")
+    if path:
+        os.unlink(path)
+        args.edited = ""

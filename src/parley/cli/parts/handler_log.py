@@ -1,0 +1,55 @@
+"""What goes wrong in handlers while a workflow runs, on standard error: a line each, or where in the code it was."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from parley.cli.output import safe, safe_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class _Lines(logging.Handler):
+    """A record as people read it."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        super().__init__(logging.WARNING)
+        self._verbose = verbose
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from parley.sdk.workflow.failures import said
+
+        error = record.exc_info[1] if record.exc_info else None
+        facts = vars(record)
+        who = facts.get("agent", "")
+        what = record.getMessage()
+        if facts.get("action") == "agent_handler_failed":
+            what = f"{facts.get('handler')} failed"
+        why = said(error) if error is not None else facts.get("why", "")
+        # What an agent logs of itself says both already.
+        who, why = "" if what.startswith(f"{who}: ") else who, "" if what.endswith(f"({why})") else why
+        # How a step ended is told anyway.
+        if facts.get("action") != "workflow_step_failed":
+            line = ": ".join(str(part) for part in ("parley: warning", who, what, why) if part)
+            sys.stderr.write(safe(line) + "\n")
+        if self._verbose and error is not None:
+            sys.stderr.write(safe_text("".join(traceback.format_exception(error))))
+        sys.stderr.flush()
+
+
+@contextmanager
+def logging_to(*, verbose: bool) -> Iterator[None]:
+    """Show what Parley logs, for as long as this lasts."""
+    logger, handler = logging.getLogger("parley"), _Lines(verbose=verbose)
+    propagates, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagates

@@ -1,0 +1,162 @@
+"""Where a payload comes from, `--payload` JSON, `--field name=value` or standard input; and what stands beside it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from parley.domain.content.classification import Classification
+from parley.domain.content.envelope import Purpose
+from parley.domain.errors.errors import Invalid
+from parley.domain.limits import HARD_FILE_BYTES
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_payload(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("payload (default: JSON on standard input)")
+    group.add_argument("--payload", default=None, metavar="JSON", help="a JSON object; '-' reads standard input")
+    group.add_argument(
+        "--field",
+        dest="fields",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="one field as text; NAME:=JSON for a number, a list, true; reach inside with a dot",
+    )
+
+
+def add_purpose(parser: argparse.ArgumentParser) -> None:
+    """What puts a message under the rules of an exchange."""
+    purposes, levels = [one.value for one in Purpose], [one.value for one in Classification]
+    group = parser.add_argument_group("under rules (any of these makes the message part of an exchange)")
+    group.add_argument(
+        "--purpose", default="", choices=["", *purposes], metavar="PURPOSE", help=f"one of {', '.join(purposes)}"
+    )
+    group.add_argument(
+        "--classification", default="", choices=["", *levels], metavar="LEVEL", help=f"one of {', '.join(levels)}"
+    )
+    group.add_argument("--conversation", default="", metavar="ID", help="the conversation that it goes on with")
+    group.add_argument("--max-rounds", type=int, default=None, metavar="N", help="messages before a person looks")
+    group.add_argument(
+        "--data",
+        dest="items",
+        default="",
+        metavar="FILE",
+        help="JSON or YAML: a list of what is shared, each with source, fields, classification, description",
+    )
+
+
+def read_metadata(args: argparse.Namespace, given: str = "") -> dict[str, Any] | None:
+    """What stands beside the payload: the purpose's options, and `given` JSON; None when there is nothing."""
+    metadata = json_object(given, "--metadata") if given else {}
+    named: dict[str, Any] = {
+        "exchange_type": args.purpose or None,
+        "classification": args.classification or None,
+        "conversation_id": args.conversation or None,
+        "max_rounds": args.max_rounds,
+        "data": data_items(args.items) if args.items else None,
+    }
+    for name, value in named.items():
+        if value is None:
+            continue
+        if name in metadata:
+            raise Invalid(f"{name} is given twice: in --metadata and as an option")
+        metadata[name] = value
+    return metadata or None
+
+
+def data_items(path: str) -> list[Any]:
+    """The list in a file; what an item may hold the rules say."""
+    from parley.cli.parts.body import read_text_file
+
+    text = read_text_file(path)
+    found: object
+    if text.lstrip()[:1] in ("[", "{"):
+        try:
+            found = json.loads(text, parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
+            raise Invalid(f"{path} is not JSON: {error}") from None
+    else:
+        found = _yaml_list(path, text)
+    if isinstance(found, dict) and list(found) == ["data"]:
+        found = found["data"]
+    if not isinstance(found, list):
+        raise Invalid(f"{path} holds no list", hint="a list of items with source, fields, classification, description")
+    return found
+
+
+def _yaml_list(path: str, text: str) -> object:
+    from parley.domain.limits import DEFAULT_LIMITS
+    from parley.wire.yaml.strict import read_strict
+
+    # The reader takes mappings. A list may stand under a name without being moved to the right.
+    is_list = any(line.startswith("-") and not line.startswith("---") for line in text.splitlines())
+    try:
+        return read_strict(f"data:\n{text}" if is_list else text, DEFAULT_LIMITS)
+    except Invalid as error:
+        raise Invalid(f"{path} is not YAML: {error.message}") from None
+
+
+def read_payload(args: argparse.Namespace) -> dict[str, Any]:
+    """The payload that the options give."""
+    if args.payload is not None and args.fields:
+        raise Invalid("give the payload once: --payload or --field")
+    if args.fields:
+        return _assembled(args.fields)
+    if args.payload is not None and args.payload != "-":
+        return json_object(args.payload, "--payload")
+    if sys.stdin is None or (args.payload is None and sys.stdin.isatty()):
+        raise Invalid("there is no payload", hint="use --payload JSON, --field NAME=VALUE or standard input")
+    content = sys.stdin.buffer.read(HARD_FILE_BYTES + 1)
+    if len(content) > HARD_FILE_BYTES:
+        raise Invalid("standard input is larger than any message may be")
+    if not content.strip():
+        raise Invalid("there is no payload: standard input is empty", hint="use --payload '{}' for an empty one")
+    try:
+        return json_object(content.decode(), "standard input")
+    except UnicodeDecodeError:
+        raise Invalid("standard input is not UTF-8 text") from None
+
+
+def json_object(text: str, source: str) -> dict[str, Any]:
+    """A JSON object, or what is wrong with it."""
+    try:
+        value = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{source} is not JSON: {error}", hint="or use --field NAME=VALUE") from None
+    if not isinstance(value, dict):
+        raise Invalid(f"{source} must be a JSON object", hint="""write {"name": "value"}, or use --field NAME=VALUE""")
+    return value
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number")
+
+
+def _assembled(assignments: list[str]) -> dict[str, Any]:
+    """`question=Ready? context.retries:=3` as an object."""
+    payload: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        value: Any = text
+        if name.endswith(":"):
+            name = name[:-1]
+            try:
+                value = json.loads(text, parse_constant=_no_number)
+            except (ValueError, RecursionError):
+                raise Invalid(f"--field {assignment!r}: behind := stands JSON", hint="use = for text") from None
+        if not equals or not all(name.split(".")):
+            raise Invalid(f"--field {assignment!r} is not NAME=VALUE")
+        holder = payload
+        *path, leaf = name.split(".")
+        for part in path:
+            holder = holder.setdefault(part, {})
+            if not isinstance(holder, dict):
+                raise Invalid(f"--field {name}: {part} is already a value")
+        if leaf in holder:
+            raise Invalid(f"--field {name} is given twice")
+        holder[leaf] = value
+    return payload

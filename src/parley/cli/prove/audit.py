@@ -1,0 +1,319 @@
+"""`parley audit list|export|prove|erase`: look at the audit log, take it along, prove an entry, erase what was said."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from parley.cli.command import Command, screen_of, settings_of
+from parley.cli.exits import FOUND_PROBLEMS, OK
+from parley.cli.output import confirmed, on_terminal, safe
+from parley.cli.parts.remote import add_server, aged, cell, connection_of, field, past, show, show_table, without_none
+from parley.cli.prove.about import about
+from parley.cli.prove.ledger import add_mailbox, asking_for, ledger_at
+from parley.domain.errors.errors import Invalid
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Mapping
+
+    from parley.sdk.protocol.connection import Connection
+
+_COLUMNS = (
+    "number",
+    "side",
+    "seq",
+    "at",
+    "action",
+    "actor",
+    "what",
+    "exchange_id",
+    "conversation_id",
+    "round",
+    "direction",
+    "sender",
+    "receivers",
+    "classification",
+    "outcome",
+    "reason",
+    "policy",
+    "content_digest",
+    "entry_hash",
+)
+_MOST = 1_000
+_SHOWN = 100
+_END = 10**15 - 1
+
+
+# ---------------------------------------------------------------- list
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--side", default="", metavar="AGENT", help="only one side: an agent, a person, or @tenant")
+    parser.add_argument("--exchange", default="", metavar="ID", help="only of this exchange")
+    parser.add_argument("--conversation", default="", metavar="ID", help="only of this conversation")
+    parser.add_argument("--action", default="", help="only of this kind, like agent_exchange")
+    parser.add_argument("--outcome", default="", help="only with this outcome: delivered, held, denied, ...")
+    parser.add_argument("--since", default="", metavar="TIME", help="only from this time on; 1h is an hour ago")
+    parser.add_argument("--until", default="", metavar="TIME", help="only before this time; 1h is an hour ago")
+    parser.add_argument("--after", type=int, default=None, metavar="NUMBER", help="the first ones after this entry")
+    parser.add_argument("--before", type=int, default=None, metavar="NUMBER", help="the last ones before this entry")
+    parser.add_argument("--limit", type=int, default=None, metavar="N", help="how many at most (default: 100)")
+    parser.add_argument("--all", action="store_true", help="all of them, however many")
+    add_server(parser, agent=False)
+    parser.description = (
+        f"{parser.description}.\n\nThe newest entries are shown, in their order; where there are more, a note on"
+        " standard error says\nhow to get them."
+    )
+
+
+def _list(args: argparse.Namespace) -> int:
+    if args.all and not (args.after is args.before is args.limit is None):
+        raise Invalid("--all is everything: it goes without --after, --before and --limit")
+    if min(_given(args.limit, 1), _given(args.before, 1)) < 1 or _given(args.after, 0) < 0:
+        raise Invalid("--limit and --before are at least 1, --after at least 0")
+    connection = connection_of(args, agent=False)
+    query = {
+        "side": args.side,
+        "exchange_id": args.exchange,
+        "conversation_id": args.conversation,
+        "action": args.action,
+        "outcome": args.outcome,
+        "since": past(args.since, "--since"),
+        "until": past(args.until, "--until"),
+    }
+    forward = args.all or (args.after is not None and args.before is None)
+    found, more = (_following if forward else _newest)(args, connection, query)
+    columns = {
+        "NUMBER": field("number"),
+        "AGE": aged("at"),
+        "SIDE": field("side"),
+        "ACTION": _fact("action"),
+        "EXCHANGE": field("exchange_id"),
+        "ROUND": _fact("round"),
+        "OUTCOME": _outcome,
+        "ACTOR": _fact("actor"),
+        "WHAT": lambda entry: safe(about(entry["document"] or {})) or "-",
+        "WHY": _why,
+    }
+    if not any(about(one["document"] or {}) for one in found):
+        del columns["WHAT"]  # only those who rule do something that is about nobody's exchange
+    show_table(args, screen_of(args), found, columns, "No entries.")
+    if more:
+        sys.stdout.flush()
+        go_on = f"newer entries: --after {more}" if forward else f"older entries: --before {more}"
+        sys.stderr.write(f"parley: note: there are more, {go_on}, a larger --limit, or --all\n")
+    return OK
+
+
+def _following(
+    args: argparse.Namespace, connection: Connection, query: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], int]:
+    """The first entries after one, or all; and after which one there are more."""
+    most = sys.maxsize if args.all else args.limit or _SHOWN
+    found: list[dict[str, Any]] = []
+    after: int | None = args.after or 0
+    while after is not None and len(found) < most:
+        wanted = min(_MOST, most - len(found))
+        page = connection.get("audit", query={**query, "after": after, "limit": wanted})
+        found += page["entries"]
+        after = page["next"]
+    rest = after is not None and connection.get("audit", query={**query, "after": after, "limit": 1})["entries"]
+    return found, after or 0 if rest else 0
+
+
+def _newest(
+    args: argparse.Namespace, connection: Connection, query: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], int]:
+    """The last entries, or the last before one; and before which one there are older ones that fit."""
+    most = args.limit or _SHOWN
+    found: list[dict[str, Any]] = []
+    before: int | None = args.before or _END
+    # One more than is shown: that there are others does not mean that they fit.
+    while before is not None and len(found) <= most:
+        wanted = min(_MOST, most + 1 - len(found))
+        asked = {**query, "before": before, "after": args.after or 0, "limit": wanted}
+        page = connection.get("audit", query=asked)
+        found = page["entries"] + found
+        before = page["previous"]
+    shown = found[-most:]
+    return shown, shown[0]["number"] if len(found) > most else 0
+
+
+def _given(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _outcome(entry: Mapping[str, Any]) -> str:
+    """What became of a message, or what somebody decided about it."""
+    document = entry["document"] or {}
+    return cell(document.get("outcome") or document.get("decision"))
+
+
+def _why(entry: Mapping[str, Any]) -> str:
+    document = entry["document"] or {}
+    return cell(document.get("reason") or document.get("note") or None)
+
+
+def _fact(name: str) -> Callable[[Mapping[str, Any]], str]:
+    """A column with something that the entry's document says; it may have been let go of."""
+    return lambda entry: cell((entry["document"] or {}).get(name))
+
+
+# ---------------------------------------------------------------- export
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "intent", nargs="?", default="", metavar="INTENT|AGENT", help="an intent's event log, or a mailbox's ledger"
+    )
+    parser.add_argument(
+        "--log",
+        default="",
+        choices=("audit", "events"),
+        help="which log: audit, with its checkpoints (default), or the events of all intents",
+    )
+    parser.add_argument(
+        "--side", default="", metavar="AGENT", help="only one side of the audit log; the rest as hashes"
+    )
+    parser.add_argument("--format", default="jsonl", choices=("jsonl", "csv"), help="jsonl or csv (default: jsonl)")
+    add_server(parser, agent=False)
+    add_mailbox(parser)
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "The audit log as JSON lines stands for itself: `parley audit verify FILE` needs no server. CSV\n"
+        "is for people to read. With --log events, or an intent, it is the event log of one or all\n"
+        "intents instead."
+    )
+
+
+def _export(args: argparse.Namespace) -> int:
+    if args.json and args.format == "csv":
+        raise Invalid("--json or --format csv, not both")
+    if args.intent and args.log == "audit":
+        raise Invalid("an intent has an event log; the audit log is the tenant's", hint="leave out one of the two")
+    screen_of(args)  # a terminal that cannot show a character must not end the export
+    ledger = ledger_at(args.intent, settings_of(args))
+    if ledger:
+        from parley.cli.prove import ledger as mailbox_audit
+
+        (_write_csv if args.format == "csv" else write_exactly)(mailbox_audit.lines(ledger))
+        return OK
+    connection = connection_of(args, agent=False)
+    events = args.log == "events" or bool(args.intent)
+    if events:
+        from parley.cli.prove.event_logs import export_events
+
+        if args.side:
+            raise Invalid("--side is for the audit log")
+        with asking_for(args.intent):
+            export_events(connection, args.intent, as_csv=args.format == "csv")
+        return OK
+    lines = connection.lines("audit", "export", query={"side": args.side})
+    if args.format == "csv":
+        _write_csv(lines)
+    else:
+        write_exactly(lines)
+    return OK
+
+
+def _write_csv(lines: Iterable[bytes]) -> None:
+    import json
+
+    from parley.cli.prove.event_logs import csv_writer
+
+    write = csv_writer(_COLUMNS)
+    for line in lines:
+        entry = json.loads(line)
+        if entry.get("side"):
+            document = entry.get("document") or {}
+            place = {name: entry[name] for name in entry if name != "document"}
+            write({**document, **place, "what": about(document)})
+
+
+def write_exactly(lines: Iterable[bytes]) -> None:
+    """What is hashed, byte for byte; only for the eyes of somebody at a terminal it is made harmless."""
+    if sys.stdout.isatty():
+        for line in lines:
+            sys.stdout.write(safe(line.decode().rstrip("\n")) + "\n")
+        return
+    sys.stdout.flush()
+    for line in lines:
+        sys.stdout.buffer.write(line)
+
+
+# ---------------------------------------------------------------- prove and erase
+
+
+def _add_prove(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("entry", metavar="ID", help="the entry's id, or its number")
+    add_server(parser, agent=False)
+
+
+def _prove(args: argparse.Namespace) -> int:
+    screen_of(args)
+    write_exactly([b"".join(connection_of(args, agent=False).lines("audit", "proof", args.entry)).rstrip() + b"\n"])
+    return OK
+
+
+def _add_erase(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--conversation", default=None, metavar="ID", help="what was said in this conversation")
+    parser.add_argument("--sender", default=None, metavar="AGENT", help="what this agent or person said, everywhere")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_server(parser, agent=False)
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "Messages, transcripts and held drafts lose what they say, for ever. The audit log keeps its\n"
+        "entries: they never held more than a digest. Copies in the event logs of audited channels, in\n"
+        "backups and with those who have read it stay. It asks before; without a terminal it needs --yes."
+    )
+
+
+def _erase(args: argparse.Namespace) -> int:
+    if (args.conversation is None) == (args.sender is None):
+        raise Invalid("say --conversation or --sender", hint="one of the two")
+    what = f"in {safe(args.conversation)}" if args.sender is None else f"by {safe(args.sender)}, everywhere,"
+    asked = f"What was said {what} goes for ever"
+    if not args.yes and (args.json or not on_terminal()):
+        raise Invalid(asked, hint="add --yes if that is meant")
+    if not args.yes and not confirmed(f"{asked}. Erase it?"):
+        screen_of(args).line("Nothing was erased.")
+        return FOUND_PROBLEMS
+    body = without_none({"conversation_id": args.conversation, "agent_id": args.sender})
+    done = connection_of(args, agent=False).post("audit", "erasures", body=body)
+    counts = f"{done['messages']} messages, {done['exchanges']} exchanges, {done['approvals']} approvals"
+    show(args, screen_of(args), done, f"Erased what was said: {counts} (entry {safe(done['entry_id'])})")
+    return OK
+
+
+COMMANDS = {
+    "audit list": Command(
+        "List audit entries: who told what to whom, under which policy, with which outcome",
+        _add_list,
+        _list,
+        ("parley audit list --side research --outcome denied", "parley audit list --exchange ex_01K... --json"),
+    ),
+    "audit export": Command(
+        "Print the audit log, or the event logs, to take along",
+        _add_export,
+        _export,
+        (
+            "parley audit export > audit.jsonl && parley audit verify audit.jsonl",
+            "parley audit export --side research > research.jsonl",
+            "parley audit export --log events > events.jsonl",
+            "parley audit export intent_01K... --format csv > events.csv",
+        ),
+    ),
+    "audit prove": Command(
+        "Prove that an entry is part of what a signed checkpoint covers",
+        _add_prove,
+        _prove,
+        ("parley audit prove aud_01K... > proof.json && parley audit verify --proof proof.json",),
+    ),
+    "audit erase": Command(
+        "Erase what was said in a conversation or by somebody; that it was said stays on record",
+        _add_erase,
+        _erase,
+        ("parley audit erase --conversation conv_01K...", "parley audit erase --sender research --yes"),
+    ),
+}

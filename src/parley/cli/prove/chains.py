@@ -1,0 +1,109 @@
+"""Are the logs whole? Each event and entry holds the hash of the one before; here they are computed again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parley.domain.channel.event import CHANNEL_MESSAGE, Event
+from parley.domain.mailbox.ledger import GENESIS, chain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from parley.domain.channel.checkpoint import Checkpoint
+    from parley.domain.mailbox.ledger import Written
+
+# How a server spells the type of an audited message for the OpenIntent SDK; the hash is over the other spelling.
+_SDK_SPELLING = "channel.message"
+
+
+class Checked(NamedTuple):
+    """One log: how many links were looked at, and the number of the first bad one (0: none)."""
+
+    tenant: str
+    log: str
+    kind: str
+    length: int
+    bad: int = 0
+    why: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**self._asdict(), "bad": self.bad or None, "why": self.why or None, "valid": not self.bad}
+
+
+class EventLog:
+    """An intent's events, from the first on."""
+
+    def __init__(self, tenant: str, intent: str) -> None:
+        from parley.wire.proofs.event_log import Chain
+
+        self._tenant = tenant
+        self._intent = intent
+        self._chain = Chain()
+        self._hashes: list[str] = []
+        self._told: list[tuple[int, str]] = []
+
+    def take(self, events: Iterable[Event]) -> None:
+        """The next events."""
+        for event in events:
+            self._chain.take(event)
+            self._hashes.append(event.event_hash)
+            if event.intent_id != self._intent:
+                self.refuse(event.sequence, "it belongs to another intent")
+
+    def refuse(self, sequence: int, why: str) -> None:
+        """What the links alone do not show."""
+        self._told.append((sequence, why))
+
+    def compare(self, mark: Checkpoint) -> None:
+        """A checkpoint knows what it covered: also what is missing at the end."""
+        from parley.domain.channel.checkpoint import merkle_root, raw_digest, spelled
+
+        covered = self._hashes[mark.first_sequence - 1 : mark.last_sequence]
+        if len(covered) < mark.event_count:
+            self.refuse(len(self._hashes) + 1, f"it is missing, but the checkpoint {mark.id} covers it")
+        elif spelled(merkle_root([raw_digest(one) for one in covered])) != mark.merkle_root:
+            self.refuse(mark.first_sequence, f"the checkpoint {mark.id} says otherwise")
+
+    @property
+    def length(self) -> int:
+        return len(self._hashes)
+
+    def checked(self) -> Checked:
+        """What came out."""
+        breaks = [(one.sequence, one.reason) for one in self._chain.breaks] + self._told
+        first = min(breaks, key=lambda one: one[0], default=(0, ""))
+        return Checked(self._tenant, self._intent, "events", self.length, *first)
+
+
+def served_event(document: dict[str, Any]) -> Event:
+    """An event as a server gave it, to be checked like one from the store."""
+    if document["event_type"] == _SDK_SPELLING:
+        document = {**document, "event_type": CHANNEL_MESSAGE}
+    return Event(
+        position=0,
+        intent_id=document["intent_id"],
+        sequence=document["sequence"],
+        id=document["id"],
+        event_type=document["event_type"],
+        actor=document["actor"],
+        created_at=document["created_at"],
+        trace_id=document.get("trace_id") or "",
+        document=json.dumps(document).encode(),
+        event_hash=document["event_hash"],
+    )
+
+
+def check_ledger(tenant: str, entries: Iterable[Written]) -> Checked:
+    """A tenant's ledger from its first entry on."""
+    link, length, bad, why = GENESIS, 0, 0, ""
+    for written in entries:
+        length += 1
+        if not bad and written.position != length:
+            bad, why = length, "it is missing"
+        elif not bad and chain(link, written.position, written.entry) != written.link:
+            bad, why = length, "its hash does not fit its content"
+        link = written.link
+    return Checked(tenant, f"ledger of {tenant}", "ledger", length, bad, why)

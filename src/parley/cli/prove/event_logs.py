@@ -1,0 +1,138 @@
+"""The event logs of intents and the ledgers of tenants, as `parley audit` reads them: from a server or from files."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from parley.cli.output import json_text
+from parley.cli.prove.chains import Checked, EventLog, check_ledger, served_event
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from parley.domain.channel.event import Event
+    from parley.ports.team import TeamStore
+    from parley.sdk.protocol.connection import Connection
+
+_PAGE = 500
+_COLUMNS = (
+    "intent_id",
+    "sequence",
+    "id",
+    "event_type",
+    "actor",
+    "created_at",
+    "trace_id",
+    "parent_event_id",
+    "payload",
+    "previous_event_hash",
+    "event_hash",
+)
+# What makes a spreadsheet take a cell for a formula, also in their wide spelling.
+_FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
+
+
+def check_server(connection: Connection, intent: str) -> Iterator[Checked]:
+    """Every event log that the server shows, or one."""
+    for intent_id in _intents(connection, intent):
+        found = EventLog("", intent_id)
+        for page in _pages(connection, intent_id):
+            found.take(served_event(one) for one in page)
+        said = connection.get("intents", intent_id, "events", "verify")
+        if not said["valid"]:
+            broken = [one.get("sequence") for one in said.get("breaks", []) if isinstance(one, dict)]
+            found.refuse(next((one for one in broken if isinstance(one, int)), 1), "the server says so")
+        elif said["event_count"] < found.length:
+            found.refuse(said["event_count"] + 1, "the server does not count it")
+        yield found.checked()
+
+
+async def check_store(store: TeamStore, tenant: str, intent: str) -> AsyncIterator[Checked]:
+    """A tenant's ledger and event logs as the files have them, or one event log."""
+    from parley.domain.channel.checkpoint import Checkpoint
+    from parley.domain.directory.intent import Intent
+
+    if not intent:
+        yield check_ledger(tenant, [one async for one in _entries(store, tenant)])
+    async for one in children(store, Intent, tenant, ""):
+        if intent in ("", one.id):
+            found = EventLog(tenant, one.id)
+            async for page in _stored_pages(store, tenant, one.id):
+                found.take(page)
+            async for mark in children(store, Checkpoint, tenant, one.id):
+                found.compare(mark)
+            yield found.checked()
+
+
+async def children(store: TeamStore, kind: Any, tenant: str, parent: str) -> AsyncIterator[Any]:  # noqa: ANN401
+    """Every record of a parent."""
+    after = ""
+    while page := await store.children(kind, tenant, parent, after=after, limit=_PAGE):
+        for one in page:
+            yield one
+        after = page[-1].id
+
+
+async def _entries(store: TeamStore, tenant: str) -> AsyncIterator[Any]:
+    after = 0
+    while page := await store.entries(tenant, after, _PAGE):
+        for one in page:
+            yield one
+        after = page[-1].position
+
+
+async def _stored_pages(store: TeamStore, tenant: str, intent: str) -> AsyncIterator[tuple[Event, ...]]:
+    after = 0
+    while page := await store.events(tenant, intent, after=after, limit=_PAGE):
+        yield page
+        after = page[-1].sequence
+
+
+def _intents(connection: Connection, intent: str) -> Iterator[str]:
+    if intent:
+        yield intent
+        return
+    offset = 0
+    while page := connection.get("intents", query={"limit": _PAGE, "offset": offset})["intents"]:
+        yield from (one["id"] for one in page)
+        offset += len(page)
+
+
+def _pages(connection: Connection, intent: str) -> Iterator[list[dict[str, Any]]]:
+    """An intent's events in their order."""
+    after = 0
+    while page := connection.get("intents", intent, "events", query={"after": after, "limit": _PAGE}):
+        yield page
+        after = max(int(one["sequence"]) for one in page)
+
+
+# ---------------------------------------------------------------- export
+
+
+def export_events(connection: Connection, intent: str, *, as_csv: bool) -> None:
+    """Print every event, or those of one intent."""
+    write = csv_writer(_COLUMNS) if as_csv else _write_line
+    for intent_id in _intents(connection, intent):
+        for page in _pages(connection, intent_id):
+            for event in page:
+                write(event)
+
+
+def _write_line(event: dict[str, Any]) -> None:
+    sys.stdout.write(json_text(event) + "\n")
+
+
+def csv_writer(columns: tuple[str, ...]) -> Callable[[dict[str, Any]], None]:
+    """Writes documents as rows with these columns."""
+    import csv
+
+    rows = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    rows.writerow(columns)
+    return lambda document: rows.writerow([inert(document.get(name)) for name in columns])
+
+
+def inert(value: object) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    text = "" if value is None else value if isinstance(value, str) else json_text(value)
+    return f"'{text}" if text.lstrip(" ")[:1] and text.lstrip(" ")[0] in _FORMULA else text

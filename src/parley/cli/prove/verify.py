@@ -1,0 +1,346 @@
+"""`parley audit verify`: compute every hash, chain, tree and signature again, from a file, a server or its data."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from parley.cli.command import Command, screen_of, settings_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.cli.parts.remote import add_server, connection_of
+from parley.cli.prove import ledger as mailbox_audit
+from parley.cli.prove.chains import Checked
+from parley.domain.errors.errors import Invalid, NotFound, Problem
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from parley.cli.output import Screen
+    from parley.domain.audit.checkpoint import AuditCheckpoint
+    from parley.ports.team import TeamStore
+    from parley.wire.proofs.audit_log import Report
+
+_PAGE = 1_000
+_UNSIGNED = (
+    "a mailbox has no signed checkpoints: whoever owns it could write a whole new log."
+    " Compare it with the other side's: parley audit reconcile"
+)
+_UNSURE = " (compare it with the server's audit.pub, or give --public-key)"
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what",
+        nargs="?",
+        default="",
+        metavar="FILE|AGENT|INTENT",
+        help="an export (- reads standard input), a mailbox's ledger or whose it is, or an intent's event log",
+    )
+    parser.add_argument("--data", default="", metavar="DIR", help="check the files of a data directory, ledgers too")
+    parser.add_argument("--proof", default="", metavar="FILE", help="check a proof that `parley audit prove` made")
+    parser.add_argument(
+        "--checkpoints", action="append", default=[], metavar="FILE", help="checkpoints that were kept elsewhere"
+    )
+    parser.add_argument(
+        "--public-key",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="who may have signed: the server's audit.pub, or 64 hexadecimal digits",
+    )
+    add_server(parser, agent=False)
+    mailbox_audit.add_mailbox(parser)
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "An export is checked without a server. Otherwise the server is asked, and everything is\n"
+        "computed again on this side; with --data, all tenants' logs, checkpoints and ledgers are read\n"
+        "from the files. Whoever owns the server could write a whole new log: checkpoints that lie\n"
+        "elsewhere and a key that you know show it. Something broken is exit code 2, and the line names\n"
+        "the first bad entry."
+    )
+
+
+def _verify(args: argparse.Namespace) -> int:
+    trusted = frozenset(_key(one) for one in args.public_key)
+    if args.proof:
+        return _verify_proof(args, trusted)
+    outside = [one for path in args.checkpoints for one in _checkpoints(path)]
+    reports: list[Report] = []
+    checked: list[Checked] = []
+    ledger = mailbox_audit.ledger_at(args.what, settings_of(args))
+    of_mailbox = bool(ledger)
+    if ledger:
+        reports.append(mailbox_audit.check(ledger))
+    elif args.what == "-" or os.path.exists(args.what):
+        report, of_mailbox = _check_file(args.what, trusted, outside)
+        reports.append(report)
+    elif args.data:
+        import asyncio
+
+        reports, checked = asyncio.run(_check_data(args, trusted, outside))
+    elif args.what.endswith((".jsonl", ".json")) or os.sep in args.what:
+        raise NotFound(f"there is no file {args.what}")
+    else:
+        with mailbox_audit.asking_for(args.what):
+            reports, checked = _check_server(args, trusted, outside)
+    checked += [row_of(one) for one in reports]
+    _show(args, checked, reports, of_mailbox=of_mailbox)
+    bad = [one for one in checked if one.bad]
+    if bad:
+        raise Invalid.because([Problem("chain_broken", one.log, f"number {one.bad}: {one.why}") for one in bad])
+    return OK
+
+
+def row_of(report: Report) -> Checked:
+    """An audit log among the other logs."""
+    bad = report.bad
+    why = f"{f'{bad.side} {bad.seq}: ' if bad.side else ''}{bad.why}" if bad else ""
+    name = f"audit log of {report.tenant}"
+    return Checked(report.tenant, name, "audit", report.entries, max(1, bad.number) if bad else 0, why)
+
+
+# ---------------------------------------------------------------- from where
+
+
+def _check_file(path: str, trusted: frozenset[str], outside: list[AuditCheckpoint]) -> tuple[Report, bool]:
+    """What came out of the check of an export, and whether it is one of a mailbox."""
+    from parley import wiring
+    from parley.wire.proofs.audit_log import check_export
+
+    with opened(path) as lines:
+        reading = iter(lines)
+        first = next(reading, b"")
+        if not trusted and not outside and mailbox_audit.is_export(first):
+            return mailbox_audit.check_export(chain((first,), reading)), True
+        verify = wiring.signatures().verify
+        return check_export(chain((first,), reading), verify, trusted=trusted, outside=outside), False
+
+
+def _check_server(
+    args: argparse.Namespace, trusted: frozenset[str], outside: list[AuditCheckpoint]
+) -> tuple[list[Report], list[Checked]]:
+    from parley import wiring
+    from parley.cli.prove.event_logs import check_server
+    from parley.wire.proofs.audit_log import check_export
+
+    connection = connection_of(args, agent=False)
+    checked = list(check_server(connection, args.what))
+    if args.what:
+        return [], checked
+    lines = connection.lines("audit", "export")
+    report = check_export(lines, wiring.signatures().verify, trusted=trusted, outside=outside)
+    return [report] if report.entries or report.bad else [], checked
+
+
+async def _check_data(
+    args: argparse.Namespace, trusted: frozenset[str], outside: list[AuditCheckpoint]
+) -> tuple[list[Report], list[Checked]]:
+    from parley import wiring
+    from parley.settings import checkpoints_directory, data_directory
+
+    settings = settings_of(args)
+    data = data_directory(settings)
+    folder = checkpoints_directory(settings, data)
+    async with wiring.open_data(data) as store:
+        return await check_logs(store, folder, args.what, trusted, outside)
+
+
+async def check_logs(
+    store: TeamStore,
+    folder: str = "",
+    intent: str = "",
+    trusted: frozenset[str] = frozenset(),
+    outside: Sequence[AuditCheckpoint] = (),
+) -> tuple[list[Report], list[Checked]]:
+    """Every tenant's ledger, event logs and audit log, with the checkpoints that lie in a folder; or one event log."""
+    from parley.cli.prove.event_logs import check_store, children
+    from parley.domain.directory.callers import NO_TENANT, Tenant
+
+    reports, checked = [], []
+    for tenant in [one.id async for one in children(store, Tenant, NO_TENANT, "")]:
+        checked += [one async for one in check_store(store, tenant, intent)]
+        if not intent:
+            kept = [one for one in outside if one.tenant_id == tenant]
+            kept = kept or _kept_beside(folder, tenant)
+            report = await _check_log(store, tenant, trusted, kept)
+            reports += [report] if report.entries or report.bad else []
+    return reports, checked
+
+
+async def _check_log(store: TeamStore, tenant: str, trusted: frozenset[str], outside: list[AuditCheckpoint]) -> Report:
+    """An audit log as the files have it. What is newer than its last checkpoint gets its own in a few seconds."""
+    from parley import wiring
+    from parley.cli.prove.event_logs import children
+    from parley.domain.audit.checkpoint import AuditCheckpoint
+    from parley.domain.store.changes import AuditQuery
+    from parley.wire.proofs.audit_log import LogCheck
+
+    check = LogCheck(wiring.signatures().verify, trusted=trusted)
+    check.header(tenant)
+    # Before the entries, like those outside: a server that runs meanwhile may sign what we have not read.
+    marks = [one async for one in children(store, AuditCheckpoint, tenant, "")]
+    after = 0
+    while page := await store.audits(tenant, AuditQuery(after=after, limit=_PAGE)):
+        for one in page:
+            check.stored(one, _content(one.document))
+        after = page[-1].number
+    for mark in marks:
+        check.checkpoint(mark)
+    for mark in outside:
+        check.checkpoint(mark, outside=True)
+    return check.report()
+
+
+def _content(document: object) -> bytes:
+    """A document as it is hashed; a column that was changed by hand may hold anything."""
+    return document if isinstance(document, bytes) else repr(document).encode()
+
+
+def kept_in(folder: str) -> list[AuditCheckpoint]:
+    """Every checkpoint that lies in a folder, of all tenants."""
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return [one for name in names if name.endswith(".jsonl") for one in _checkpoints(os.path.join(folder, name))]
+
+
+def _kept_beside(folder: str, tenant: str) -> list[AuditCheckpoint]:
+    path = os.path.join(folder, f"{tenant}.jsonl")
+    return _checkpoints(path) if folder and os.path.exists(path) else []
+
+
+# ---------------------------------------------------------------- proofs and files
+
+
+def _verify_proof(args: argparse.Namespace, trusted: frozenset[str]) -> int:
+    from parley import wiring
+    from parley.domain.audit.checkpoint import key_id
+    from parley.wire.proofs.audit_log import check_proof
+
+    with opened(args.proof) as lines:
+        content = b"".join(lines)
+    proof, why = check_proof(content, wiring.signatures().verify, trusted)
+    entry, checkpoint = proof.entry, proof.checkpoint
+    signer = key_id(checkpoint.public_key) if not why else ""
+    screen = screen_of(args)
+    if args.json:
+        screen.json(
+            {
+                "valid": not why,
+                "why": why or None,
+                "tenant": checkpoint.tenant,
+                "number": entry.number,
+                "side": entry.side,
+                "seq": entry.seq,
+                "size": checkpoint.size,
+                "at": checkpoint.at,
+                "key_id": signer or None,
+            }
+        )
+    if why:
+        raise Invalid.because([Problem("proof_invalid", args.proof, why)])
+    if not args.json:
+        known = "" if trusted else _UNSURE
+        screen.line(
+            f"Entry {entry.number} ({safe(entry.side)}, {entry.seq}) is one of the {checkpoint.size} entries of"
+            f" {safe(checkpoint.tenant)} that key {signer} signed at {safe(checkpoint.at)}{known}."
+        )
+    return OK
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Iterable[bytes]]:
+    """The lines of a file, or of standard input."""
+    if path == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with open(path, "rb") as file:
+            yield file
+    except OSError as error:
+        raise NotFound(f"{path}: {error.strerror or error}") from None
+
+
+def _checkpoints(path: str) -> list[AuditCheckpoint]:
+    from parley.wire.proofs.audit_log import read_checkpoints
+
+    with opened(path) as lines:
+        try:
+            return list(read_checkpoints(lines))
+        except Invalid as error:
+            raise Invalid(f"{path}: {error.message}") from None
+
+
+def _key(text: str) -> str:
+    from parley import wiring
+
+    if len(text) == 64 and set(text.lower()) <= set("0123456789abcdef"):
+        return text.lower()
+    with opened(text) as lines:
+        return wiring.public_key(b"".join(lines))
+
+
+# ---------------------------------------------------------------- what came out
+
+
+def _show(args: argparse.Namespace, checked: list[Checked], reports: list[Report], *, of_mailbox: bool) -> None:
+    screen = screen_of(args)
+    broken = [one for one in checked if one.bad]
+    if args.json:
+        document: dict[str, Any] = {"valid": not broken, "chains": [one.document() for one in checked]}
+        if reports:
+            document["audit"] = [one.document() for one in reports]
+        screen.json(document)
+        return
+    rows = [
+        (safe(one.log), one.kind, str(one.length), f"broken at {one.bad}: {safe(one.why)}" if one.bad else "whole")
+        for one in checked
+    ]
+    if rows:
+        screen.table(("LOG", "KIND", "LENGTH", "CHAIN"), rows, ["red" if one.bad else "" for one in checked])
+    for report in reports:
+        if of_mailbox and report.entries:
+            screen.line(f"{safe(report.tenant)}: {_UNSIGNED}")
+        else:
+            _tell(screen, report, sure=bool(args.public_key))
+    if not broken:
+        count = len(checked)
+        screen.line(f"{count} {'log' if count == 1 else 'logs'}, {sum(c.length for c in checked)} links: whole.")
+
+
+def _tell(screen: Screen, report: Report, *, sure: bool) -> None:
+    """What a person should know about an audit log besides that it is whole."""
+    name = safe(report.tenant)
+    if report.covered:
+        known = "" if sure else _UNSURE
+        keys = ", ".join(report.keys)
+        at = safe(report.covered_at)
+        screen.line(f"{name}: entries 1 to {report.covered} are signed, at {at}, by key {keys}{known}")
+    if report.entries > report.covered and report.bad is None:
+        screen.line(f"{name}: {report.entries - report.covered} newer entries have no checkpoint yet")
+    if report.let_go:
+        screen.line(
+            f"{name}: {report.let_go} entries let go of, covered by the checkpoint over {report.let_go_covered} entries"
+        )
+    if report.hidden:
+        screen.line(f"{name}: {report.hidden} entries of other sides are there as hashes only")
+
+
+COMMANDS = {
+    "audit verify": Command(
+        "Check that no log was changed: audit entries, events, checkpoints and ledgers",
+        _add_verify,
+        _verify,
+        (
+            "parley audit verify",
+            "parley audit verify audit.jsonl --checkpoints /mnt/other/acme.jsonl --public-key audit.pub",
+            "parley audit verify --proof proof.json",
+            "parley audit verify intent_01K... --json",
+            "parley audit verify --data ./team",
+            "parley audit verify claude",
+        ),
+    ),
+}

@@ -1,0 +1,321 @@
+"""`parley approvals list|show|approve|reject|answer`: what waits for a person, and what the person decides."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from parley.cli.command import Command, screen_of
+from parley.cli.exits import FOUND_PROBLEMS, OK
+from parley.cli.output import NAME_SOMEBODY, confirmed, either, on_terminal, safe
+from parley.cli.parts.body import read_text_file
+from parley.cli.parts.remote import aged, field, show, show_table
+from parley.cli.parts.server_or_mailbox import add_either, connection_of
+from parley.domain.content.invisible_characters import hidden_in, made_visible
+from parley.domain.errors.errors import Forbidden, Invalid, NotFound
+from parley.domain.errors.rules import HumanRequired, NotApprover, SelfApproval
+from parley.domain.exchange.approval import ApprovalStatus
+from parley.domain.limits import HARD_FILE_BYTES
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from parley.cli.output import Screen
+    from parley.cli.parts.server_or_mailbox import Answers
+
+_EVERY = "all"
+_WAITS = ApprovalStatus.PENDING.value
+_NOBODY = f"nobody who may decide; {NAME_SOMEBODY}"
+_REFUSALS = {one.code: one for one in (HumanRequired, NotApprover, SelfApproval)}
+_HUMAN = (
+    "Only a person decides, with a key of its own: on a server in --key or PARLEY_KEY, on a mailbox in\n"
+    "--key or PARLEY_HUMAN_KEY (else it is asked for)."
+)
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    statuses = [one.value for one in ApprovalStatus]
+    parser.add_argument(
+        "--status",
+        default=_WAITS,
+        choices=[*statuses, _EVERY],
+        metavar="STATUS",
+        help=f"{', '.join(statuses)} or {_EVERY} (default: {_WAITS})",
+    )
+    parser.add_argument("--after", default="", metavar="APPROVAL", help="what comes after this one")
+    parser.add_argument("--limit", type=int, default=100, metavar="N", help="at most so many (default: 100)")
+    add_either(parser, agent=False)
+
+
+def _add_one(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("approval", metavar="ID", help="the approval, as `parley approvals list` shows it")
+    add_either(parser, agent=False)
+
+
+def _add_decision(parser: argparse.ArgumentParser) -> None:
+    _add_one(parser)
+    parser.add_argument("--note", default="", metavar="TEXT", help="why, for the audit log")
+    parser.add_argument("--digest", default="", metavar="DIGEST", help="decide only if this is what waits")
+    parser.description = f"{parser.description}.\n\n{_HUMAN}"
+
+
+def _add_approve(parser: argparse.ArgumentParser) -> None:
+    _add_decision(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.description = (
+        f"{parser.description}\n\nIt shows what would be sent, asks, and sends the digest of what it showed: what has\n"
+        "changed meanwhile is not released. Without a terminal it needs --yes or --digest."
+    )
+
+
+def _add_answer(parser: argparse.ArgumentParser) -> None:
+    _add_decision(parser)
+    parser.add_argument("text", nargs="?", default=None, metavar="TEXT", help="what you say; '-' reads standard input")
+    parser.add_argument("--body-file", default=None, metavar="FILE", help="read it from a file")
+
+
+# ---------------------------------------------------------------- looking
+
+
+def _list(args: argparse.Namespace) -> int:
+    status = "" if args.status == _EVERY else args.status
+    query = {"status": status, "after": args.after, "limit": args.limit}
+    found = connection_of(args, agent=False).get("approvals", query=query)
+    columns = {
+        "ID": field("id"),
+        "STATUS": field("status"),
+        "CAUSE": field("cause"),
+        "AGE": aged("created_at"),
+        "UNTIL": lambda one: safe(str(one["expires_at"])[:16]),
+        "FOR": _for,
+        "FROM": field("agent"),
+        "TO": field("to"),
+        "LEVEL": field("classification"),
+        "REASON": field("reason"),
+    }
+    nothing = "Nothing waits for a decision." if status == _WAITS else "There is no such approval."
+    screen = screen_of(args)
+    show_table(args, screen, found, columns, nothing)
+    if not args.json and any(one["status"] == _WAITS and not one["deciders"] for one in found):
+        screen.line(screen.paint(f"Where it waits for nobody: {NAME_SOMEBODY}.", "yellow"))
+    return OK
+
+
+def _for(found: Mapping[str, Any]) -> str:
+    """Who may decide; once it is decided, for whom it waited."""
+    return either(found["deciders"], "nobody") if found["status"] == _WAITS else safe(found["user"])
+
+
+def _show(args: argparse.Namespace) -> int:
+    connection = connection_of(args, agent=False)
+    found = connection.get("approvals", args.approval)
+    screen = screen_of(args)
+    if args.json:
+        screen.json(found)
+    else:
+        show_approval(screen, found, _so_far(connection, found))
+    return OK
+
+
+def _so_far(connection: Answers, found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What was said in its exchange before, where there is one already and it may be seen."""
+    if not found["exchange_id"] or found["escalation"]:
+        return []  # an escalation tells it anyway
+    try:
+        exchange = connection.get("exchanges", found["exchange_id"])
+    except (NotFound, Forbidden):
+        return []
+    return list(exchange["transcript"])
+
+
+def show_approval(screen: Screen, found: Mapping[str, Any], so_far: Sequence[Mapping[str, Any]] = ()) -> None:
+    """An approval with exactly what would be sent, in which nothing is hidden from the reader."""
+    screen.line(
+        f"{safe(found['agent'])}, who acts for {safe(found['user'])}, to {safe(found['to'])}: "
+        + screen.paint(safe(found["status"]), "yellow" if found["status"] == _WAITS else "dim")
+    )
+    for name in ("id", "cause", "reason", "detectedKeywords", "exchange_type", "classification", "message_type"):
+        _field(screen, found, name)
+    for name in ("exchange_id", "conversation_id", "channel_id", "correlation_id", "policy_version", "created_at"):
+        _field(screen, found, name)
+    if found["status"] == _WAITS:
+        screen.line(f"{screen.paint('deciders:', 'cyan')} {either(found['deciders'], _NOBODY)}")
+    for name in ("expires_at", "decided_at", "decided_by", "note", "message_id"):
+        _field(screen, found, name)
+    if found["escalation"]:
+        screen.line()
+        screen.line(safe(found["escalation"]["reason"]))
+        for line in str(found["escalation"]["conversationSummary"]).split("\n"):
+            screen.line(f"  {safe(line)}")
+    if so_far:
+        screen.line()
+        screen.line(screen.paint("Said so far:", "cyan"))
+    for turn in so_far:
+        screen.line(f"  Round {turn['round']} ({safe(turn['sender'])}): {safe(made_visible(str(turn['summary'])))}")
+    for title, part in (("What would be sent:", found["payload"]), ("Beside it:", found["metadata"])):
+        if part:
+            screen.line()
+            screen.line(screen.paint(title, "cyan"))
+            screen.line(_spelled(part))
+    for warning in _warnings(found):
+        screen.line(screen.paint(warning, "red"))
+    screen.line()
+    _field(screen, found, "digest")
+
+
+def _field(screen: Screen, found: Mapping[str, Any], name: str) -> None:
+    value = found.get(name)
+    if value:
+        text = ", ".join(value) if isinstance(value, list) else str(value)
+        screen.line(f"{screen.paint(name + ':', 'cyan')} {safe(text)}")
+
+
+def _spelled(part: object) -> str:
+    """JSON as people read it; what they could not see is spelled out."""
+    return "\n".join([f"  {made_visible(line)}" for line in json.dumps(part, ensure_ascii=False, indent=2).split("\n")])
+
+
+def _warnings(found: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each kind of character that hides something."""
+    kinds: dict[str, int] = {}
+    for text in _texts([found["payload"], found["metadata"]]):
+        for one in hidden_in(text):
+            shown = f"{one.code_point} {one.name}"
+            kinds[shown] = kinds.get(shown, 0) + 1
+    if kinds:
+        number = sum(kinds.values())
+        yield f"Look closely: {number} hidden character{'s' if number > 1 else ''}, shown here as ⟨U+...⟩:"
+    for shown, count in kinds.items():
+        yield f"  {count} x {shown}"
+
+
+def _texts(part: object) -> Iterator[str]:
+    """Every text and every name in a document."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, dict):
+        for name, value in part.items():
+            yield name
+            yield from _texts(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _texts(value)
+
+
+# ---------------------------------------------------------------- deciding
+
+
+def _approve(args: argparse.Namespace) -> int:
+    asks = not args.yes and not args.digest
+    if asks and (args.json or not on_terminal()):
+        raise Invalid(
+            "nobody can be asked here", hint="look with: parley approvals show; then add --yes, or its --digest"
+        )
+    found = _found(args)
+    screen = screen_of(args)
+    if not args.json:
+        show_approval(screen, found, _so_far(connection_of(args, agent=False), found))
+    if asks and not confirmed("Send exactly this?"):
+        screen.line("Nothing was decided.")
+        return FOUND_PROBLEMS
+    decided = _decided(args, found, {"decision": "approve"})
+    show(args, screen, decided, f"Approved {safe(decided['id'])}: sent as {safe(str(decided['message_id']))}")
+    return OK
+
+
+def _reject(args: argparse.Namespace) -> int:
+    decided = _decided(args, _found(args), {"decision": "reject"})
+    line = f"Rejected {safe(decided['id'])}: nothing of it is sent, and its exchange is denied"
+    show(args, screen_of(args), decided, line)
+    return OK
+
+
+def _answer(args: argparse.Namespace) -> int:
+    said = _said(args)
+    decided = _decided(args, _found(args), {"decision": "answer", "answer": said})
+    line = f"Answered {safe(decided['id'])} as {safe(str(decided['decided_by']))}: {safe(str(decided['message_id']))}"
+    show(args, screen_of(args), decided, line)
+    return OK
+
+
+def _found(args: argparse.Namespace) -> dict[str, Any]:
+    """What is to be decided; refused at once, and before anything of it is shown, for who may not decide."""
+    found: dict[str, Any] = connection_of(args, agent=False).get("approvals", args.approval)
+    if found["barred"]:
+        who = either(found["deciders"], "")
+        said = f"only {who} may decide this, with a key of their own" if who else f"it waits for {_NOBODY}"
+        raise _REFUSALS.get(found["barred"], NotApprover)(said)
+    return found
+
+
+def _decided(args: argparse.Namespace, found: Mapping[str, Any], decision: Mapping[str, object]) -> dict[str, Any]:
+    """Decide about what was fetched, or about what the user has seen elsewhere: the server compares the digests."""
+    body = {**decision, "digest": args.digest or found["digest"], "note": args.note}
+    answer: dict[str, Any] = connection_of(args, agent=False).post("approvals", args.approval, "decision", body=body)
+    return answer
+
+
+def _said(args: argparse.Namespace) -> str:
+    if args.text is not None and args.body_file is not None:
+        raise Invalid("give the answer once: TEXT or --body-file")
+    if args.body_file is not None:
+        text = read_text_file(args.body_file)
+    elif args.text is not None and args.text != "-":
+        text = args.text
+    elif args.text is None and (sys.stdin is None or sys.stdin.isatty()):
+        raise Invalid("there is no answer", hint="give it as TEXT, with --body-file, or on standard input")
+    else:
+        text = _read_input()
+    if not text.strip():
+        raise Invalid("the answer is empty")
+    return text
+
+
+def _read_input() -> str:
+    content = sys.stdin.buffer.read(HARD_FILE_BYTES + 1)
+    if len(content) > HARD_FILE_BYTES:
+        raise Invalid("standard input is larger than any message may be")
+    try:
+        return content.decode().removesuffix("\n")
+    except UnicodeDecodeError:
+        raise Invalid("standard input is not UTF-8 text") from None
+
+
+COMMANDS = {
+    "approvals list": Command(
+        "List what waits for a person's decision",
+        _add_list,
+        _list,
+        ("parley approvals list", "parley approvals list --status all --json"),
+    ),
+    "approvals show": Command(
+        "Show exactly what would be sent, and why it waits",
+        _add_one,
+        _show,
+        ("parley approvals show appr_01K...",),
+    ),
+    "approvals approve": Command(
+        "Release what was held, once",
+        _add_approve,
+        _approve,
+        (
+            "parley approvals approve appr_01K...",
+            "parley approvals approve appr_01K... --yes --note 'agreed with legal'",
+            "parley approvals approve appr_01K... --digest 3f1c...",
+        ),
+    ),
+    "approvals reject": Command(
+        "Refuse what was held; its exchange is denied",
+        _add_decision,
+        _reject,
+        ("parley approvals reject appr_01K... --note 'not before Monday'",),
+    ),
+    "approvals answer": Command(
+        "Speak for yourself instead of what was held",
+        _add_answer,
+        _answer,
+        ("parley approvals answer appr_01K... 'Let us talk on Monday.'", "parley approvals answer appr_01K... < text"),
+    ),
+}

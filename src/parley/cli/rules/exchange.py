@@ -1,0 +1,138 @@
+"""`parley exchange list|show|close`: conversations under rules, on a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.cli.command import Command, screen_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.cli.parts.remote import aged, field, show, show_table
+from parley.cli.parts.server_or_mailbox import add_either, connection_of
+from parley.domain.exchange.exchange import Outcome
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from parley.cli.output import Screen
+    from parley.cli.parts.server_or_mailbox import Answers
+
+_COLOURS = {"in_progress": "cyan", "resolved": "green", "escalated": "yellow", "denied": "red", "expired": "dim"}
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    outcomes = [one.value for one in Outcome]
+    parser.add_argument(
+        "--outcome", default="", choices=["", *outcomes], metavar="OUTCOME", help=f"one of {', '.join(outcomes)}"
+    )
+    parser.add_argument("--agent", default="", metavar="AGENT", help="only those that this agent is part of")
+    parser.add_argument("--conversation", default="", metavar="ID", help="only those of this conversation")
+    parser.add_argument("--after", default="", metavar="EXCHANGE", help="what comes after this one")
+    parser.add_argument("--limit", type=int, default=100, metavar="N", help="at most so many (default: 100)")
+    add_either(parser, agent=False)
+
+
+def _add_one(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("exchange", metavar="ID", help="the exchange, as `parley exchange list` shows it")
+    add_either(parser)
+
+
+def _add_close(parser: argparse.ArgumentParser) -> None:
+    _add_one(parser)
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the audit log")
+
+
+def _connection(args: argparse.Namespace) -> Answers:
+    """In the name of the key, or of the agent that was named: a person's key has no use for $PARLEY_AGENT."""
+    return connection_of(args, agent=bool(args.agent))
+
+
+def _list(args: argparse.Namespace) -> int:
+    query = {
+        "outcome": args.outcome,
+        "agent": args.agent,
+        "conversation_id": args.conversation,
+        "after": args.after,
+        "limit": args.limit,
+    }
+    found = connection_of(args, agent=False).get("exchanges", query=query)
+    columns = {
+        "ID": field("exchangeId"),
+        "OUTCOME": field("outcome"),
+        "TYPE": field("exchange_type"),
+        "ROUND": lambda one: f"{one['currentRound']}/{one['maxRounds']}",
+        "AGE": aged("started_at"),
+        "FROM": field("initiator"),
+        "TO": field("responder"),
+        "CONVERSATION": field("conversationId"),
+    }
+    show_table(args, screen_of(args), found, columns, "There is no such exchange.")
+    return OK
+
+
+def _show(args: argparse.Namespace) -> int:
+    found = _connection(args).get("exchanges", args.exchange)
+    screen = screen_of(args)
+    if args.json:
+        screen.json(found)
+    else:
+        show_exchange(screen, found)
+    return OK
+
+
+def show_exchange(screen: Screen, found: Mapping[str, Any]) -> None:
+    """An exchange as people read it: how it stands, what was said, and what waits for whom."""
+    outcome = str(found["outcome"])
+    screen.line(
+        f"{safe(found['initiator'])} to {safe(found['responder'])}: {safe(found['exchange_type'])}, "
+        f"{screen.paint(safe(outcome), _COLOURS.get(outcome, ''))}, "
+        f"round {found['currentRound']} of {found['maxRounds']}"
+    )
+    for name in ("exchangeId", "conversationId", "channel_id", "reply_policy", "policy_version", "started_at"):
+        _field(screen, found, name)
+    for name in ("ended_at", "ended_by", "reason") if found["ended_at"] else ("expires_at",):
+        _field(screen, found, name)
+    screen.line()
+    for turn in found["transcript"]:
+        who = screen.paint(f"{turn['round']:>3}  {safe(turn['sender'])}:", "cyan")
+        screen.line(f"{who} {safe(turn['summary'])}")
+    if not found["transcript"]:
+        screen.line("Nothing was delivered in it.")
+    for approval in found["pending_approvals"]:
+        waits = f"Waits for a person: parley approvals show {safe(approval)}"
+        screen.line(screen.paint(waits, "yellow"))
+
+
+def _field(screen: Screen, found: Mapping[str, Any], name: str) -> None:
+    if found[name]:
+        screen.line(f"{screen.paint(name + ':', 'cyan')} {safe(str(found[name]))}")
+
+
+def _close(args: argparse.Namespace) -> int:
+    closed = _connection(args).post("exchanges", args.exchange, "close", body={"reason": args.reason})
+    line = f"Closed {safe(closed['exchangeId'])} after round {closed['currentRound']}: {safe(closed['outcome'])}"
+    show(args, screen_of(args), closed, line)
+    return OK
+
+
+COMMANDS = {
+    "exchange list": Command(
+        "List conversations under rules",
+        _add_list,
+        _list,
+        ("parley exchange list", "parley exchange list --outcome escalated --agent codex --json"),
+    ),
+    "exchange show": Command(
+        "Show an exchange: what was said, how it stands, what waits",
+        _add_one,
+        _show,
+        ("parley exchange show exch_01K...",),
+    ),
+    "exchange close": Command(
+        "End an exchange; one that waits for a person only a person ends",
+        _add_close,
+        _close,
+        ("parley exchange close exch_01K... --reason 'settled by phone'",),
+    ),
+}

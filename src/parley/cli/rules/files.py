@@ -1,0 +1,111 @@
+"""Policy files that lie here: which there are, which documents they are, and what they say."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+from parley.cli.output import safe
+from parley.domain.errors.errors import Invalid, NotFound
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Collection
+
+    from parley.domain.rules.policy import Fragment, PolicySnapshot
+
+ENDING = ".yaml"
+
+
+def file_text(path: str) -> str:
+    """What a file holds, or standard input for '-'."""
+    from parley.domain.limits import HARD_FILE_BYTES
+
+    try:
+        if path == "-":
+            content = sys.stdin.buffer.read(HARD_FILE_BYTES)
+        else:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise Invalid(f"{path}: not a regular file")
+                content = file.read(HARD_FILE_BYTES)
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise Invalid(f"{path}:{line}: is not UTF-8 text") from None
+    except OSError as error:
+        raise NotFound(f"{path}: {error.strerror or error}") from None
+
+
+def read_text(text: str, path: str, scope: str) -> Fragment:
+    """What a document says; what is wrong with it is named by its file."""
+    from parley.domain.rules.policy import Scope
+    from parley.wire.files.policy import read_policy
+
+    return read_policy(text, path, scope=Scope(scope) if scope in tuple(Scope) else None)
+
+
+def scope_of(path: str) -> str:
+    """The scope of a file by the folder that it lies in; empty when that is none."""
+    from parley.domain.rules.policy import Scope
+
+    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    return folder if folder in tuple(Scope) else ""
+
+
+def files_in(path: str) -> list[str]:
+    """The file itself, or all policies in a folder."""
+    if not os.path.isdir(path):
+        return [path]
+    found = [
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(path)
+        for name in names
+        if name.endswith(ENDING) and not name.startswith(".")
+    ]
+    if not found:
+        raise NotFound(f"{path}: there is no {ENDING} file in it")
+    return sorted(found)
+
+
+def document_of(file: str) -> str:
+    """Which document a file is: by its folder, and of the enterprise where that says nothing."""
+    return f"{scope_of(file) or 'enterprise'}/{os.path.basename(file).removesuffix(ENDING)}"
+
+
+def add_as(parser: argparse.ArgumentParser) -> None:
+    """--as, where a file may be another document than its name says."""
+    what = "which document a file is (default: by its folder and its name)"
+    parser.add_argument("--as", dest="document", default="", metavar="SCOPE/NAME", help=what)
+
+
+def document_as(given: str, file: str) -> str:
+    """Which document a file is: the one that was said, else the one that its name says."""
+    from parley.domain.rules.policy import document_name
+
+    if not given:
+        return document_of(file)
+    scope, _, name = given.partition("/")
+    return document_name(scope, name)
+
+
+def note_new(document: str, given: str, file: str, others: Collection[str]) -> None:
+    """Say on standard error that a file would be a new document beside the others: often one of them is meant."""
+    alike = sorted(one for one in others if one.partition("/")[0] == document.partition("/")[0])
+    if not given and document not in others and alike:
+        say = safe(" or ".join(alike[:3]))
+        sys.stderr.write(f"parley: note: {safe(file)} is read as {safe(document)}; say --as {say} if that is meant\n")
+
+
+def folder_snapshot(folder: str) -> PolicySnapshot:
+    """What would be in force if the files of a folder were all that is."""
+    from parley.domain.rules.policy import CURRENT, PolicySnapshot, with_document
+
+    snapshot = PolicySnapshot(id=CURRENT, tenant_id="")
+    for file in files_in(folder):
+        document, text = document_of(file), file_text(file)
+        snapshot = with_document(snapshot, document, text, read_text(text, file, document.partition("/")[0]))
+    return snapshot

@@ -1,0 +1,114 @@
+"""`parley suspend|resume agent|pair|org|tenant` and `parley suspensions`: the kill switch, for admins."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, screen_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.cli.parts.remote import add_server, aged, connection_of, field, show, show_table
+from parley.cli.parts.unknown_names import note_unknown
+from parley.domain.rules.suspension import PAIR_MARK, Stopped
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+# The word of the command, and the names that it takes.
+_NAMES: dict[Stopped, tuple[str, tuple[str, ...]]] = {
+    Stopped.AGENT: ("agent", ("NAME",)),
+    Stopped.PAIR: ("pair", ("A", "B")),
+    Stopped.ORG_UNIT: ("org", ("UNIT",)),
+    Stopped.TENANT: ("tenant", ()),
+}
+_HELP = {"NAME": "the agent", "A": "one agent", "B": "the other one, in any order", "UNIT": "the org unit"}
+_SAID = {
+    Stopped.AGENT: "an agent",
+    Stopped.PAIR: "what two agents say to each other",
+    Stopped.ORG_UNIT: "an org unit",
+    Stopped.TENANT: "everything in the tenant",
+}
+_EXAMPLES = {Stopped.AGENT: "agent codex", Stopped.PAIR: "pair claude codex", Stopped.ORG_UNIT: "org sales"}
+
+
+def _add_names(what: Stopped, parser: argparse.ArgumentParser) -> None:
+    for name in _NAMES[what][1]:
+        parser.add_argument(name.lower(), metavar=name, help=_HELP[name])
+    add_server(parser, agent=False)
+
+
+def _add_suspend(what: Stopped, parser: argparse.ArgumentParser) -> None:
+    _add_names(what, parser)
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the audit log and for who is refused")
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    add_server(parser, agent=False)
+
+
+def _names(what: Stopped, args: argparse.Namespace) -> list[str]:
+    return [str(getattr(args, name.lower())) for name in _NAMES[what][1]]
+
+
+def _suspend(what: Stopped, args: argparse.Namespace) -> int:
+    names = _names(what, args)
+    body = {"what": what.value, "name": PAIR_MARK.join(names), "reason": args.reason}
+    connection = connection_of(args, agent=False)
+    made = connection.post("suspensions", body=body)
+    show(args, screen_of(args), made, f"Suspended {_told(made)}, from the next message on")
+    if names and not args.json:
+        note_unknown(connection, "org" if what is Stopped.ORG_UNIT else "agent", *names)
+    return OK
+
+
+def _resume(what: Stopped, args: argparse.Namespace) -> int:
+    query = {"what": what.value, "name": PAIR_MARK.join(_names(what, args))}
+    lifted = connection_of(args, agent=False).send("DELETE", "suspensions", query=query).document
+    show(args, screen_of(args), lifted, f"Resumed {_told(query)}, from the next message on")
+    return OK
+
+
+def _told(found: Mapping[str, str]) -> str:
+    what = Stopped(found["what"])
+    names = safe(" and ".join(found["name"].split(PAIR_MARK)))
+    return f"{_NAMES[what][0]} {names}" if names else "the tenant"
+
+
+def _list(args: argparse.Namespace) -> int:
+    found = connection_of(args, agent=False).get("suspensions")
+    columns = {
+        "WHAT": field("what"),
+        "NAME": lambda one: safe(one["name"].replace(PAIR_MARK, ", ")) or "-",
+        "SINCE": aged("at"),
+        "BY": field("by"),
+        "REASON": lambda one: safe(one["reason"]) or "-",
+    }
+    show_table(args, screen_of(args), found, columns, "Nothing is suspended.")
+    return OK
+
+
+COMMANDS = {
+    **{
+        f"suspend {_NAMES[what][0]}": Command(
+            f"Stop {_SAID[what]} at the next message",
+            partial(_add_suspend, what),
+            partial(_suspend, what),
+            (f"parley suspend {_EXAMPLES.get(what, 'tenant')} --reason 'it loops'",),
+        )
+        for what in Stopped
+    },
+    **{
+        f"resume {_NAMES[what][0]}": Command(
+            f"Let {_SAID[what]} go on",
+            partial(_add_names, what),
+            partial(_resume, what),
+            (f"parley resume {_EXAMPLES.get(what, 'tenant')}",),
+        )
+        for what in Stopped
+    },
+    "suspensions": Command(
+        "List what is suspended", _add_list, _list, ("parley suspensions", "parley suspensions --json")
+    ),
+}

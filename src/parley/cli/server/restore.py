@@ -1,0 +1,48 @@
+"""`parley restore`: put a backup into a data directory that no server holds."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, add_json, screen_of, settings_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.cli.parts.remote import DATA_HELP, show
+from parley.cli.server.backup import Progress
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a backup that `parley backup` made")
+    parser.add_argument("--data", default="", metavar="DIR", help=DATA_HELP)
+    parser.add_argument("--force", action="store_true", help="replace what is in the data directory")
+    add_json(parser)
+
+
+def _restore(args: argparse.Namespace) -> int:
+    from parley import wiring
+    from parley.settings import data_directory
+
+    data, source = data_directory(settings_of(args)), os.path.abspath(args.file)
+    progress = Progress("Restoring")
+    try:
+        wiring.restore(source, data, progress.told, force=args.force)
+    finally:
+        progress.end()
+    document = {"file": source, "data": data}
+    line = f"Restored {safe(source)} to {safe(data)}; start it with: parley up --data {safe(data)}"
+    show(args, screen_of(args), document, line)
+    return OK
+
+
+COMMANDS = {
+    "restore": Command(
+        "Put a backup into a data directory; checks it first",
+        _add_arguments,
+        _restore,
+        ("parley restore team-2026-03-14.db --data ./team", "parley restore team.db --force"),
+    ),
+}

@@ -1,0 +1,153 @@
+"""`parley status`: how the servers are that share a store, and the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.cli.command import Command, screen_of
+from parley.cli.exits import FOUND_PROBLEMS, OK
+from parley.cli.output import safe
+from parley.cli.parts.remote import add_server, connection_of
+from parley.domain.errors.errors import Unavailable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+
+    from parley.cli.output import Screen
+    from parley.sdk.protocol.connection import Connection
+    from parley.sdk.protocol.flow import Flow
+
+_HEADS = ("NODE", "STATE", "VERSION", "UP", "STREAMS", "QUEUE", "LAG", "CONNECTIONS", "LEADS", "URL")
+_STEP = 1024
+_DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
+# Who asks this looks for what is wrong: a server that asks for patience is told of, not waited for.
+_WITHIN = 2.0
+_TIMEOUT = 10.0
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_server(parser, agent=False)
+
+
+def _status(args: argparse.Namespace) -> int:
+    found = _asked(connection_of(args, agent=False))
+    screen = screen_of(args)
+    if args.json:
+        screen.json(found)
+    else:
+        _show(screen, found)
+    return OK if found["ok"] else FOUND_PROBLEMS
+
+
+def _asked(connection: Connection) -> Any:  # noqa: ANN401  # as the server says it
+    """What a server says; without its database it can tell no key from another, and says nothing but that."""
+    speaker = connection.speaker
+    try:
+        return connection.run(speaker.send("GET", "status", timeout=_TIMEOUT, within=_WITHIN)).document
+    except Unavailable as error:
+        # It asks to come again; so might a balancer that has no server left.
+        asks_again = error.code == Unavailable.code and "retry_after" in error.facts
+        if not (asks_again and connection.run(_alive(speaker.place.prefix))):
+            raise
+    raise Unavailable(
+        f"the server at {connection.url} is alive, but its database does not answer",
+        hint="is the database running, and can the server reach it? The log of the server says why and since when",
+    )
+
+
+def _alive(prefix: str) -> Flow[bool]:
+    """Whether the process of a server answers, which needs neither a key nor a database."""
+    from parley.sdk.transport.port import Broken, Request
+
+    try:
+        response = yield Request("GET", f"{prefix}/healthz", {"accept": "application/json"}, timeout=_TIMEOUT)
+    except Broken:
+        return False
+    return bool(response.status == 200)
+
+
+def _show(screen: Screen, found: Mapping[str, Any]) -> None:
+    nodes = found["nodes"]
+    rows = [_row(node) for node in nodes]
+    screen.table(_HEADS, rows, ["red" if node["silent"] else "" for node in nodes])
+    screen.line()
+    lines = list(_lines(found["store"]))
+    width = max(len(name) for name, _ in lines)
+    for name, text in lines:
+        screen.line(f"{screen.paint(f'{name:<{width}}', 'cyan')}  {safe(text)}")
+    screen.line()
+    for concern in found["concerns"]:
+        screen.line(screen.paint(f"{concern['code']}: {safe(concern['detail'])}", "red"))
+    if found["ok"]:
+        screen.line(screen.paint("All is well.", "green"))
+
+
+def _row(node: Mapping[str, Any]) -> tuple[str, ...]:
+    state = f"silent for {_time(node['seen'])}" if node["silent"] else "answers" if node["here"] else "up"
+    of_pool = f"{node['connections']} of {node['pool']}" if node["pool"] else "-"
+    return (
+        safe(node["name"]),
+        state,
+        safe(node["version"]),
+        _time(node["uptime"]),
+        *(str(node[name]) for name in ("streams", "queue", "lag")),
+        of_pool,
+        safe(", ".join(node["leads"])) or "-",
+        safe(node["url"]) or "-",
+    )
+
+
+def _lines(store: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if not store["version"]:
+        yield "store", f"{store['kind']}, which could not be asked"
+        return
+    yield "store", f"{store['kind']} {store['version']}, {_size(store['bytes'])}, {_many(store['tenants'], 'tenant')}"
+    if store["kind"] != "postgresql":
+        yield "log", f"{_size(store['log_bytes'])} written ahead"
+        return
+    yield "journal", f"about {_many(store['journal'], 'row')}"
+    locks = "nobody waits for one"
+    if store["waiting"]:
+        locks = f"{_many(store['waiting'], 'transaction')} waiting, the longest for {store['longest_wait']:.1f} s"
+    yield "locks", f"{locks}; the oldest open transaction is {store['oldest_transaction']:.1f} s old"
+    room = f"{store['connections']} of {store['most_connections']} taken"
+    yield "connections", f"{room}; {store['wanted_connections']} when every node has opened all of its own"
+    waits = store["synchronous_standby_names"]
+    yield "commits", f"wait for {waits}" if waits else "wait for no standby"
+    for one in store["replicas"]:
+        state = one["state"] or "state unknown: GRANT pg_read_all_stats to the role"
+        yield "replica", f"{one['name']}: {state}, {_size(one['lag_bytes'])} behind"
+    yield "row security", "holds" if store["row_security"] else "does not hold: the role is a superuser"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _size(number: int) -> str:
+    """A number of bytes as people read it."""
+    size, unit = float(number), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < _STEP:
+            break
+        size, unit = size / _STEP, larger
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def _time(seconds: float) -> str:
+    """How long, in the largest unit that it has."""
+    for unit, length in (("d", _DAY), ("h", _HOUR), ("m", _MINUTE)):
+        if seconds >= length:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+COMMANDS = {
+    "status": Command(
+        "Show the servers that share a store, and how the store is; exits 1 when something needs a person",
+        _add_arguments,
+        _status,
+        ("parley status", "parley status --json", "parley status --url http://10.0.0.2:8420"),
+    ),
+}

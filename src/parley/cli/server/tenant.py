@@ -1,0 +1,37 @@
+"""`parley tenant create` on a server, for its operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, screen_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.cli.parts.remote import add_server, connection_of, show, without_none
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _add_create(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("tenant", metavar="TENANT", help="its short name")
+    parser.add_argument("--title", default=None, metavar="TEXT", help="its name for people")
+    add_server(parser, agent=False)
+
+
+def _create(args: argparse.Namespace) -> int:
+    body = without_none({"id": args.tenant, "name": args.title})
+    made = connection_of(args, agent=False).post("tenants", body=body)
+    hint = f"; give it a key with: parley key create --kind admin --tenant {safe(made['id'])}"
+    show(args, screen_of(args), made, f"Created tenant {safe(made['id'])}{hint}")
+    return OK
+
+
+COMMANDS = {
+    "tenant create": Command(
+        "Create a tenant, walled off from all others",
+        _add_create,
+        _create,
+        ("parley tenant create acme --title 'Acme Ltd.'", "parley key create --kind admin --tenant acme"),
+    ),
+}

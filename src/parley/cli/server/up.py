@@ -1,0 +1,224 @@
+"""`parley up`: the server."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, add_json, settings_of
+from parley.cli.exits import OK
+from parley.cli.output import json_text
+from parley.domain.errors.errors import BadConfig, Invalid, NotFound, ParleyError, Unavailable
+from parley.settings import data_directory, without_password
+
+if TYPE_CHECKING:
+    import argparse
+    import asyncio
+    from ssl import SSLContext
+
+    from parley.app.team.team import Team
+    from parley.settings import Settings
+    from parley.surfaces.http.http1.listener import Listener
+
+_DRAIN_SECONDS = 10.0
+# Who still waits for an answer when only so much is left is told that none will come from here.
+_LAST_SECONDS = 2.0
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", default="", help="where to listen; 0 takes any free port (default: 8420)")
+    parser.add_argument("--host", default="", help="the address to listen on (default: 127.0.0.1, only this machine)")
+    parser.add_argument("--data", default="", metavar="DIR", help="where everything is kept (default: see config)")
+    parser.add_argument(
+        "--store", default="", metavar="URL", help="a PostgreSQL that many servers share, instead of a file in --data"
+    )
+    parser.add_argument("--node", default="", metavar="NAME", help="this server among them (default: machine and port)")
+    parser.add_argument(
+        "--linger", default="", metavar="SECONDS", help="when asked to stop, say so and go on for so long (default: 0)"
+    )
+    parser.add_argument("--ephemeral", action="store_true", help="keep nothing: all is gone when the server stops")
+    parser.add_argument("--tls-cert", default="", metavar="FILE", help="the certificate for https")
+    parser.add_argument("--tls-key", default="", metavar="FILE", help="its private key")
+    parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front of this server encrypts")
+    parser.add_argument("--allow-root", action="store_true", help="run as root although others can reach it")
+    add_json(parser)
+
+
+def _up(args: argparse.Namespace) -> int:
+    import gc
+    import os
+    import tempfile
+
+    from parley.cli.parts import log_lines
+    from parley.surfaces.http import server
+
+    log_lines.begin()
+    settings = settings_of(args)
+    host, port = settings.host, _port(settings)
+    _check_letters(settings)
+    context = server.tls_context(args.tls_cert, args.tls_key)
+    root = os.geteuid() == 0 and not args.allow_root
+    server.check_exposure(host, encrypted=context is not None, behind_proxy=args.behind_proxy, root=root)
+    os.umask(0o077)
+    # A server lives long, unlike the other commands. Each message makes some hundred objects and leaves few of them.
+    gc.set_threshold(5_000, 10, 10)
+    gc.enable()
+    if args.ephemeral and settings.store:
+        raise Invalid("--ephemeral keeps nothing, and a store keeps it", hint="leave one of the two out")
+    if args.ephemeral:
+        with tempfile.TemporaryDirectory(prefix="parley-") as folder:
+            _run(args, settings, folder, host, port, context)
+    else:
+        _run(args, settings, data_directory(settings), host, port, context)
+    return OK
+
+
+def _port(settings: Settings) -> int:
+    text = settings.port
+    if not text.isascii() or not text.isdigit() or int(text[:6]) > 65_535:
+        source = next(value.source for value in settings.sources if value.name == "port")
+        kind = Invalid if source == "flag" else BadConfig
+        raise kind(f"{source}: {text[:20]!r} is not a port", hint="a number from 0 to 65535")
+    return int(text)
+
+
+def _check_letters(settings: Settings) -> None:
+    """Refuse to start where nobody could say into which mailboxes letters about approvals go."""
+    from parley import wiring
+    from parley.domain.errors.errors import Ambiguous
+
+    sources = {value.name: value.source for value in settings.sources}
+    if settings.approvals_project and not settings.approvals_home:
+        raise BadConfig(
+            f"{sources['approvals_project']}: approvals_project is set, and approvals_home is not",
+            hint="set PARLEY_APPROVALS_HOME to the home of its mailboxes",
+        )
+    if settings.approvals_home and not settings.approvals_project:
+        try:
+            wiring.approvals_project(settings)
+        except Ambiguous as error:
+            raise BadConfig(
+                f"{sources['approvals_home']}: approvals_home is set, and approvals_project is not: {error.message}",
+                hint="set PARLEY_APPROVALS_PROJECT to one of them",
+            ) from None
+        except NotFound:
+            pass  # it may come later; a letter is tried again
+
+
+def _run(
+    args: argparse.Namespace, settings: Settings, data: str, host: str, port: int, context: SSLContext | None
+) -> None:
+    import uvloop
+
+    uvloop.run(_serve(args, settings, data, host, port, context))
+
+
+async def _serve(
+    args: argparse.Namespace, settings: Settings, data: str, host: str, port: int, context: SSLContext | None
+) -> None:
+    import asyncio
+    import gc
+    import signal
+
+    from parley import wiring
+    from parley.app.team.directory import keys
+    from parley.app.team.work import background
+    from parley.surfaces.http import server
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    names = server.names_of(host, settings.allowed_hosts, behind_proxy=args.behind_proxy)
+    async with wiring.open_team(settings, data, durable=not args.ephemeral) as opened:
+        listener = await server.serve(
+            opened.team,
+            host,
+            port,
+            now=wiring.wall_time,
+            monotonic=wiring.monotonic,
+            hosts=names,
+            limited=not server.is_loopback(host),
+            ssl=context,
+        )
+        opened.team.nodes.url = _url(context, host, listener.port)
+        await background.beat(opened.team)
+        # Not before it can be reached: a key that is made is shown.
+        admin_key = await keys.first_start(opened.team, settings.admin_key)
+        opened.outbound.avoid(listener.port, names - server.LOCAL_NAMES)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, opened.team.policies.look.set)
+        works = [asyncio.ensure_future(work) for work in background.works(opened.team, opened.outbound)]
+        _tell(args, opened.team.nodes.url, admin_key, data, settings.store)
+        gc.freeze()  # what was loaded so far stays: nobody has to look through it again
+        await stop.wait()
+        await _leave(opened.team, listener, works, int(settings.linger))
+
+
+async def _leave(team: Team, listener: Listener, works: list[asyncio.Task[None]], linger: int) -> None:
+    """Stop so that nobody notices: others take over, who asks is sent to them, and who waits is answered."""
+    import asyncio
+    from contextlib import suppress
+
+    team.nodes.leaving = True
+    if team.nodes.nodes is not None:
+        await _ended(works)
+        with suppress(ParleyError):  # then they find out by themselves
+            await team.nodes.leave()
+    if linger:
+        listener.leave()
+        await asyncio.sleep(linger)
+    team.tail.close()
+    last = asyncio.get_running_loop().call_later(_DRAIN_SECONDS - _LAST_SECONDS, team.waits.lose, _stopping())
+    await listener.drain(_DRAIN_SECONDS)
+    last.cancel()
+    await _ended(works)
+
+
+async def _ended(works: list[asyncio.Task[None]]) -> None:
+    import asyncio
+
+    for work in works:
+        work.cancel()
+    await asyncio.gather(*works, return_exceptions=True)
+
+
+def _stopping() -> Unavailable:
+    return Unavailable("this server is about to stop", hint="ask again with the same idempotency key")
+
+
+def _url(context: SSLContext | None, host: str, port: int) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if context else 'http'}://{shown}:{port}"
+
+
+def _tell(args: argparse.Namespace, url: str, admin_key: str | None, data: str, store: str) -> None:
+    """Say where the server is, once it can be reached; the admin key is shown this one time."""
+    if args.json:
+        document = {"url": url, "admin_key": admin_key, "data": data}
+        lines = [json_text({**document, "store": without_password(store)} if store else document)]
+    else:
+        lines = [
+            f"Parley is up at {url}  (API: {url}/api/v1, to read: {url}/docs)",
+            f"Data in {without_password(store) or data}",
+        ]
+        if admin_key:
+            lines += ["", f"  Admin key, shown only now: {admin_key}", ""]
+            lines += [f"Try: export PARLEY_URL={url} PARLEY_KEY={admin_key}", "     parley intent create 'First steps'"]
+        lines.append("Stop with Ctrl-C.")
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+COMMANDS = {
+    "up": Command(
+        "Start the server: channels over HTTP",
+        _add_arguments,
+        _up,
+        (
+            "parley up",
+            "parley up --port 9000 --data ./team",
+            "parley up --ephemeral --json",
+            "parley up --store postgresql://parley@db.example/parley --node a",
+            "parley up --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem",
+        ),
+    ),
+}

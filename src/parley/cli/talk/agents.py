@@ -1,0 +1,181 @@
+"""`parley agent register|heartbeat|leave`, and the server's side of `parley agent list|show`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from parley.cli.command import Command, screen_of, settings_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.cli.parts.payload import json_object
+from parley.cli.parts.remote import (
+    add_server,
+    aged,
+    connection_of,
+    field,
+    names,
+    show,
+    show_fields,
+    show_table,
+    without_none,
+)
+from parley.domain.content.classification import Classification
+from parley.domain.content.envelope import Purpose
+from parley.domain.errors.errors import UnknownSender
+
+
+def _add_register(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="default: --agent or $PARLEY_AGENT")
+    parser.add_argument("--capability", action="append", default=[], metavar="WORD", help="repeat it or use commas")
+    parser.add_argument("--role", default=None, metavar="ROLE", help="what role:ROLE reaches")
+    parser.add_argument("--title", default=None, metavar="TEXT", help="a name for people")
+    parser.add_argument("--endpoint", default=None, metavar="URL", help="where it can be reached")
+    parser.add_argument("--metadata", default="", metavar="JSON", help="a JSON object with anything else")
+    _add_attributes(parser)
+    add_server(parser)
+
+
+def _add_attributes(parser: argparse.ArgumentParser) -> None:
+    """What the rules know of an agent, which it cannot say of itself."""
+    group = parser.add_argument_group("for the rules (an admin's key)")
+    levels, purposes = [one.value for one in Classification], [one.value for one in Purpose]
+    group.add_argument("--user", default=None, metavar="USER", help="the person that it acts for")
+    group.add_argument("--org-unit", default=None, metavar="UNIT", help="where it belongs")
+    group.add_argument("--team", default=None, metavar="TEAM", help="the team in its org unit")
+    group.add_argument(
+        "--max-classification",
+        default=None,
+        choices=levels,
+        metavar="LEVEL",
+        help=f"the most that it may share or be told: {', '.join(levels)}",
+    )
+    group.add_argument(
+        "--queries",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="whether other agents may ask it",
+    )
+    group.add_argument(
+        "--auto-respond",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="whether it may answer without its person",
+    )
+    group.add_argument(
+        "--exchange-types", default=None, metavar="PURPOSES", help=f"with commas, of {', '.join(purposes)}"
+    )
+    group.add_argument("--max-rounds", type=int, default=None, metavar="N", help="the most that it takes part in")
+
+
+def _attributes(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "user_id": args.user,
+        "org_unit": args.org_unit,
+        "team": args.team,
+        "max_classification": args.max_classification,
+        "can_receive_queries": args.queries,
+        "can_auto_respond": args.auto_respond,
+        "supported_exchange_types": None if args.exchange_types is None else names([args.exchange_types]),
+        "max_rounds_accepted": args.max_rounds,
+    }
+
+
+def _add_beat(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="default: --agent or $PARLEY_AGENT")
+    parser.add_argument("--load", type=int, default=0, metavar="N", help="how many tasks it works on")
+    add_server(parser)
+
+
+def _add_leave(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="default: --agent or $PARLEY_AGENT")
+    parser.add_argument("--drain", action="store_true", help="take nothing new, and leave later")
+    add_server(parser)
+
+
+def _who(args: argparse.Namespace) -> str:
+    name: str = args.name or settings_of(args).agent
+    if not name:
+        raise UnknownSender("which agent?", hint="name it, or add --agent NAME, or set PARLEY_AGENT")
+    return name
+
+
+def _register(args: argparse.Namespace) -> int:
+    body = without_none(
+        {
+            "agent_id": _who(args),
+            "capabilities": names(args.capability),
+            "role_id": args.role,
+            "name": args.title,
+            "endpoint": args.endpoint,
+            "metadata": json_object(args.metadata, "--metadata") if args.metadata else None,
+            **_attributes(args),
+        }
+    )
+    made = connection_of(args).post("agents", "register", body=body)
+    role = f" as {safe(made['role_id'])}" if made["role_id"] else ""
+    show(args, screen_of(args), made, f"Registered agent {safe(made['agent_id'])}{role} ({made['status']})")
+    return OK
+
+
+def _beat(args: argparse.Namespace) -> int:
+    who = _who(args)
+    body = {"status": "active", "current_load": args.load}
+    said = connection_of(args).post("agents", who, "heartbeat", body=body)
+    show(args, screen_of(args), said, f"{safe(who)} is alive; the next heartbeat is due at {said['next_heartbeat_at']}")
+    return OK
+
+
+def _leave(args: argparse.Namespace) -> int:
+    who, status = _who(args), "draining" if args.drain else "deregistered"
+    left = connection_of(args).send("PATCH", "agents", who, "status", body={"status": status}).document
+    line = f"{safe(who)} takes nothing new" if args.drain else f"{safe(who)} has left, and is out of every channel"
+    show(args, screen_of(args), left, line)
+    return OK
+
+
+def list_registered(args: argparse.Namespace) -> int:
+    """`parley agent list --server`."""
+    found = connection_of(args, agent=False).get("agents", query={"status": args.status, "role_id": args.role})
+    columns = {
+        "AGENT": field("agent_id"),
+        "STATUS": field("status"),
+        "ROLE": field("role_id"),
+        "HEARD OF": aged("last_heartbeat_at"),
+        "REGISTERED": aged("registered_at"),
+        "CAPABILITIES": field("capabilities"),
+    }
+    nothing = "No agent has registered; do it with: parley agent register NAME"
+    show_table(args, screen_of(args), found, columns, nothing)
+    return OK
+
+
+def show_registered(args: argparse.Namespace) -> int:
+    """`parley agent show --server`."""
+    show_fields(args, screen_of(args), connection_of(args, agent=False).get("agents", args.name, "record"))
+    return OK
+
+
+COMMANDS = {
+    "agent register": Command(
+        "Register an agent on the server",
+        _add_register,
+        _register,
+        (
+            "parley agent register codex --capability python,review --role reviewer",
+            "parley agent register codex --user ann --org-unit sales --max-classification confidential",
+        ),
+    ),
+    "agent heartbeat": Command(
+        "Say that an agent is alive",
+        _add_beat,
+        _beat,
+        ("parley agent heartbeat codex", "parley agent heartbeat --load 2"),
+    ),
+    "agent leave": Command(
+        "Leave the server: out of every channel, open requests expire",
+        _add_leave,
+        _leave,
+        ("parley agent leave codex", "parley agent leave codex --drain"),
+    ),
+}

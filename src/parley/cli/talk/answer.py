@@ -1,0 +1,40 @@
+"""`parley answer`: answer a request in a channel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command
+from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_payload
+from parley.cli.parts.remote import add_server, channel_id, connection_of, without_none
+from parley.cli.talk.post import show_posted
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("message", metavar="MESSAGE", help="the id of the request")
+    parser.add_argument("--channel", required=True, help="where it was asked: the channel's id; with --intent its name")
+    parser.add_argument("--intent", default="", metavar="INTENT", help="the intent on which the channel is a name")
+    add_payload(parser)
+    add_purpose(parser)
+    add_server(parser)
+
+
+def _answer(args: argparse.Namespace) -> int:
+    body = without_none({"payload": read_payload(args), "metadata": read_metadata(args)})
+    connection = connection_of(args)
+    found = channel_id(connection, args)
+    posted = connection.post("channels", found, "messages", args.message, "reply", body=body)
+    return show_posted(args, posted, "Answered with")
+
+
+COMMANDS = {
+    "answer": Command(
+        "Answer a request that was posted to a channel",
+        _add_arguments,
+        _answer,
+        ("parley answer msg_01K... --channel chan_01K... --field answer=v2.3 --agent codex",),
+    ),
+}

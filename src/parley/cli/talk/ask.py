@@ -1,0 +1,95 @@
+"""`parley ask`: ask an agent and wait for the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.cli.command import Command, screen_of
+from parley.cli.exits import FOUND_PROBLEMS, OK
+from parley.cli.output import safe
+from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_payload
+from parley.cli.parts.remote import add_channel, add_server, cell, channel_id, connection_of, given_id, seconds
+from parley.cli.talk.post import is_held, show_posted
+from parley.domain.errors.errors import Invalid, NotFound
+from parley.domain.errors.team import NameTaken
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from parley.cli.output import Screen
+    from parley.sdk.protocol.connection import Connection
+
+_LONGEST = 3600
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_channel(parser)
+    parser.add_argument("--to", required=True, help="who is asked: an agent or role:ROLE")
+    parser.add_argument("--timeout", default="30s", metavar="TIME", help="how long to wait: 10s, 5m (default: 30s)")
+    add_payload(parser)
+    add_purpose(parser)
+    add_server(parser)
+    parser.description = (
+        f"{parser.description}.\n\nWith --intent, CHANNEL may be a name; a channel of that name is created when\n"
+        "there is none. Without an answer in time the exit code is 8, and the question expires. A question\n"
+        "that waits for a person is not asked yet: the exit code is 9. Who was asked may answer that it could\n"
+        "not: that is printed as any answer is, and the exit code is 1."
+    )
+
+
+def _ask(args: argparse.Namespace) -> int:
+    timeout = seconds(args.timeout, "--timeout")
+    if not 0 < timeout <= _LONGEST:
+        raise Invalid(f"--timeout: at most {_LONGEST} seconds, and more than none")
+    payload = read_payload(args)
+    connection = connection_of(args)
+    found = _found_or_made(connection, args) if args.intent else given_id(args.channel)
+    answer = connection.ask(found, args.to, payload, timeout=timeout, metadata=read_metadata(args))
+    if is_held(answer):
+        return show_posted(args, answer, "Asked")
+    screen = screen_of(args)
+    if args.json:
+        screen.json(answer)
+    else:
+        show_said(screen, answer)
+    return FOUND_PROBLEMS if _is_error(answer) else OK
+
+
+def _is_error(answer: Mapping[str, Any]) -> bool:
+    """Whether the agent says that it could not answer: its SDK marks that, and says why in the payload."""
+    return bool(answer["metadata"].get("error") and answer["payload"].get("error"))
+
+
+def _found_or_made(connection: Connection, args: argparse.Namespace) -> str:
+    try:
+        return channel_id(connection, args)
+    except NotFound as missing:
+        if args.channel.startswith("chan_") or missing.facts:
+            raise
+    try:
+        made = connection.post("intents", args.intent, "channels", body={"name": args.channel})
+        return str(made["id"])
+    except NameTaken:
+        return channel_id(connection, args)  # somebody else made it at this moment
+
+
+def show_said(screen: Screen, message: Mapping[str, Any]) -> None:
+    """Who said it, and each field of the payload."""
+    screen.line(screen.paint(f"{safe(message['sender'])} answers [{safe(message['id'])}]", "dim"))
+    for name, value in message["payload"].items():
+        screen.line(f"{screen.paint(safe(name) + ':', 'cyan')} {cell(value)}")
+
+
+COMMANDS = {
+    "ask": Command(
+        "Ask an agent, wait, and print the answer",
+        _add_arguments,
+        _ask,
+        (
+            "parley ask chan_01K... --to codex --field question='Which schema?' --agent claude",
+            "parley ask chan_01K... --to codex --purpose information_query --field question='Which schema?'",
+            "parley ask questions --intent intent_01K... --to role:reviewer --timeout 5m --field pr:=42 --json",
+        ),
+    ),
+}

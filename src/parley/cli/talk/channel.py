@@ -1,0 +1,141 @@
+"""`parley channel create|list|show|close` on a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.cli.command import Command, screen_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.cli.parts.remote import (
+    add_channel,
+    add_server,
+    aged,
+    channel_id,
+    connection_of,
+    field,
+    names,
+    seconds,
+    show,
+    show_fields,
+    show_table,
+    without_none,
+)
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def _add_create(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("intent", metavar="INTENT", help="the intent that the channel belongs to")
+    parser.add_argument("name", metavar="NAME", help="unique on the intent")
+    parser.add_argument("--member", action="append", default=[], metavar="AGENT", help="repeat it or use commas")
+    parser.add_argument("--explicit", action="store_true", help="only members may see it and take part")
+    parser.add_argument(
+        "--audit", action="store_true", help="copy every message to the intent's event log, for all who may read it"
+    )
+    parser.add_argument("--ttl", default="", metavar="TIME", help="close it so long after its last message: 30m, 2h")
+    parser.add_argument("--max-messages", type=int, default=None, metavar="N", help="keep so many (default: 1000)")
+    parser.add_argument("--task", default=None, metavar="TASK", help="close it when this task is over")
+    add_server(parser)
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("intent", metavar="INTENT", help="its id")
+    add_server(parser)
+
+
+def _add_one(parser: argparse.ArgumentParser) -> None:
+    add_channel(parser)
+    add_server(parser)
+
+
+def _add_close(parser: argparse.ArgumentParser) -> None:
+    add_channel(parser)
+    parser.add_argument("--delete", action="store_true", help="delete it with all its messages, and free its name")
+    add_server(parser)
+
+
+def _create(args: argparse.Namespace) -> int:
+    members = names(args.member)
+    options = without_none(
+        {
+            "audit": args.audit or None,
+            "ttl_seconds": round(seconds(args.ttl, "--ttl")) if args.ttl else None,
+            "max_messages": args.max_messages,
+        }
+    )
+    body = without_none(
+        {
+            "name": args.name,
+            "members": members or None,
+            "member_policy": "explicit" if args.explicit else None,
+            "task_id": args.task,
+            "options": options or None,
+        }
+    )
+    made = connection_of(args).post("intents", args.intent, "channels", body=body)
+    show(args, screen_of(args), made, f"Created channel {safe(made['name'])} [{made['id']}] on {made['intent_id']}")
+    return OK
+
+
+def _list(args: argparse.Namespace) -> int:
+    found = connection_of(args).get("intents", args.intent, "channels")
+    columns = {
+        "NAME": field("name"),
+        "STATUS": field("status"),
+        "POLICY": field("member_policy"),
+        "MESSAGES": field("message_count"),
+        "LAST": aged("last_message_at"),
+        "ID": field("id"),
+        "MEMBERS": field("members"),
+    }
+    nothing = (
+        f"There is no channel on {safe(args.intent)}; create one with: parley channel create {safe(args.intent)} NAME"
+    )
+    show_table(args, screen_of(args), found, columns, nothing)
+    return OK
+
+
+def _show(args: argparse.Namespace) -> int:
+    connection = connection_of(args)
+    show_fields(args, screen_of(args), connection.get("channels", channel_id(connection, args)))
+    return OK
+
+
+def _close(args: argparse.Namespace) -> int:
+    connection = connection_of(args)
+    found = channel_id(connection, args)
+    screen = screen_of(args)
+    if args.delete:
+        deleted: dict[str, Any] = connection.send("DELETE", "channels", found).document
+        show(args, screen, deleted, f"Deleted channel {safe(found)} with all its messages")
+    else:
+        closed = connection.send("PATCH", "channels", found, body={"status": "closed"}).document
+        show(args, screen, closed, f"Closed channel {safe(closed['name'])} [{closed['id']}]")
+    return OK
+
+
+COMMANDS = {
+    "channel create": Command(
+        "Create a channel on an intent",
+        _add_create,
+        _create,
+        (
+            "parley channel create intent_01K... data-questions --audit",
+            "parley channel create intent_01K... review --explicit --member claude,codex --ttl 2h",
+        ),
+    ),
+    "channel list": Command(
+        "List the channels of an intent", _add_list, _list, ("parley channel list intent_01K... --json",)
+    ),
+    "channel show": Command(
+        "Show one channel",
+        _add_one,
+        _show,
+        ("parley channel show chan_01K...", "parley channel show data-questions --intent intent_01K..."),
+    ),
+    "channel close": Command(
+        "Close a channel: nothing more is said there", _add_close, _close, ("parley channel close chan_01K...",)
+    ),
+}

@@ -1,0 +1,182 @@
+"""`parley intent create|list|show|activate|complete|abandon|assign` on a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.cli.command import Command, screen_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.cli.parts.remote import add_server, aged, connection_of, field, show, show_fields, show_table, without_none
+from parley.domain.errors.team import VersionMismatch
+
+if TYPE_CHECKING:
+    import argparse
+
+    from parley.sdk.protocol.connection import Connection
+
+_STATUSES = ("draft", "active", "blocked", "completed", "abandoned")
+_TRIES = 5
+
+
+def _add_create(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("title", metavar="TITLE", help="one line that says what is to be reached")
+    parser.add_argument("--description", default="", metavar="TEXT", help="more about it")
+    parser.add_argument("--parent", default=None, metavar="INTENT", help="the intent that this one is a part of")
+    parser.add_argument("--draft", action="store_true", help="leave it a draft; otherwise it is active at once")
+    add_server(parser)
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--status", default="", choices=["", *_STATUSES], metavar="STATUS", help=_choices())
+    parser.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many (default: 50)")
+    parser.add_argument("--offset", type=int, default=0, metavar="N", help="pass over so many")
+    add_server(parser)
+
+
+def _choices() -> str:
+    return "one of " + ", ".join(_STATUSES)
+
+
+def _add_one(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("intent", metavar="INTENT", help="its id")
+    add_server(parser)
+
+
+def _add_change(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("intent", metavar="INTENT", help="its id")
+    parser.add_argument("--reason", default=None, metavar="TEXT", help="goes into the event log")
+    add_server(parser)
+
+
+def _add_assign(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("intent", metavar="INTENT", help="its id")
+    parser.add_argument("assignee", metavar="AGENT", help="who is to work on it")
+    parser.add_argument("--role", default="worker", metavar="ROLE", help="worker or coordinator (default: worker)")
+    parser.add_argument("--remove", action="store_true", help="take the assignment back")
+    add_server(parser)
+
+
+def _create(args: argparse.Namespace) -> int:
+    connection = connection_of(args)
+    body = without_none({"title": args.title, "description": args.description or None, "parent_intent_id": args.parent})
+    made = connection.post("intents", body=body)
+    if not args.draft and made["status"] == "draft":
+        made = _moved(connection, made["id"], "active", None, made)
+    screen = screen_of(args)
+    show(args, screen, made, f"Created intent {safe(made['title'])} [{made['id']}] ({made['status']})")
+    return OK
+
+
+def _list(args: argparse.Namespace) -> int:
+    query = {"status": args.status, "limit": args.limit, "offset": args.offset or None}
+    found = connection_of(args).get("intents", query=query)["intents"]
+    columns = {
+        "ID": field("id"),
+        "STATUS": field("status"),
+        "VERSION": field("version"),
+        "CHANGED": aged("updated_at"),
+        "CREATED BY": field("created_by"),
+        "TITLE": field("title"),
+    }
+    nothing = "There is no intent that you may see; create one with: parley intent create TITLE"
+    show_table(args, screen_of(args), found, columns, nothing)
+    return OK
+
+
+def _show(args: argparse.Namespace) -> int:
+    show_fields(args, screen_of(args), connection_of(args).get("intents", args.intent))
+    return OK
+
+
+def _activate(args: argparse.Namespace) -> int:
+    return _change(args, "active")
+
+
+def _complete(args: argparse.Namespace) -> int:
+    return _change(args, "completed")
+
+
+def _abandon(args: argparse.Namespace) -> int:
+    return _change(args, "abandoned")
+
+
+def _change(args: argparse.Namespace, status: str) -> int:
+    changed = _moved(connection_of(args), args.intent, status, args.reason, None)
+    ended = "; its channels are closed" if status in ("completed", "abandoned") else ""
+    line = f"Intent {safe(changed['title'])} [{changed['id']}] is {changed['status']}{ended}"
+    show(args, screen_of(args), changed, line)
+    return OK
+
+
+def _moved(
+    connection: Connection, intent: str, status: str, reason: str | None, known: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The intent in a new status. What counts is the intention: a change by somebody else is passed over."""
+    body = without_none({"status": status, "reason": reason})
+    for left in range(_TRIES - 1, -1, -1):
+        current = known or connection.get("intents", intent)
+        known = None
+        try:
+            moved: dict[str, Any] = connection.send(
+                "POST", "intents", intent, "status", body=body, headers={"If-Match": str(current["version"])}
+            ).document
+            return moved
+        except VersionMismatch:
+            if not left:
+                raise
+    raise AssertionError  # the last try returns or raises
+
+
+def _assign(args: argparse.Namespace) -> int:
+    connection = connection_of(args)
+    screen = screen_of(args)
+    who, what = safe(args.assignee), safe(args.intent)
+    if args.remove:
+        connection.send("DELETE", "intents", args.intent, "agents", args.assignee)
+        document = {"intent_id": args.intent, "agent_id": args.assignee, "assigned": False}
+        show(args, screen, document, f"{who} is no longer assigned to {what}")
+    else:
+        body = {"agent_id": args.assignee, "role": args.role}
+        assigned = connection.post("intents", args.intent, "agents", body=body)
+        show(args, screen, assigned, f"Assigned {who} to {what} as {safe(args.role)}")
+    return OK
+
+
+COMMANDS = {
+    "intent create": Command(
+        "Create an intent, and start it",
+        _add_create,
+        _create,
+        ("parley intent create 'Research Q1 financials'", "parley intent create 'Later' --draft --json"),
+    ),
+    "intent list": Command(
+        "List the intents that one may see", _add_list, _list, ("parley intent list --status active",)
+    ),
+    "intent show": Command("Show one intent", _add_one, _show, ("parley intent show intent_01K... --json",)),
+    "intent activate": Command(
+        "Start an intent, or go on with a blocked one",
+        _add_change,
+        _activate,
+        ("parley intent activate intent_01K...",),
+    ),
+    "intent complete": Command(
+        "Complete an intent; its channels close",
+        _add_change,
+        _complete,
+        ("parley intent complete intent_01K... --reason 'report delivered'",),
+    ),
+    "intent abandon": Command(
+        "Give an intent up; its channels close", _add_change, _abandon, ("parley intent abandon intent_01K...",)
+    ),
+    "intent assign": Command(
+        "Assign an agent to an intent",
+        _add_assign,
+        _assign,
+        (
+            "parley intent assign intent_01K... codex",
+            "parley intent assign intent_01K... claude --role coordinator",
+            "parley intent assign intent_01K... codex --remove",
+        ),
+    ),
+}

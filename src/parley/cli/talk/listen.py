@@ -1,0 +1,189 @@
+"""`parley listen`: print what is said, as it is said, or answer it with a command."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from parley.cli.command import Command, screen_of, settings_of
+from parley.cli.exits import FOUND_PROBLEMS, OK
+from parley.cli.output import json_text, safe
+from parley.cli.parts.remote import add_server, cell, connection_of, given_id
+from parley.domain.errors.errors import Invalid, ParleyError, UnknownSender
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from parley.cli.output import Screen
+    from parley.sdk.protocol.connection import Connection
+
+_MESSAGE = "channel_message"
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "channel", nargs="?", default="", metavar="CHANNEL", help="a channel's id; with --intent its name"
+    )
+    parser.add_argument("--intent", default="", metavar="INTENT", help="everything that happens on an intent")
+    parser.add_argument(
+        "--for-agent", default="", metavar="AGENT", help="everything for this agent (default: who speaks)"
+    )
+    parser.add_argument(
+        "--type", dest="pattern", default="", metavar="TYPE", help="only messages of this type, such as request"
+    )
+    parser.add_argument("--once", action="store_true", help="end after the first one")
+    parser.add_argument("--count", type=int, default=0, metavar="N", help="end after so many")
+    parser.add_argument(
+        "--since", default="", metavar="POSITION", help="begin behind this position; 0 is the beginning"
+    )
+    parser.add_argument(
+        "--answer-with", dest="run", default="", metavar="CMD", help="run CMD in a shell for each request (see above)"
+    )
+    add_server(parser)
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "Without CHANNEL and --intent: everything for the agent that speaks. When the server restarts, it\n"
+        "goes on where it was: nothing is missed, nothing comes twice.\n\n"
+        "CMD gets the request as JSON on standard input and PARLEY_MESSAGE_ID, _CHANNEL and _FROM in the\n"
+        "environment, with PARLEY_URL, _KEY and _AGENT. What it prints is the answer: a JSON object, or text,\n"
+        'which becomes {"text": ...}. When it ends with another code than 0, nothing is answered.'
+    )
+
+
+def _listen(args: argparse.Namespace) -> int:
+    gc.enable()  # it may run for weeks
+    left = 1 if args.once else args.count
+    if args.once and args.count > 1:
+        raise Invalid("--once or --count, not both")
+    if args.count < 0:
+        raise Invalid("--count: a number above 0")
+    if args.since and not args.since.isdigit():
+        raise Invalid(f"--since: {args.since!r} is no position", hint="a whole number; 0 is the beginning")
+    connection = connection_of(args)
+    screen, failed = screen_of(args), False
+    for event in connection.follow(*_followed(connection, args), after=args.since, broken=_tell):
+        document = _document(event.data)
+        if document is None or (args.pattern and document.get("message_type") != args.pattern):
+            continue
+        is_request = event.name.lower() == _MESSAGE and document.get("message_type") == "request"
+        _print(args, screen, document)
+        if args.run and is_request:
+            failed = not _answer(args, connection, document) or failed
+        sys.stdout.flush()
+        left -= 1
+        if left == 0:
+            break
+    return FOUND_PROBLEMS if failed else OK
+
+
+def _followed(connection: Connection, args: argparse.Namespace) -> tuple[str, ...]:
+    """The stream's path."""
+    from parley.cli.parts.remote import channel_id
+
+    given = [bool(args.channel or args.intent), bool(args.for_agent)]
+    if all(given):
+        raise Invalid("listen to one thing: a channel, an intent or an agent")
+    if args.channel:
+        found = channel_id(connection, args) if args.intent else given_id(args.channel)
+        return "subscribe", "channels", found
+    if args.intent:
+        return "subscribe", "intents", args.intent
+    agent = args.for_agent or settings_of(args).agent
+    if not agent:
+        raise UnknownSender("listen to what?", hint="name a channel, --intent INTENT or --agent NAME")
+    return "subscribe", "agents", agent
+
+
+def _tell(said: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"parley: warning: {safe(said)}; going on as soon as it is back\n")
+    sys.stderr.flush()
+
+
+def _document(data: str) -> dict[str, Any] | None:
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _print(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any]) -> None:
+    if args.json:
+        screen.json(document, compact=True)
+        return
+    kind = document.get("message_type") or document.get("event_type")
+    who = document.get("sender") or document.get("actor")
+    to = f" -> {cell(document['to'] or '*')}" if "message_type" in document else ""
+    said = json_text(document.get("payload", {}))
+    when = str(document.get("created_at", ""))[:19]
+    screen.line(f"{safe(when)}  {cell(kind)}  {cell(who)}{to}  {safe(said)}  [{cell(document.get('id'))}]")
+
+
+def _answer(args: argparse.Namespace, connection: Connection, request: Mapping[str, Any]) -> bool:
+    """Whether the request is answered, or was not ours to answer."""
+    import subprocess
+
+    from parley.domain.errors.team import NotAddressee
+    from parley.settings import child_environment
+
+    if request["sender"] == connection.agent:
+        return True
+    settings = settings_of(args)
+    environment = child_environment(
+        PARLEY_URL=settings.url,
+        PARLEY_KEY=settings.key,
+        PARLEY_AGENT=settings.agent,
+        PARLEY_MESSAGE_ID=request["id"],
+        PARLEY_MESSAGE_CHANNEL=request["channel_id"],
+        PARLEY_MESSAGE_FROM=request["sender"],
+    )
+    # Values travel in the environment and on standard input, never in the command's text.
+    ended = subprocess.run(  # noqa: S602  # the user's own command
+        args.run,
+        shell=True,
+        input=json.dumps(request).encode(),
+        stdout=subprocess.PIPE,
+        env=environment,
+        check=False,
+    )
+    if ended.returncode:
+        _complain("exec_failed", f"the command ended with {ended.returncode} on {request['id']}, which has no answer")
+        return False
+    body = {"payload": _payload(ended.stdout.decode("utf-8", "replace"))}
+    try:
+        connection.post("channels", request["channel_id"], "messages", request["id"], "reply", body=body)
+    except NotAddressee:
+        return True  # somebody else was asked; a key that sees everything hears of it, too
+    except ParleyError as error:
+        _complain(error.code, f"{request['id']} is not answered: {error.message}")
+        return False
+    return True
+
+
+def _payload(printed: str) -> dict[str, Any]:
+    return _document(printed) or {"text": printed.rstrip("\n")}
+
+
+def _complain(code: str, said: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"parley: {code}: {safe(said)}\n")
+    sys.stderr.flush()
+
+
+COMMANDS = {
+    "listen": Command(
+        "Print what is said, as it is said, or answer it with a command",
+        _add_arguments,
+        _listen,
+        (
+            "parley listen chan_01K...",
+            "parley listen --intent intent_01K... --json",
+            "parley listen --agent codex --type request --answer-with './answer.sh'",
+            "parley listen questions --intent intent_01K... --once",
+        ),
+    ),
+}

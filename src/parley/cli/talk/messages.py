@@ -1,0 +1,64 @@
+"""`parley messages`: what was said in a channel."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from parley.cli.command import Command, screen_of
+from parley.cli.exits import OK
+from parley.cli.output import safe
+from parley.cli.parts.remote import add_channel, add_server, aged, channel_id, connection_of, field, seconds, show_table
+
+if TYPE_CHECKING:
+    import argparse
+
+_LONGEST_WAIT = 60.0
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_channel(parser)
+    parser.add_argument(
+        "--since", default="", metavar="CURSOR", help="what comes after a message id, a number or a time"
+    )
+    parser.add_argument("--to", default="", metavar="AGENT", help="only what this agent may see")
+    parser.add_argument("--limit", type=int, default=None, metavar="N", help="at most so many: 1 to 1000")
+    parser.add_argument("--wait", default="", metavar="TIME", help="wait up to 60s for something new")
+    add_server(parser)
+
+
+def _messages(args: argparse.Namespace) -> int:
+    connection = connection_of(args)
+    found = channel_id(connection, args)
+    wait = min(seconds(args.wait, "--wait"), _LONGEST_WAIT) if args.wait else 0.0
+    query = {"since": args.since, "to": args.to, "limit": args.limit, "wait": f"{wait:g}" if wait else ""}
+    answer = connection.send("GET", "channels", found, "messages", query=query, timeout=wait + 30)
+    evicted = answer.headers.get("x-cursor-evicted", "")
+    if evicted:
+        kept = safe(evicted.removeprefix("oldest="))
+        sys.stderr.write(f"parley: warning: messages are missing here: the oldest that is kept is number {kept}\n")
+    columns = {
+        "#": field("seq"),
+        "AGE": aged("created_at"),
+        "TYPE": field("message_type"),
+        "FROM": field("sender"),
+        "TO": lambda one: safe(one["to"] or "*"),
+        "STATUS": field("status"),
+        "ID": field("id"),
+        "PAYLOAD": field("payload"),
+    }
+    show_table(args, screen_of(args), answer.document, columns, "Nothing was said here.")
+    return OK
+
+
+COMMANDS = {
+    "messages": Command(
+        "List what was said in a channel",
+        _add_arguments,
+        _messages,
+        (
+            "parley messages chan_01K...",
+            "parley messages progress --intent intent_01K... --since msg_01K... --wait 30s --json",
+        ),
+    ),
+}

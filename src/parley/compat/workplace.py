@@ -1,0 +1,68 @@
+"""An `openintent` agent on a server: Parley's station, which hands on the events that their hooks are for as well."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from parley.sdk.agent.server.workplace import ServerStation
+from parley.sdk.agent.workplace import Arrival
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from parley.sdk.agent.plan import Plan
+    from parley.sdk.client.client import AsyncClient
+    from parley.sdk.protocol.event_stream import StreamEvent
+    from parley.sdk.records.channels import Intent
+
+_A_DAY = 86_400.0
+
+
+class Occurrence(NamedTuple):
+    """Something that happened on an intent; it takes the place of the intent of an assignment."""
+
+    id: str
+    name: str
+    position: str
+    document: dict[str, Any]
+
+
+class Wishes(NamedTuple):
+    """What an agent wants of its station: which events, how often to say that it lives, what to do before it stops."""
+
+    wants: Callable[[str, dict[str, Any]], bool]
+    beat_seconds: float | None
+    drained: Callable[[], Awaitable[None]]
+
+
+class SdkStation(ServerStation):
+    """Where an `openintent` agent stands."""
+
+    def __init__(self, client: AsyncClient, plan: Plan, wishes: Wishes) -> None:
+        super().__init__(client, plan)
+        self._wishes = wishes
+
+    async def arrival(self, event: StreamEvent, position: int) -> Arrival | None:
+        """Messages as every agent gets them; of other events whatever a hook is there for."""
+        if event.name == "channel_message":
+            return await super().arrival(event, position)
+        document = json.loads(event.data)
+        if not self._wishes.wants(event.name, document):
+            return None
+        occurrence = Occurrence(str(document.get("intent_id", "")), event.name, event.id, document)
+        # Their runtime asks for the intent itself, each hook in its own way.
+        return Arrival(position, intent=cast("Intent", occurrence))
+
+    async def beat(self, load: int) -> float | None:
+        """As often as the agent's configuration says."""
+        seconds = self._wishes.beat_seconds
+        if seconds is None:
+            return _A_DAY
+        pause = await super().beat(load)
+        return None if pause is None else min(pause, seconds)
+
+    async def drain(self) -> None:
+        """Tell the registry, and the agent."""
+        await super().drain()
+        await self._wishes.drained()

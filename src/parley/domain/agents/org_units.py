@@ -1,0 +1,24 @@
+"""Which org units a tenant has: as long as there is only one, what is said to everyone stays within it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from parley.domain.agents.party import DEFAULT_ORG
+from parley.domain.record import Record
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrgUnits(Record):
+    """Every org unit that an agent of the tenant was ever put into. One record, so that a decision can depend on it."""
+
+    kind: ClassVar[str] = "org_units"
+
+    names: tuple[str, ...] = (DEFAULT_ORG,)
+
+
+def with_unit(known: OrgUnits, name: str) -> OrgUnits:
+    return known if name in known.names else replace(known, names=(*known.names, name))

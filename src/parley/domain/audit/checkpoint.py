@@ -1,0 +1,88 @@
+"""Signed checkpoints of a tenant's audit log: how long it was at a moment, and the root over all its entries.
+
+    entries:      1 ── 2 ── ... ── 1000 ── ... ── 1420 ── ...
+    checkpoints:                    ●──────────────●             each is signed and names the hash of the one before it
+
+A chain alone does not stop its owner from writing it anew. A checkpoint that lies somewhere else does.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar
+
+from parley.domain.audit.entry import NO_HASH
+from parley.domain.audit.merkle import Peaks
+from parley.domain.mailbox.ledger import digest
+from parley.domain.record import Record
+
+# What the entry is called that lets go of documents, and the one that erases what was said.
+LET_GO = "audit_let_go"
+ERASED = "content_erased"
+# What no other signature of ours begins with, so that none passes for a checkpoint.
+_STATEMENT = "parley.audit.checkpoint.v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditCheckpoint(Record):
+    """A signed statement. `root`, `previous` and `signature` are hexadecimal, `public_key` too: the raw 32 bytes."""
+
+    kind: ClassVar[str] = "audit_checkpoint"
+
+    size: int
+    root: str
+    at: str
+    previous: str = NO_HASH
+    public_key: str
+    signature: str = ""
+
+    @property
+    def key_id(self) -> str:
+        return key_id(self.public_key)
+
+    @property
+    def statement(self) -> bytes:
+        """What is signed: canonical JSON."""
+        document = {
+            "at": self.at,
+            "previous": self.previous,
+            "root": self.root,
+            "size": self.size,
+            "tenant": self.tenant_id,
+            "type": _STATEMENT,
+        }
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+    @property
+    def hash(self) -> str:
+        """What the next one names."""
+        return digest(self.statement)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditMark(Record):
+    """Where the last checkpoint of a tenant stands, with all that is needed to let its tree grow."""
+
+    kind: ClassVar[str] = "audit_mark"
+
+    size: int = 0
+    peaks: tuple[str, ...] = ()
+    at: str = ""
+    hash: str = NO_HASH
+    # Up to which entry the documents were let go of.
+    let_go: int = 0
+
+    @property
+    def tree(self) -> Peaks:
+        return Peaks(self.size, tuple(bytes.fromhex(one) for one in self.peaks))
+
+
+def checkpoint_id(size: int) -> str:
+    """Ids sort as the sizes do."""
+    return f"{size:015d}"
+
+
+def key_id(public_key: str) -> str:
+    """A short name for a key: people compare it, programs compare the key."""
+    return digest(bytes.fromhex(public_key))[:16]

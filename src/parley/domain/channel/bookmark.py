@@ -1,0 +1,106 @@
+"""A bookmark: how far an agent has dealt with its stream, so that whoever goes on for it misses and repeats nothing.
+
+         open      position
+    1 2 [3] 4 [5] 6 7 (8) 9 10 ... head      up to `position` everything is dealt with, except what is `open`
+
+So one thing that takes long holds nobody up. Whoever opened it last holds it. What was dealt with stays so: neither
+does the position go back, nor is anything below it opened again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar
+
+from parley.domain.directory.callers import party_name
+from parley.domain.errors.errors import BadName, Invalid, Problem
+from parley.domain.errors.team import BookmarkTaken
+from parley.domain.names import NAME_RULE, is_name
+from parley.domain.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# So many may be dealt with at once.
+MOST_OPEN = 1_000
+MOST_OF_AN_AGENT = 100
+
+
+class Start(StrEnum):
+    """Where a bookmark that nobody had opened before begins."""
+
+    UNANSWERED = "unanswered"
+    NOW = "now"
+    BEGINNING = "beginning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bookmark(Record):
+    """One bookmark of an agent."""
+
+    kind: ClassVar[str] = "bookmark"
+
+    agent: str
+    label: str
+    position: int
+    open: tuple[int, ...] = ()
+    # Given anew at each opening: whoever has another one was taken over from.
+    holder: str
+    saved_at: str
+
+    @property
+    def parent(self) -> str:
+        return self.agent
+
+
+def bookmark_id(agent: str, label: str) -> str:
+    """The one id of an agent's bookmark; neither name can hold the mark between them."""
+    if not is_name(label):
+        raise BadName(f"{label[:70]!r} is not a valid name for a bookmark", hint=f"use {NAME_RULE}")
+    return f"{party_name(agent)}/{label}"
+
+
+def first_position(start: Start, head: int, oldest: int | None) -> int:
+    """Where it begins. `oldest` is the place of the first thing that waits for this agent, if any does.
+
+    `head` must have been looked up before: a request that came in between is behind it.
+    """
+    if start is Start.BEGINNING:
+        return 0
+    return min(head, oldest - 1) if start is Start.UNANSWERED and oldest is not None else head
+
+
+def opened(known: Bookmark, holder: str, now: str) -> Bookmark:
+    """The bookmark with a new holder, which ends what the one before may do."""
+    return replace(known, holder=holder, saved_at=now)
+
+
+def saved(known: Bookmark, holder: str, position: int, still: Iterable[int], head: int, now: str) -> Bookmark:
+    """The bookmark with what is dealt with by now, all but `still`; the same one when that is nothing new."""
+    if holder != known.holder:
+        raise BookmarkTaken(facts={"bookmark": known.label})
+    given = frozenset(still)
+    problems = [*_wrong(known, position, head), *_wrong_open(given, position)]
+    if problems:
+        raise Invalid.because(problems)
+    # What came late or out of its order takes nothing back.
+    left = tuple(sorted(one for one in given if one > known.position or one in known.open))
+    if (position, left) == (known.position, known.open):
+        return known
+    return replace(known, position=position, open=left, saved_at=now)
+
+
+def _wrong(known: Bookmark, position: int, head: int) -> list[Problem]:
+    if position < known.position:
+        return [Problem("invalid", "position", f"is below {known.position}: a bookmark does not go back")]
+    return [Problem("invalid", "position", f"is above {head}: that is not written yet")] if position > head else []
+
+
+def _wrong_open(still: frozenset[int], position: int) -> list[Problem]:
+    problems = []
+    if still and (max(still) > position or min(still) < 1):
+        problems.append(Problem("invalid", "open", "holds only places up to the position, from 1 on"))
+    if len(still) > MOST_OPEN:
+        problems.append(Problem("too_many", "open", f"at most {MOST_OPEN} places"))
+    return problems

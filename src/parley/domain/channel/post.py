@@ -1,0 +1,232 @@
+"""A message at its place in a channel: who gets it, what a reply must be, and how it ends.
+
+pending ──> delivered ──> read          `read` is per recipient: a receipt beside the post
+   │            │
+   └────────────┴──> expired            at its `expires_at` unless answered, or when its channel or recipient goes
+
+A post is to a channel what `Kept` is to a mailbox: the message with the exact bytes that were said.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.domain.channel.channel import MemberPolicy, reaches
+from parley.domain.directory.callers import EVERYONE, ROLE_PREFIX
+from parley.domain.errors.errors import Invalid, Problem
+from parley.domain.errors.team import (
+    BadCorrelation,
+    ChannelClosed,
+    MessageExpired,
+    NotAddressee,
+    NotARequest,
+    NotMember,
+)
+from parley.domain.message.message import Pattern
+from parley.domain.times import stamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from parley.domain.channel.channel import Channel, View
+    from parley.domain.content.envelope import Wishes
+    from parley.domain.directory.access import Access
+    from parley.domain.directory.callers import Role
+
+
+class PostState(StrEnum):
+    """Where a message stands for the channel as a whole."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    EXPIRED = "expired"
+
+
+READ = "read"
+# What is left of a message after what it said was erased.
+NO_PAYLOAD = b"{}"
+ERASED = b'{"erased":true}'
+
+
+class PostDraft(NamedTuple):
+    """What an agent proposes to say in a channel; payload and metadata as the JSON that was sent."""
+
+    pattern: Pattern
+    payload: bytes
+    to: str = ""
+    in_reply_to: str = ""
+    metadata: bytes = b"{}"
+    expires_at: datetime | None = None
+    # What the log takes over from the metadata of an audited message.
+    trace_id: str = ""
+    parent_event_id: str = ""
+    proof: bytes = b""
+    # What the sender asks of the rules of an exchange.
+    wishes: Wishes | None = None
+
+
+class Post(NamedTuple):
+    """A message in a channel. `position` is its place in the tenant, `seq` its place in the channel; 0: not yet."""
+
+    id: str
+    channel_id: str
+    sender: str
+    to: str
+    pattern: Pattern
+    in_reply_to: str
+    payload: bytes
+    metadata: bytes
+    created_at: str
+    expires_at: str
+    state: PostState
+    # None: everyone who takes part at that moment. Otherwise exactly these.
+    recipients: tuple[str, ...] | None
+    intent_id: str
+    position: int = 0
+    seq: int = 0
+    answered: bool = False
+    # The exchange that it is part of, when it is governed.
+    exchange_id: str = ""
+
+    @property
+    def erased(self) -> bool:
+        """Whether what it said was erased."""
+        return self.metadata == ERASED
+
+    def over(self, now: str) -> bool:
+        """Whether its time has passed: then it is delivered to nobody any more."""
+        return self.state is PostState.EXPIRED or (self.expires_at != "" and self.expires_at <= now)
+
+    def expired(self, now: str) -> bool:
+        """Whether it has ended unanswered."""
+        return self.state is PostState.EXPIRED or (self.over(now) and not self.answered)
+
+    def visible_to(self, seen: View) -> bool:
+        """Whether whoever has this view of the channel is a sender, a recipient, or sees all."""
+        agent = seen.agent
+        if not agent or agent == self.sender:
+            return True
+        if self.recipients is None:
+            return self.position > seen.since
+        return agent in self.recipients
+
+
+class Receipt(NamedTuple):
+    """A recipient has acknowledged a message."""
+
+    message_id: str
+    agent: str
+    read_at: str
+
+
+def status_of(post: Post, read_at: str, now: str) -> str:
+    """The status that one reader sees: its own receipt, else how the message stands."""
+    if read_at:
+        return READ
+    return PostState.EXPIRED.value if post.expired(now) else post.state.value
+
+
+def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
+    draft: PostDraft,
+    message_id: str,
+    now: datetime,
+    sender: str,
+    seen: View,
+    channel: Channel,
+    access: Access,
+    *,
+    role: Role | None = None,
+    request: Post | None = None,
+    longest: timedelta = timedelta(days=30),
+) -> Post:
+    """The post that this draft becomes, or why not. `role` is the one addressed, `request` the one answered."""
+    at = stamp(now)
+    if not channel.is_open:
+        raise ChannelClosed(f"the channel {channel.label} is closed")
+    if not seen.takes_part or not seen.may_write:
+        raise NotMember("you may not write in this channel")
+    answers = draft.pattern is Pattern.RESPONSE
+    to = _answered(draft, request, channel, sender, at) if answers else _addressed(draft)
+    recipients = _recipients(to, channel, access, role, at)
+    return Post(
+        id=message_id,
+        channel_id=channel.id,
+        sender=sender,
+        to=to,
+        pattern=draft.pattern,
+        in_reply_to=draft.in_reply_to,
+        payload=draft.payload,
+        metadata=draft.metadata,
+        created_at=at,
+        expires_at=expiry(draft.expires_at, now, longest),
+        state=PostState.PENDING if recipients == () else PostState.DELIVERED,
+        recipients=recipients,
+        intent_id=channel.intent_id,
+    )
+
+
+def expiry(asked: datetime | None, now: datetime, longest: timedelta) -> str:
+    """The stamp of `expires_at`, or why it cannot be."""
+    if asked is None:
+        return ""
+    if asked <= now:
+        raise _invalid("expires_at", "is in the past")
+    if asked - now > longest:
+        raise _invalid("expires_at", f"is more than {longest.days} days away")
+    return stamp(asked)
+
+
+def _addressed(draft: PostDraft) -> str:
+    if draft.in_reply_to:
+        raise _invalid("correlation_id", f"a {draft.pattern.value} answers nothing")
+    if draft.pattern is Pattern.REQUEST and draft.to in ("", EVERYONE):
+        raise _invalid("to", "a request needs an agent or a role to answer it")
+    if draft.pattern is Pattern.BROADCAST and draft.to not in ("", EVERYONE):
+        raise _invalid("to", "a broadcast goes to everyone; leave it out or write *")
+    return EVERYONE if draft.pattern is Pattern.BROADCAST else draft.to
+
+
+def _answered(draft: PostDraft, request: Post | None, channel: Channel, sender: str, now: str) -> str:
+    """Whom a response goes to: always the one who asked."""
+    if not draft.in_reply_to:
+        raise _invalid("correlation_id", "a response names the request that it answers")
+    if request is None or request.channel_id != channel.id or request.pattern is not Pattern.REQUEST:
+        raise BadCorrelation("correlation_id: there is no such request in this channel")
+    check_answerable(request, sender, now)
+    if draft.to not in ("", request.sender):
+        raise _invalid("to", "a response goes to the one who asked")
+    return request.sender
+
+
+def check_answerable(request: Post, sender: str, now: str) -> None:
+    """That this is a request, still open, and that the sender was asked."""
+    if request.pattern is not Pattern.REQUEST:
+        raise NotARequest(f"{request.id} is a {request.pattern.value}; only a request is answered")
+    if request.recipients is not None and sender not in request.recipients:
+        raise NotAddressee(f"{request.id} was not addressed to {sender}")
+    if request.over(now):
+        raise MessageExpired(f"{request.id} expired before it was answered")
+
+
+def _recipients(to: str, channel: Channel, access: Access, role: Role | None, now: str) -> tuple[str, ...] | None:
+    if to in ("", EVERYONE):
+        return None
+    if to.startswith(ROLE_PREFIX):
+        return holders(role, channel, access, now)
+    if not reaches(channel, access, to, now):
+        where = "a member of this channel" if channel.policy is MemberPolicy.EXPLICIT else "on this intent"
+        raise NotMember(f"{to} is not {where}")
+    return (to,)
+
+
+def holders(role: Role | None, channel: Channel, access: Access, now: str) -> tuple[str, ...]:
+    """Who holds the role and takes part in the channel, at this moment."""
+    if role is None:
+        return ()
+    return tuple(one.agent for one in role.holders if reaches(channel, access, one.agent, now))
+
+
+def _invalid(field: str, detail: str) -> Invalid:
+    return Invalid.because([Problem("invalid", field, detail)])

@@ -1,0 +1,241 @@
+"""A subscription: who is told what, at which address, up to where; and what happens when nobody answers there.
+
+active ──> active       an answer of 2xx moves the cursor on; any other waits for the next try
+   │  ▲
+   ▼  │                 a caller enables it again, or its agent registers an endpoint again
+disabled                the last try failed, 410, the key or the endpoint is gone, or somebody wanted it so
+
+When its time is up it is deleted, whatever its state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+
+from parley.domain.channel.event import CHANNEL_MESSAGE
+from parley.domain.exchange.notice import NoticeType
+from parley.domain.record import UNSETTLED, Record
+from parley.domain.times import stamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from parley.domain.store.changes import FeedItem
+
+# How long to wait before each try, the first one included: ten over 75 hours, as Standard Webhooks proposes.
+SCHEDULE = (
+    timedelta(),
+    timedelta(seconds=5),
+    timedelta(minutes=5),
+    timedelta(minutes=30),
+    timedelta(hours=2),
+    timedelta(hours=5),
+    timedelta(hours=10),
+    timedelta(hours=14),
+    timedelta(hours=20),
+    timedelta(hours=24),
+)
+KEPT_ATTEMPTS = len(SCHEDULE)
+# For how long a replaced secret still signs beside the new one.
+OLD_SECRET_LASTS = timedelta(hours=24)
+# Subscriptions that follow an agent's registered endpoint are listed apart: they count against no quota.
+ENDPOINTS = "endpoint"
+_GONE = 410
+
+
+class SubscriptionState(StrEnum):
+    ACTIVE = "active"
+    DISABLED = "disabled"
+
+
+class Reason(StrEnum):
+    """Why a subscription is disabled."""
+
+    NONE = ""
+    FAILED = "failed"  # every try of the schedule
+    GONE = "gone"  # the receiver said 410
+    KEY_INVALID = "key_invalid"  # the key that made it
+    NO_ENDPOINT = "no_endpoint"  # the agent left, or registered without one
+    SWITCHED_OFF = "switched_off"
+
+
+class Push(NamedTuple):
+    """One thing to carry to one address; `id` stays the same over all tries, `at` is the moment of this one."""
+
+    id: str
+    url: str
+    secrets: tuple[str, ...]
+    at: datetime
+    item: FeedItem
+
+
+class Answered(NamedTuple):
+    """What came of a try: the status of the answer, or why there was none that counts."""
+
+    status: int = 0
+    error: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        return not self.error and 200 <= self.status < 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try, as its subscriber may look it up."""
+
+    at: str
+    item_id: str
+    number: int
+    status: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription(Record):
+    """Where somebody's messages and events, or notices, are pushed.
+
+    All up to `cursor` was accepted there, or was not for it.
+    """
+
+    kind: ClassVar[str] = "subscription"
+
+    # Empty: nothing is pushed, the subscriber reads a stream.
+    url: str
+    # Empty: made by a key that sees the whole tenant.
+    subscriber_id: str = ""
+    # The person who made it, with a key of its own.
+    user_id: str = ""
+    key_id: str = ""
+    intent_id: str = ""
+    event_types: tuple[str, ...] = ()
+    # Whether it follows the endpoint in the registry instead of having been asked for.
+    endpoint: bool = False
+    secret: str
+    old_secret: str = ""
+    old_secret_until: str = ""
+    created_at: str
+    expires_at: str = ""
+    state: SubscriptionState = SubscriptionState.ACTIVE
+    reason: Reason = Reason.NONE
+    cursor: int = UNSETTLED
+    tries: int = 0
+    next_try: str = ""
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def parent(self) -> str:
+        return ENDPOINTS if self.endpoint else ""
+
+    @property
+    def due(self) -> str:
+        return min(filter(None, (self.next_try, self.expires_at)), default="")
+
+    @property
+    def pushes(self) -> bool:
+        return self.state is SubscriptionState.ACTIVE and self.url != ""
+
+    @property
+    def notices(self) -> bool:
+        """Whether it is about approvals and exchanges: those are counted by the audit log, not by what is said."""
+        return is_about_notices(self.event_types)
+
+    def settled(self, position: int) -> Self:
+        return replace(self, cursor=position) if self.cursor == UNSETTLED else self
+
+    def at_position(self, position: int) -> Self:
+        """The subscription with everything up to there behind it."""
+        return replace(self, cursor=position)
+
+    def secrets(self, now: str) -> tuple[str, ...]:
+        """What signs at this moment, the newest first."""
+        return (self.secret, self.old_secret) if self.old_secret_until > now else (self.secret,)
+
+
+def endpoint_id(agent: str) -> str:
+    """The id of the subscription that follows an agent's endpoint."""
+    return f"sub_{ENDPOINTS}_{agent}"
+
+
+def item_id(item: FeedItem) -> str:
+    """The id of the message or event."""
+    if item.post is not None:
+        return item.post.id
+    if item.notice is not None:
+        return f"{item.notice.id}-{item.notice.type.value}"
+    return item.event.id if item.event is not None else ""
+
+
+def item_type(item: FeedItem) -> str:
+    """What happened, in one word."""
+    if item.notice is not None:
+        return item.notice.type.value
+    return item.event.event_type if item.event is not None else CHANNEL_MESSAGE
+
+
+def push_id(subscription: Subscription, item: FeedItem) -> str:
+    """The same for every try, another for every subscription: two agents may share an address."""
+    return f"{subscription.id}-{item_id(item)}"
+
+
+def wants(subscription: Subscription, item: FeedItem) -> bool:
+    """Whether it was subscribed to; whether the subscriber may see it is another question."""
+    if subscription.intent_id and item.intent_id != subscription.intent_id:
+        return False
+    if subscription.endpoint and item.post is None:
+        return False
+    types = subscription.event_types
+    return not types or _plain(item_type(item)) in map(_plain, types)
+
+
+def _plain(event_type: str) -> str:
+    """Event types have two spellings: channel_message and channel.message are one."""
+    return event_type.replace(".", "_").lower()
+
+
+_NOTICES = frozenset([_plain(one.value) for one in NoticeType])
+
+
+def is_about_notices(event_types: tuple[str, ...]) -> bool:
+    """Whether these types are all of the kind that is told of approvals and exchanges."""
+    return bool(event_types) and all(_plain(one) in _NOTICES for one in event_types)
+
+
+def is_mixed(event_types: tuple[str, ...]) -> bool:
+    """Whether these types are counted in two ways, so that no cursor fits both."""
+    return any(_plain(one) in _NOTICES for one in event_types) and not is_about_notices(event_types)
+
+
+def noted(subscription: Subscription, position: int, attempt: Attempt, now: datetime) -> Subscription:
+    """The subscription after a try to push what is at `position`."""
+    attempts = (*subscription.attempts, attempt)[-KEPT_ATTEMPTS:]
+    tried = replace(subscription, attempts=attempts)
+    if Answered(attempt.status, attempt.error).accepted:
+        return replace(tried, cursor=max(position, tried.cursor), tries=0, next_try="")
+    if tried.state is not SubscriptionState.ACTIVE:
+        return tried
+    tries = tried.tries + 1
+    if attempt.status == _GONE:
+        return disabled(replace(tried, tries=tries), Reason.GONE)
+    if tries >= len(SCHEDULE):
+        return disabled(replace(tried, tries=tries), Reason.FAILED)
+    return replace(tried, tries=tries, next_try=stamp(now + SCHEDULE[tries]))
+
+
+def disabled(subscription: Subscription, reason: Reason) -> Subscription:
+    """Nothing is pushed any more; where it stood is kept."""
+    return replace(subscription, state=SubscriptionState.DISABLED, reason=reason, next_try="")
+
+
+def enabled(subscription: Subscription) -> Subscription:
+    """It goes on where it stood, with all tries before it."""
+    return replace(subscription, state=SubscriptionState.ACTIVE, reason=Reason.NONE, tries=0, next_try="")
+
+
+def with_secret(subscription: Subscription, secret: str, now: datetime) -> Subscription:
+    """Signed by a new secret; for a while by the old one too, so that receivers can change over."""
+    until = stamp(now + OLD_SECRET_LASTS)
+    return replace(subscription, secret=secret, old_secret=subscription.secret, old_secret_until=until)

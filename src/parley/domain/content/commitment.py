@@ -1,0 +1,133 @@
+"""Commitment detection: which messages an agent may not send before a person has looked at them.
+
+A message is held for what its envelope says (a commitment is asked for, only a person may answer), and for what is in
+it: thirteen words. They are found as whole words with their inflections, in every disguise that `wording` sees through.
+
+Words that only contain one are others: disagree, committee, notebook, preserve, compromise. So are those that name
+somebody or something that acts (scheduler, allocator, approver, committer, assignee), and opposites (unassigned,
+deallocate). A word of the list that means something else, as the commit of a version control system does, is held.
+"""
+
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from parley.domain.content.word_forms import Vocabulary, vocabulary, with_words, words_in
+from parley.domain.rules.policy import Match
+
+# Looks at the texts of a message and names what it found. It can only add to what is held.
+Detector = Callable[[Iterable[str]], Iterable[str]]
+
+_WORDS = vocabulary(
+    {
+        "schedule": "+schedule +schedules +scheduled +scheduling",
+        "meeting": "meeting meetings",
+        "agree": "agree agrees agreed agreeing agreement agreements",
+        "approve": "+approve +approves +approved +approving +approval +approvals preapprove preapproved preapproval",
+        "allocate": "+allocate +allocates +allocated +allocating +allocation +allocations",
+        "assign": "+assign +assigns +assigned +assigning +assignment +assignments",
+        "reserve": "reserve reserves reserved reserving reservation reservations",
+        "commit": "+commit +commits +committed +committing +commitment +commitments commited commiting committment",
+        "confirm": "+confirm +confirms +confirmed +confirming +confirmation +confirmations",
+        "book": "+book +books +booked +booking +bookings prebook prebooked prebooking",
+        "deadline": "deadline deadlines",
+        "promise": "promise promises promised promising",
+        "guarantee": "guarantee guarantees guaranteed guaranteeing",
+    }
+)
+KEYWORDS = _WORDS.words
+
+REQUIRES_COMMITMENT = "The exchange requires a commitment. Human approval required."
+HUMAN_ONLY = "Only a human may respond. Human approval required."
+DETECTOR_FAILED = "A commitment detector failed. Human approval required."
+# What stands for a detector that failed among what was found.
+FAILED = "detector-failed"
+
+# What code goes wrong with. Anything else ends the send as a whole, so nothing goes out either.
+_FAILURES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    BufferError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NameError,
+    OSError,
+    RuntimeError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+
+
+class Detection(NamedTuple):
+    """Whether a person has to look, why, and for which words. The reason is the first; the words are all."""
+
+    requires_human: bool
+    reason: str | None
+    detected_keywords: tuple[str, ...]
+
+
+NOTHING = Detection(requires_human=False, reason=None, detected_keywords=())
+
+
+def detect(
+    texts: Iterable[str],
+    *,
+    requires_commitment: bool,
+    human_only: bool,
+    extra: tuple[str, ...] = (),
+    match: Match = Match.WORD,
+    further: tuple[Detector, ...] = (),
+) -> Detection:
+    """All signals of a message. A detector that fails is one: what nobody could look at is not let through."""
+    if further:
+        texts = tuple(texts)
+    words = keywords_in(texts, extra, match)
+    for detector in further:
+        words += _found_by(detector, texts)
+    if requires_commitment:
+        return Detection(requires_human=True, reason=REQUIRES_COMMITMENT, detected_keywords=words)
+    if human_only:
+        return Detection(requires_human=True, reason=HUMAN_ONLY, detected_keywords=words)
+    if not words:
+        return NOTHING
+    return Detection(requires_human=True, reason=reason_of(words), detected_keywords=words)
+
+
+def reason_of(words: tuple[str, ...]) -> str:
+    """Why a message with these words is held."""
+    if set(words) == {FAILED}:
+        return DETECTOR_FAILED
+    return f"Commitment keywords detected: {', '.join(words)}. Human approval required."
+
+
+def _found_by(detector: Detector, texts: Iterable[str]) -> tuple[str, ...]:
+    try:
+        found = tuple(detector(texts))
+    except _FAILURES:
+        return (FAILED,)
+    return found if all(isinstance(word, str) for word in found) else (FAILED,)
+
+
+def keywords_in(texts: Iterable[str], extra: tuple[str, ...] = (), match: Match = Match.WORD) -> tuple[str, ...]:
+    """The words found, in the order of the list and then of `extra`, each once.
+
+    As substrings: what stands anywhere in the small letters of a text is found besides. So it holds never less.
+    """
+    known = _with_extra(extra) if extra else _WORDS
+    if match is Match.SUBSTRING:
+        texts = tuple(texts)
+    found = words_in(texts, known)
+    if match is Match.SUBSTRING:
+        small = "\n".join(texts).casefold()
+        found.update([word for word in known.words if word.casefold() in small])
+    return tuple([word for word in known.words if word in found]) if found else ()
+
+
+@lru_cache(256)  # policies are few, messages many
+def _with_extra(extra: tuple[str, ...]) -> Vocabulary:
+    return with_words(_WORDS, extra)

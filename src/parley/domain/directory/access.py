@@ -1,0 +1,200 @@
+"""Who may see and write an intent: its creator, those assigned, those granted, or everyone where it is open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import ClassVar, NamedTuple, Self
+
+from parley.domain.errors.errors import Forbidden
+from parley.domain.errors.team import BadTransition
+from parley.domain.record import UNSETTLED, Record
+
+COORDINATOR = "coordinator"
+WORKER = "worker"
+# The type of a principal; entries for users and groups are kept, but give an agent nothing.
+AGENT = "agent"
+
+
+class Permission(StrEnum):
+    """read < write < admin."""
+
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+
+
+_RANK = {Permission.READ: 1, Permission.WRITE: 2, Permission.ADMIN: 3}
+
+
+class Policy(StrEnum):
+    """What an agent has without any entry: everything but ruling, or nothing."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """One entry of the access list."""
+
+    id: str
+    principal_id: str
+    principal_type: str = AGENT
+    permission: Permission
+    granted_by: str
+    reason: str = ""
+    granted_at: str
+    expires_at: str = ""
+    since: int = UNSETTLED
+
+    def holds(self, now: str) -> bool:
+        return not (self.expires_at and self.expires_at <= now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """An agent that works on the intent."""
+
+    agent_id: str
+    role: str = WORKER
+    assigned_by: str = ""
+    assigned_at: str
+    since: int = UNSETTLED
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access(Record):
+    """Everything that decides who has access to an intent; its id is the intent's."""
+
+    kind: ClassVar[str] = "access"
+
+    created_by: str
+    policy: Policy = Policy.OPEN
+    grants: tuple[Grant, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+
+    @property
+    def due(self) -> str:
+        """When the next entry expires."""
+        return min((one.expires_at for one in self.grants if one.expires_at), default="")
+
+    def settled(self, position: int) -> Self:
+        grants = tuple(replace(one, since=position) if one.since == UNSETTLED else one for one in self.grants)
+        assignments = tuple(replace(one, since=position) if one.since == UNSETTLED else one for one in self.assignments)
+        return replace(self, grants=grants, assignments=assignments)
+
+    def coordinates(self, agent: str) -> bool:
+        return any(one.agent_id == agent and one.role == COORDINATOR for one in self.assignments)
+
+
+class RequestStatus(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessRequest(Record):
+    """Somebody asks to be let in; whoever rules the intent decides, once."""
+
+    kind: ClassVar[str] = "access_request"
+
+    intent_id: str
+    principal_id: str
+    principal_type: str = AGENT
+    permission: Permission
+    reason: str = ""
+    capabilities: tuple[str, ...] = ()
+    status: RequestStatus = RequestStatus.PENDING
+    decided_by: str = ""
+    decided_at: str = ""
+    decision_reason: str = ""
+    created_at: str
+
+    @property
+    def parent(self) -> str:
+        return self.intent_id
+
+    def decided(self, status: RequestStatus, by: str, at: str, reason: str) -> AccessRequest:
+        """The request with its answer; there is only one."""
+        if self.status is not RequestStatus.PENDING:
+            raise BadTransition(f"the request was {self.status.value} already")
+        return replace(self, status=status, decided_by=by, decided_at=at, decision_reason=reason)
+
+
+class Standing(NamedTuple):
+    """What somebody may do, and from which position on they see what was said to everyone."""
+
+    permission: Permission
+    since: int
+
+    def allows(self, needed: Permission) -> bool:
+        return _RANK[self.permission] >= _RANK[needed]
+
+
+RULER = Standing(Permission.ADMIN, 0)
+_EVERYBODY = Standing(Permission.WRITE, 0)
+
+
+def standing(access: Access, agent: str, now: str) -> Standing | None:
+    """The agent's standing on an intent; None when it may not even know that it exists."""
+    if agent == access.created_by:
+        return RULER
+    if access.policy is Policy.OPEN and not access.grants and not access.assignments:
+        return _EVERYBODY
+    found = [_EVERYBODY] if access.policy is Policy.OPEN else []
+    for one in access.assignments:
+        if one.agent_id == agent:
+            found.append(Standing(Permission.ADMIN if one.role == COORDINATOR else Permission.WRITE, one.since))
+    for grant in access.grants:
+        if grant.principal_id == agent and grant.principal_type == AGENT and grant.holds(now):
+            found.append(Standing(grant.permission, grant.since))
+    if not found:
+        return None
+    return Standing(max((one.permission for one in found), key=_RANK.__getitem__), min(one.since for one in found))
+
+
+def check_allows(stands: Standing, needed: Permission) -> None:
+    if not stands.allows(needed):
+        raise Forbidden(f"you have {stands.permission.value} on this intent; this needs {needed.value}")
+
+
+def visible_since(access: Access, agent: str, now: str) -> int:
+    """From which position on an agent that is let in sees what was said to everyone: if it can already, from then."""
+    stands = standing(access, agent, now)
+    return stands.since if stands else UNSETTLED
+
+
+def needed_to_assign(access: Access, agent: str, role: str, now: str) -> Permission:
+    """What one needs to put an agent to work: to give nobody more than it has, write; else admin.
+
+    What an entry of the list gives may end, and be taken away. An assignment stays, so it is more.
+    """
+    present = next((one for one in access.assignments if one.agent_id == agent), None)
+    stands = standing(replace(access, grants=()), agent, now)
+    harmless = role == WORKER and (present is None or present.role == WORKER)
+    return Permission.WRITE if harmless and stands and stands.allows(Permission.WRITE) else Permission.ADMIN
+
+
+def with_assignment(access: Access, assignment: Assignment) -> Access:
+    """The agent assigned, in the place of what it was assigned as before."""
+    others = tuple(one for one in access.assignments if one.agent_id != assignment.agent_id)
+    return replace(access, assignments=(*others, assignment))
+
+
+def without_assignment(access: Access, agent: str) -> Access:
+    return replace(access, assignments=tuple(one for one in access.assignments if one.agent_id != agent))
+
+
+def expired_grants(access: Access, now: str) -> tuple[Grant, ...]:
+    return tuple(one for one in access.grants if not one.holds(now))
+
+
+def with_grant(access: Access, grant: Grant) -> Access:
+    return replace(access, grants=(*access.grants, grant))
+
+
+def without_grant(access: Access, grant_id: str) -> Access:
+    return replace(access, grants=tuple(one for one in access.grants if one.id != grant_id))

@@ -1,0 +1,190 @@
+"""Who is there: tenants, keys, callers, agents and the roles they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+
+from parley.domain.errors.errors import BadAgentName, Invalid, Problem
+from parley.domain.errors.team import WrongSender
+from parley.domain.mailbox.ledger import digest
+from parley.domain.names import agent_name, is_name
+from parley.domain.record import UNSETTLED, Record
+
+if TYPE_CHECKING:
+    from parley.domain.store.changes import Saved
+
+DEFAULT_TENANT = "default"
+# Tenants and keys belong to no tenant: a key is looked up before one knows whose it is.
+NO_TENANT = ""
+SYSTEM = "system"
+ROLE_PREFIX = "role:"
+EVERYONE = "*"
+# Between an address and the tenant that it is in. Nothing ever goes to another one than the sender's.
+TENANT_MARK = "@"
+# What every secret begins with, so that one that leaked is found by those who look for them.
+SECRET_PREFIX = "pk_"  # noqa: S105  # the part that is not secret
+
+
+def key_digest(secret: str) -> str:
+    """What is kept of a key."""
+    return digest(secret.encode("utf-8", "surrogateescape"))
+
+
+class KeyKind(StrEnum):
+    """What a key may do: speak as one agent, for any agent of its tenant, as a person, or rule the tenant."""
+
+    AGENT = "agent"
+    SERVICE = "service"
+    HUMAN = "human"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant(Record):
+    """The outer wall: nothing ever crosses it."""
+
+    kind: ClassVar[str] = "tenant"
+
+    title: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key(Record):
+    """A credential; only its SHA-256 is kept. `owner` is the tenant it is valid in."""
+
+    kind: ClassVar[str] = "key"
+
+    owner: str
+    key_kind: KeyKind
+    digest: str
+    agent_id: str = ""
+    user_id: str = ""
+    operator: bool = False  # may create tenants: the first admin key
+    created_at: str
+    expires_at: str = ""
+    revoked_at: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.digest
+
+    def valid(self, now: str) -> bool:
+        return not self.revoked_at and not (self.expires_at and self.expires_at <= now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedKey(Record):
+    """That a tenant has a key of this id. The key itself lies outside of all tenants, where its digest finds it."""
+
+    kind: ClassVar[str] = "issued_key"
+
+
+class Caller(NamedTuple):
+    """Who calls, as the credential says. `agent` is empty for a service or admin key that named no agent."""
+
+    tenant: str
+    agent: str
+    kind: KeyKind
+    key_id: str
+    user: str = ""
+    operator: bool = False
+    # What the idempotency key of this call will be remembered for.
+    saved: Saved | None = None
+    # The trace that this call is part of.
+    trace_id: str = ""
+
+    @classmethod
+    def system(cls, tenant: str) -> Caller:
+        """Nobody in particular: what follows from the clock, or from what others did."""
+        return cls(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
+
+    @property
+    def all_seeing(self) -> bool:
+        """A key that speaks for the whole tenant and named nobody in particular."""
+        return not self.agent and self.kind in (KeyKind.SERVICE, KeyKind.ADMIN)
+
+    @property
+    def actor(self) -> str:
+        """The name that stands in the log: never nobody."""
+        return self.agent or self.user or f"{self.kind.value}:{self.key_id}"
+
+    def speaking_as(self, sender: str) -> Caller:
+        """The caller as the agent that a body or header names; `WrongSender` when the key is another's."""
+        if not sender or sender == self.agent:
+            return self
+        if self.kind not in (KeyKind.SERVICE, KeyKind.ADMIN):
+            raise WrongSender(f"this key speaks for {self.agent or self.user}, not for {sender[:64]}")
+        return self._replace(agent=party_name(sender))
+
+
+def party_name(text: str) -> str:
+    """`text` if an agent may be called so on the server, where some names are reserved."""
+    if text == SYSTEM or not is_name(text):
+        if text == SYSTEM:
+            raise BadAgentName(f"{SYSTEM} is a reserved name")
+        agent_name(text)
+    return text
+
+
+def address(text: str) -> str:
+    """`text` if a message may be addressed so: an agent, role:x, or * for everyone; with @TENANT of a tenant."""
+    local, mark, tenant = text.partition(TENANT_MARK)
+    if mark:
+        party_name(tenant)
+        return f"{address(local)}{mark}{tenant}"
+    if text == EVERYONE:
+        return text
+    if text.startswith(ROLE_PREFIX):
+        role = text.removeprefix(ROLE_PREFIX)
+        if not is_name(role):
+            raise Invalid("to: the role is not a valid name", problems=(Problem("bad_name", "to", "not a role"),))
+        return text
+    return party_name(text)
+
+
+class AgentStatus(StrEnum):
+    """The registry's word for how an agent is; unhealthy and dead follow from silence."""
+
+    ACTIVE = "active"
+    DRAINING = "draining"
+    UNHEALTHY = "unhealthy"
+    DEAD = "dead"
+    DEREGISTERED = "deregistered"
+
+
+GONE = frozenset({AgentStatus.DEAD, AgentStatus.DEREGISTERED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """An agent that holds a role, since a position."""
+
+    agent: str
+    since: int = UNSETTLED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role(Record):
+    """A role and who holds it: what `role:x` reaches."""
+
+    kind: ClassVar[str] = "role"
+
+    holders: tuple[Holder, ...] = ()
+
+    def settled(self, position: int) -> Self:
+        holders = tuple(replace(one, since=position) if one.since == UNSETTLED else one for one in self.holders)
+        return replace(self, holders=holders)
+
+    def held_by(self, agent: str) -> bool:
+        return any(one.agent == agent for one in self.holders)
+
+
+def with_holder(role: Role, agent: str) -> Role:
+    return role if role.held_by(agent) else replace(role, holders=(*role.holders, Holder(agent=agent)))
+
+
+def without_holder(role: Role, agent: str) -> Role:
+    return replace(role, holders=tuple(one for one in role.holders if one.agent != agent))

@@ -1,0 +1,246 @@
+"""What only a server refuses, under the classes of `domain.errors`.
+
+Invalid
+├── Malformed                malformed             no JSON at all
+├── BadCursor                bad_cursor
+├── BadCorrelation           bad_correlation
+├── ImmutableField           immutable_field
+├── NoIntentAccess           no_intent_access      a member who may not see the intent
+├── TargetForbidden          target_forbidden      an address that no webhook may have
+├── UnsupportedMedia         unsupported_media_type
+└── KeyReused                idempotency_mismatch
+Conflict
+├── NameTaken                name_taken            `facts` has the id of what has the name
+├── VersionMismatch          version_mismatch      `facts` has the current version
+├── ChannelClosed            channel_closed
+├── NotARequest              not_a_request
+├── MessageExpired           message_expired
+├── BadTransition            bad_transition
+├── CircularWait             circular_wait         `facts` names the circle
+├── AgentDeparted            agent_departed
+├── BookmarkTaken            bookmark_taken
+└── QuotaExceeded            quota_exceeded
+Forbidden
+├── WrongSender              sender_mismatch       another speaker than the credential's
+├── NotAddressee             not_addressee
+├── NotMember                not_member
+├── NotManager               not_manager
+├── ScopeRequired            scope_required
+├── ProofInvalid             proof_invalid
+├── WebhookInvalid           webhook_invalid       what a receiver of webhooks refuses
+│   └── WebhookReplayed      webhook_replayed      it was received before
+└── UnsafeMode               unsafe_mode           refused at the start, before anything listens
+Gone                         gone
+├── CursorEvicted            cursor_evicted
+└── AgentGone                agent_gone
+Unauthorized                 unauthorized
+VersionRequired              version_required      a change that does not say which version it is for
+RateLimited                  rate_limited
+AskTimeout                   ask_timeout           nobody answered in time
+"""
+
+from parley.domain.errors.errors import Conflict, Forbidden, Invalid, ParleyError
+
+
+class Malformed(Invalid):
+    """This is no JSON."""
+
+    code = "malformed"
+
+
+class BadCursor(Invalid):
+    """There is no such place in this channel."""
+
+    code = "bad_cursor"
+
+
+class BadCorrelation(Invalid):
+    """It answers no request of this channel."""
+
+    code = "bad_correlation"
+
+
+class ImmutableField(Invalid):
+    """A message never changes."""
+
+    code = "immutable_field"
+
+
+class NoIntentAccess(Invalid):
+    """A member needs access to the intent."""
+
+    code = "no_intent_access"
+
+
+class TargetForbidden(Invalid):
+    """No webhook may have this address."""
+
+    code = "target_forbidden"
+
+
+class UnsupportedMedia(Invalid):
+    """The body must be application/json."""
+
+    code = "unsupported_media_type"
+
+
+class KeyReused(Invalid):
+    """The idempotency key was used for another request."""
+
+    code = "idempotency_mismatch"
+
+
+class NameTaken(Conflict):
+    """The name is taken."""
+
+    code = "name_taken"
+
+
+class VersionMismatch(Conflict):
+    """It has changed meanwhile."""
+
+    code = "version_mismatch"
+
+
+class ChannelClosed(Conflict):
+    """The channel is closed."""
+
+    code = "channel_closed"
+
+
+class NotARequest(Conflict):
+    """Only a request can be answered."""
+
+    code = "not_a_request"
+
+
+class MessageExpired(Conflict):
+    """The message has expired."""
+
+    code = "message_expired"
+
+
+class BadTransition(Conflict):
+    """It cannot go from this state to that."""
+
+    code = "bad_transition"
+
+
+class CircularWait(Conflict):
+    """These agents would wait for each other."""
+
+    code = "circular_wait"
+
+
+class AgentDeparted(Conflict):
+    """The agent has left."""
+
+    code = "agent_departed"
+
+
+class BookmarkTaken(Conflict):
+    """Another process has taken over this agent's bookmark."""
+
+    code = "bookmark_taken"
+
+
+class QuotaExceeded(Conflict):
+    """There are as many as there may be."""
+
+    code = "quota_exceeded"
+
+
+class Gone(ParleyError):
+    """It is no longer there."""
+
+    code = "gone"
+
+
+class CursorEvicted(Gone):
+    """Messages after this cursor are no longer kept."""
+
+    code = "cursor_evicted"
+
+
+class AgentGone(Gone):
+    """The agent has left."""
+
+    code = "agent_gone"
+
+
+class Unauthorized(ParleyError):
+    """A valid key is needed."""
+
+    code = "unauthorized"
+
+
+class VersionRequired(ParleyError):
+    """Say by If-Match which version this change is for."""
+
+    code = "version_required"
+
+
+class RateLimited(ParleyError):
+    """Too many requests."""
+
+    code = "rate_limited"
+
+
+class AskTimeout(ParleyError):
+    """Nobody answered in time."""
+
+    code = "ask_timeout"
+
+
+class WrongSender(Forbidden):
+    """The key does not speak for this agent."""
+
+    code = "sender_mismatch"
+
+
+class NotAddressee(Forbidden):
+    """Only who was asked may answer."""
+
+    code = "not_addressee"
+
+
+class NotMember(Forbidden):
+    """Only members of the channel may do this."""
+
+    code = "not_member"
+
+
+class NotManager(Forbidden):
+    """Only the creator, the coordinator or an admin may do this."""
+
+    code = "not_manager"
+
+
+class ScopeRequired(Forbidden):
+    """The key is of another kind than this needs."""
+
+    code = "scope_required"
+
+
+class ProofInvalid(Forbidden):
+    """The proof does not fit the message."""
+
+    code = "proof_invalid"
+
+
+class WebhookInvalid(Forbidden):
+    """The webhook was not signed by this sender at this time."""
+
+    code = "webhook_invalid"
+
+
+class WebhookReplayed(WebhookInvalid):
+    """The webhook was received before."""
+
+    code = "webhook_replayed"
+
+
+class UnsafeMode(Forbidden):
+    """This would not be safe."""
+
+    code = "unsafe_mode"

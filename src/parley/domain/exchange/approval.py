@@ -1,0 +1,206 @@
+"""An approval: what a person has to decide, bound to exactly what was held.
+
+pending ──> approved     the message goes out once, as agent-assisted
+   │   ├──> rejected     it never does, and its exchange is denied
+   │   ├──> answered     the person speaks for itself
+   │   └──> closed       its exchange ended otherwise
+   └──────> expired      nobody decided in time: denied
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, ClassVar, NamedTuple
+
+from parley.domain.content.envelope import NOBODY, Purpose
+from parley.domain.directory.callers import Caller, KeyKind
+from parley.domain.errors.rules import (
+    ApprovalDecided,
+    ApprovalStale,
+    Denied,
+    HumanRequired,
+    NotApprover,
+    NotReleasable,
+    SelfApproval,
+)
+from parley.domain.exchange.notice import next_notice
+from parley.domain.mailbox.ledger import digest
+from parley.domain.record import Record
+
+
+class Cause(StrEnum):
+    """Why something waits for a person, in the order of the checks."""
+
+    CROSS_ORG = "cross_org"
+    ROUND_LIMIT = "round_limit"
+    HUMAN_ONLY = "human_only"
+    COMMITMENT = "commitment"
+    PAIR_BUDGET = "pair_budget"
+    LOOP = "loop_detected"
+    RULE = "rule"
+
+
+# Nothing is released by deciding these: a person answers, or ends it.
+LIMITS = frozenset({Cause.ROUND_LIMIT, Cause.PAIR_BUDGET, Cause.LOOP})
+
+
+class ApprovalStatus(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    ANSWERED = "answered"
+    CLOSED = "closed"
+    EXPIRED = "expired"
+
+
+class Decision(StrEnum):
+    APPROVE = "approve"
+    REJECT = "reject"
+    ANSWER = "answer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldDraft:
+    """What was held, as it would be sent: payload and metadata are JSON."""
+
+    pattern: str
+    to: str
+    in_reply_to: str
+    payload: str
+    metadata: str
+    expires_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval(Record):
+    """One thing that a person has to decide."""
+
+    kind: ClassVar[str] = "approval"
+
+    cause: Cause
+    reason: str
+    detected_keywords: tuple[str, ...] = ()
+    escalation: dict[str, Any] | None = None
+    exchange_id: str = ""
+    conversation_id: str = ""
+    channel_id: str = ""
+    # Whose message it is, for whom that one acts, and whom it was for.
+    agent: str
+    user: str
+    # That person spoke itself.
+    human: bool = False
+    to: str
+    purpose: Purpose = Purpose.INFORMATION_QUERY
+    classification: str
+    draft: HeldDraft | None = None
+    digest: str
+    policy_version: str
+    status: ApprovalStatus = ApprovalStatus.PENDING
+    created_at: str
+    expires_at: str
+    # When its people were last told that it waits, and last reminded; when a mailbox is tried again.
+    told_at: str = ""
+    reminded_at: str = ""
+    mail_again: str = ""
+    decided_at: str = ""
+    decided_by: str = ""
+    note: str = ""
+    # What came of it.
+    message_id: str = ""
+    # There is one of these; empty for as many as there are messages.
+    unique: str = ""
+
+    @property
+    def parent(self) -> str:
+        return "pending" if self.pending else "decided"
+
+    @property
+    def name(self) -> str:
+        return self.unique
+
+    @property
+    def due(self) -> str:
+        return min(self.expires_at, next_notice(self) or self.expires_at) if self.pending else ""
+
+    @property
+    def pending(self) -> bool:
+        return self.status is ApprovalStatus.PENDING
+
+
+def content_digest(draft: HeldDraft, agent: str, classification: str, policy_version: str) -> str:
+    """What an approval is bound to: every byte that would be sent, by whom and to whom, under which policy."""
+    parts = (
+        agent,
+        draft.to,
+        draft.pattern,
+        draft.in_reply_to,
+        draft.expires_at,
+        classification,
+        policy_version,
+        draft.metadata,
+        draft.payload,
+    )
+    # The length before each part: no two lists of parts have one spelling.
+    return digest("".join(f"{len(one)}:{one}" for one in parts).encode())
+
+
+def check_may_decide(approval: Approval, caller: Caller, approvers: tuple[str, ...], *, self_approval: bool) -> None:
+    """Only a person decides: the one whom the agent acts for, or one whom the policy names."""
+    if caller.kind is not KeyKind.HUMAN or caller.user in ("", NOBODY):
+        raise HumanRequired("only a person decides this, with a key of its own")
+    if caller.user in approvers and (caller.user != approval.user or self_approval):
+        return
+    if caller.user != approval.user:
+        raise NotApprover("this is for somebody else to decide")
+    if not self_approval:
+        raise SelfApproval("somebody else than the agent's own person has to decide this")
+
+
+class Standing(NamedTuple):
+    """Who may decide about what waits; and the code with which whoever asks would be refused, "" if it may."""
+
+    deciders: tuple[str, ...] = ()
+    barred: str = ""
+
+
+NOT_WAITING = Standing()
+
+
+def standing_of(approval: Approval, caller: Caller, approvers: tuple[str, ...], *, self_approval: bool) -> Standing:
+    """What is known beforehand of a caller who would decide."""
+    barred = ""
+    try:
+        check_may_decide(approval, caller, approvers, self_approval=self_approval)
+    except Denied as refusal:
+        barred = refusal.code
+    return Standing(deciders_of(approval, approvers, self_approval=self_approval), barred)
+
+
+def deciders_of(approval: Approval, approvers: tuple[str, ...], *, self_approval: bool) -> tuple[str, ...]:
+    """The people whom `check_may_decide` lets decide; nobody when the policy leaves nobody."""
+    own = (approval.user,) if self_approval else ()
+    others = [one for one in approvers if one != approval.user or self_approval]
+    return tuple([one for one in dict.fromkeys((*own, *others)) if one not in ("", NOBODY)])
+
+
+def check_decidable(approval: Approval, decision: Decision, given_digest: str, now: str) -> None:
+    """Refuse what was decided before, what nobody saw as it is now, and more rounds than there are."""
+    if not approval.pending:
+        raise ApprovalDecided(f"it was {approval.status.value}", facts={"approval": approval.id})
+    if approval.expires_at <= now:
+        raise ApprovalDecided("it expired, which is a no", facts={"approval": approval.id})
+    if decision is Decision.APPROVE and approval.cause in LIMITS:
+        raise NotReleasable(facts={"approval": approval.id})
+    if given_digest != approval.digest:
+        raise ApprovalStale(
+            "this is not what waits for a decision now; look at it again",
+            facts={"approval": approval.id, "digest": approval.digest},
+        )
+
+
+def decided(approval: Approval, status: ApprovalStatus, by: str, at: str, note: str, message_id: str = "") -> Approval:
+    """The approval with its answer; there is only one."""
+    if not approval.pending:
+        raise ApprovalDecided(f"it was {approval.status.value}", facts={"approval": approval.id})
+    return replace(approval, status=status, decided_by=by, decided_at=at, note=note, message_id=message_id)

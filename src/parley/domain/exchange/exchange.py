@@ -1,0 +1,246 @@
+"""An exchange: a conversation of two parties under rules. It counts rounds, remembers what was said, and ends.
+
+                 a message is held                 the person approves, and nothing else is held
+    in_progress ──────────────────> escalated ─────────────────────────────────────> in_progress
+        │                              │ ▲ │
+        │        the round limit ──────┼─┘ ├──> denied      rejected, or nobody decided in time
+        │                              │   └──> resolved    answered or closed by a person
+        ├──> resolved   closed, or no reply is needed
+        ├──> denied     by policy or classification
+        └──> expired    at its `expires_at`, also from escalated
+
+`resolved`, `denied` and `expired` are final. A round is taken by what is accepted, and by nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from parley.domain.content.envelope import Purpose, ReplyPolicy
+from parley.domain.directory.callers import EVERYONE, ROLE_PREFIX
+from parley.domain.errors.rules import ExchangeClosed, ExchangeExpired, NoReplyNeeded
+from parley.domain.record import Record, changed
+from parley.domain.rules.suspension import pair_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SUMMARY_CHARS = 200
+
+
+class Outcome(StrEnum):
+    IN_PROGRESS = "in_progress"
+    RESOLVED = "resolved"
+    ESCALATED = "escalated"
+    DENIED = "denied"
+    EXPIRED = "expired"
+
+
+FINAL = frozenset({Outcome.RESOLVED, Outcome.DENIED, Outcome.EXPIRED})
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One round of the transcript."""
+
+    round: int
+    sender: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange(Record):
+    """One conversation between an initiator and whom it addressed, under rules that were fixed when it began."""
+
+    kind: ClassVar[str] = "exchange"
+
+    conversation_id: str
+    initiator: str
+    # An agent, role:x, or * for everyone.
+    responder: str
+    channel_id: str = ""
+    purpose: Purpose
+    reply_policy: ReplyPolicy
+    requires_commitment: bool
+    max_rounds: int
+    current_round: int = 0
+    transcript: tuple[Turn, ...] = ()
+    outcome: Outcome = Outcome.IN_PROGRESS
+    # Held messages that nobody has decided about yet.
+    holds: tuple[str, ...] = ()
+    # The one escalation of its round limit.
+    limit_approval: str = ""
+    # How many exchanges the last message is away from where it all began.
+    hops: int = 1
+    started_at: str
+    expires_at: str
+    ended_at: str = ""
+    ended_by: str = ""
+    reason: str = ""
+    # What whoever closed it wrote down. It is for its own side: to the other one it would be one more message.
+    note: str = ""
+    policy_version: str = ""
+    # One that was denied before anything was said leaves its conversation free.
+    reserved: bool = True
+
+    @property
+    def parent(self) -> str:
+        return self.conversation_id
+
+    @property
+    def name(self) -> str:
+        return pair_name(self.initiator, self.responder) if self.reserved else ""
+
+    @property
+    def due(self) -> str:
+        return "" if self.outcome in FINAL else self.expires_at
+
+    @property
+    def over(self) -> bool:
+        return self.outcome in FINAL
+
+    def includes(self, agent: str) -> bool:
+        return agent in (self.initiator, self.responder)
+
+
+def chain_length(mine: Exchange | None, others: Iterable[Exchange], sender: str) -> int:
+    """How many exchanges a message is away from where its conversation began.
+
+    Going to and fro between two is counted by rounds. Here counts what one of them carries on to a third: it follows
+    from what was said to the sender by somebody else, whatever the sender replied, so a circle of agents counts on.
+    """
+    heard = [one.hops + 1 for one in others if any(turn.sender != sender for turn in one.transcript)]
+    return max([1, *heard, mine.hops if mine else 1])
+
+
+def heard_by(exchange: Exchange, agents: Iterable[str]) -> Exchange:
+    """The exchange as these parties may know it. What the holders of a role answer is for the one who asked alone."""
+    mine = frozenset(agents)
+    between_two = exchange.responder != EVERYONE and not exchange.responder.startswith(ROLE_PREFIX)
+    if between_two or exchange.initiator in mine:
+        return exchange
+    return replace(exchange, transcript=tuple([turn for turn in exchange.transcript if turn.sender in mine]))
+
+
+def is_group(address: str) -> bool:
+    """Whether this is not one agent: what is said to a role or to everyone reaches several."""
+    return address == EVERYONE or address.startswith(ROLE_PREFIX)
+
+
+def overlaps(mine: Exchange, other: Exchange) -> bool:
+    """Whether two exchanges of a conversation may reach the same two agents, so that one goes on with the other."""
+    same = mine.conversation_id == other.conversation_id and mine.id != other.id
+    return same and (is_group(mine.responder) or is_group(other.responder))
+
+
+def caught_up(mine: Exchange, others: Iterable[Exchange]) -> Exchange:
+    """The exchange with the rounds that were taken by another address: by a role, or everyone, nobody gets more."""
+    used = max([one.current_round for one in others if overlaps(mine, one)], default=0)
+    return mine if used <= mine.current_round else replace(mine, current_round=used)
+
+
+def check_open(exchange: Exchange, sender: str, now: str, *, human: bool = False) -> None:
+    """Refuse a message in an exchange that is over."""
+    if exchange.outcome is Outcome.EXPIRED or (not exchange.over and exchange.expires_at <= now):
+        raise ExchangeExpired(f"the exchange expired at {exchange.expires_at}", facts=_where(exchange))
+    if not exchange.over:
+        return
+    replies = exchange.reply_policy is ReplyPolicy.NO_REPLY and sender != exchange.initiator
+    if replies and not human:
+        raise NoReplyNeeded("no reply is needed to this message", facts=_where(exchange))
+    raise ExchangeClosed(f"the exchange is {exchange.outcome.value}", facts=_where(exchange))
+
+
+def accepted(exchange: Exchange, sender: str, summary: str, at: str, hops: int) -> Exchange:
+    """The exchange with one more message in it."""
+    number = exchange.current_round + 1
+    said = changed(
+        exchange,
+        current_round=number,
+        transcript=(*exchange.transcript, Turn(number, sender, summary)),
+        hops=hops,
+    )
+    if said.reply_policy is ReplyPolicy.NO_REPLY:
+        return ended(said, Outcome.RESOLVED, at, sender, "no reply is needed")
+    return said
+
+
+def escalated(exchange: Exchange, approval_id: str, *, limit: bool = False) -> Exchange:
+    """The exchange waits for a person: about one message, or about its limit."""
+    if limit:
+        return replace(exchange, outcome=Outcome.ESCALATED, limit_approval=approval_id)
+    return replace(exchange, outcome=Outcome.ESCALATED, holds=(*exchange.holds, approval_id))
+
+
+def released(exchange: Exchange, approval_id: str) -> Exchange:
+    """A held message was decided about; the exchange goes on when nothing else waits."""
+    holds = tuple(one for one in exchange.holds if one != approval_id)
+    waits = holds or exchange.limit_approval
+    back = exchange.outcome is Outcome.ESCALATED and not waits
+    return replace(exchange, holds=holds, outcome=Outcome.IN_PROGRESS if back else exchange.outcome)
+
+
+def ended(exchange: Exchange, outcome: Outcome, at: str, by: str, reason: str) -> Exchange:
+    """The exchange with its final outcome; there is only one."""
+    if exchange.over:
+        raise ExchangeClosed(f"the exchange is {exchange.outcome.value}", facts=_where(exchange))
+    return replace(exchange, outcome=outcome, holds=(), ended_at=at, ended_by=by, reason=reason)
+
+
+def escalation(exchange: Exchange, sender: str, summary: str) -> dict[str, Any]:
+    """The payload for the person who has to look at an exchange that reached its limit; exactly these six keys."""
+    number = exchange.current_round + 1
+    turns = (*heard_by(exchange, (sender,)).transcript, Turn(number, sender, summary))
+    return {
+        "exchangeId": exchange.id,
+        "conversationId": exchange.conversation_id,
+        "currentRound": number,
+        "maxRounds": exchange.max_rounds,
+        "conversationSummary": "\n".join(f"Round {one.round} ({one.sender}): {one.summary}" for one in turns),
+        "reason": f"Exchange reached maximum round limit ({exchange.max_rounds}). Human review required.",
+    }
+
+
+def state(exchange: Exchange) -> dict[str, Any]:
+    """The exchange's state in the words of the specification."""
+    return {
+        "exchangeId": exchange.id,
+        "conversationId": exchange.conversation_id,
+        "currentRound": exchange.current_round,
+        "maxRounds": exchange.max_rounds,
+        "transcript": [
+            {"round": one.round, "sender": one.sender, "summary": one.summary} for one in exchange.transcript
+        ],
+    }
+
+
+# What a body most likely says in one line, first come first.
+_TELLING = ("summary", "text", "message", "question", "answer", "subject", "title", "content", "body")
+
+
+def summary_of(body: object) -> str:
+    """A body in one line of at most 200 characters; what would break the line, or hide, is spelled out."""
+    text = body if isinstance(body, str) else ""
+    if isinstance(body, dict):
+        text = next((body[key] for key in _TELLING if isinstance(body.get(key), str) and body[key]), "")
+        text = text or ", ".join(f"{key}: {_brief(value)}" for key, value in body.items())
+    line = text[: SUMMARY_CHARS * 2] if text.isascii() and text.isprintable() else _visible(text[: SUMMARY_CHARS * 2])
+    return line if len(line) <= SUMMARY_CHARS else line[: SUMMARY_CHARS - 1] + "…"
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, dict):
+        return "{…}" if value else "{}"
+    if isinstance(value, list):
+        return f"[{len(value)}]"
+    return str(value)
+
+
+def _visible(text: str) -> str:
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def _where(exchange: Exchange) -> dict[str, object]:
+    return {"exchange_id": exchange.id, "conversation_id": exchange.conversation_id, "outcome": exchange.outcome.value}

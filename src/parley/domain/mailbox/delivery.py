@@ -1,0 +1,114 @@
+"""One recipient's state of one message.
+
+pending ──> delivered ──> claimed ──> done          (the recipient's side may start at `claimed`:
+   │            ^            │ │                      it meets the message as a file)
+   v            └── release ─┘ └────> dead
+ failed
+
+What is done or dead and lies in the inbox again, because its owner moved it back, starts anew at `claimed`.
+"""
+
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from parley.domain.errors.errors import AlreadyClaimed, Invalid, LeaseLost
+from parley.domain.message.message import GOES_FIRST
+from parley.domain.times import Instant, format_time
+
+
+class Status(StrEnum):
+    """Where a delivery stands."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    CLAIMED = "claimed"
+    DONE = "done"
+    DEAD = "dead"
+
+
+class Key(NamedTuple):
+    """Which message to whom. The digest is part of it: two files with one id and other content are two."""
+
+    message_id: str
+    digest: str
+    recipient: str
+
+
+class Lease(NamedTuple):
+    """A claim that outlives its process: whoever holds `token` owns the message until the deadline.
+
+    A claim without a deadline (`until_uptime` is None) lasts as long as its owner holds the file's lock.
+    """
+
+    token: str
+    until: str
+    boot: str
+    until_uptime: float | None
+
+    @property
+    def held_by_lock(self) -> bool:
+        return self.until_uptime is None
+
+
+class Delivery(NamedTuple):
+    """The state of one message at one recipient; `file` is its name in the recipient's inbox."""
+
+    key: Key
+    file: str
+    status: Status
+    tries: int = 0
+    lease: Lease | None = None
+    reason: str = ""
+
+
+def take_lease(token: str, now: Instant, length: timedelta | None) -> Lease:
+    """A lease from now; without a length the claim is bound to the owner's lock."""
+    if length is None:
+        return Lease(token, "", now.boot, None)
+    try:
+        until = format_time(now.at + length)
+    except OverflowError:
+        raise Invalid("the lease is longer than time goes", hint="write 30s, 5m, 2h or 7d") from None
+    return Lease(token, until, now.boot, now.uptime + length.total_seconds())
+
+
+def lease_over(lease: Lease, now: Instant) -> bool:
+    """Whether the lease has run out; never for one that is bound to a lock.
+
+    In the same boot the uptime decides, so setting the wall clock moves no lease. After a reboot every
+    process that held it is gone, and so is the claim.
+    """
+    if lease.until_uptime is None:
+        return False
+    return lease.boot != now.boot or lease.until_uptime <= now.uptime
+
+
+def claim(known: Delivery | None, key: Key, file: str, lease: Lease, now: Instant) -> Delivery:
+    """The claimed delivery, or `AlreadyClaimed`. The caller holds the file's lock."""
+    if known is None:
+        return Delivery(key, file, Status.CLAIMED, 1, lease)
+    if known.status is Status.CLAIMED and known.lease is not None:
+        # The lock is ours, so an owner bound to the lock is dead; a lease must have run out.
+        if not known.lease.held_by_lock and not lease_over(known.lease, now):
+            raise AlreadyClaimed(f"{key.message_id} is held by another reader until {known.lease.until}")
+        return known._replace(file=file, tries=known.tries + 1, lease=lease)
+    return known._replace(file=file, status=Status.CLAIMED, tries=known.tries + 1, lease=lease)
+
+
+def check_token(known: Delivery, token: str | None) -> None:
+    """Refuse whoever names a token that is no longer the claim's."""
+    if token is not None and (known.lease is None or known.lease.token != token):
+        raise LeaseLost(
+            f"this token does not hold {known.key.message_id}: the lease ran out or was given back",
+            hint="claim it again with: parley next",
+        )
+
+
+def order_key(priority: str, kind: str, created_at: str, message_id: str) -> tuple[str, bool, str, str]:
+    """Processing order: priority, then requests for work and review, then age, last the id."""
+    # Without its Z a time with a fraction sorts behind the whole second.
+    return (priority, kind not in GOES_FIRST, created_at[:-1], message_id)

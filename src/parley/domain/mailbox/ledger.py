@@ -1,0 +1,134 @@
+"""All that one commit writes, and the chain that makes the ledger tamper-evident."""
+
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from parley.domain.mailbox.delivery import Delivery, Key, Status
+from parley.domain.message.message import Message
+
+NO_FACTS: Mapping[str, str] = {}
+GENESIS = b"\x00" * 32
+
+
+class Kept(NamedTuple):
+    """A message with the exact bytes that carried it."""
+
+    message: Message
+    content: bytes
+    digest: str
+    # Minted by this side, so its id must be unique here; a foreign id may be anything.
+    minted: bool = False
+
+
+class Entry(NamedTuple):
+    """One fact for the ledger: what happened to which message. Never a body."""
+
+    action: str
+    at: str
+    agent: str
+    message_id: str
+    digest: str
+    facts: Mapping[str, str] = NO_FACTS
+
+
+class Written(NamedTuple):
+    """An entry at its place in the ledger."""
+
+    position: int
+    entry: Entry
+    link: bytes
+
+
+class Expect(NamedTuple):
+    """What a decision depended on: the commit is refused as stale when it no longer holds.
+
+    `status` and `token` are those of the delivery that was loaded; None means that there was none.
+    """
+
+    key: Key
+    status: Status | None
+    token: str | None = None
+
+
+def expect(known: Delivery) -> Expect:
+    """That a delivery is still as it was loaded."""
+    return Expect(known.key, known.status, known.lease.token if known.lease else None)
+
+
+class Seen(NamedTuple):
+    """A watcher has shown this file."""
+
+    watcher: str
+    file: str
+
+
+class Changes(NamedTuple):
+    """One commit. All of it is written, or nothing.
+
+    `new_conversation` and `new_file` must be unknown to the ledger. `durable=False` may be lost in a power cut (never
+    torn): only for what recovery finds out again by itself. What the rules of an exchange add comes last: records
+    (`domain.record`), the versions of others that the decision depended on, and entries for the agent's audit chain
+    (`domain.audit`) in its tenant. They have no types here, because most commands do without loading them.
+    """
+
+    kept: tuple[Kept, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    expects: tuple[Expect, ...] = ()
+    new_conversation: str = ""
+    new_file: str = ""
+    seen: tuple[Seen, ...] = ()
+    unseen: tuple[Seen, ...] = ()
+    durable: bool = True
+    puts: tuple[Any, ...] = ()
+    known: tuple[Any, ...] = ()
+    audits: tuple[Any, ...] = ()
+    tenant: str = ""
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 of the bytes as they are."""
+    text: str = _sha256()(content).hexdigest()
+    return text
+
+
+def canonical(position: int, entry: Entry) -> bytes:
+    """The one spelling of an entry that is hashed."""
+    document = {**entry._asdict(), "facts": dict(entry.facts), "position": position}
+    return _spelling()(document).encode()
+
+
+@cache
+def _spelling() -> Callable[[object], str]:
+    import json
+
+    # Made once: `json.dumps` makes an encoder a call for anything but its defaults.
+    return json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
+
+
+def chain(previous: bytes, position: int, entry: Entry) -> bytes:
+    """The link of an entry: H(0x00 || previous link || entry)."""
+    return chained(previous, canonical(position, entry))
+
+
+def chained(previous: bytes, document: bytes) -> bytes:
+    """The link of an entry that is spelled out already."""
+    link: bytes = _sha256()(b"\x00" + previous + document).digest()
+    return link
+
+
+@cache
+def _sha256() -> Callable[[bytes], Any]:
+    """Python's own SHA-256 where it has one: with `hashlib` comes OpenSSL, which takes as long to load as to send."""
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found]  # since 3.12
+    except ImportError:
+        try:
+            from _sha256 import sha256  # type: ignore[import-not-found]
+        except ImportError:
+            from hashlib import sha256
+    own: Callable[[bytes], Any] = sha256
+    return own

@@ -1,0 +1,67 @@
+"""What a mailbox's verbs give back: records without behaviour."""
+
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+
+from typing import NamedTuple
+
+from parley.domain.errors.errors import Problem
+from parley.domain.mailbox.delivery import Delivery, Lease
+from parley.domain.message.message import Message
+
+
+class Item(NamedTuple):
+    """One line of a listing. A file that is no message has a `problem` and only its name."""
+
+    id: str
+    sender: str
+    to: tuple[str, ...]
+    kind: str
+    priority: str
+    created_at: str
+    subject: str
+    expires_at: str
+    conversation_id: str
+    in_reply_to: str
+    file: str
+    status: str = "new"
+    expired: bool = False
+    problem: str = ""
+
+
+class Found(NamedTuple):
+    """A message and where it was found: inbox, archive, outbox or ledger."""
+
+    message: Message
+    content: bytes
+    digest: str
+    place: str
+    file: str
+    doubts: tuple[Problem, ...] = ()
+
+
+class Sent(NamedTuple):
+    """What became of a draft."""
+
+    message: Message
+    file: str
+    deliveries: tuple[Delivery, ...]
+    warnings: list[Problem]
+
+
+class Claimed(NamedTuple):
+    """A message handed to a reader, who owns it until the lease runs out."""
+
+    message: Message
+    file: str
+    lease: Lease
+    tries: int
+    doubts: tuple[Problem, ...]
+
+
+class Finished(NamedTuple):
+    """What `done` did: the message is archived, deleted, or was gone already."""
+
+    message_id: str
+    file: str
+    how: str
+    content_changed: bool = False

@@ -1,0 +1,77 @@
+"""Who is who in a project's mailboxes, and what is in force there: read from files, as one thing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Attributes, Party
+from parley.domain.directory.callers import TENANT_MARK
+from parley.domain.errors.rules import CrossEnterpriseBlocked, HumanRequired
+from parley.domain.names import is_name
+from parley.domain.rules.policy import first_snapshot, with_document
+from parley.domain.rules.rulebook import Rulebook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from parley.domain.rules.policy import Document, PolicySnapshot
+    from parley.domain.rules.suspension import Suspensions
+
+
+class Directory(NamedTuple):
+    """What a project's governance file says."""
+
+    tenant: str
+    agents: Mapping[str, Attributes]
+    # The public half of each person's key.
+    humans: Mapping[str, str]
+    stopped: Suspensions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Governance:
+    """The rules of a project at one moment."""
+
+    directory: Directory
+    book: Rulebook
+    # Whether somebody has set the project up for it; without that only what asks for the rules is under them.
+    set_up: bool = True
+    parties: dict[str, Party] = field(default_factory=dict)
+
+    @property
+    def tenant(self) -> str:
+        return self.directory.tenant
+
+    def party(self, agent: str) -> Party:
+        """An agent as the directory knows it; one that it does not know has what everybody has."""
+        known = self.parties.get(agent)
+        if known is None:
+            known = self.parties[agent] = Party(agent, self.directory.agents.get(agent, UNKNOWN_ATTRIBUTES))
+        return known
+
+
+def rulebook(tenant: str, built_in: Document, documents: Iterable[tuple[str, Document]]) -> Rulebook:
+    """What follows from a project's policy files: they stand beside the built-in one, or in its place."""
+    snapshot: PolicySnapshot = first_snapshot(tenant, built_in)
+    for name, document in sorted(documents):
+        snapshot = with_document(snapshot, name, *document)
+    return Rulebook(snapshot)
+
+
+def person(directory: Directory, public_key: str) -> str:
+    """Whose key it is, by its public half."""
+    for user, kept in directory.humans.items():
+        if kept == public_key:
+            return user
+    raise HumanRequired("this is no person's key", hint="make one with: parley governance add-human USER")
+
+
+def local(name: str, tenant: str) -> str:
+    """The name of an agent here: without the tenant, where one is named. Another tenant's agents cannot be reached."""
+    agent, mark, of = name.partition(TENANT_MARK)
+    if not mark or not is_name(agent) or not is_name(of):
+        return name
+    if of != tenant:
+        raise CrossEnterpriseBlocked("nothing crosses from one tenant to another")
+    return agent

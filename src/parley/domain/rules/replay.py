@@ -1,0 +1,125 @@
+"""Replay: recorded traffic under another policy. What would now be denied, held or released that was not?"""
+
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from parley.domain.agents.party import Party
+from parley.domain.content.classification import level_of
+from parley.domain.content.commitment import Detector
+from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy
+from parley.domain.rules.rulebook import Rulebook
+from parley.domain.rules.trial import Trial, Tried, tried_for_each
+
+# How an entry's outcome is called as a verdict.
+_VERDICTS = {"delivered": "allow", "held": "hold", "denied": "deny"}
+_STRICTNESS = {"allow": 0, "hold": 1, "deny": 2}
+_NOTHING_AGAINST = "nothing stands against it"
+
+
+class Change(NamedTuple):
+    """A message that would fare otherwise, as a whole or for one who would get it."""
+
+    entry_id: str
+    at: str
+    message_id: str
+    exchange_id: str
+    sender: str
+    receiver: str
+    was: str
+    now: str
+    why: str
+
+
+class Recorded(NamedTuple):
+    """What is on record about a message."""
+
+    entry_id: str
+    at: str
+    facts: Mapping[str, Any]
+
+
+def replayable(facts: Mapping[str, Any]) -> bool:
+    """Whether an entry is the sender's side of a message that was judged: only those tell enough."""
+    return facts.get("role") == "sender" and "purpose" in facts and facts.get("outcome") in _VERDICTS
+
+
+def audience_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Everyone whom a message was for: who got it, and who was left out."""
+    excluded = [str(one["agent"]) for one in facts.get("excluded", ())]
+    return tuple(dict.fromkeys((*map(str, facts.get("receivers", ())), *excluded)))
+
+
+def trial_of(
+    facts: Mapping[str, Any], sender: Party, receiver: Party, texts: tuple[str, ...] | None, *, own_limit: bool
+) -> Trial:
+    """The message of an entry, to be tried again. `texts` are what it said, where that is still kept.
+
+    `own_limit` says that its round limit was not just what the policy of then gave to everyone.
+    """
+    level = level_of(facts["classification"])
+    return Trial(
+        sender,
+        receiver,
+        Purpose(str(facts["purpose"])),
+        ReplyPolicy(str(facts["reply_policy"])),
+        bool(facts["requires_commitment"]),
+        level_of(facts["declared"]) if "declared" in facts else level,
+        texts or (),
+        None if texts is not None else tuple(str(one) for one in facts.get("keywords", ())),
+        None if texts is not None else level,
+        Origin(str(facts["origin"])),
+        int(facts["round"]),
+        int(facts["max_rounds"]) if own_limit else None,
+        facts.get("initiator") == facts.get("sender"),
+        int(facts.get("hops", 1)),
+        tuple(level_of(one) for one in (*facts.get("over", ()), *facts.get("shared_levels", ()))),
+        tuple(level_of(one) for one in facts.get("fixed_levels", ())),
+        bool(facts.get("annotated", True)),
+    )
+
+
+def replayed(
+    entry: Recorded, trial: Trial, receivers: tuple[Party, ...], book: Rulebook, detectors: tuple[Detector, ...] = ()
+) -> list[Change]:
+    """What would be different for a message: nothing, one change of all of it, or of what some would get."""
+    facts = entry.facts
+    was = _VERDICTS[str(facts["outcome"])]
+    found = tried_for_each(trial, receivers, book, detectors)
+    named = [(one, party.agent) for one, party in zip(found, receivers, strict=True)]
+    passing = [one for one in named if one[0].word != "deny"]
+    # To several it passes when it may pass to one of them; a person is asked when any of those asks for one.
+    decisive, receiver = max(passing or named[:1], key=lambda one: _STRICTNESS[one[0].word])
+    tightened = facts.get("tightened", False)
+    if tightened and _STRICTNESS[decisive.word] < _STRICTNESS[was]:
+        # Rules beside the documents said so, and still do.
+        return []
+    if decisive.word != was:
+        to = receiver if decisive.word != "allow" or len(receivers) == 1 else str(facts.get("to", receiver))
+        return [_change(entry, to, was, decisive)]
+    if was == "deny":
+        return []
+    out = {str(one["agent"]) for one in facts.get("excluded", ())}
+    return [
+        _change(entry, agent, "deny" if agent in out else was, one, decisive)
+        for one, agent in named
+        if (agent in out) != (one.word == "deny") and not (tightened and agent in out)
+    ]
+
+
+def _change(entry: Recorded, receiver: str, was: str, now: Tried, whole: Tried | None = None) -> Change:
+    facts = entry.facts
+    # Whoever gets a message gets it when the whole of it goes out.
+    shown = whole if whole is not None and now.word != "deny" else now
+    return Change(
+        entry.entry_id,
+        entry.at,
+        str(facts.get("message_id", "")),
+        str(facts.get("exchange_id", "")),
+        str(facts.get("sender", "")),
+        receiver,
+        was,
+        shown.word,
+        shown.why or _NOTHING_AGAINST,
+    )

@@ -1,0 +1,62 @@
+"""The policies in force in a tenant, each worked out once: a decision then only looks them up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.domain.rules.meet import both, effective
+from parley.domain.rules.policy import AppliesTo
+
+if TYPE_CHECKING:
+    from parley.domain.agents.party import Attributes, Party
+    from parley.domain.rules.policy import Policy, PolicySnapshot
+
+_MOST = 10_000
+Whose = tuple[str, str, str]
+
+
+class Rulebook:
+    """One snapshot, and everything that follows from it. A new snapshot has a new rulebook."""
+
+    def __init__(self, snapshot: PolicySnapshot) -> None:
+        self.snapshot = snapshot
+        self._of: dict[Whose, Policy | None] = {}
+        self._between: dict[tuple[Whose, Whose], Policy | None] = {}
+
+    @property
+    def label(self) -> str:
+        return self.snapshot.label
+
+    def of(self, attributes: Attributes) -> Policy | None:
+        """What is in force for one party; None when nothing is, which allows nothing."""
+        whose = _whose(attributes)
+        if whose not in self._of:
+            if len(self._of) >= _MOST:
+                self._of.clear()
+            self._of[whose] = effective(self.snapshot, *whose)
+        return self._of[whose]
+
+    def between(self, sender: Attributes, receiver: Attributes) -> Policy | None:
+        """What two parties allow together."""
+        pair = (_whose(sender), _whose(receiver))
+        found = self._between.get(pair)
+        if found is None:
+            one, other = self.of(sender), self.of(receiver)
+            found = both(one, other) if one is not None and other is not None else None
+            if len(self._between) >= _MOST:
+                self._between.clear()
+            self._between[pair] = found
+        return found
+
+
+def _whose(attributes: Attributes) -> Whose:
+    return attributes.org_unit, attributes.team, attributes.user_id
+
+
+def concerns(policy: Policy | None, sender: Party, receiver: Party) -> bool:
+    """Whether the rules concern a message that does not ask for them. Without a policy they concern everything."""
+    if policy is None or policy.applies_to is AppliesTo.ALL:
+        return True
+    if policy.applies_to is AppliesTo.ANNOTATED:
+        return False
+    return sender.attributes.org_unit != receiver.attributes.org_unit

@@ -1,0 +1,402 @@
+"""A ruling: everything that follows when a message meets the rules. Pure, and the same for files and for HTTP.
+
+proposal ──> is the envelope true? ──> is the exchange open? ──> what is in the content?
+                                            │
+         exchange as it is then  <──  judge, for each receiver  ──>  pass (stamped) | hold | deny
+"""
+
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from parley.domain.agents.party import Party, source_of
+from parley.domain.content.classification import (
+    DEFAULT_LEVEL,
+    Classification,
+    DataItem,
+    OnOver,
+    can_share,
+    highest,
+    lowest,
+    sort_data,
+)
+from parley.domain.content.commitment import detect
+from parley.domain.content.detectors import Finding, findings, level_with
+from parley.domain.content.envelope import SEMANTICS, Envelope, Ext, Origin, Purpose, ReplyPolicy, Wishes, purpose_of
+from parley.domain.content.redaction import texts_of, without
+from parley.domain.errors.errors import Problem
+from parley.domain.errors.rules import EnvelopeInvalid, PolicyDenied, PolicyUnavailable
+from parley.domain.exchange.approval import Approval, Cause
+from parley.domain.exchange.exchange import (
+    Exchange,
+    Outcome,
+    accepted,
+    caught_up,
+    chain_length,
+    check_open,
+    ended,
+    escalated,
+    released,
+    summary_of,
+)
+from parley.domain.rules.judge import ALLOW, Allow, Case, Deny, Hold, Verdict, ceiling_of, judge, rounds_of
+from parley.domain.rules.meet import both
+from parley.domain.rules.policy import Policy
+from parley.domain.rules.rulebook import Rulebook
+from parley.domain.rules.stamping import check_claims, check_fixed
+from parley.domain.times import from_stamp, parse_time, stamp
+
+Body = str | dict[str, Any]
+# A further detector of commitments: what it names is held. It can only add.
+Detector = Callable[[Iterable[str]], Iterable[str]]
+
+
+class Fresh(NamedTuple):
+    """Ids that a ruling may need."""
+
+    exchange_id: str
+    conversation_id: str
+    approval_id: str
+
+
+class Proposal(NamedTuple):
+    """A message that somebody would like to send."""
+
+    tenant: str
+    sender: Party
+    receivers: tuple[Party, ...]
+    # Whom it is addressed to: an agent, a role, or everyone.
+    to: str
+    # Whether an answer is expected when nothing else says so.
+    asks: bool
+    wishes: Wishes
+    body: Body
+    # All texts of the body as one, when that is cheaper than taking it apart.
+    text: str | None
+    exchange: Exchange | None
+    # The other exchanges of the same conversation in which the sender takes part.
+    others: tuple[Exchange, ...]
+    approval: Approval | None
+    now: datetime
+    fresh: Fresh
+    channel_id: str = ""
+    detectors: tuple[Detector, ...] = ()
+    # Somebody who may decide about what waits says this instead.
+    instead: bool = False
+
+
+class Ruling(NamedTuple):
+    """What becomes of a proposal."""
+
+    verdict: Verdict
+    policy: Policy
+    # As it is now; a denied one that was never begun is not kept.
+    exchange: Exchange
+    receivers: tuple[Party, ...]
+    # Who does not get it, and why.
+    excluded: tuple[tuple[str, str], ...]
+    origin: Origin
+    level: Classification
+    # What was found in the content, and made it as secret as it is.
+    found: tuple[Finding, ...]
+    keywords: tuple[str, ...]
+    # What may pass of the body; None: all of it.
+    body: Body | None
+    shared: tuple[DataItem, ...]
+    withheld: tuple[DataItem, ...]
+    ceiling: Classification
+    envelope: Envelope
+    ext: Ext
+    summary: str
+    # As its sender declared it, before anything was found in it.
+    declared: Classification
+    # The exchange as it was before.
+    begun: Exchange
+    # Which rules of the organisation's own were asked as well, and whether they made it stricter.
+    rules: str = ""
+    tightened: bool = False
+
+
+class _Content(NamedTuple):
+    """The body as it would be sent, and what is in it."""
+
+    body: Body | None
+    shared: tuple[DataItem, ...]
+    over: tuple[DataItem, ...]
+    ceiling: Classification
+    level: Classification
+    found: tuple[Finding, ...]
+    keywords: tuple[str, ...]
+
+
+def origin_of(proposal: Proposal) -> Origin:
+    """Who wrote it: what the credential says, and whether a person approved it."""
+    if proposal.sender.human:
+        return Origin.HUMAN
+    return Origin.ASSISTED if proposal.approval is not None else Origin.AGENT
+
+
+def rule(proposal: Proposal, book: Rulebook) -> Ruling:
+    """What the rules make of a proposal; raises what is wrong with it before anybody judges it."""
+    wishes, sender = proposal.wishes, proposal.sender
+    if wishes.problem is not None:
+        raise wishes.problem
+    origin = origin_of(proposal)
+    known = proposal.exchange
+    claims = wishes.envelope
+    # What was held was checked when it was held; the round that it claimed then has passed.
+    if claims is not None and proposal.approval is None:
+        check_claims(claims, source_of(sender, proposal.tenant), origin, sender.attributes, known)
+    at = stamp(proposal.now)
+    if known is not None:
+        check_open(known, sender.agent, at, human=sender.human)
+        if proposal.approval is None:
+            check_fixed(wishes, known)
+    pairs: list[tuple[Party, Policy]] = []
+    for one in proposal.receivers:
+        shared = book.between(sender.attributes, one.attributes)
+        if shared is None:
+            raise PolicyUnavailable(
+                "there is no enterprise policy: nothing is allowed",
+                hint="an admin puts one into force: parley policy put enterprise/default FILE",
+            )
+        pairs.append((one, shared))
+    policy = pairs[0][1]
+    for _, other in pairs[1:]:
+        policy = both(policy, other)
+    begun = caught_up(known or _begin(proposal, policy, pairs, at), proposal.others)
+    return _ruled(proposal, origin, begun, policy, pairs, at)
+
+
+def _begin(proposal: Proposal, policy: Policy, pairs: list[tuple[Party, Policy]], at: str) -> Exchange:
+    """The exchange that this message would begin."""
+    wishes, claims = proposal.wishes, proposal.wishes.envelope
+    purpose, reply_policy, commits = _semantics(proposal)
+    asked = wishes.max_rounds if wishes.max_rounds is not None else claims.max_rounds if claims else None
+    return Exchange(
+        id=proposal.fresh.exchange_id,
+        tenant_id=proposal.tenant,
+        conversation_id=wishes.conversation_id
+        or (claims.conversation_id if claims else "")
+        or proposal.fresh.conversation_id,
+        initiator=proposal.sender.agent,
+        responder=proposal.to,
+        channel_id=proposal.channel_id,
+        purpose=purpose,
+        reply_policy=reply_policy,
+        requires_commitment=commits,
+        max_rounds=min([rounds_of(one, proposal.sender, receiver, asked) for receiver, one in pairs]),
+        started_at=at,
+        expires_at=_expiry(proposal, policy),
+        policy_version=policy.version,
+    )
+
+
+def _semantics(proposal: Proposal) -> tuple[Purpose, ReplyPolicy, bool]:
+    claims = proposal.wishes.envelope
+    if claims is not None:
+        purpose = purpose_of(claims.reply_policy, requires_commitment=claims.requires_commitment)
+        return purpose, claims.reply_policy, claims.requires_commitment
+    if proposal.wishes.purpose is None and not proposal.asks:
+        return Purpose.INFORMATION_QUERY, ReplyPolicy.NO_REPLY, False
+    purpose = proposal.wishes.purpose or Purpose.INFORMATION_QUERY
+    return purpose, *SEMANTICS[purpose]
+
+
+def _expiry(proposal: Proposal, policy: Policy) -> str:
+    """When it will be over: as asked, but never later than the policy allows. To the millisecond, as envelopes say."""
+    latest = proposal.now + timedelta(hours=policy.exchange_hours)
+    claims = proposal.wishes.envelope
+    asked = proposal.wishes.expires_at or (stamp(parse_time(claims.expires_at)) if claims else "")
+    end = min(latest, from_stamp(asked)) if asked else latest
+    if end <= proposal.now:
+        raise EnvelopeInvalid.because([Problem("invalid", "expires_at", "is in the past")])
+    return stamp(end.replace(microsecond=end.microsecond // 1000 * 1000))
+
+
+class _Judged(NamedTuple):
+    """What came of it for all receivers together: those for whom it is denied do not get it."""
+
+    verdict: Verdict
+    passing: tuple[Party, ...]
+    excluded: tuple[tuple[str, str], ...]
+
+
+def _ruled(
+    proposal: Proposal, origin: Origin, begun: Exchange, policy: Policy, pairs: list[tuple[Party, Policy]], at: str
+) -> Ruling:
+    hops = chain_length(proposal.exchange, proposal.others, proposal.sender.agent)
+    # Said twice, the higher one counts.
+    claims = proposal.wishes.envelope
+    said = (proposal.wishes.classification, claims.classification if claims else None)
+    declared = highest(*[one for one in said if one is not None] or [DEFAULT_LEVEL])
+    content = _inspect(proposal, policy, declared, pairs)
+    judged = _judged(proposal, origin, begun, content, pairs, hops)
+    summary = summary_of(content.body if content.body is not None else proposal.body)
+    return Ruling(
+        judged.verdict,
+        policy,
+        _after(proposal, begun, judged.verdict, summary, hops, at),
+        judged.passing,
+        judged.excluded,
+        origin,
+        content.level,
+        content.found,
+        content.keywords,
+        content.body,
+        content.shared,
+        content.over,
+        content.ceiling,
+        _envelope(proposal, origin, begun, content.level),
+        Ext(begun.id, begun.purpose, hops, policy.version, proposal.approval.id if proposal.approval else ""),
+        summary,
+        declared,
+        begun,
+    )
+
+
+def with_verdict(proposal: Proposal, ruling: Ruling, verdict: Verdict) -> Ruling:
+    """The ruling with a stricter verdict, and all that follows from it; one that is not stricter changes nothing."""
+    if _STRICTNESS[type(verdict)] <= _STRICTNESS[type(ruling.verdict)]:
+        return ruling
+    exchange = _after(proposal, ruling.begun, verdict, ruling.summary, ruling.ext.hops, stamp(proposal.now))
+    return ruling._replace(verdict=verdict, exchange=exchange)
+
+
+_MOST_TOLD = 3
+_LONGEST_TOLD = 60
+
+
+def _over_told(content: _Content) -> str:
+    """Which data is above the ceiling: from where, of which level; never what it says."""
+    if not content.over:
+        return ""
+    told = [f"{one.source[:_LONGEST_TOLD]} is {one.classification.value}" for one in content.over[:_MOST_TOLD]]
+    more = len(content.over) - len(told)
+    rest = [f"{more} more"] if more else []
+    return f"{', '.join([*told, *rest])}; at most {content.ceiling.value} may be shared"
+
+
+_STRICTNESS: dict[type, int] = {Allow: 0, Hold: 1, Deny: 2}
+
+
+def _judged(
+    proposal: Proposal,
+    origin: Origin,
+    begun: Exchange,
+    content: _Content,
+    pairs: list[tuple[Party, Policy]],
+    hops: int,
+) -> _Judged:
+    verdict: Verdict = ALLOW
+    denial: Deny | None = None
+    passing: list[Party] = []
+    excluded: list[tuple[str, str]] = []
+    case = Case(
+        proposal.sender,
+        pairs[0][0],
+        begun.purpose,
+        begun.reply_policy,
+        begun.requires_commitment,
+        origin,
+        content.level,
+        begun.current_round + 1,
+        begun.max_rounds,
+        proposal.sender.agent == begun.initiator,
+        hops,
+        # A text has no fields that could be taken out of it.
+        bool(content.over) and content.body is None,
+        content.keywords,
+        proposal.approval is not None or proposal.instead,
+        _over_told(content),
+    )
+    for receiver, policy in pairs:
+        found = judge(case if receiver is case.receiver else case._replace(receiver=receiver), policy)
+        if isinstance(found, Deny):
+            denial = denial or found
+            excluded.append((receiver.agent, found.error.code))
+            continue
+        passing.append(receiver)
+        if isinstance(found, Hold) and not isinstance(verdict, Hold):
+            verdict = found
+    if not passing:
+        verdict = denial or Deny(PolicyDenied("nobody receives this"), ends=False)
+    return _Judged(verdict, tuple(passing), tuple(excluded))
+
+
+def _envelope(proposal: Proposal, origin: Origin, begun: Exchange, level: Classification) -> Envelope:
+    """What the message carries: everything in it is known here, nothing is taken from the sender."""
+    return Envelope(
+        message_type=origin,
+        source_agent=source_of(proposal.sender, proposal.tenant),
+        classification=level,
+        conversation_id=begun.conversation_id,
+        exchange_round=begun.current_round + 1,
+        max_rounds=begun.max_rounds,
+        can_commit=origin is Origin.ASSISTED,
+        can_share=can_share(proposal.sender.attributes.max_classification),
+        reply_policy=begun.reply_policy,
+        requires_commitment=begun.requires_commitment,
+        expires_at=spelled(begun.expires_at),
+    )
+
+
+def _inspect(
+    proposal: Proposal, policy: Policy, declared: Classification, pairs: list[tuple[Party, Policy]]
+) -> _Content:
+    """Take out what may not pass, then look at what is left: detectors only raise the level, and only add words."""
+    ceiling = lowest(*[ceiling_of(one, proposal.sender, receiver, declared) for receiver, one in pairs])
+    items = sort_data(proposal.wishes.data, ceiling)
+    body: Body | None = None
+    text = proposal.text
+    # What names no fields cannot be taken out, and a text has none.
+    removable = isinstance(proposal.body, dict) and all(one.fields for one in items.over)
+    if items.over and policy.on_over_classified is not OnOver.BLOCK and removable:
+        assert isinstance(proposal.body, dict)  # noqa: S101  # as was just seen
+        body = without(proposal.body, items.over, redact=policy.on_over_classified is OnOver.REDACT)
+        text = None
+    shown = proposal.body if body is None else body
+    texts = (*((text,) if text is not None else texts_of(shown)), *proposal.wishes.beside)
+    if proposal.wishes.data:
+        # What is said about data is told to the receiver even where the data is not.
+        texts += tuple([part for one in proposal.wishes.data for part in (one.source, one.description) if part])
+    # The name of a conversation is chosen by who begins it, and everyone in it reads it.
+    named = proposal.wishes.conversation_id
+    found = findings((*texts, named) if named else texts, policy.patterns)
+    keywords: tuple[str, ...] = ()
+    if not proposal.sender.human:
+        keywords = detect(
+            texts,
+            requires_commitment=False,
+            human_only=False,
+            extra=policy.commitment_words,
+            match=policy.match,
+            further=proposal.detectors,
+        ).detected_keywords
+    return _Content(body, items.shared, items.over, ceiling, level_with(declared, found), found, keywords)
+
+
+def _after(proposal: Proposal, begun: Exchange, verdict: Verdict, summary: str, hops: int, at: str) -> Exchange:
+    """The exchange as it is when the verdict is in force."""
+    sender = proposal.sender.agent
+    if isinstance(verdict, Deny):
+        if not verdict.ends or begun.over:
+            return begun
+        denied = ended(begun, Outcome.DENIED, at, sender, verdict.error.code)
+        # Nothing was said in it yet: its conversation stays free.
+        return denied if proposal.exchange is not None else replace(denied, reserved=False)
+    if isinstance(verdict, Hold):
+        if verdict.cause is Cause.ROUND_LIMIT:
+            return begun if begun.limit_approval else escalated(begun, proposal.fresh.approval_id, limit=True)
+        return escalated(begun, proposal.fresh.approval_id)
+    if proposal.approval is not None:
+        begun = released(begun, proposal.approval.id)
+    return accepted(begun, sender, summary, at, hops)
+
+
+def spelled(moment: str) -> str:
+    """A stamp as envelopes have it: UTC, to the millisecond."""
+    return f"{moment[:23]}Z" if moment[19:20] == "." else f"{moment[:19]}.000Z"

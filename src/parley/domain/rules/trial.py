@@ -1,0 +1,263 @@
+"""A trial: what the rules would make of a message that nobody sends, and why. For `explain`, `test` and `replay`."""
+
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+
+from typing import NamedTuple
+
+from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Party
+from parley.domain.content.classification import DEFAULT_LEVEL, Classification, OnOver, highest, lowest
+from parley.domain.content.commitment import Detector, detect
+from parley.domain.content.detectors import findings, level_with
+from parley.domain.content.envelope import SEMANTICS, Origin, Purpose, ReplyPolicy
+from parley.domain.errors.rules import PolicyUnavailable
+from parley.domain.rules.judge import ALLOW, Allow, Case, Deny, Hold, Verdict, ceiling_of, crosses, judge, rounds_of
+from parley.domain.rules.meet import both, origins
+from parley.domain.rules.policy import Policy
+from parley.domain.rules.rulebook import Rulebook, concerns
+
+# Who says something that no document says.
+DIRECTORY = "directory"
+PURPOSE = "purpose"
+MESSAGE = "message"
+
+
+class Trial(NamedTuple):
+    """A message to be tried. What is None follows from the rest."""
+
+    sender: Party
+    receiver: Party
+    purpose: Purpose | None = None
+    reply_policy: ReplyPolicy | None = None
+    requires_commitment: bool | None = None
+    # What its sender declares.
+    classification: Classification | None = None
+    texts: tuple[str, ...] = ()
+    # Where the texts are no longer there: what was found in them, and how secret that made it.
+    keywords: tuple[str, ...] | None = None
+    level: Classification | None = None
+    origin: Origin = Origin.AGENT
+    round: int = 1
+    max_rounds: int | None = None
+    initiates: bool = True
+    hops: int = 1
+    # The levels of the data that it declares, and of those of them that name no field which could be taken out.
+    data: tuple[Classification, ...] = ()
+    fixed: tuple[Classification, ...] = ()
+    # Whether it asks for the rules itself.
+    annotated: bool | None = None
+
+    @property
+    def asks_for_rules(self) -> bool:
+        """Whether it is governed whatever `applies_to` says: by what it names, or by what it goes on with."""
+        named = self.purpose is not None or self.classification is not None or self.max_rounds is not None or self.data
+        asked = bool(named) if self.annotated is None else self.annotated
+        return asked or not self.initiates or self.round > 1 or self.origin is Origin.ASSISTED
+
+
+class Step(NamedTuple):
+    """One thing that was looked at: which key of the policy, what it says, where that is from, and what came of it."""
+
+    check: str
+    value: str
+    source: str
+    result: str
+
+
+class Tried(NamedTuple):
+    """What came of a trial. One that is not governed passes as it is."""
+
+    verdict: Verdict
+    governed: bool
+    policy: Policy | None
+    steps: tuple[Step, ...]
+    keywords: tuple[str, ...] = ()
+    level: Classification = DEFAULT_LEVEL
+
+    @property
+    def word(self) -> str:
+        return word_of(self.verdict)
+
+    @property
+    def why(self) -> str:
+        if isinstance(self.verdict, Deny):
+            return self.verdict.error.message
+        return self.verdict.reason if isinstance(self.verdict, Hold) else ""
+
+    @property
+    def code(self) -> str:
+        if isinstance(self.verdict, Deny):
+            return self.verdict.error.code
+        return self.verdict.cause.value if isinstance(self.verdict, Hold) else ""
+
+
+def word_of(verdict: Verdict) -> str:
+    if isinstance(verdict, Allow):
+        return "allow"
+    return "hold" if isinstance(verdict, Hold) else "deny"
+
+
+def tried(trial: Trial, book: Rulebook, detectors: tuple[Detector, ...] = ()) -> Tried:
+    """What the rules would make of it."""
+    case, policy, keywords = _cases(trial, (trial.receiver,), book, detectors)[0]
+    if policy is None or case is None:
+        return _NOTHING_IN_FORCE
+    governed = _governed(trial, (trial.receiver,), book)
+    verdict = judge(case, policy) if governed else ALLOW
+    return Tried(verdict, governed, policy, _steps(trial, case, policy, book), keywords, case.level)
+
+
+def tried_for_each(
+    trial: Trial, receivers: tuple[Party, ...], book: Rulebook, detectors: tuple[Detector, ...] = ()
+) -> list[Tried]:
+    """The same message for several: its content is looked at once, under what all of them allow. Without the steps."""
+    if not _governed(trial, receivers, book):
+        return [
+            Tried(ALLOW, governed=False, policy=book.between(trial.sender.attributes, one.attributes), steps=())
+            for one in receivers
+        ]
+    return [
+        Tried(judge(case, policy), governed=True, policy=policy, steps=(), keywords=keywords, level=case.level)
+        if policy is not None and case is not None
+        else _NOTHING_IN_FORCE
+        for case, policy, keywords in _cases(trial, receivers, book, detectors)
+    ]
+
+
+_NOTHING_IN_FORCE = Tried(
+    Deny(PolicyUnavailable("there is no enterprise policy: nothing is allowed"), ends=False),
+    governed=True,
+    policy=None,
+    steps=(),
+)
+
+
+def _governed(trial: Trial, receivers: tuple[Party, ...], book: Rulebook) -> bool:
+    sender = trial.sender
+    return trial.asks_for_rules or any(
+        concerns(book.between(sender.attributes, one.attributes), sender, one) for one in receivers
+    )
+
+
+def _cases(
+    trial: Trial, receivers: tuple[Party, ...], book: Rulebook, detectors: tuple[Detector, ...]
+) -> list[tuple[Case | None, Policy | None, tuple[str, ...]]]:
+    """What is to be judged for each receiver, under which policy, and the words that were found."""
+    policies = [book.between(trial.sender.attributes, one.attributes) for one in receivers]
+    pairs = [(one, policy) for one, policy in zip(receivers, policies, strict=True) if policy is not None]
+    if len(pairs) < len(receivers):
+        return [(None, None, ())] * len(receivers)
+    policy = pairs[0][1]
+    for _, other in pairs[1:]:
+        policy = both(policy, other)
+    purpose = trial.purpose or Purpose.INFORMATION_QUERY
+    semantics = SEMANTICS[purpose]
+    commits = trial.requires_commitment
+    declared = trial.classification or DEFAULT_LEVEL
+    level = level_with(declared, findings(trial.texts, policy.patterns))
+    ceiling = lowest(*[ceiling_of(one, trial.sender, receiver, declared) for receiver, one in pairs])
+    over = [one for one in trial.data if one.rank > ceiling.rank]
+    stuck = any(one.rank > ceiling.rank for one in trial.fixed)
+    keywords = _keywords(trial, policy, detectors)
+    case = Case(
+        trial.sender,
+        trial.receiver,
+        purpose,
+        trial.reply_policy or semantics.reply_policy,
+        semantics.requires_commitment if commits is None else commits,
+        trial.origin,
+        highest(level, trial.level) if trial.level is not None else level,
+        trial.round,
+        min(rounds_of(one, trial.sender, receiver, trial.max_rounds) for receiver, one in pairs),
+        trial.initiates,
+        trial.hops,
+        stuck or (bool(over) and policy.on_over_classified is OnOver.BLOCK),
+        keywords,
+        trial.origin is Origin.ASSISTED,
+    )
+    return [(case._replace(receiver=receiver), one, keywords) for receiver, one in pairs]
+
+
+def _keywords(trial: Trial, policy: Policy, detectors: tuple[Detector, ...]) -> tuple[str, ...]:
+    if trial.origin is Origin.HUMAN:
+        return ()
+    if trial.keywords is not None:
+        return trial.keywords
+    return detect(
+        trial.texts,
+        requires_commitment=False,
+        human_only=False,
+        extra=policy.commitment_words,
+        match=policy.match,
+        further=detectors,
+    ).detected_keywords
+
+
+def _steps(trial: Trial, case: Case, policy: Policy, book: Rulebook) -> tuple[Step, ...]:
+    """Everything that was looked at, in its order, with the document that says so."""
+    said = _sources(book, case.sender, case.receiver)
+    sender, receiver = case.sender.attributes, case.receiver.attributes
+    purpose, level = case.purpose.value, case.level.value
+    orgs = f"{sender.org_unit} to {receiver.org_unit}" if crosses(case.sender, case.receiver) else "same org unit"
+    data = "data above the ceiling" if case.over else "no data above the ceiling"
+    words = ", ".join(case.keywords)
+    return (
+        _who("sender", case.sender),
+        _who("receiver", case.receiver),
+        Step("applies_to", policy.applies_to.value, said["applies_to"], "asks" if trial.asks_for_rules else orgs),
+        Step("can_receive_queries", _yes(receiver.can_receive_queries), DIRECTORY, case.receiver.agent),
+        Step("supported_exchange_types (receiver)", ", ".join(receiver.supported_exchange_types), DIRECTORY, purpose),
+        Step("supported_exchange_types (sender)", ", ".join(sender.supported_exchange_types), DIRECTORY, purpose),
+        Step("enabled", _yes(policy.enabled), said["enabled"], ""),
+        Step("exchange_types", ", ".join(policy.exchange_types), said["exchange_types"], purpose),
+        Step("cross_org", policy.cross_org.value, said["cross_org"], orgs),
+        Step("max_classification (sender)", sender.max_classification.value, DIRECTORY, level),
+        Step("max_classification", policy.max_classification.value, said["max_classification"], level),
+        Step("max_classification (receiver)", receiver.max_classification.value, DIRECTORY, level),
+        Step("on_over_classified", policy.on_over_classified.value, said["on_over_classified"], data),
+        Step("hop_limit", str(policy.hop_limit), said["hop_limit"], f"hop {case.hops}"),
+        _rounds(trial, case, policy, said["max_rounds"]),
+        Step("reply_policy", case.reply_policy.value, PURPOSE, "asks" if case.initiates else "replies"),
+        Step("can_auto_respond", _yes(sender.can_auto_respond), DIRECTORY, case.sender.agent),
+        Step("commitments", policy.commitments.value, said["commitments"], words or "no commitment words"),
+        Step("requires_commitment", _yes(case.requires_commitment), PURPOSE, purpose),
+    )
+
+
+def _who(side: str, party: Party) -> Step:
+    of = party.attributes
+    known = of is not UNKNOWN_ATTRIBUTES
+    belongs = "/".join(filter(None, (of.org_unit, of.team, of.user_id)))
+    return Step(side, party.agent, DIRECTORY, belongs if known else f"not registered, so of {of.org_unit}")
+
+
+def _rounds(trial: Trial, case: Case, policy: Policy, document: str) -> Step:
+    source = document
+    if case.max_rounds < policy.max_rounds:
+        source = MESSAGE if case.max_rounds == trial.max_rounds else DIRECTORY
+    return Step("max_rounds", str(case.max_rounds), source, f"round {case.round}")
+
+
+def _sources(book: Rulebook, sender: Party, receiver: Party) -> dict[str, str]:
+    """Which document gives each key its value: of the two sides, the one whose value is in force; else both."""
+    one, other = (origins(book.snapshot, *_whose(side)) for side in (sender, receiver))
+    first, second = book.of(sender.attributes), book.of(receiver.attributes)
+    together = book.between(sender.attributes, receiver.attributes)
+    found = {}
+    for key in one:
+        value = getattr(together, key)
+        if getattr(first, key) == value:
+            found[key] = one[key]
+        elif getattr(second, key) == value:
+            found[key] = other[key]
+        else:
+            found[key] = ", ".join(dict.fromkeys((one[key], other[key])))
+    return found
+
+
+def _whose(party: Party) -> tuple[str, str, str]:
+    attributes = party.attributes
+    return attributes.org_unit, attributes.team, attributes.user_id
+
+
+def _yes(value: bool) -> str:  # a value to be shown
+    return "yes" if value else "no"

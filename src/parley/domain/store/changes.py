@@ -1,0 +1,176 @@
+"""All that one commit of the team's store writes: records, messages, receipts, events and ledger entries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from parley.domain.audit.entry import AuditDraft
+    from parley.domain.channel.channel import View
+    from parley.domain.channel.event import Event, EventDraft
+    from parley.domain.channel.post import Post, PostState, Receipt
+    from parley.domain.exchange.notice import Notice
+    from parley.domain.mailbox.ledger import Entry
+    from parley.domain.record import Expect, Record
+
+
+class Moved(NamedTuple):
+    """A message in a new state. One that found its recipients takes a new position, so that no cursor misses it."""
+
+    message_id: str
+    state: PostState
+    recipients: tuple[str, ...] | None = None
+
+
+class Saved(NamedTuple):
+    """That an idempotency key was used, and for what. `made` tells one use from another, `answer` comes after it."""
+
+    scope: str
+    fingerprint: str
+    made: str
+    at: str
+    message_id: str = ""
+    status: int = 0
+    answer: bytes = b""
+
+
+class Spend(NamedTuple):
+    """That a commit uses something of which there is only so much; a negative amount gives it back.
+
+    The commit counts, and refuses with `Overspent`: so racing commits cannot spend the same twice.
+    """
+
+    key: str
+    most: int
+    # The span of time that it is for, as a stamp's beginning; empty: for ever.
+    window: str = ""
+    amount: int = 1
+
+
+class Words(NamedTuple):
+    """Which words are looked for: those of exchanges, and those that somebody sent."""
+
+    exchanges: tuple[str, ...] = ()
+    sender: str = ""
+
+
+class Spoken(NamedTuple):
+    """A message that says something. It is also told by what is kept in these scopes for who asks again."""
+
+    message_id: str
+    scopes: tuple[str, ...] = ()
+
+
+class TeamChanges(NamedTuple):
+    """One commit within one tenant. All of it is written, or nothing.
+
+    `puts` and `drops` carry the version that they replace; `expects` names records that must not have changed.
+    `purges` are channels whose messages all go, `ended` those whose unanswered requests and pending messages expire,
+    `departed` agents whose unanswered requests do. Nothing saved before `forget_before` is remembered. Posts take the
+    next numbers of their channel, posts and events the next positions of the tenant.
+    """
+
+    tenant: str
+    posts: tuple[Post, ...] = ()
+    expects: tuple[Expect, ...] = ()
+    puts: tuple[Record, ...] = ()
+    drops: tuple[Record, ...] = ()
+    events: tuple[EventDraft, ...] = ()
+    receipts: tuple[Receipt, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    purges: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    departed: tuple[str, ...] = ()
+    forget_before: str = ""
+    entries: tuple[Entry, ...] = ()
+    saved: Saved | None = None
+    audits: tuple[AuditDraft, ...] = ()
+    spends: tuple[Spend, ...] = ()
+    # Audit entries up to this number lose their documents.
+    let_go: int = 0
+    # These messages lose what they say; the commit's audit entries add their number to their own `messages`. Nothing of
+    # the commit is done when all of them have lost it before: `NotFound`.
+    blank: tuple[Spoken, ...] = ()
+
+
+class Committed(NamedTuple):
+    """What a commit has become: everything with its place."""
+
+    position: int
+    posts: tuple[Post, ...] = ()
+    events: tuple[Event, ...] = ()
+    puts: tuple[Record, ...] = ()
+    # Whose waiting askers have to look again.
+    ended: tuple[str, ...] = ()
+    departed: tuple[str, ...] = ()
+    # How many messages lost what they said.
+    blanked: int = 0
+    # Some of what others did was missed: who ended or departed meanwhile is not known.
+    missed: bool = False
+
+
+class Seen(NamedTuple):
+    """A post as one reader sees it, with the moment of the receipt that counts for that reader."""
+
+    post: Post
+    read_at: str
+
+
+class Query(NamedTuple):
+    """Which messages of a channel: those this view may see, after a place or a moment, in order."""
+
+    channel_id: str
+    view: View
+    now: str
+    after_seq: int = 0
+    after_time: str = ""
+    to: str = ""
+    limit: int = 1000
+
+
+class AuditQuery(NamedTuple):
+    """Which entries of the audit log: in order, after one and up to another (0: to the end), of these sides (None: all
+    of them).
+
+    `bare` ones come without their documents.
+    """
+
+    after: int = 0
+    through: int = 0
+    limit: int = 1000
+    sides: tuple[str, ...] | None = None
+    exchange_id: str = ""
+    entry_id: str = ""
+    since: str = ""
+    until: str = ""
+    action: str = ""
+    outcome: str = ""
+    conversation_id: str = ""
+    # Whose doing is shown whatever side it is on.
+    or_actor: str = ""
+    bare: bool = False
+    # The last ones that fit instead of the first ones; in order all the same.
+    newest: bool = False
+
+
+class FeedItem(NamedTuple):
+    """One thing a stream may show, at its position: a post, an event, or a notice, which has positions of its own."""
+
+    position: int
+    intent_id: str
+    channel_id: str
+    post: Post | None = None
+    event: Event | None = None
+    notice: Notice | None = None
+
+    @classmethod
+    def of_post(cls, post: Post) -> FeedItem:
+        return cls(post.position, post.intent_id, post.channel_id, post=post)
+
+    @classmethod
+    def of_event(cls, event: Event) -> FeedItem:
+        return cls(event.position, event.intent_id, "", event=event)
+
+    @classmethod
+    def of_notice(cls, position: int, notice: Notice) -> FeedItem:
+        return cls(position, "", "", notice=notice)

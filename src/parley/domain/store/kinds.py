@@ -1,0 +1,54 @@
+"""Every kind of record that the team's store keeps, by the name it is kept under."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.domain.agents.agent import AgentRecord
+from parley.domain.agents.identity import Challenge, Identity
+from parley.domain.agents.org_units import OrgUnits
+from parley.domain.audit.checkpoint import AuditCheckpoint, AuditMark
+from parley.domain.channel.bookmark import Bookmark
+from parley.domain.channel.channel import Channel
+from parley.domain.channel.checkpoint import Checkpoint, LogMark
+from parley.domain.channel.subscription import Subscription
+from parley.domain.directory.access import Access, AccessRequest
+from parley.domain.directory.callers import IssuedKey, Key, Role, Tenant
+from parley.domain.directory.intent import Intent, Task
+from parley.domain.exchange.approval import Approval
+from parley.domain.exchange.exchange import Exchange
+from parley.domain.rules.policy import PolicyRevision, PolicySnapshot
+from parley.domain.rules.suspension import Suspensions
+
+if TYPE_CHECKING:
+    from parley.domain.record import Record
+
+KINDS: dict[str, type[Record]] = {
+    kind.kind: kind
+    for kind in (
+        Tenant,
+        Key,
+        IssuedKey,
+        Role,
+        Channel,
+        Intent,
+        Task,
+        Access,
+        AccessRequest,
+        AgentRecord,
+        Bookmark,
+        Identity,
+        Challenge,
+        Checkpoint,
+        LogMark,
+        Subscription,
+        Exchange,
+        Approval,
+        PolicySnapshot,
+        PolicyRevision,
+        Suspensions,
+        OrgUnits,
+        AuditCheckpoint,
+        AuditMark,
+    )
+}

@@ -1,0 +1,449 @@
+"""One transaction of the team's store, decided before it is written: what each of its commits becomes.
+
+    Source: what is there ──> take(changes) ──> Committed, or a refusal      once for each commit
+                                   └──> `acts` and what is gathered beside them: what the adapter has to write
+
+The rules are here and in no adapter: versions, names, places, positions, counters, chains, budgets. A refusal is found
+before anything of its commit is noted, so the others in the transaction go on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from parley.domain.audit.entry import AuditEntry, SideHead, entry_fields, entry_hash
+from parley.domain.channel.channel import Channel, Tally
+from parley.domain.channel.post import PostState
+from parley.domain.errors.errors import NotFound, Stale
+from parley.domain.errors.rules import Overspent
+from parley.domain.errors.team import NameTaken
+from parley.domain.mailbox.ledger import canonical, chained
+from parley.domain.message.message import Pattern
+from parley.domain.record import changed
+from parley.domain.store.changes import Committed
+from parley.domain.store.writes import (
+    Blanked,
+    Departed,
+    Ended,
+    Evicted,
+    Expired,
+    Forgotten,
+    Found,
+    LetGo,
+    Received,
+    Said,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from parley.domain.audit.entry import AuditDraft
+    from parley.domain.channel.event import Event, EventDraft
+    from parley.domain.channel.post import Post
+    from parley.domain.mailbox.ledger import Entry
+    from parley.domain.record import Record
+    from parley.domain.store.changes import Moved, Saved, Spend, Spoken, TeamChanges
+    from parley.domain.store.writes import Act
+
+RecordKey = tuple[str, str, str]  # tenant, kind, id
+NameKey = tuple[str, str, str, str]  # tenant, kind, parent, name
+SideKey = tuple[str, str]  # tenant, side
+BudgetKey = tuple[str, str, str]  # tenant, key, window
+LogEnd = tuple[int, str]  # the sequence and the hash of an intent's last event
+
+FREE = ""
+# Evicted messages are removed this many at a time; readers stop at the floor at once.
+EVICT_STEP = 64
+
+
+class Head(NamedTuple):
+    """Where a tenant's positions, its ledger and its audit log stand."""
+
+    number: int
+    position: int
+    entry_position: int
+    entry_link: bytes
+    audit_number: int = 0
+
+
+class Place(NamedTuple):
+    """A channel's number inside, its intent and its counters; `seq` is the last place taken."""
+
+    number: int
+    intent_id: str
+    seq: int
+    tally: Tally
+
+
+class Source(Protocol):
+    """What the store holds, as of the moment at which nobody else can write any more."""
+
+    def head(self, tenant: str) -> Head:
+        """Where the tenant stands."""
+        ...
+
+    def record(self, key: RecordKey) -> Record | None:
+        """A record."""
+        ...
+
+    def holder(self, name: NameKey) -> str:
+        """The id of the record that has a name, or `FREE`."""
+        ...
+
+    def place(self, tenant: str, channel_id: str) -> Place | None:
+        """A channel's counters."""
+        ...
+
+    def new_channel(self) -> int:
+        """The number of a channel that begins now."""
+        ...
+
+    def side(self, key: SideKey) -> SideHead:
+        """Where a side's audit chain ends."""
+        ...
+
+    def spent(self, key: BudgetKey) -> int:
+        """How much of a budget is spent."""
+        ...
+
+    def is_saved(self, tenant: str, scope: str) -> bool:
+        """Whether an idempotency key was used."""
+        ...
+
+    def log_end(self, tenant: str, intent_id: str) -> LogEnd:
+        """Where an intent's log ends."""
+        ...
+
+    def pending(self, tenant: str, message_id: str) -> Post | None:
+        """A message that nobody could receive yet, and that is still kept."""
+        ...
+
+    def unerased(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+        """How many of these messages still say something."""
+        ...
+
+
+class Spelling(NamedTuple):
+    """How documents are written that are hashed: an event at its place, and an entry of the audit log."""
+
+    event: Callable[[EventDraft, int, int, str], Event]
+    entry: Callable[[dict[str, Any]], bytes]
+
+
+def stands_alone(changes: TeamChanges) -> bool:
+    """Whether it depends on rows that others in the same transaction would write: then it gets one for itself."""
+    return bool(
+        changes.moved
+        or changes.ended
+        or changes.purges
+        or changes.departed
+        or changes.blank
+        or changes.let_go
+        or changes.forget_before
+    )
+
+
+class Transaction:
+    """Gathers what many commits write. What it has gathered is part of every answer that it gives."""
+
+    def __init__(self, source: Source, spelling: Spelling) -> None:
+        self._source = source
+        self._spelling = spelling
+        self.acts: list[Act] = []
+        # Records as they will be, None for those that go; and as they were before the transaction.
+        self.records: dict[RecordKey, Record | None] = {}
+        self.before: dict[RecordKey, Record | None] = {}
+        self.heads: dict[str, Head] = {}
+        # Channels by tenant and id; those that are new, and those that go. One that goes may be new again, with another
+        # number: what goes is removed first.
+        self.places: dict[tuple[str, str], Place] = {}
+        self.new_channels: set[tuple[str, str]] = set()
+        self.gone_channels: set[tuple[str, str]] = set()
+        self.events: list[tuple[int, Event]] = []
+        self.entries: list[tuple[int, int, bytes, bytes]] = []
+        self.audits: list[tuple[int, AuditEntry]] = []
+        self.budgets: dict[BudgetKey, int] = {}
+        self.saved: dict[tuple[str, str], Saved] = {}
+        self.sides: dict[SideKey, SideHead] = {}
+        self._names: dict[NameKey, str] = {}
+        self.logs: dict[tuple[str, str], LogEnd] = {}
+        self._floors: dict[tuple[str, str], int] = {}
+        self._moved: set[str] = set()
+
+    def take(self, changes: TeamChanges) -> Committed:
+        """What a commit becomes; a `ParleyError` refuses it and leaves no trace."""
+        self._check(changes)
+        tenant = changes.tenant
+        blanked = self._blanked(tenant, changes.blank) if changes.blank else 0
+        puts = tuple([self._put(record, tenant) for record in changes.puts]) if changes.puts else ()
+        posts = tuple([self._post(post, tenant) for post in changes.posts])
+        if changes.moved:
+            posts += tuple([post for one in changes.moved if (post := self._move(one, tenant))])
+        events = tuple([self._event(draft, tenant) for draft in changes.events]) if changes.events else ()
+        self._take_rest(changes, blanked)
+        ended = changes.ended + changes.purges
+        return Committed(self.head(tenant).position, posts, events, puts, ended, changes.departed, blanked)
+
+    def evicted(self) -> list[Evicted]:
+        """At the end: what may be removed by now, where it has become enough to be worth it.
+
+        Nobody sees it any more, so it may as well be removed later.
+        """
+        found = []
+        for key, floor in self._floors.items():
+            place = self.places[key]
+            if place.tally.floor // EVICT_STEP > floor // EVICT_STEP:
+                found.append(Evicted(self.head(key[0]).number, place.number, place.tally.floor))
+        return found
+
+    # ------------------------------------------------------------------ checks: nothing is noted here
+
+    def _check(self, changes: TeamChanges) -> None:
+        tenant = changes.tenant
+        for expect in changes.expects:
+            # Written out, because there are many of them: most are as they were.
+            key = (tenant, expect.kind, expect.id)
+            held = self.records[key] if key in self.records else self._source.record(key)
+            if held is None or held.version != expect.version:
+                self._check_version(key, expect.version)
+        for record in changes.drops:
+            self._check_version((record.tenant_id, record.kind, record.id), record.version)
+        for record in changes.puts:
+            found = self._check_version((record.tenant_id, record.kind, record.id), record.version)
+            self._check_name(record, found)
+        saved = changes.saved
+        if (
+            saved is not None
+            and not saved.answer
+            and ((tenant, saved.scope) in self.saved or self._source.is_saved(tenant, saved.scope))
+        ):
+            raise Stale("the idempotency key was used at this moment")
+        if changes.spends:
+            self._check_spends(tenant, changes.spends)
+        for post in changes.posts:
+            if self.record((tenant, Channel.kind, post.channel_id)) is None and not _makes(changes, post):
+                raise NotFound("there is no such channel")
+
+    def _check_version(self, key: RecordKey, version: int) -> Record | None:
+        found = self.record(key)
+        if (found.version if found else 0) != version:
+            facts = {"kind": key[1], "id": key[2], "tenant": key[0]}
+            raise Stale(f"the {key[1]} has changed meanwhile", facts=facts)
+        return found
+
+    def _check_name(self, record: Record, before: Record | None) -> None:
+        key = name_key(record)
+        if not key[3] or (before is not None and (before.parent, before.name) == key[2:]):
+            return
+        holder = self._names[key] if key in self._names else self._source.holder(key)
+        if holder not in (FREE, record.id):
+            raise NameTaken(
+                f"there is a {record.kind} called {record.name} already", facts={f"{record.kind}_id": holder}
+            )
+
+    def _blanked(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+        blanked = self._source.unerased(tenant, messages)
+        if not blanked:
+            raise NotFound("nothing was found to erase: it was never said, or erased before")
+        return blanked
+
+    def _check_spends(self, tenant: str, spends: tuple[Spend, ...]) -> None:
+        wanted: dict[BudgetKey, int] = {}
+        for spend in spends:
+            key = (tenant, spend.key, spend.window)
+            wanted[key] = wanted.get(key, 0) + spend.amount
+            if spend.amount > 0 and self._spent(key) + wanted[key] > spend.most:
+                raise Overspent(f"{spend.key}: {spend.most} are spent", facts={"key": spend.key, "most": spend.most})
+
+    # ------------------------------------------------------------------ what is noted
+
+    def _take_rest(self, changes: TeamChanges, blanked: int) -> None:
+        """What is not part of the usual message."""
+        tenant = changes.tenant
+        if changes.receipts:
+            self.acts.append(Received(self.head(tenant).number, changes.receipts))
+        for channel_id in (*changes.ended, *changes.purges):
+            self._end(channel_id, tenant, purge=channel_id in changes.purges)
+        for agent in changes.departed:
+            self.acts.append(Departed(self.head(tenant).number, agent))
+        for record in changes.drops:
+            self._drop(record)
+        if changes.entries:
+            self._append(tenant, changes.entries)
+        for draft in changes.audits:
+            self._audit(tenant, _counted(draft, blanked) if blanked else draft)
+        for spend in changes.spends:
+            key = (tenant, spend.key, spend.window)
+            self.budgets[key] = max(0, self._spent(key) + spend.amount)
+        if changes.let_go:
+            self.acts.append(LetGo(self.head(tenant).number, changes.let_go))
+        if changes.saved is not None:
+            self.saved[tenant, changes.saved.scope] = changes.saved
+        if changes.forget_before:
+            self.acts.append(Forgotten(changes.forget_before))
+        if changes.blank:
+            self.acts.append(Blanked(self.head(tenant).number, changes.blank))
+
+    def _post(self, post: Post, tenant: str) -> Post:
+        key = (tenant, post.channel_id)
+        place = self.place(key)
+        if place is None:
+            raise RuntimeError("the channel was checked before")
+        # Taken apart and put together by hand, here and below: that is the way of every message.
+        tenant_number, position, entries, link, audits = self.head(tenant)
+        channel = self.record((tenant, Channel.kind, post.channel_id))
+        number, intent_id, seq, (count, last_at, floor) = place
+        position += 1
+        seq += 1
+        most = channel.options.max_messages if isinstance(channel, Channel) else seq
+        # Whoever sets the clock back moves no order: within a channel time does not fall.
+        at = max(post.created_at, last_at)
+        placed = post._replace(position=position, seq=seq, created_at=at)
+        self._floors.setdefault(key, floor)
+        self.places[key] = Place(number, intent_id, seq, Tally(count + 1, at, max(floor, seq - most)))
+        self.heads[tenant] = Head(tenant_number, position, entries, link, audits)
+        said = self._said()
+        said.posts.append((tenant_number, number, placed))
+        if post.pattern is Pattern.RESPONSE:
+            said.answered.append((tenant_number, post.in_reply_to))
+        return placed
+
+    def _said(self) -> Said:
+        last = self.acts[-1] if self.acts else None
+        if not isinstance(last, Said):
+            last = Said([], [])
+            self.acts.append(last)
+        return last
+
+    def _move(self, moved: Moved, tenant: str) -> Post | None:
+        head = self.head(tenant)
+        if moved.state is PostState.EXPIRED:
+            self.acts.append(Expired(head.number, moved.message_id))
+            return None
+        post = self._source.pending(tenant, moved.message_id)
+        place = self.place((tenant, post.channel_id)) if post is not None else None
+        if post is None or place is None or post.seq <= place.tally.floor or post.id in self._moved:
+            return None
+        self._moved.add(post.id)
+        position, seq = head.position + 1, place.seq + 1
+        found = post._replace(position=position, seq=seq, state=moved.state, recipients=moved.recipients)
+        self.places[tenant, post.channel_id] = place._replace(seq=seq)
+        self.heads[tenant] = head._replace(position=position)
+        self.acts.append(Found(head.number, found))
+        return found
+
+    def _end(self, channel_id: str, tenant: str, *, purge: bool) -> None:
+        place = self.place((tenant, channel_id))
+        if place is None or self.record((tenant, Channel.kind, channel_id)) is None:
+            return
+        if purge:
+            self._lower(tenant, channel_id, place, place.seq)
+        else:
+            self.acts.append(Ended(place.number))
+
+    def _lower(self, tenant: str, channel_id: str, place: Place, floor: int) -> None:
+        self.places[tenant, channel_id] = place._replace(tally=place.tally._replace(floor=floor))
+        self.acts.append(Evicted(self.head(tenant).number, place.number, floor))
+
+    def _event(self, draft: EventDraft, tenant: str) -> Event:
+        head = self.head(tenant)
+        log = (tenant, draft.intent_id)
+        sequence, previous = self.logs.get(log) or self._source.log_end(*log)
+        event = self._spelling.event(draft, head.position + 1, sequence + 1, previous)
+        self.logs[log] = (event.sequence, event.event_hash)
+        self.heads[tenant] = head._replace(position=head.position + 1)
+        self.events.append((head.number, event))
+        return event
+
+    def _put(self, record: Record, tenant: str) -> Record:
+        key = (record.tenant_id, record.kind, record.id)
+        before = self.record(key)
+        if isinstance(record, Channel):
+            self._put_channel(record)
+        kept = changed(record.settled(self.head(tenant).position), version=record.version + 1)
+        self._note(key, kept, before)
+        if kept.name:
+            self._names[name_key(kept)] = kept.id
+        return kept
+
+    def _put_channel(self, channel: Channel) -> None:
+        """A new channel gets its counters. One that may keep fewer messages than before keeps fewer at once."""
+        key = (channel.tenant_id, channel.id)
+        if not channel.version:
+            self.places[key] = Place(self._source.new_channel(), channel.intent_id, 0, Tally())
+            self.new_channels.add(key)
+            return
+        place = self.place(key)
+        most = channel.options.max_messages
+        if place is not None and place.seq - place.tally.floor > most:
+            self._lower(*key, place, place.seq - most)
+
+    def _drop(self, record: Record) -> None:
+        key = (record.tenant_id, record.kind, record.id)
+        self._note(key, None, self.record(key))
+        if isinstance(record, Channel):
+            channel = (record.tenant_id, record.id)
+            self.gone_channels.add(channel)
+            self.new_channels.discard(channel)
+            self._floors.pop(channel, None)
+
+    def _note(self, key: RecordKey, after: Record | None, before: Record | None) -> None:
+        if key not in self.records:
+            self.before[key] = before
+        self.records[key] = after
+        if before is not None and before.name and (after is None or name_key(after) != name_key(before)):
+            self._names[name_key(before)] = FREE
+
+    def _append(self, tenant: str, entries: tuple[Entry, ...]) -> None:
+        head = self.head(tenant)
+        position, link = head.entry_position, head.entry_link
+        for entry in entries:
+            position += 1
+            document = canonical(position, entry)
+            link = chained(link, document)
+            self.entries.append((head.number, position, document, link))
+        self.heads[tenant] = head._replace(entry_position=position, entry_link=link)
+
+    def _audit(self, tenant: str, draft: AuditDraft) -> None:
+        head = self.head(tenant)
+        key = (tenant, draft.side)
+        side = self.sides.get(key) or self._source.side(key)
+        document = self._spelling.entry(entry_fields(draft, tenant, side))
+        hashed = entry_hash(document)
+        number = head.audit_number + 1
+        self.sides[key] = SideHead(side.seq + 1, hashed)
+        entry = AuditEntry(number, draft.side, side.seq + 1, draft.id, draft.at, draft.exchange_id, hashed, document)
+        self.audits.append((head.number, entry))
+        self.heads[tenant] = head._replace(audit_number=number)
+
+    # ------------------------------------------------------------------ what is known, this transaction first
+
+    def head(self, tenant: str) -> Head:
+        """Where a tenant stands after what was taken so far."""
+        return self.heads.get(tenant) or self._source.head(tenant)
+
+    def record(self, key: RecordKey) -> Record | None:
+        """A record after what was taken so far."""
+        return self.records[key] if key in self.records else self._source.record(key)
+
+    def place(self, key: tuple[str, str]) -> Place | None:
+        """A channel's counters after what was taken so far."""
+        return self.places.get(key) or self._source.place(*key)
+
+    def _spent(self, key: BudgetKey) -> int:
+        return self.budgets[key] if key in self.budgets else self._source.spent(key)
+
+
+def name_key(record: Record) -> NameKey:
+    """Where a record's name has to be its own."""
+    return record.tenant_id, record.kind, record.parent, record.name
+
+
+def _counted(draft: AuditDraft, blanked: int) -> AuditDraft:
+    """The entry of an erasure says how many messages were blanked, with those before it."""
+    return draft._replace(facts={**draft.facts, "messages": draft.facts.get("messages", 0) + blanked})
+
+
+def _makes(changes: TeamChanges, post: Post) -> bool:
+    """Whether the post's channel begins with it."""
+    return any(one.kind == Channel.kind and one.id == post.channel_id for one in changes.puts)

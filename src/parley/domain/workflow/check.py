@@ -1,0 +1,130 @@
+"""What is wrong with a workflow that its file alone does not show: names that nothing stands for, circles."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.domain.channel.channel import MemberPolicy
+from parley.domain.workflow.plan import KeyPath, references
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from parley.domain.workflow.plan import AgentPlan, Reference, Step, WorkflowPlan
+
+
+class Fault(NamedTuple):
+    """One thing wrong, at a key."""
+
+    path: KeyPath
+    code: str
+    detail: str
+
+
+def faults(plan: WorkflowPlan) -> list[Fault]:
+    """Everything that is wrong with the plan as a whole."""
+    found = [*_of_channels(plan)]
+    for agent in plan.agents:
+        found += _of_agent(plan, agent)
+    for step in plan.steps:
+        found += _of_step(plan, step)
+    found += [
+        Fault(("workflow", circle[0], "depends_on"), "circle", f"goes in a circle: {' -> '.join(circle)}")
+        for circle in circles({step.name: step.depends_on for step in plan.steps})
+    ]
+    if not plan.steps and not any(agent.on_message for agent in plan.agents):
+        found.append(Fault(("agents",), "missing", "nobody has anything to do: there is no step and no on_message"))
+    return found
+
+
+def _of_channels(plan: WorkflowPlan) -> Iterator[Fault]:
+    agents = [agent.name for agent in plan.agents]
+    for channel in plan.channels:
+        path: KeyPath = ("channels", channel.name)
+        for number, member in enumerate(channel.members):
+            if member not in agents:
+                yield _unknown((*path, "members", number), "agent", member, agents)
+        if channel.policy is MemberPolicy.EXPLICIT and not channel.members:
+            yield Fault((*path, "members"), "missing", "is not there: only members may talk in an explicit channel")
+
+
+def _of_agent(plan: WorkflowPlan, agent: AgentPlan) -> Iterator[Fault]:
+    channels = {channel.name: channel for channel in plan.channels}
+    for number, rule in enumerate(agent.on_message):
+        path: KeyPath = ("agents", agent.name, "on_message", number, "channel")
+        channel = channels.get(rule.channel)
+        if rule.channel and channel is None:
+            yield _unknown(path, "channel", rule.channel, channels)
+        if channel and channel.policy is MemberPolicy.EXPLICIT and agent.name not in channel.members:
+            yield Fault(path, "not_member", f"{agent.name} is no member of {rule.channel}, and would hear nothing")
+
+
+def _of_step(plan: WorkflowPlan, step: Step) -> Iterator[Fault]:
+    path: KeyPath = ("workflow", step.name)
+    agents, steps = [agent.name for agent in plan.agents], [one.name for one in plan.steps]
+    if step.name in plan.intent.state:
+        yield Fault(path, "duplicate", "is a key of intent.state, too: the step's result would take its place")
+    if step.assign and step.assign not in agents:
+        yield _unknown((*path, "assign"), "agent", step.assign, agents)
+    elif plan.handler_of(step) is None:
+        yield Fault((*path, "handler"), "missing", f"is not there, and {step.assign or 'its agent'} has none either")
+    for number, before in enumerate(step.depends_on):
+        if before not in steps:
+            yield _unknown((*path, "depends_on", number), "step", before, steps)
+    before_it = _before(plan, step)
+    for inside, value in references(dict(step.inputs)):
+        yield from _of_reference(plan, (*path, "inputs", *inside), value, before_it)
+
+
+def _of_reference(plan: WorkflowPlan, path: KeyPath, value: Reference, before: Collection[str]) -> Iterator[Fault]:
+    source = plan.step(value.step)
+    if source is None:
+        yield _unknown(path, "step", value.step, [step.name for step in plan.steps])
+    elif source.name not in before:
+        yield Fault(path, "not_before", f"{value.step} may not be done by then: name it in depends_on")
+    elif source.outputs and value.keys[0] not in source.outputs:
+        yield Fault(path, "unknown", f"{value.step} does not give {value.keys[0]}, only {', '.join(source.outputs)}")
+
+
+def _before(plan: WorkflowPlan, step: Step) -> set[str]:
+    """Every step that is done before this one begins."""
+    ahead, found = list(step.depends_on), set[str]()
+    while ahead:
+        name = ahead.pop()
+        one = plan.step(name)
+        if one is not None and name not in found:
+            found.add(name)
+            ahead += one.depends_on
+    return found
+
+
+def _unknown(path: KeyPath, what: str, name: str, known: Collection[str]) -> Fault:
+    close = get_close_matches(name, known, 1)
+    hint = f"did you mean {close[0]}?" if close else f"there is {', '.join(known)}" if known else "there is none"
+    return Fault(path, "unknown", f"there is no {what} {name} ({hint})")
+
+
+def circles(depends_on: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Circles among names, each from a name back to the same one. Breaking all of them leaves at most smaller ones."""
+    left = {name: [one for one in before if one in depends_on] for name, before in depends_on.items()}
+    found = []
+    while left := _knotted(left):
+        walk = [next(iter(left))]
+        while walk[-1] not in walk[:-1]:
+            walk.append(left[walk[-1]][0])
+        circle = walk[walk.index(walk[-1]) :]
+        found.append(tuple(circle))
+        left = {
+            name: [one for one in before if one not in circle] for name, before in left.items() if name not in circle
+        }
+    return found
+
+
+def _knotted(depends_on: dict[str, list[str]]) -> dict[str, list[str]]:
+    """What is left when everything is taken away that waits for nothing."""
+    left = dict(depends_on)
+    while free := [name for name, before in left.items() if not any(one in left for one in before)]:
+        for name in free:
+            del left[name]
+    return {name: [one for one in before if one in left] for name, before in left.items()}

@@ -1,0 +1,416 @@
+"""What a server needs from outside, beside clock and ids: small protocols, the contract in their docstrings.
+
+Unlike those of a mailbox (`ports`), its adapters may suspend.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from parley.domain.audit.checkpoint import AuditCheckpoint
+    from parley.domain.audit.entry import AuditEntry
+    from parley.domain.channel.channel import Channel, Tally
+    from parley.domain.channel.event import Event
+    from parley.domain.channel.post import Post
+    from parley.domain.channel.subscription import Answered, Push
+    from parley.domain.content.classification import DataItem
+    from parley.domain.content.envelope import Envelope, Ext, Wishes
+    from parley.domain.errors.errors import Unavailable
+    from parley.domain.exchange.notice import Letter
+    from parley.domain.mailbox.ledger import Written
+    from parley.domain.record import Record
+    from parley.domain.rules.policy import PolicyLook
+    from parley.domain.rules.ruling import Proposal, Ruling
+    from parley.domain.store.changes import (
+        AuditQuery,
+        Committed,
+        FeedItem,
+        Query,
+        Saved,
+        Seen,
+        Spoken,
+        TeamChanges,
+        Words,
+    )
+    from parley.domain.store.node import Node, StoreReport
+    from parley.domain.store.tables import Key, Pulse, Row, Table
+
+R = TypeVar("R", bound="Record")
+
+
+class Signatures(Protocol):
+    """Checks what somebody signed."""
+
+    def verify(self, public_key: bytes, signature: bytes, content: bytes) -> bool:
+        """Whether the owner of this raw Ed25519 key signed exactly this content."""
+        ...
+
+
+class Signer(Protocol):
+    """Signs for this server with a key that never leaves it."""
+
+    @property
+    def public_key(self) -> bytes:
+        """The raw Ed25519 key by which everybody can check what was signed."""
+        ...
+
+    def sign(self, content: bytes) -> bytes:
+        """The signature of exactly this content."""
+        ...
+
+
+class Witness(Protocol):
+    """Keeps the signed checkpoints of the audit logs outside of the store, so that nobody can change both at once."""
+
+    async def known(self, tenant: str) -> int:
+        """How many entries the last checkpoint covers that was kept for this tenant; 0 when there is none."""
+        ...
+
+    async def keep(self, checkpoints: Sequence[AuditCheckpoint]) -> None:
+        """Keep more of one tenant's, durably, behind those that are there; none is ever changed."""
+        ...
+
+
+class PolicyFolder(Protocol):
+    """The policies in force as files that people may edit: a folder for each tenant, in it `scope/name.yaml`.
+
+    What is in force is in the store; this is its mirror, and a way in. It knows, over restarts too, what it wrote
+    itself: whatever is different was written by somebody else.
+    """
+
+    async def look(self, tenants: Sequence[str]) -> Mapping[str, PolicyLook]:
+        """For each tenant: which files somebody has edited and nobody has taken over yet, which of them cannot be
+        read, and whether any are gone. A file that has not changed is not read again.
+        """
+        ...
+
+    async def mirror(self, tenant: str, texts: Mapping[str, str]) -> tuple[str, ...]:
+        """Write what is in force, and take away what no longer is. A file that somebody has edited stays, as long as
+        the document in force is the one that was there before. The names of files that were gone, and are back.
+        """
+        ...
+
+
+class Envelopes(Protocol):
+    """Spells what a governed message carries: bodies and metadata are JSON."""
+
+    def body(self, payload: bytes) -> dict[str, Any]:
+        """A payload as a mapping."""
+        ...
+
+    def payload(self, body: dict[str, Any]) -> bytes:
+        """A mapping as a payload."""
+        ...
+
+    def wishes(self, metadata: bytes) -> Wishes | None:
+        """What the sender of a message asked for."""
+        ...
+
+    def stamped(self, metadata: bytes, envelope: Envelope, ext: Ext, label: str, data: tuple[DataItem, ...]) -> bytes:
+        """The metadata with the envelope, what travels beside it and the disclosure, and with only this data declared.
+
+        Whatever the sender wrote in their place is gone.
+        """
+        ...
+
+
+class Tightening(Protocol):
+    """An organisation's own rules, asked after ours. They can only tighten: an Allow may become a Hold or a Deny."""
+
+    async def tightened(self, proposal: Proposal, ruling: Ruling) -> Ruling:
+        """The ruling, or a stricter one. Whatever goes wrong in the rules is a `PolicyUnavailable`."""
+        ...
+
+
+class Mailman(Protocol):
+    """Who carries letters into people's own mailboxes."""
+
+    async def carry(self, user: str, letter: Letter) -> bool:
+        """Put a letter into a person's mailbox, durably; False when it has none.
+
+        Any `ParleyError` says that it could not be done now; then it may have been done all the same.
+        """
+        ...
+
+
+class Outbound(Protocol):
+    """Carries webhooks out: to public addresses over https, unless it was made for a laptop."""
+
+    async def check(self, url: str) -> None:
+        """Refuse with `TargetForbidden` a URL that no webhook may have, by its spelling or by where it leads now."""
+        ...
+
+    async def push(self, push: Push) -> Answered:
+        """Try once to hand something over, and say what came of it. Where the address leads is looked up and judged
+        anew; no redirect is followed; it ends within 15 seconds. What the other side does wrong is an answer, no error.
+        """
+        ...
+
+    def avoid(self, port: int, names: Iterable[str] = ()) -> None:
+        """From now on refuse this server itself: this port of this machine, and these names."""
+        ...
+
+
+class TeamStore(Protocol):
+    """The store of a server: every tenant's records, channels, logs and ledger. One write verb.
+
+    What is read was committed before. Reads never block the event loop. A record carries its version.
+    """
+
+    async def commit(self, changes: TeamChanges) -> Committed:
+        """Write all of `changes` in one transaction, durably, and say which places everything took.
+
+        Raises `Stale` when a version no longer holds or an idempotency key was used meanwhile, `NameTaken` when a
+        name is taken in its parent, `NotFound` for a post to no channel; then nothing is written. Posts and events
+        take the next positions of the tenant, dense and in commit order; posts the next places of their channel;
+        entries the next of the tenant's ledger, each linked to the one before.
+        """
+        ...
+
+    def watch(
+        self,
+        watcher: Callable[[str, Committed], None],
+        *,
+        cares: Callable[[str], bool] | None = None,
+        lost: Callable[[Unavailable], None] | None = None,
+    ) -> Callable[[], None]:
+        """Have `watcher` called in the event loop with each commit and its tenant, in order, before `commit` ends.
+
+        That of another node comes a little later, without its messages and events unless somebody `cares` for the
+        tenant. `lost` is called when the store cannot be reached: whatever waits for a commit waits in vain.
+        What comes back ends the watch.
+        """
+        ...
+
+    async def catch_up(self, *tenants: str) -> None:
+        """See to it that every read from now on shows what anybody had committed in these tenants before this call."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is being written and let go of the file."""
+        ...
+
+    async def get(self, kind: type[R], tenant: str, record_id: str) -> R | None:
+        """A record by its id."""
+        ...
+
+    async def named(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
+        """The record of that name in its parent."""
+        ...
+
+    async def children(
+        self, kind: type[R], tenant: str, parent: str, *, after: str = "", limit: int = 10_000
+    ) -> tuple[R, ...]:
+        """The records of a parent, by id, after one."""
+        ...
+
+    async def every(self, kind: type[R], tenant: str, *, after: str = "", limit: int = 1000) -> tuple[R, ...]:
+        """The records of a kind, whatever they belong to, by id, after one."""
+        ...
+
+    async def count(self, kind: type[Record], tenant: str, parent: str) -> int:
+        """How many records of this kind a parent has."""
+        ...
+
+    async def due(self, now: str, limit: int = 500, *, kinds: tuple[str, ...] = ()) -> tuple[Record, ...]:
+        """Records of any tenant for which something has to happen by now; of these kinds, if any are named."""
+        ...
+
+    async def tally(self, tenant: str, channel_id: str) -> Tally:
+        """A channel's counters."""
+        ...
+
+    async def post(self, tenant: str, message_id: str) -> Post | None:
+        """A message that is still kept."""
+        ...
+
+    async def seen(self, tenant: str, post: Post, viewer: str) -> Seen:
+        """The message with the receipt that counts for this reader ("": one who sees all)."""
+        ...
+
+    async def page(self, tenant: str, query: Query) -> tuple[Seen, ...]:
+        """Messages of a channel that a reader may see, unexpired, in order, without gaps."""
+        ...
+
+    async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
+        """The responses to a request, in order."""
+        ...
+
+    async def pending(self, tenant: str, to: str) -> tuple[Post, ...]:
+        """Messages to this address that nobody could receive yet, oldest first."""
+        ...
+
+    async def waiting(self, after: str, limit: int) -> tuple[tuple[str, str], ...]:
+        """Tenant and address of messages of any tenant that nobody could receive yet, by address, each once.
+
+        Addresses after one; of all such messages so many are looked at.
+        """
+        ...
+
+    async def oldest_request(self, tenant: str, agent: str, now: str) -> int | None:
+        """The position of the oldest request to exactly this agent that is unanswered, unexpired and still kept."""
+        ...
+
+    async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
+        """The channels that list an agent as a member, in which it has said something, or in which it is asked."""
+        ...
+
+    async def overdue(self, now: str, limit: int = 500) -> tuple[tuple[str, str], ...]:
+        """Tenant and id of unanswered messages of any tenant whose time has passed."""
+        ...
+
+    async def search(
+        self, tenant: str, text: str, *, channel_id: str = "", before: int = 0, limit: int = 500
+    ) -> tuple[Post, ...]:
+        """Messages whose payload contains `text` in any case, newest first, before a position (0: all).
+
+        The caller filters by who may see them.
+        """
+        ...
+
+    async def words(self, tenant: str, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+        """Messages after a position that still say what is looked for, in order, and up to where was looked.
+
+        Only so many are looked through at once: it is 0 when there are no more.
+        """
+        ...
+
+    async def head(self, tenant: str) -> int:
+        """The tenant's last position."""
+        ...
+
+    async def feed(self, tenant: str, after: int, limit: int = 500) -> tuple[FeedItem, ...]:
+        """What was said and happened in a tenant after a position, in order; the caller filters.
+
+        At most `limit`, and fewer where that would be a lot of text: only an empty answer says that there is no more.
+        """
+        ...
+
+    async def events(
+        self,
+        tenant: str,
+        intent_id: str,
+        *,
+        after: int = 0,
+        limit: int = 1000,
+        event_type: str = "",
+        since: str = "",
+        newest: bool = False,
+    ) -> tuple[Event, ...]:
+        """An intent's log after a sequence number and from a moment on, in order; with `newest` its last ones."""
+        ...
+
+    async def logged(self, tenant: str, after: int) -> tuple[tuple[str, int], ...]:
+        """The intents whose log grew after a position, each with by how many events."""
+        ...
+
+    async def traced(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
+        """Events of one trace, over all intents."""
+        ...
+
+    async def event(self, tenant: str, event_id: str) -> Event | None:
+        """One event."""
+        ...
+
+    async def entries(self, tenant: str, after: int, limit: int) -> tuple[Written, ...]:
+        """The tenant's ledger after a position."""
+        ...
+
+    async def audits(self, tenant: str, query: AuditQuery) -> tuple[AuditEntry, ...]:
+        """Entries of the tenant's audit log, in order."""
+        ...
+
+    async def audit_size(self, tenant: str) -> int:
+        """How many entries the tenant's audit log has."""
+        ...
+
+    async def saved(self, scope: str) -> Saved | None:
+        """What an idempotency key was used for."""
+        ...
+
+    async def checkpoint(self) -> None:
+        """Housekeeping of the store, in the background."""
+        ...
+
+
+class Condition(Protocol):
+    """How a store is, and what this server has waiting there."""
+
+    def measured(self, node: Node) -> Node:
+        """This node with what only the store knows: its queue, its lag, its connections."""
+        ...
+
+    async def report(self) -> StoreReport:
+        """How the store is, and the nodes that share it, for people."""
+        ...
+
+
+class Nodes(Condition, Protocol):
+    """The servers that share a store: who does what only one of them does, and how they are."""
+
+    async def leads(self, work: str) -> bool:
+        """Whether this node is the one that does a work, for the next seconds; ask before each piece of it.
+
+        One that falls silent loses it after `LEASE_SECONDS`. A node may sleep through its own time, so a work must bear
+        being done twice: its commits are refused as stale, then.
+        """
+        ...
+
+    async def beat(self, node: Node) -> float:
+        """Say how this node is; one that has not said so for `SILENT_SECONDS` is shown as silent. What time it is for
+        the store, in seconds since 1970.
+        """
+        ...
+
+    async def leave(self, name: str) -> None:
+        """This node stops: another has what it led at once, and nobody misses it."""
+        ...
+
+
+class Shelf(Protocol):
+    """A store as plain tables, as of one moment: whoever uses it meanwhile changes nothing of what is read here."""
+
+    async def count(self, table: Table) -> int:
+        """How many rows a table has."""
+        ...
+
+    async def page(self, table: Table, after: Key | None, limit: int) -> list[Row]:
+        """The rows of a table behind a key, in the order of their keys; only an empty answer says that there are none.
+
+        Texts are ordered by their bytes. A page ends with the row that brings it to some megabytes, however many more
+        were asked for.
+        """
+        ...
+
+    async def origin(self) -> str:
+        """By what this installation is told from any other, and never changes; empty when nothing was ever done."""
+        ...
+
+    async def pulse(self, *, now: bool = False) -> Pulse:
+        """Where the store stood at that moment, or stands now."""
+        ...
+
+
+class FillingShelf(Shelf, Protocol):
+    """A store that is filled from another one. No server starts on it before it is finished."""
+
+    async def begin(self, origin: str) -> None:
+        """Begin, or go on, to fill it from that installation. `Conflict` when it holds anything else, or when a server
+        runs on it, or has been there since the copy was finished.
+        """
+        ...
+
+    async def put(self, table: Table, rows: Sequence[Row], gone: Sequence[Key]) -> None:
+        """Take away what has these keys, then have these rows; all or nothing.
+
+        A row that has what only one may have gives way: its own turn comes. To a log, rows are only added; an entry of
+        the audit log that is there, and comes without its document, loses it.
+        """
+        ...
+
+    async def finish(self) -> None:
+        """All is here, and durable: a server may start on it."""
+        ...

@@ -1,0 +1,88 @@
+"""An agent's mailbox with a thread of its own, for the tasks of an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from parley import wiring
+from parley.domain.errors.errors import Invalid, Unavailable
+from parley.sdk.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+_SCHEME = "mailbox:"
+_PROJECTS = "projects"
+
+
+class Project(NamedTuple):
+    """Where mailboxes are."""
+
+    home: str
+    name: str
+
+
+def project_at(address: str) -> Project:
+    """The project that an address names: `mailbox:PROJECT`, found as on the command line, or its folder."""
+    if address.startswith(_SCHEME):
+        return Project(*wiring.find_mailboxes(address.removeprefix(_SCHEME)))
+    folder = os.path.abspath(os.path.expanduser(address))
+    above, name = os.path.split(folder)
+    home, projects = os.path.split(above)
+    if projects != _PROJECTS or not os.path.isdir(folder):
+        raise Invalid(f"{address} is no project's folder", hint="name HOME/projects/PROJECT, or mailbox:PROJECT")
+    return Project(home, name)
+
+
+class Desk:
+    """One agent's mailbox. All that happens with it happens in one thread, one thing at a time."""
+
+    def __init__(self, project: Project, agent: str) -> None:
+        self.agent = agent
+        self._project = project
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"parley-mailbox-{agent}")
+        self._mailbox: Mailbox | None = None
+
+    async def open(self) -> None:
+        """Open the mailbox; `UnknownAgent` when the project has no such agent."""
+
+        def opened() -> Mailbox:
+            mailbox = Mailbox(self._project.name, agent=self.agent, home=self._project.home)
+            wiring.drive(mailbox.kernel.sweep())
+            return mailbox
+
+        self._mailbox = await self._in_thread(opened)
+
+    async def do(self, function: Callable[[Mailbox], T]) -> T:
+        """Let the thread do something with the mailbox."""
+        mailbox = self._opened
+        return await self._in_thread(lambda: function(mailbox))
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+
+    def pulse(self) -> tuple[int, int]:
+        """Something that changes when the inbox does."""
+        return self._opened.kernel.inbox.pulse()
+
+    def others(self) -> list[str]:
+        """All other agents of the project."""
+        return [name for name in wiring.agents_of(*self._project) if name != self.agent]
+
+    @property
+    def _opened(self) -> Mailbox:
+        if self._mailbox is None:
+            raise Unavailable("the mailbox is closed")
+        return self._mailbox
+
+    def close(self) -> None:
+        """Let go of everything; claims return at once."""
+        mailbox, self._mailbox = self._mailbox, None
+        if mailbox is not None:
+            self._thread.submit(mailbox.close)
+        self._thread.shutdown()

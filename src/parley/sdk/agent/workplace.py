@@ -1,0 +1,74 @@
+"""Where an agent stands: on a server or at a file mailbox. What the runtime needs of the place, and no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from parley.sdk.agent.channels import Channels
+    from parley.sdk.client.client import AsyncClient
+    from parley.sdk.records.channels import ChannelMessage, Intent
+    from parley.sdk.records.rules import Approval
+
+
+class Arrival(NamedTuple):
+    """Something that arrived for the agent; exactly one of the three is there.
+
+    `place` is the station's own word for it: whatever it needs to know that this one is done.
+    """
+
+    place: Any
+    message: ChannelMessage | None = None
+    intent: Intent | None = None
+    approval: Approval | None = None
+
+    @property
+    def id(self) -> str:
+        """What it is called in a log."""
+        return next(one.id for one in (self.message, self.intent, self.approval) if one is not None)
+
+
+class Station(Protocol):
+    """The place where one agent works. All verbs are for one event loop."""
+
+    @property
+    def channels(self) -> Channels:
+        """The agent's channels there."""
+
+    @property
+    def client(self) -> AsyncClient | None:
+        """A client that speaks for the agent; None where there is no server."""
+
+    async def open(self) -> None:
+        """Take the agent's place there; from here on others know that it works."""
+
+    def arrivals(self) -> AsyncGenerator[Arrival]:
+        """What is for the agent, from where it had come before, for ever. Closing it stops the flow."""
+
+    async def answer(
+        self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Answer a request, once, however often this is called for the same one. Durable on return."""
+
+    async def answers_a_question(self, response: ChannelMessage) -> bool:
+        """Whether a response went to whoever asked by `channels`, so that no handler has to see it."""
+
+    async def done(self, arrival: Arrival) -> None:
+        """It is dealt with and must not come again, also after a restart."""
+
+    async def keep(self) -> None:
+        """Put on record what is done, for ever. Raises when another process has taken the agent's place."""
+
+    async def beat(self, load: int) -> float | None:
+        """Say that the agent lives and how busy it is; in how many seconds to say so again.
+
+        None: the agent was told to stop.
+        """
+
+    async def drain(self) -> None:
+        """Say that the agent takes no more work."""
+
+    async def close(self) -> None:
+        """Leave: what is done is on record, what is not comes again."""

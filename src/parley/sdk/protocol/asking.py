@@ -1,0 +1,97 @@
+"""Asking and waiting for answers, without any I/O: one round trip when all goes well, none lost when it does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parley.domain.errors.team import AskTimeout
+from parley.sdk.protocol.flow import some_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from parley.sdk.protocol.flow import Flow, Speaker
+
+# How much longer than the server we wait for an answer, and how long it may hold a page back.
+_GRACE_SECONDS = 15.0
+_POLL_SECONDS = 15.0
+_ROLE = "role:"
+
+
+class Question(NamedTuple):
+    """What is asked of whom, and for how long the answer is waited for."""
+
+    channel_id: str
+    to: str
+    payload: Mapping[str, Any]
+    timeout: float = 30.0
+    sender: str = ""
+    metadata: Mapping[str, Any] | None = None
+
+    def body(self) -> dict[str, Any]:
+        """The fields that the server takes, without those that are not given."""
+        fields: dict[str, Any] = {"to": self.to, "payload": self.payload}
+        if self.sender:
+            fields["sender"] = self.sender
+        if self.metadata:
+            fields["metadata"] = self.metadata
+        return fields
+
+
+def ask(speaker: Speaker, question: Question) -> Flow[dict[str, Any]]:
+    """The first answer; the server registers the wait before it delivers the question.
+
+    A question that waits for a person comes back as it is held. A server that restarts meanwhile has the question
+    already; then the answer is looked for in the channel.
+    """
+    until = speaker.monotonic() + some_seconds("timeout", question.timeout)
+    body = question.body() | {"timeout": question.timeout}
+    path = ("channels", question.channel_id)
+    wait = question.timeout + _GRACE_SECONDS
+    answer = yield from speaker.send("POST", *path, "ask", body=body, timeout=wait, within=question.timeout)
+    said: dict[str, Any] = answer.document
+    if said.get("status") == "held":
+        return said
+    asked = cursor = said["id"]
+    while said.get("correlation_id") is None:
+        left = until - speaker.monotonic()
+        if left <= 0:
+            text = f"{question.to} did not answer within {question.timeout:g} seconds"
+            raise speaker.with_hint(AskTimeout(text))
+        query = {"since": cursor, "wait": f"{min(left, _POLL_SECONDS):.3f}"}
+        page = (yield from speaker.send("GET", *path, "messages", query=query, timeout=left + _GRACE_SECONDS)).document
+        cursor = page[-1]["id"] if page else cursor
+        said = next((one for one in page if one["correlation_id"] == asked), said)
+    return said
+
+
+def ask_all(speaker: Speaker, question: Question, expires_at: str) -> Flow[list[dict[str, Any]]]:
+    """Every answer that comes within the time, in their order; sooner when everybody who was asked has answered.
+
+    A question that waits for a person comes back alone, as it is held.
+    """
+    until = speaker.monotonic() + some_seconds("timeout", question.timeout)
+    body = question.body() | {"message_type": "request", "expires_at": expires_at}
+    path = ("channels", question.channel_id, "messages")
+    said = (yield from speaker.send("POST", *path, body=body)).document
+    if said.get("status") == "held":
+        return [said]
+    asked = cursor = said["id"]
+    everybody = yield from _asked(speaker, question)
+    answers: list[dict[str, Any]] = []
+    while (left := until - speaker.monotonic()) > 0:
+        query = {"since": cursor, "wait": f"{min(left, _POLL_SECONDS):.3f}"}
+        page = (yield from speaker.send("GET", *path, query=query, timeout=left + _GRACE_SECONDS)).document
+        cursor = page[-1]["id"] if page else cursor
+        answers += [one for one in page if one["correlation_id"] == asked]
+        if everybody and everybody <= {one["sender"] for one in answers}:
+            break
+    return answers
+
+
+def _asked(speaker: Speaker, question: Question) -> Flow[set[str]]:
+    """Who is expected to answer."""
+    if not question.to.startswith(_ROLE):
+        return {question.to}
+    role = (yield from speaker.send("GET", "roles", question.to.removeprefix(_ROLE), "holders")).document
+    return {str(one) for one in role.get("holders", ())} - {question.sender or speaker.agent}

@@ -1,0 +1,65 @@
+"""A server's refusal, read back into the error it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.domain.errors import rules as governance_errors
+from parley.domain.errors import team as team_errors
+from parley.domain.errors.errors import Conflict, Forbidden, Invalid, NotFound, ParleyError, Problem, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# For a code that this version does not know: the newer server's status still says of which kind it is.
+_BY_STATUS: dict[int, type[ParleyError]] = {
+    401: team_errors.Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: team_errors.Gone,
+    429: team_errors.RateLimited,
+    500: ParleyError,
+}
+# Errors are found by walking their tree, so the modules that define them have to be there.
+_DEFINED_IN = (team_errors, governance_errors)
+_STANDARD = frozenset({"type", "title", "status", "code", "detail", "message", "errors"})
+
+
+def refusal(status: int, document: object, retry_after: str = "") -> ParleyError:
+    """The error that a problem document stands for: its class by its code, with problems and facts."""
+    if not isinstance(document, dict):
+        return _kind_of(status)(f"the server refused it with status {status}")
+    code, detail = document.get("code"), document.get("detail") or document.get("message")
+    kind = _known().get(code) if isinstance(code, str) else None
+    facts = {str(name): value for name, value in document.items() if name not in _STANDARD and value is not None}
+    if retry_after.isdigit():
+        facts["retry_after"] = int(retry_after)
+    said = detail if isinstance(detail, str) else f"the server refused it with status {status}"
+    return (kind or _kind_of(status))(said, problems=tuple(_problems(document.get("errors"))), facts=facts)
+
+
+def passes(error: ParleyError) -> bool:
+    """Whether the same may go well later: the server, or something before it, is away, busy, or has failed."""
+    return isinstance(error, Unavailable | team_errors.RateLimited) or type(error) is ParleyError
+
+
+def _kind_of(status: int) -> type[ParleyError]:
+    return _BY_STATUS.get(status) or (Invalid if status < 500 else Unavailable)
+
+
+def _known() -> dict[str, type[ParleyError]]:
+    """Every error by its code."""
+    found: dict[str, type[ParleyError]] = {}
+    ahead: list[type[ParleyError]] = [ParleyError]
+    while ahead:
+        kind = ahead.pop()
+        found.setdefault(kind.code, kind)
+        ahead += kind.__subclasses__()
+    return found
+
+
+def _problems(given: Any) -> Iterator[Problem]:  # noqa: ANN401  # whatever the server says
+    for one in given if isinstance(given, list) else ():
+        if isinstance(one, dict):
+            yield Problem(*(str(one.get(name, "")) for name in ("code", "field", "detail")))

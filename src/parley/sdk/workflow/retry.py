@@ -1,0 +1,41 @@
+"""A workflow waits for its server, and gives way to others who change the same thing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, TypeVar
+
+from parley.domain.errors.errors import Conflict, ParleyError
+from parley.sdk.protocol import retry as patience
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+
+_PAUSE_SECONDS = 0.5
+
+_log = logging.getLogger("parley.workflow")
+
+
+async def insist(action: Callable[[], Awaitable[T]], pause: float = _PAUSE_SECONDS) -> T:
+    """Do something that may be done twice, until a server answers; what it refuses is raised."""
+    told: list[ParleyError] = []
+
+    def late(error: ParleyError) -> None:
+        if not told:
+            extra = {"action": "workflow_waits", "why": str(error)}
+            _log.warning("the workflow waits for its server", extra=extra)
+        told.append(error)
+
+    async def unopposed() -> T:
+        while True:
+            try:
+                return await action()
+            except ParleyError as error:
+                if error.code != Conflict.code:
+                    raise
+                await asyncio.sleep(0)  # others change the same thing, and were faster each time
+
+    return await patience.insist(unopposed, late, pause)

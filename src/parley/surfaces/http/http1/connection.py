@@ -1,0 +1,495 @@
+"""One connection of HTTP/1.1: requests in, one at a time, answers out in the same order.
+
+    IDLE ──> HEAD ──> BODY | CHUNKS ──> BUSY ──> STREAM ──┐
+      ^                                   │               │
+      └───────────────────────────────────┴───────────────┘
+    refused: LINGER (answered; what still comes is read over, so that the answer is not lost to a reset)
+    last answer given: CLOSING ──> GONE
+
+No timer is ever set. Each phase has a deadline, a number; the listener calls `look` a few times a second. A handler
+that runs has no deadline of its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable
+from math import inf
+from traceback import walk_tb
+from typing import cast
+
+from parley.surfaces.http.http1.message import (
+    CLOSE,
+    CONTINUE,
+    PLAIN,
+    ChunkReader,
+    Framing,
+    Handler,
+    HeadReader,
+    HttpLimits,
+    Problem,
+    Refused,
+    Request,
+    Response,
+    after_empty_lines,
+    check_partial_head,
+    has_body,
+    render,
+)
+
+# A client that sends ahead is read no further than this until it is its turn.
+_AHEAD_BYTES = 64 * 1024
+# A client that takes its answer slowly must take at least so much in `write_seconds`.
+_LEAST_TAKEN = 16 * 1024
+_LINGER_SECONDS = 2.0
+# After so many, a client that sends ahead and a stream that never waits let the others run.
+_REQUESTS_IN_A_ROW = 32
+_PIECES_IN_A_ROW = 32
+
+_CR = 13
+
+_log = logging.getLogger(__name__)
+
+
+# The phases, in the order of a request's life: below _BUSY bytes are wanted, from _LINGER on they are not.
+_IDLE, _HEAD, _BODY, _CHUNKS, _BUSY, _STREAM, _LINGER, _CLOSING, _GONE = range(9)
+
+
+class Shared:
+    """What the connections of one listener have in common."""
+
+    def __init__(self, handler: Handler, limits: HttpLimits, problem: Problem, common: bytes) -> None:
+        self.handler = handler
+        self.limits = limits
+        self.problem = problem
+        # The fields of every response; the listener renews the date in them.
+        self.common = common
+        self.loop = asyncio.get_running_loop()
+        self.connections: set[Connection] = set()
+        self.tasks: set[asyncio.Future[object]] = set()
+        self.draining = False
+        # About to drain: every answer is the last one of its connection.
+        self.leaving = False
+        self.empty = asyncio.Event()
+
+    def keep(self, task: asyncio.Future[object]) -> None:
+        """Hold on to a task until it is done; the loop itself does not."""
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def refusal(self, refused: Refused, connection: bytes, *, bare: bool) -> bytes:
+        try:
+            response = self.problem(refused.status, refused.code, refused.detail)
+            return render(response, self.common, connection, bare=bare)
+        except Exception as error:  # noqa: BLE001  # the outermost frame; even a broken problem is answered
+            log_failure("http_problem_failed", error)
+            return render(Response(refused.status), self.common, connection, bare=bare)
+
+
+class Connection(asyncio.Protocol):
+    _transport: asyncio.Transport
+    _reader: HeadReader
+    # The current request: being read from BODY or CHUNKS on, being answered from BUSY on.
+    _request: Request
+    _framing: Framing
+    _body: bytearray
+    _chunks: ChunkReader
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._phase = _IDLE
+        # Not yet looked at, or a head of which `_seen` bytes hold no end.
+        self._received = b""
+        self._seen = 0
+        # More than the current request has come.
+        self._ahead = False
+        self._paused = False
+        # The handler or the stream that would be cancelled if the client went away.
+        self._task: asyncio.Future[object] | asyncio.Task[None] | None = None
+        self._choked = False
+        self._room: asyncio.Future[None] | None = None
+        self._written = 0
+        # In the loop's time: when the phase has lasted too long; when the client has taken too little since `_taken`.
+        self._until = inf
+        self._stall = inf
+        self._taken = 0
+
+    # ------------------------------------------------------------ the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        address = transport.get_extra_info("peername")
+        shared = self._shared
+        self._reader = HeadReader(shared.limits, address[0] if isinstance(address, tuple) else "")
+        shared.connections.add(self)
+        if shared.draining:
+            self._close()
+        elif len(shared.connections) > shared.limits.connections:
+            self._refuse(Refused(503, "overloaded", "There are too many connections."))
+            self._close()
+        else:
+            self._wait(shared.limits.header_seconds)
+
+    def data_received(self, data: bytes) -> None:
+        if self._phase < _BUSY and not self._choked:
+            self._advance(self._received + data if self._received else data)
+        elif self._phase < _LINGER:
+            self._received += data
+            if len(self._received) > _AHEAD_BYTES:
+                self._pause()
+
+    def eof_received(self) -> bool:
+        # Whoever stops talking is taken to have gone: nobody is left to wait for a long poll.
+        if self._phase < _CLOSING:
+            self._phase = _CLOSING
+            self._wait(self._shared.limits.write_seconds)
+            self._cancel()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._phase = _GONE
+        self._until = self._stall = inf
+        self._received = b""
+        self._reader.close()
+        self._cancel()
+        shared = self._shared
+        shared.connections.discard(self)
+        if not shared.connections:
+            shared.empty.set()
+
+    def pause_writing(self) -> None:
+        self._choked = True
+
+    def resume_writing(self) -> None:
+        self._choked = False
+        if self._room is not None:
+            if not self._room.done():
+                self._room.set_result(None)
+        elif self._phase < _BUSY:
+            self._advance(self._received)
+
+    # ------------------------------------------------------------ the listener calls
+
+    def look(self, now: float) -> None:
+        """Let no deadline pass."""
+        left = self._transport.get_write_buffer_size()
+        if not left:
+            self._stall = inf
+        elif self._stall == inf or self._stall <= now:
+            taken = self._written - left
+            if self._stall <= now and taken - self._taken < _LEAST_TAKEN:
+                self._transport.abort()
+                return
+            self._taken = taken
+            self._stall = now + self._shared.limits.write_seconds
+        if self._until > now:
+            return
+        if self._phase == _IDLE or (self._phase == _LINGER and not left):
+            self._close()
+        elif self._phase < _BUSY:
+            self._refuse(Refused(408, "request_timeout", "The request did not arrive in time."))
+        else:
+            self._transport.abort()
+
+    def drain(self) -> None:
+        """Nothing new begins here; what runs may end."""
+        if self._phase == _IDLE:
+            self._close()
+        elif self._phase == _STREAM:
+            self._cancel()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # ------------------------------------------------------------ reading
+
+    def _advance(self, data: bytes) -> None:
+        """Handle what has been received as far as that goes now."""
+        start = handled = 0
+        try:
+            while start < len(data) and self._phase < _BUSY and not self._choked:
+                if self._phase > _HEAD:
+                    data, whole = self._read_body(data)
+                else:
+                    if data[start] == _CR:
+                        start = after_empty_lines(data, start)
+                    end = data.find(b"\r\n\r\n", start + self._seen) + 4
+                    if end < 4:
+                        self._await_head(data[start:])
+                        break
+                    self._seen = 0
+                    self._request, self._framing = self._reader.read(data[start:end])
+                    start = end + self._framing.length
+                    if self._framing is PLAIN:
+                        whole = True
+                    elif not self._framing.chunked and start <= len(data):
+                        self._request.body, whole = data[end:start], True
+                    else:
+                        (data, whole), start = self._begin_body(data[end:]), 0
+                if whole:
+                    self._ahead = start < len(data)
+                    self._handle(self._request)
+                    handled += 1
+                    if handled == _REQUESTS_IN_A_ROW and self._ahead and self._phase == _IDLE:
+                        self._let_others()
+            self._received = data[start:]
+        except Refused as refused:
+            self._refuse(refused)
+        if self._paused and self._phase < _BUSY and not self._choked:
+            self._resume()
+
+    def _let_others(self) -> None:
+        """A client that sends many requests ahead does not keep the other connections waiting."""
+        self._phase = _BUSY
+        self._until = inf
+        self._shared.loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        if self._phase == _BUSY:
+            self._finish(keep=True)
+            self._advance(self._received)
+
+    def _await_head(self, data: bytes) -> None:
+        """`data` is a head without its end, or nothing."""
+        if data:
+            limits = self._shared.limits
+            if self._phase == _IDLE:
+                self._phase = _HEAD
+                self._wait(limits.header_seconds)
+            check_partial_head(data, self._seen, limits)
+            self._seen = max(len(data) - 3, 0)
+
+    def _begin_body(self, data: bytes) -> tuple[bytes, bool]:
+        """What is left of `data`, and whether the request is whole."""
+        framing, limits = self._framing, self._shared.limits
+        self._wait(limits.body_seconds)
+        if framing.chunked:
+            self._phase = _CHUNKS
+            self._chunks = ChunkReader(limits)
+        else:
+            self._phase = _BODY
+            self._body = bytearray()
+        if framing.expects and not data:
+            self._write(CONTINUE)
+        return self._read_body(data)
+
+    def _read_body(self, data: bytes) -> tuple[bytes, bool]:
+        if self._phase == _CHUNKS:
+            body = self._chunks.take(data)
+            if body is None:
+                return b"", False
+            self._request.body = body
+            return self._chunks.rest(), True
+        self._body += data
+        length = self._framing.length
+        if len(self._body) < length:
+            return b"", False
+        self._request.body = bytes(self._body[:length])
+        return bytes(self._body[length:]), True
+
+    # ------------------------------------------------------------ answering
+
+    def _handle(self, request: Request) -> None:
+        self._phase = _BUSY
+        shared = self._shared
+        try:
+            result = shared.handler(request)
+        except Exception as error:  # noqa: BLE001  # the outermost frame
+            self._fail(error)
+            return
+        if type(result) is Response:
+            self._answer(result)
+            return
+        self._until = inf
+        try:
+            task = self._task = asyncio.ensure_future(cast("Awaitable[object]", result), loop=shared.loop)
+        except TypeError as error:
+            self._fail(error)
+            return
+        shared.keep(task)
+        task.add_done_callback(self._handled)
+
+    def _handled(self, task: asyncio.Future[object]) -> None:
+        self._task = None
+        if task.cancelled():
+            if self._phase == _BUSY:
+                self._fail(asyncio.CancelledError())
+        elif (error := task.exception()) is not None:
+            self._fail(error)
+        elif isinstance(response := task.result(), Response):
+            self._answer(response)
+        else:
+            self._fail(TypeError())
+        if self._phase < _BUSY:
+            self._advance(self._received)
+
+    def _answer(self, response: Response) -> None:
+        stream = response.stream
+        if self._phase != _BUSY:
+            self._discard(stream)
+            return
+        shared, framing = self._shared, self._framing
+        bare = self._request.method == "HEAD"
+        streams = stream is not None and not bare and has_body(response)
+        # HTTP/1.0 knows no chunks: there a stream ends with the connection.
+        keep = framing.keep_alive and not shared.leaving and not (streams and framing.old)
+        try:
+            data = render(response, shared.common, framing.connection(keep=keep), bare=bare, chunked=not framing.old)
+        except Exception as error:  # noqa: BLE001  # the outermost frame; nothing has been sent yet
+            self._discard(stream)
+            self._fail(error)
+            return
+        self._write(data)
+        if stream is not None:
+            if streams:
+                self._phase = _STREAM
+                self._until = inf
+                shared.keep(shared.loop.create_task(self._pump(stream, keep=keep)))
+                return
+            self._discard(stream)
+        self._finish(keep=keep)
+
+    def _fail(self, error: BaseException) -> None:
+        """A handler ended in an error: that is ours, and the client learns no more than that."""
+        log_failure("http_handler_failed", error)
+        if self._phase != _BUSY:
+            return
+        framing = self._framing
+        keep = framing.keep_alive and not self._shared.leaving
+        failure = Refused(500, "internal", "The server failed; the failure has been logged.")
+        self._write(self._shared.refusal(failure, framing.connection(keep=keep), bare=self._request.method == "HEAD"))
+        self._finish(keep=keep)
+
+    def _finish(self, *, keep: bool) -> None:
+        if keep:
+            self._phase = _IDLE
+            self._wait(self._shared.limits.idle_seconds)
+        elif self._ahead or self._received:
+            self._linger()
+        else:
+            self._close()
+
+    # ------------------------------------------------------------ streaming
+
+    async def _pump(self, stream: AsyncIterator[bytes], *, keep: bool) -> None:
+        # Only now is there anything to cancel: a task cancelled before its first step would never close the stream.
+        task = self._task = cast("asyncio.Task[None]", asyncio.current_task())
+        chunked = not self._framing.old
+        try:
+            if self._phase == _STREAM and not self._shared.draining:
+                await self._send_pieces(stream, chunked=chunked)
+        except asyncio.CancelledError as error:
+            if self._phase != _STREAM:
+                raise
+            if not self._shared.draining:
+                self._break_off(error)
+                raise
+            # Cancelled to end well: the client is told that this was all.
+            task.uncancel()
+        except Exception as error:  # noqa: BLE001  # the outermost frame
+            self._break_off(error)
+        finally:
+            self._task = None
+            await _end(stream)
+        if self._phase == _STREAM:
+            if chunked:
+                self._write(b"0\r\n\r\n")
+            self._finish(keep=keep and not self._shared.leaving)
+            if self._phase < _BUSY:
+                self._advance(self._received)
+
+    def _break_off(self, error: BaseException) -> None:
+        """What has been sent must not look like the whole."""
+        log_failure("http_stream_failed", error)
+        self._phase = _CLOSING
+        self._transport.abort()
+
+    async def _send_pieces(self, stream: AsyncIterator[bytes], *, chunked: bool) -> None:
+        in_a_row = 0
+        if self._choked:
+            await self._until_room()
+        async for piece in stream:
+            if self._phase != _STREAM:
+                return
+            if piece:
+                self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+            if self._choked:
+                await self._until_room()
+            if self._shared.draining:
+                return
+            in_a_row += 1
+            if in_a_row % _PIECES_IN_A_ROW == 0:
+                await asyncio.sleep(0)
+
+    async def _until_room(self) -> None:
+        self._room = self._shared.loop.create_future()
+        try:
+            await self._room
+        finally:
+            self._room = None
+
+    def _discard(self, stream: AsyncIterator[bytes] | None) -> None:
+        if stream is not None:
+            self._shared.keep(self._shared.loop.create_task(_end(stream)))
+
+    # ------------------------------------------------------------ the socket, and ending
+
+    def _write(self, data: bytes) -> None:
+        self._written += len(data)
+        self._transport.write(data)
+
+    def _pause(self) -> None:
+        if not self._paused and not self._transport.is_closing():
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        self._paused = False
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _wait(self, seconds: float) -> None:
+        self._until = self._shared.loop.time() + seconds
+
+    def _refuse(self, refused: Refused) -> None:
+        """Answer with a problem, and read no further request."""
+        self._write(self._shared.refusal(refused, CLOSE, bare=False))
+        self._linger()
+
+    def _linger(self) -> None:
+        self._phase = _LINGER
+        self._received = b""
+        self._wait(_LINGER_SECONDS)
+        if self._transport.is_closing():
+            return
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        if self._paused:
+            self._resume()
+
+    def _close(self) -> None:
+        self._phase = _CLOSING
+        self._wait(self._shared.limits.write_seconds)
+        self._transport.close()
+
+    def _cancel(self) -> None:
+        """Stop the handler or the stream, once: what it does to clean up is its own."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+
+
+async def _end(stream: AsyncIterator[bytes]) -> None:
+    close = getattr(stream, "aclose", None)
+    if close is None:
+        return
+    try:
+        await close()
+    except Exception as error:  # noqa: BLE001  # the outermost frame
+        log_failure("http_stream_failed", error)
+
+
+def log_failure(action: str, error: BaseException) -> None:
+    """What went wrong and where. Never the error's text: it may quote what a client sent."""
+    frames = list(walk_tb(error.__traceback__))[-5:]
+    where = [f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}" for frame, line in frames]
+    _log.error("a request failed", extra={"action": action, "error": type(error).__name__, "where": where})

@@ -1,0 +1,218 @@
+"""Identities as text and JSON: public keys, did:key, signatures, and the bytes that a signature is over; pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta, Struct, ValidationError, convert
+
+from parley.domain.agents.identity import ALGORITHM, Proof
+from parley.domain.errors.errors import Invalid, Problem
+from parley.domain.errors.team import ProofInvalid
+from parley.domain.times import stamp
+from parley.wire.api.channels import Mapping, Time
+from parley.wire.proofs.event_log import canonical
+
+if TYPE_CHECKING:
+    from parley.domain.agents.identity import Identity
+    from parley.domain.channel.post import PostDraft
+    from parley.wire.api.channels import MessageIn
+
+KEY_PREFIX = "ed25519:"
+_DID_PREFIX = "did:key:z"
+_MULTICODEC = b"\xed\x01"  # an Ed25519 public key
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_KEY_BYTES = 32
+_SIGNATURE_BYTES = 64
+
+# The curve has eight points of small order. With one of them for a key, signatures are valid that nobody made.
+_PRIME = 2**255 - 19
+_EIGHTH = 0x5FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_WEAK = frozenset({0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH})
+
+KeyText = Annotated[str, Meta(max_length=128, description="ed25519: and the 32 bytes of the key in base64url.")]
+SignatureText = Annotated[str, Meta(max_length=256, description="The 64 bytes of the signature in base64url.")]
+
+
+# ---------------------------------------------------------------- what comes in
+
+
+class IdentityIn(Struct, forbid_unknown_fields=True):
+    """A public key that an agent wants to sign with."""
+
+    public_key: KeyText
+    key_algorithm: Literal["Ed25519"] = "Ed25519"
+    key_expires_at: Time | None = None
+
+
+class ChallengeIn(Struct, forbid_unknown_fields=True):
+    """The challenge, signed with the key that was given."""
+
+    challenge: Annotated[str, Meta(max_length=128)]
+    signature: SignatureText
+
+
+class VerifyIn(Struct, forbid_unknown_fields=True):
+    """A document and what is said to be an agent's signature of its canonical JSON."""
+
+    payload: Mapping
+    signature: SignatureText
+
+
+class RotateIn(Struct, forbid_unknown_fields=True):
+    """A new key, signed with the old one: over the canonical JSON of the other three fields."""
+
+    new_public_key: KeyText
+    old_public_key: KeyText
+    signature: SignatureText
+    action: Literal["rotate"] = "rotate"
+
+
+class ProofIn(Struct):
+    """A proof in the metadata of a message, as RFC-0018 has it for events."""
+
+    signature: SignatureText
+    verification_method: str | None = None
+    type: str = "Ed25519Signature2026"
+    created: str | None = None
+
+
+# ---------------------------------------------------------------- what goes out
+
+
+class ChallengeOut(Struct):
+    """What has to be signed, and until when."""
+
+    agent_id: str
+    challenge: str
+    challenge_expires_at: Time
+
+
+class IdentityOut(Struct):
+    """The key that an agent has proved to hold."""
+
+    agent_id: str
+    public_key: str
+    did: str
+    key_algorithm: str
+    registered_at: Time
+    key_expires_at: Time | None
+    previous_keys: list[str]
+    metadata: Mapping
+
+
+class SignatureOut(Struct):
+    """Whether the agent signed it."""
+
+    valid: bool
+    agent_id: str
+    did: str | None
+    verified_at: Time
+
+
+def identity(shown: Identity) -> dict[str, Any]:
+    return {
+        "agent_id": shown.id,
+        "public_key": shown.public_key,
+        "did": shown.did,
+        "key_algorithm": ALGORITHM,
+        "registered_at": shown.registered_at,
+        "key_expires_at": shown.expires_at or None,
+        "previous_keys": list(shown.previous_keys),
+        "metadata": {},
+    }
+
+
+# ---------------------------------------------------------------- spellings
+
+
+def raw_key(text: str, field: str = "public_key") -> bytes:
+    """The 32 bytes of a public key, or what is wrong with its spelling."""
+    found = _decoded(text.removeprefix(KEY_PREFIX), _KEY_BYTES) if text.startswith(KEY_PREFIX) else None
+    if found is None:
+        raise Invalid.because([Problem("invalid", field, "is not ed25519: with 32 bytes in base64url")])
+    if int.from_bytes(found, "little") % 2**255 % _PRIME in _WEAK:
+        raise Invalid.because([Problem("invalid", field, "is a key for which anybody can sign")])
+    return found
+
+
+def spelled_key(raw: bytes) -> str:
+    """The one spelling of a public key that is kept."""
+    return KEY_PREFIX + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def raw_signature(text: str) -> bytes:
+    """The 64 bytes of a signature; empty, which fits nothing, for what is none."""
+    return _decoded(text.removeprefix(KEY_PREFIX), _SIGNATURE_BYTES) or b""
+
+
+def did_key(raw: bytes) -> str:
+    """The did:key of a public key."""
+    return _DID_PREFIX + _base58(_MULTICODEC + raw)
+
+
+def _decoded(text: str, length: int) -> bytes | None:
+    try:
+        found = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return found if len(found) == length else None
+
+
+def _base58(content: bytes) -> str:
+    """Bitcoin's base 58, in which a leading zero byte is a 1."""
+    number, digits = int.from_bytes(content), ""
+    while number:
+        number, digit = divmod(number, 58)
+        digits = _BASE58[digit] + digits
+    return "1" * (len(content) - len(content.lstrip(b"\x00"))) + digits
+
+
+# ---------------------------------------------------------------- what is signed
+
+
+def challenge_contents(challenge: str) -> tuple[bytes, ...]:
+    """A challenge may be signed as the text that it is, or as the 32 bytes that it spells."""
+    raw = _decoded(challenge, _KEY_BYTES)
+    return (challenge.encode(),) if raw is None else (challenge.encode(), raw)
+
+
+def rotation_content(given: RotateIn) -> bytes:
+    """The request without its signature."""
+    return canonical(
+        {"action": given.action, "new_public_key": given.new_public_key, "old_public_key": given.old_public_key}
+    )
+
+
+def message_contents(channel_id: str, sender: str, to: str, draft: PostDraft, given: MessageIn) -> tuple[bytes, ...]:
+    """The canonical JSON that the proof of a message is over: the message as it will be, without the proof itself.
+
+    Its `expires_at` may be spelled as it was sent, or as it will be shown.
+    """
+    metadata = given.metadata or {}
+    document = {
+        "channel_id": channel_id,
+        "sender": sender,
+        "to": to or None,
+        "message_type": draft.pattern.value,
+        "correlation_id": draft.in_reply_to or None,
+        "payload": given.payload,
+        "expires_at": given.expires_at,
+        "metadata": {name: value for name, value in metadata.items() if name != "proof"},
+    }
+    if draft.expires_at is None:
+        return (canonical(document),)
+    return (canonical(document), canonical({**document, "expires_at": stamp(draft.expires_at)}))
+
+
+def proof_of(given: object) -> Proof:
+    """The proof that stands in a message's metadata; one that cannot be read fits nothing."""
+    try:
+        proof = convert(given, ProofIn)
+    except ValidationError:
+        raise ProofInvalid("metadata.proof is not {type, created, verification_method, signature}") from None
+    if not proof.type.lower().startswith("ed25519"):
+        raise ProofInvalid("metadata.proof is of another type than Ed25519")
+    return Proof(proof.verification_method or "", raw_signature(proof.signature))

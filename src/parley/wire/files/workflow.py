@@ -1,0 +1,261 @@
+"""A workflow file: YAML text that says what is to be reached, where agents talk, who they are, and what they do.
+
+    version: "1.0"
+    intent: {title: Research Q1 Financials}
+    channels:
+      progress: {member_policy: intent, audit: false}
+    agents:
+      research-agent:
+        on_message: [{channel: progress, handler: log_progress}]
+    workflow:
+      research: {assign: research-agent, handler: "research:collect", timeout: 5m}
+
+Whoever writes one is told everything that is wrong with it at once, each with its line and key.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parley.domain.channel.channel import DEFAULT_MAX_MESSAGES, MemberPolicy, Options
+from parley.domain.directory.callers import SYSTEM
+from parley.domain.errors.errors import Problem
+from parley.domain.errors.workflow import WorkflowInvalid
+from parley.domain.limits import DEFAULT_LIMITS
+from parley.domain.message.message import KINDS, Pattern
+from parley.domain.names import NAME_RULE, is_name
+from parley.domain.workflow.check import faults
+from parley.domain.workflow.plan import (
+    VERSION,
+    AgentPlan,
+    ChannelPlan,
+    HandlerRef,
+    IntentPlan,
+    KeyPath,
+    MessageRule,
+    Reference,
+    Step,
+    WorkflowPlan,
+)
+from parley.wire.files.document import FLAGS, LONGEST_WORD, Reading, dotted, line_of, shown
+from parley.wire.files.policy import Flaw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from parley.domain.limits import Limits
+    from parley.domain.message.message import Value
+
+_TOP = ("version", "intent", "channels", "agents", "workflow", "timeout", "handlers")
+_INTENT = ("title", "description", "state", "constraints")
+_CHANNEL = ("members", "member_policy", "audit", "ttl_seconds", "max_messages")
+_AGENT = ("role", "capabilities", "concurrency", "handler", "on_message")
+_RULE = ("channel", "kind", "from", "handler", "timeout")
+_STEP = (*("title", "description", "assign", "depends_on", "handler", "timeout", "retries", "inputs", "outputs"),)
+# Keys of other tools' files, and what to do instead.
+_INSTEAD = {
+    "openintent": 'write version: "1.0"',
+    "info": "write intent, with a title",
+    "name": "write title",
+    "phases": "write workflow",
+    "steps": "write workflow",
+    "governance": "rules are policies, see: parley policy",
+    "llm": "a handler calls its model itself",
+    "retry": "write retries, with a number",
+    "initial_state": "write state under intent, or inputs of a step",
+    "skip_when": "the handler decides whether there is anything to do",
+    "options": "write audit, ttl_seconds and max_messages without it",
+}
+_POLICIES = {one.value: one for one in MemberPolicy}
+_KINDS = (*(one.value for one in Pattern), *KINDS)
+_IDENTIFIER = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_MODULE = re.compile(_IDENTIFIER)
+_HANDLER = re.compile(rf"({_IDENTIFIER}):({_IDENTIFIER})|([^\W\d]\w*)")
+_STEP_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
+_REFERENCE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,63})((?:\.[A-Za-z0-9_-]+)+)", re.ASCII)
+_LONGEST_TITLE = 500
+_MOST_RETRIES = 100
+_MOST_AT_ONCE = 1_000
+_LONGEST_TTL = 10 * 365 * 86_400
+_MOST_MESSAGES = 1_000_000
+
+
+class WorkflowFile(NamedTuple):
+    """A workflow, and where in its file everything stands."""
+
+    name: str
+    plan: WorkflowPlan
+    lines: Mapping[KeyPath, int]
+
+    def flaw(self, path: KeyPath, code: str, detail: str) -> Flaw:
+        """Something wrong at a key, which stands where the nearest around it does that is there."""
+        return Flaw(self.name, line_of(self.lines, path), dotted(path), code, detail)
+
+
+def read_workflow(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> WorkflowFile:
+    """What a file says; `WorkflowInvalid` names everything that is wrong with it, also in `facts["flaws"]`."""
+    document = _Document(text, name, limits, _INSTEAD)
+    plan = document.plan()
+    if document.flaws:
+        raise invalid(document.flaws)
+    return WorkflowFile(name, plan, document.lines)
+
+
+def invalid(flaws: Sequence[Flaw]) -> WorkflowInvalid:
+    """One error with everything that is wrong."""
+    ordered = sorted(flaws, key=lambda flaw: flaw.line)
+    return WorkflowInvalid(
+        "; ".join(str(flaw) for flaw in ordered),
+        problems=tuple([Problem(flaw.code, flaw.key, f"{flaw.file}:{flaw.line}: {flaw.detail}") for flaw in ordered]),
+        facts={"flaws": [flaw._asdict() for flaw in ordered]},
+    )
+
+
+class _Document(Reading):
+    """One file on its way to a plan."""
+
+    _steps: tuple[str, ...] = ()
+
+    def plan(self) -> WorkflowPlan:
+        given = self.document
+        if not given and self.flaws:
+            return WorkflowPlan(IntentPlan(""))
+        top = self.fields((), given, _TOP, needs=("version", "intent"), empty=("channels", "agents", "workflow"))
+        if top.get("version") not in (None, VERSION):
+            self.wrong(("version",), "wrong_value", f'must be "{VERSION}", not {shown(top["version"])}')
+        steps = self.mapping(("workflow",), top.get("workflow"))
+        self._steps = tuple(steps)
+        plan = WorkflowPlan(
+            self._intent(top.get("intent")),
+            tuple([self._channel(name, one) for name, one in self.mapping(("channels",), top.get("channels")).items()]),
+            tuple([self._agent(name, one) for name, one in self.mapping(("agents",), top.get("agents")).items()]),
+            tuple([self._step(name, one) for name, one in steps.items()]),
+            self.duration(("timeout",), top.get("timeout")),
+            self.matching(("handlers",), top.get("handlers"), _MODULE, "must be the name of a module") or "",
+        )
+        for fault in faults(plan):
+            if fault.path not in self.blamed:
+                self.wrong(*fault)
+        return plan
+
+    # ---------------------------------------------------------------- the parts
+
+    def _intent(self, given: Value) -> IntentPlan:
+        path: KeyPath = ("intent",)
+        fields = self.fields(path, given, _INTENT, needs=("title",))
+        constraints = self.typed((*path, "constraints"), fields.get("constraints"))
+        if not isinstance(constraints, dict | list | None):
+            self.wrong((*path, "constraints"), "wrong_type", "must be a mapping or a list")
+            constraints = None
+        state = self.typed((*path, "state"), self.mapping((*path, "state"), fields.get("state")))
+        return IntentPlan(
+            self.line((*path, "title"), fields.get("title"), _LONGEST_TITLE),
+            self.text((*path, "description"), fields.get("description")),
+            state,
+            tuple(constraints) if isinstance(constraints, list) else constraints or {},
+        )
+
+    def _channel(self, name: str, given: Value) -> ChannelPlan:
+        path: KeyPath = ("channels", name)
+        self._named(path, name, "channel")
+        fields = self.fields(path, given, _CHANNEL)
+        options = Options(
+            audit=bool(self.one_of((*path, "audit"), fields.get("audit"), FLAGS, plain=True)),
+            ttl_seconds=self.number((*path, "ttl_seconds"), fields.get("ttl_seconds"), 1, _LONGEST_TTL),
+            max_messages=self.number((*path, "max_messages"), fields.get("max_messages"), 1, _MOST_MESSAGES)
+            or DEFAULT_MAX_MESSAGES,
+        )
+        policy = self.one_of((*path, "member_policy"), fields.get("member_policy"), _POLICIES)
+        members = self.items((*path, "members"), fields.get("members"), self.name)
+        return ChannelPlan(name, members, policy or MemberPolicy.INTENT, options)
+
+    def _agent(self, name: str, given: Value) -> AgentPlan:
+        path: KeyPath = ("agents", name)
+        self._named(path, name, "agent")
+        fields = self.fields(path, {} if given is None else given, _AGENT)
+        role = self.name((*path, "role"), fields["role"]) if "role" in fields else None
+
+        def capability(at: KeyPath, one: Value) -> str | None:
+            return self.line(at, one, LONGEST_WORD) or None
+
+        return AgentPlan(
+            name,
+            role or "",
+            self.items((*path, "capabilities"), fields.get("capabilities"), capability),
+            self.number((*path, "concurrency"), fields.get("concurrency"), 1, _MOST_AT_ONCE),
+            self._handler((*path, "handler"), fields.get("handler")),
+            self.items((*path, "on_message"), fields.get("on_message"), self._rule, distinct=False),
+        )
+
+    def _rule(self, path: KeyPath, given: Value) -> MessageRule | None:
+        fields = self.fields(path, given, _RULE, needs=("handler",))
+        kind = fields.get("kind")
+        if kind is not None and kind not in _KINDS:
+            close = get_close_matches(kind, _KINDS, 1) if isinstance(kind, str) else []
+            known = f"did you mean {close[0]}?" if close else f"one of {', '.join(_KINDS)}"
+            self.wrong((*path, "kind"), "wrong_value", f"{shown(kind)} is no kind of message ({known})")
+        # A rule without a handler is refused, and keeps its number among the others.
+        return MessageRule(
+            self._handler((*path, "handler"), fields.get("handler")) or HandlerRef("", ""),
+            (self.name((*path, "channel"), fields["channel"]) if "channel" in fields else None) or "",
+            str(kind or ""),
+            self._senders((*path, "from"), fields.get("from")),
+            self.duration((*path, "timeout"), fields.get("timeout")),
+        )
+
+    def _senders(self, path: KeyPath, given: Value) -> tuple[str, ...]:
+        """One name, or a list of them."""
+        if given is None or isinstance(given, list):
+            return self.items(path, given, self.name)
+        name = self.name(path, given)
+        return (name,) if name else ()
+
+    def _step(self, name: str, given: Value) -> Step:
+        path: KeyPath = ("workflow", name)
+        if not _STEP_NAME.fullmatch(name):
+            rule = "1 to 64 letters, digits, '_' or '-', starting with a letter"
+            self.wrong(path, "bad_name", f"is no name of a step: use {rule}")
+        fields = self.fields(path, given, _STEP, needs=("assign",))
+        inputs = self.mapping((*path, "inputs"), fields.get("inputs"))
+        return Step(
+            name,
+            self.line((*path, "title"), fields["title"], _LONGEST_TITLE) if "title" in fields else name,
+            self.text((*path, "description"), fields.get("description")),
+            (self.name((*path, "assign"), fields["assign"]) if "assign" in fields else None) or "",
+            self.items((*path, "depends_on"), fields.get("depends_on"), self.word),
+            self._handler((*path, "handler"), fields.get("handler")),
+            self.duration((*path, "timeout"), fields.get("timeout")),
+            self.number((*path, "retries"), fields.get("retries"), 0, _MOST_RETRIES) or 0,
+            {key: self._input((*path, "inputs", key), value) for key, value in inputs.items()},
+            self.items((*path, "outputs"), fields.get("outputs"), self.word),
+        )
+
+    def _input(self, path: KeyPath, given: Value) -> Any:  # noqa: ANN401  # whatever a file holds
+        """A value; a text that begins with the name of a step and a dot is a reference, wherever it stands."""
+        if isinstance(given, dict):
+            return {key: self._input((*path, key), one) for key, one in given.items()}
+        if isinstance(given, list):
+            return [self._input((*path, number), one) for number, one in enumerate(given)]
+        match = _REFERENCE.fullmatch(given) if isinstance(given, str) else None
+        if match is None:
+            return self.typed(path, given)
+        if match[1] in self._steps:
+            return Reference(match[1], tuple(match[2][1:].split(".")))
+        close = get_close_matches(match[1], self._steps, 1)
+        if close and self.plain(path):
+            self.wrong(path, "unknown", f"there is no step {match[1]} (did you mean {close[0]}? a text has quotes)")
+        return given
+
+    def _handler(self, path: KeyPath, given: Value) -> HandlerRef | None:
+        said = "must be module:function, or a function of the handlers module"
+        text = self.matching(path, given, _HANDLER, said)
+        match = _HANDLER.fullmatch(text) if text else None
+        return HandlerRef(match[1] or "", match[2] or match[3]) if match else None
+
+    def _named(self, path: KeyPath, name: str, what: str) -> None:
+        if name == SYSTEM and what == "agent":
+            self.wrong(path, "bad_name", "is a reserved name")
+        elif not is_name(name):
+            self.wrong(path, "bad_name", f"is no name of {'an' if what == 'agent' else 'a'} {what}: use {NAME_RULE}")

@@ -1,0 +1,500 @@
+"""The audit log as JSON lines that stand for themselves, and the check of all of it; pure.
+
+    {"parley_audit": 1, "tenant": "acme", "public_key": "8f3a...", "size": 1420, "sides": null, ...}
+    {"number": 1, "side": "alice", "seq": 1, "entry_hash": "5dc9...", "document": {...}}
+    {"number": 2, "side": "bob", "seq": 1, "entry_hash": "d37e..."}            its document was let go of
+    {"number": 3, "side": "", "seq": 0, "entry_hash": "ca85..."}               of a side that is not shown here
+    {"checkpoint": {"tenant": "acme", "size": 1420, "root": "4e3b...", "signature": "9a0c...", ...}}
+    {"end": 1420}
+
+It is read byte for byte: a line that is spelled in another way than here is not what the server wrote.
+"""
+
+from __future__ import annotations
+
+import binascii
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from parley.domain.audit.checkpoint import LET_GO, AuditCheckpoint, checkpoint_id, key_id
+from parley.domain.audit.entry import NO_HASH, AuditEntry
+from parley.domain.audit.merkle import Peaks, grown, is_included
+from parley.domain.errors.errors import Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    Verify = Callable[[bytes, bytes, bytes], bool]
+
+VERSION = 1
+CUT_OFF = "the export is cut off: {} of {} entries, and no end"
+
+
+# ---------------------------------------------------------------- lines
+
+
+class Header(Struct, forbid_unknown_fields=True, kw_only=True):
+    """What the lines that follow are."""
+
+    parley_audit: int
+    tenant: str
+    public_key: str
+    # How many entries there are, and which sides are shown; null stands for all.
+    size: int
+    sides: list[str] | None = None
+
+
+class EntryLine(Struct, forbid_unknown_fields=True):
+    """One entry. Without a document only its hash is known."""
+
+    number: int
+    side: str
+    seq: int
+    entry_hash: str
+    document: msgspec.Raw = msgspec.Raw()
+
+
+class CheckpointLine(Struct, forbid_unknown_fields=True):
+    """A checkpoint, as it is exported and served."""
+
+    tenant: str
+    size: int
+    root: str
+    at: str
+    previous: str
+    public_key: str
+    signature: str
+    key_id: str = ""
+
+
+class Facts(Struct):
+    """What of an entry's document is checked; the hash covers the rest."""
+
+    id: str
+    tenant: str
+    side: str
+    seq: int
+    prev_hash: str
+    action: str
+    at: str = ""
+    exchange_id: str = ""
+    through: int = 0
+
+
+class _Wrapped(Struct, forbid_unknown_fields=True):
+    checkpoint: CheckpointLine
+
+
+class _End(Struct, forbid_unknown_fields=True):
+    end: int
+
+
+class ProofFile(Struct, forbid_unknown_fields=True, kw_only=True):
+    """That one entry is part of the log that a checkpoint signs: the neighbours from its leaf up to the root."""
+
+    parley_audit_proof: int
+    entry: EntryLine
+    path: list[str]
+    checkpoint: CheckpointLine
+
+
+_encode = msgspec.json.Encoder().encode
+_header = msgspec.json.Decoder(Header)
+_entry = msgspec.json.Decoder(EntryLine)
+_checkpoint = msgspec.json.Decoder(CheckpointLine)
+_wrapped = msgspec.json.Decoder(_Wrapped)
+_end = msgspec.json.Decoder(_End)
+_facts = msgspec.json.Decoder(Facts)
+_proof = msgspec.json.Decoder(ProofFile)
+
+
+def header_line(header: Header) -> bytes:
+    return _encode(header) + b"\n"
+
+
+def entry_line(entry: AuditEntry, *, shown: bool = True) -> bytes:
+    """An entry as a line; one that the reader may not see shows its hash, without which nothing could be computed."""
+    if not shown:
+        return _spelled(entry.number, "", 0, entry.entry_hash, b"")
+    return _spelled(entry.number, entry.side, entry.seq, entry.entry_hash, entry.document)
+
+
+def _spelled(number: int, side: str, seq: int, hashed: str, document: bytes) -> bytes:
+    head = b'{"number":%d,"side":%b,"seq":%d,"entry_hash":%b' % (number, _encode(side), seq, _encode(hashed))
+    return head + (b',"document":%b}\n' % document if document else b"}\n")
+
+
+def checkpoint_document(one: AuditCheckpoint) -> dict[str, Any]:
+    return {
+        "tenant": one.tenant_id,
+        "size": one.size,
+        "root": one.root,
+        "at": one.at,
+        "previous": one.previous,
+        "public_key": one.public_key,
+        "signature": one.signature,
+        "key_id": one.key_id,
+    }
+
+
+def checkpoint_line(one: AuditCheckpoint, *, wrapped: bool = False) -> bytes:
+    document = checkpoint_document(one)
+    return _encode({"checkpoint": document} if wrapped else document) + b"\n"
+
+
+def end_line(size: int) -> bytes:
+    return b'{"end":%d}\n' % size
+
+
+def read_checkpoint(line: CheckpointLine) -> AuditCheckpoint:
+    return AuditCheckpoint(
+        id=checkpoint_id(line.size),
+        tenant_id=line.tenant,
+        size=line.size,
+        root=line.root,
+        at=line.at,
+        previous=line.previous,
+        public_key=line.public_key,
+        signature=line.signature,
+    )
+
+
+def read_checkpoints(lines: Iterable[bytes]) -> Iterator[AuditCheckpoint]:
+    """The checkpoints of a file that the server wrote. Half a line at its end is one that was never finished."""
+    for number, line in enumerate(lines, 1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            yield read_checkpoint(_checkpoint.decode(line))
+        except msgspec.MsgspecError as error:
+            raise Invalid(f"line {number} is no checkpoint: {error}") from None
+
+
+# ---------------------------------------------------------------- the check
+
+
+class Finding(NamedTuple):
+    """The first thing that is wrong: at which entry, and why. Number 0 is the file as a whole."""
+
+    number: int
+    side: str
+    seq: int
+    why: str
+
+    def __str__(self) -> str:
+        where = f"entry {self.number}" if self.number else "the file"
+        place = f" ({self.side}, {self.seq})" if self.side else ""
+        return f"{where}{place}: {self.why}"
+
+
+class Report(NamedTuple):
+    """What came out of a check."""
+
+    tenant: str
+    entries: int
+    sides: int
+    checkpoints: int
+    # Up to which entry a good signature reaches, when it was made, and by which keys.
+    covered: int
+    covered_at: str
+    keys: tuple[str, ...]
+    # Entries without a document: let go of, or of sides that are not shown.
+    let_go: int
+    # The size of the first checkpoint that covers all that was let go of.
+    let_go_covered: int
+    hidden: int
+    bad: Finding | None
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**self._asdict(), "keys": list(self.keys), "bad": self.bad._asdict() if self.bad else None}
+
+
+class LogCheck:
+    """Takes a tenant's entries in their order and its checkpoints, and says what is the first thing wrong with them.
+
+    `trusted` are the keys, in hexadecimal, that may sign; none: whichever signed, and the report names it.
+    """
+
+    def __init__(self, verify: Verify, *, trusted: frozenset[str] = frozenset()) -> None:
+        self._verify = verify
+        self._trusted = trusted
+        self._tenant = ""
+        self._sides: frozenset[str] | None = None
+        self._leaves: list[bytes] = []
+        self._heads: dict[str, tuple[int, str, int]] = {}
+        self._ids: set[str] = set()
+        self._kept: list[AuditCheckpoint] = []
+        self._outside: list[AuditCheckpoint] = []
+        self._missing: list[Finding] = []
+        self._through = 0
+        self._hidden = 0
+        self._bad: Finding | None = None
+
+    def header(self, tenant: str, sides: Iterable[str] | None = None) -> None:
+        """Whose log it is, and which sides are there as a whole; of the others there may be only hashes."""
+        self._tenant = tenant
+        self._sides = None if sides is None else frozenset(sides)
+
+    @property
+    def size(self) -> int:
+        return len(self._leaves)
+
+    def refuse(self, number: int, why: str, side: str = "", seq: int = 0) -> None:
+        """Something is wrong with an entry; the lowest one counts."""
+        if self._bad is None or number < self._bad.number:
+            self._bad = Finding(number, side, seq, why)
+
+    def stored(self, one: AuditEntry, document: bytes) -> None:
+        """The next entry as a store has it: what it is looked up by must be what it says."""
+        self.entry(one.number, one.side, one.seq, one.entry_hash, document)
+        try:
+            facts = _facts.decode(document) if document else None
+        except msgspec.MsgspecError:
+            return  # which was found out already
+        if facts is not None and (facts.id, facts.at, facts.exchange_id) != (one.id, one.at, one.exchange_id):
+            self.refuse(one.number, "it is not found by what it says", one.side, one.seq)
+
+    def entry(self, number: int, side: str, seq: int, stated: str, document: bytes) -> None:
+        """The next entry."""
+        wanted = len(self._leaves) + 1
+        if number != wanted:
+            self.refuse(wanted, f"it is missing; entry {number} stands in its place")
+            number = wanted
+        try:
+            leaf = bytes.fromhex(stated)
+        except (ValueError, TypeError):  # a file that was changed by hand may hold anything
+            leaf = b""
+        if len(leaf) != 32 or leaf.hex() != stated:
+            self.refuse(number, "its hash is none", side, seq)
+        self._leaves.append(leaf)
+        if document:
+            if sha256(b"\x00" + document).digest() != leaf:
+                self.refuse(number, "its hash does not fit its content", side, seq)
+            self._content(number, side, seq, document)
+        elif side:
+            why = "its document is gone, and no entry says that it was let go of"
+            self._missing.append(Finding(number, side, seq, why))
+            self._follow(number, side, seq, None)
+        elif self._sides is not None:
+            self._hidden += 1
+        else:
+            self.refuse(number, "it does not say whose it is")
+        if side:
+            self._heads[side] = (seq, stated, number)
+
+    def _content(self, number: int, side: str, seq: int, document: bytes) -> None:
+        try:
+            facts = _facts.decode(document)
+        except msgspec.MsgspecError:
+            self.refuse(number, "its content is no entry of an audit log", side, seq)
+            return
+        if (facts.side, facts.seq, facts.tenant) != (side, seq, self._tenant):
+            self.refuse(number, "it was written for another place", side, seq)
+        if facts.id in self._ids:
+            self.refuse(number, f"{facts.id} was there before", side, seq)
+        self._ids.add(facts.id)
+        self._follow(number, side, seq, facts.prev_hash)
+        if facts.action == LET_GO and facts.through < number:
+            self._through = max(self._through, facts.through)
+
+    def _follow(self, number: int, side: str, seq: int, previous: str | None) -> None:
+        """That an entry goes on where its side's chain ended; one without a document does not say on what."""
+        if self._sides is not None and side not in self._sides:
+            return  # somebody's own doing on a side that is not its own
+        last, link, before = self._heads.get(side, (0, NO_HASH, 0))
+        if seq != last + 1:
+            self.refuse(number, f"number {last + 1} of its side is missing", side, seq)
+        elif previous is not None and previous != link:
+            self.refuse(number, f"it does not follow the one before it on its side, entry {before}", side, seq)
+
+    def checkpoint(self, one: AuditCheckpoint, *, outside: bool = False) -> None:
+        """A checkpoint of the log's own, or one that was kept outside of it; in their order."""
+        (self._outside if outside else self._kept).append(one)
+
+    def report(self) -> Report:
+        """What came out; call it at the end."""
+        good, good_at, keys = self._signed()
+        for gone in self._missing:
+            if gone.number > self._through:
+                self.refuse(gone.number, gone.why, gone.side, gone.seq)
+            elif gone.number > good:
+                self.refuse(gone.number, "its document is gone, and no checkpoint covers it", gone.side, gone.seq)
+        return Report(
+            tenant=self._tenant,
+            entries=len(self._leaves),
+            sides=len(self._heads),
+            checkpoints=len({one.size for one in (*self._kept, *self._outside)}),
+            covered=good,
+            covered_at=good_at,
+            keys=keys,
+            let_go=len(self._missing),
+            let_go_covered=self._covering(self._missing[-1].number) if self._missing else 0,
+            hidden=self._hidden,
+            bad=self._bad,
+        )
+
+    def _covering(self, number: int) -> int:
+        return min((one.size for one in (*self._kept, *self._outside) if one.size >= number), default=0)
+
+    def _signed(self) -> tuple[int, str, tuple[str, ...]]:
+        """Compare the tree with every checkpoint; up to where all is signed, since when, and by whom."""
+        self._linked(self._kept, whole=True)
+        self._linked(self._outside, whole=False)
+        tree, good, good_at, keys = Peaks(), 0, "", dict[str, None]()
+        statements: dict[int, str] = {}
+        for one in sorted((*self._kept, *self._outside), key=lambda one: one.size):
+            first = good + 1
+            if statements.setdefault(one.size, one.hash) != one.hash:
+                self.refuse(one.size, f"there are two different checkpoints over {one.size} entries")
+                continue
+            if not self._is_signed(one):
+                self.refuse(first, f"the checkpoint over {one.size} entries is not signed by a known key")
+                continue
+            if one.tenant_id != self._tenant:
+                self.refuse(first, f"the checkpoint over {one.size} entries is of another tenant")
+                continue
+            if one.size > len(self._leaves):
+                missing = len(self._leaves) + 1
+                self.refuse(missing, f"it is missing, but the checkpoint of {one.at} covers {one.size} entries")
+                break
+            tree = grown(tree, self._leaves[tree.size : one.size])
+            if tree.root().hex() != one.root:
+                # What was found wrong with an entry of these says more than that something is.
+                if self._bad is None or self._bad.number > one.size:
+                    self.refuse(first, f"from here to {one.size} is not what the checkpoint of {one.at} signs")
+                continue
+            keys[key_id(one.public_key)] = None
+            good, good_at = one.size, one.at
+        return good, good_at, tuple(keys)
+
+    def _linked(self, checkpoints: Sequence[AuditCheckpoint], *, whole: bool) -> None:
+        """That each checkpoint names the one before it; the log's own begin with the first one."""
+        before: AuditCheckpoint | None = None
+        for one in checkpoints:
+            if before is None:
+                fits = not whole or one.previous == NO_HASH
+            else:
+                fits = one.previous == before.hash and one.size > before.size
+            if not fits:
+                first = before.size + 1 if before else 1
+                self.refuse(first, f"the checkpoint over {one.size} entries does not follow the one before it")
+            before = one
+
+    def _is_signed(self, one: AuditCheckpoint) -> bool:
+        return signed(one, self._verify, self._trusted)
+
+
+def signed(one: AuditCheckpoint, verify: Verify, trusted: frozenset[str] = frozenset()) -> bool:
+    """Whether a checkpoint is signed, by one of these keys where any are given."""
+    if trusted and one.public_key not in trusted:
+        return False
+    try:
+        public_key, signature = bytes.fromhex(one.public_key), bytes.fromhex(one.signature)
+    except ValueError:
+        return False
+    # Hexadecimal has many spellings, and one thing has one here.
+    plain = (public_key.hex(), signature.hex()) == (one.public_key, one.signature)
+    return plain and verify(public_key, signature, one.statement)
+
+
+def check_lines(lines: Iterable[bytes], check: LogCheck) -> Header:
+    """Check an export: its header, then every line. What follows from its end is in the check's report."""
+    reading = iter(lines)
+    first = next(reading, b"")
+    try:
+        header = _header.decode(first)
+    except msgspec.MsgspecError:
+        raise Invalid("this is no export of an audit log", hint="make one with: parley audit export") from None
+    if header.parley_audit != VERSION:
+        raise Invalid(f"this export is of version {header.parley_audit}, this Parley knows {VERSION}")
+    check.header(header.tenant, header.sides)
+    ended, reached, last = -1, 0, ""
+    for number, line in enumerate(reading, 2):
+        same = b""
+        try:
+            if ended >= 0:
+                check.refuse(0, f"line {number} comes after the end")
+            elif line.startswith(b'{"number":'):
+                one = _entry.decode(line)
+                document = bytes(one.document)
+                check.entry(one.number, one.side, one.seq, one.entry_hash, document)
+                same = _spelled(one.number, one.side, one.seq, one.entry_hash, document)
+            elif line.startswith(b'{"checkpoint":'):
+                mark = read_checkpoint(_wrapped.decode(line).checkpoint)
+                check.checkpoint(mark)
+                reached, last, same = mark.size, mark.public_key, checkpoint_line(mark, wrapped=True)
+            else:
+                ended = _end.decode(line).end
+                same = end_line(ended)
+        except (msgspec.MsgspecError, ValueError):
+            if line.endswith(b"\n") or ended >= 0:  # else it is cut off here, which is said below
+                check.refuse(check.size + 1, f"line {number} cannot be read")
+        if same and same != line:
+            check.refuse(max(1, check.size), f"line {number} is not spelled as the server spells it")
+    if ended != check.size or header.size != check.size:
+        check.refuse(check.size + 1, CUT_OFF.format(check.size, header.size))
+    if reached < check.size and ended >= 0:
+        check.refuse(reached + 1, "no checkpoint of the export covers it")
+    if first != header_line(header) or header.public_key not in ("", last or header.public_key):
+        check.refuse(0, "the first line is not what the server wrote")
+    return header
+
+
+def check_export(
+    lines: Iterable[bytes],
+    verify: Verify,
+    *,
+    trusted: frozenset[str] = frozenset(),
+    outside: Iterable[AuditCheckpoint] = (),
+) -> Report:
+    """Check a whole export, with the checkpoints that were kept outside of it. All of it has to be signed."""
+    check = LogCheck(verify, trusted=trusted)
+    check_lines(lines, check)
+    for one in outside:
+        check.checkpoint(one, outside=True)
+    return check.report()
+
+
+def read_export(lines: Iterable[bytes]) -> tuple[Header, list[tuple[int, bytes]]]:
+    """The header and the documents of an export that was checked before, each with its number."""
+    reading = iter(lines)
+    header = _header.decode(next(reading, b""))
+    entries = (_entry.decode(line) for line in reading if line.startswith(b'{"number":'))
+    return header, [(one.number, bytes(one.document)) for one in entries if bytes(one.document)]
+
+
+# ---------------------------------------------------------------- proofs
+
+
+def proof_document(entry: AuditEntry, path: Sequence[bytes], checkpoint: AuditCheckpoint) -> bytes:
+    """A proof as JSON, with the exact bytes of the entry's document."""
+    tail = _encode({"path": [one.hex() for one in path], "checkpoint": checkpoint_document(checkpoint)})
+    return b'{"parley_audit_proof":%d,"entry":%b,%b' % (VERSION, entry_line(entry).rstrip(), tail[1:])
+
+
+def check_proof(content: bytes, verify: Verify, trusted: frozenset[str] = frozenset()) -> tuple[ProofFile, str]:
+    """A proof and why it does not hold; "" when it does."""
+    try:
+        proof = _proof.decode(content)
+        path = [binascii.unhexlify(one) for one in proof.path]
+        leaf = bytes.fromhex(proof.entry.entry_hash)
+        root = bytes.fromhex(proof.checkpoint.root)
+    except (msgspec.MsgspecError, ValueError):
+        raise Invalid("this is no proof", hint="make one with: parley audit prove ID") from None
+    entry, checkpoint = proof.entry, read_checkpoint(proof.checkpoint)
+    document = bytes(entry.document)
+    if document:
+        if sha256(b"\x00" + document).digest() != leaf:
+            return proof, "the entry's hash does not fit its content"
+        facts = msgspec.json.decode(document)
+        if (facts.get("side"), facts.get("seq"), facts.get("tenant")) != (entry.side, entry.seq, checkpoint.tenant_id):
+            return proof, "the entry was written for another place"
+    if not is_included(leaf, entry.number - 1, checkpoint.size, path, root):
+        return proof, "the path does not lead from the entry to the root"
+    if not signed(checkpoint, verify, trusted):
+        return proof, "the checkpoint is not signed by a known key"
+    return proof, ""

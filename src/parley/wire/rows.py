@@ -1,0 +1,114 @@
+"""Records, posts and events as rows, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from parley.domain.channel.event import Event
+from parley.domain.channel.post import Post, PostState
+from parley.domain.mailbox.ledger import Entry
+from parley.domain.message.message import Pattern
+
+if TYPE_CHECKING:
+    from parley.domain.record import Record
+
+# number = tenant * 2^40 + position
+SHIFT = 40
+MASK = (1 << SHIFT) - 1
+
+POST = (
+    "post.number, tally.id, post.seq, post.id, sender, addressee, pattern, in_reply_to, created_at, expires_at, state,"
+    " recipients, answered, payload, metadata, tally.intent, exchange"
+)
+EVENT = "number, intent_id, sequence, id, event_type, actor, created_at, trace_id, document, hash"
+
+_DECODERS: dict[type[Record], msgspec.json.Decoder[Any]] = {}
+_PATTERNS = {one.value: one for one in Pattern}
+_STATES = {one.value: one for one in PostState}
+
+
+def post_to_row(post: Post, tenant: int, channel: int) -> tuple[Any, ...]:
+    return (
+        tenant << SHIFT | post.position,
+        channel,
+        post.seq,
+        post.id,
+        post.sender,
+        post.to,
+        post.pattern.value,
+        post.in_reply_to,
+        post.created_at,
+        post.expires_at,
+        post.state.value,
+        joined(post.recipients),
+        post.answered,
+        post.payload,
+        post.metadata,
+        post.exchange_id,
+    )
+
+
+def joined(recipients: tuple[str, ...] | None) -> str | None:
+    """Recipients as one text in which each stands between commas; None is everyone."""
+    return None if recipients is None else f",{','.join(recipients)},"
+
+
+def post_from_row(row: Any) -> Post:  # noqa: ANN401  # a row of either database
+    recipients = row[11]
+    return Post(
+        id=row[3],
+        channel_id=row[1],
+        sender=row[4],
+        to=row[5],
+        pattern=_PATTERNS[row[6]],
+        in_reply_to=row[7],
+        payload=row[13],
+        metadata=row[14],
+        created_at=row[8],
+        expires_at=row[9],
+        state=_STATES[row[10]],
+        recipients=None if recipients is None else tuple(filter(None, recipients.split(","))),
+        intent_id=row[15],
+        position=row[0] & MASK,
+        seq=row[2],
+        answered=bool(row[12]),
+        exchange_id=row[16],
+    )
+
+
+def event_from_row(row: Any) -> Event:  # noqa: ANN401  # a row of either database
+    return Event(row[0] & MASK, *row[1:])
+
+
+def event_to_row(event: Event, tenant: int) -> tuple[Any, ...]:
+    return (tenant << SHIFT | event.position, *event[1:])
+
+
+def record_to_row(record: Record, version: int) -> tuple[Any, ...]:
+    document = msgspec.json.encode(record)
+    return (record.tenant_id, record.kind, record.id, version, record.parent, record.name, record.due, document)
+
+
+def record_from_row(kind: type[Record], version: int, document: bytes) -> Record:
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
+    record: Record = decoder.decode(document)
+    object.__setattr__(record, "version", version)  # the one in the document is the one that it replaced
+    return record
+
+
+def entry_from_row(document: str) -> Entry:
+    fields: dict[str, Any] = msgspec.json.decode(document)
+    del fields["position"]
+    return Entry(**fields)
+
+
+def spelled(document: dict[str, Any]) -> bytes:
+    """An entry of the audit log as it is hashed: keys are ASCII and numbers whole, so this is RFC 8785."""
+    return _canonical(document)
+
+
+_canonical = msgspec.json.Encoder(order="sorted").encode

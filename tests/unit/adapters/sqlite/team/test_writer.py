@@ -1,0 +1,192 @@
+"""The writer thread: many changes in one transaction, and what becomes of them when the file fails."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from parley.adapters.sqlite.team import file as team_file
+from parley.adapters.sqlite.team import writer as team_writer
+from parley.adapters.sqlite.team.cache import Known
+from parley.adapters.sqlite.team.writer import TeamWriter
+from parley.domain.errors.errors import Stale, Unavailable
+from parley.domain.record import Expect
+from parley.domain.store.changes import Committed, Spoken, TeamChanges
+from tests.contract.team_store import T1, a_channel, a_post, an_intent
+from tests.team_rig import in_loop, kinds
+
+
+class Bench:
+    """A writer on its own file, with what its watchers heard and how often it committed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.db = team_file.connect(self.path, writes=True, durable=False)
+        team_file.migrate(self.db, self.path)
+        self.known = Known(kinds())
+        self.heard: list[Committed] = []
+        self.log_bytes = 0
+        self.writer = TeamWriter(
+            self.db, self.path, self.known, lambda _, committed: self.heard.append(committed), lambda: self.log_bytes
+        )
+        self.statements: list[str] = []
+        self.db.set_trace_callback(self.statements.append)
+
+    def ran(self, start: str) -> int:
+        return sum(one.startswith(start) for one in self.statements)
+
+
+@asynccontextmanager
+async def at_work(tmp_path: Path) -> AsyncIterator[Bench]:
+    bench = Bench(tmp_path / "team.db")
+    bench.writer.start(asyncio.get_running_loop())
+    try:
+        await bench.writer.submit(TeamChanges(T1, puts=(a_channel(),)))
+        bench.statements.clear()
+        yield bench
+    finally:
+        bench.writer.end()
+        await asyncio.to_thread(bench.writer.join)
+
+
+@in_loop
+async def test_what_queues_up_is_committed_in_one_transaction(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        outcomes = await asyncio.gather(
+            *(bench.writer.submit(TeamChanges(T1, (a_post(f"msg_{n}"),))) for n in range(200))
+        )
+
+        assert [one.posts[0].seq for one in outcomes] == list(range(1, 201))
+        assert 1 <= bench.ran("COMMIT") <= 100
+        assert [one.position for one in bench.heard[1:]] == list(range(1, 201))
+
+
+@in_loop
+async def test_what_stands_alone_has_a_transaction_of_its_own_and_overtakes_nobody(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        batch = [TeamChanges(T1, (a_post(f"msg_{n}"),)) for n in range(6)]
+        batch[2] = batch[2]._replace(ended=("chan_1",))
+        batch[3] = batch[3]._replace(departed=("bob",))
+
+        outcomes = await asyncio.gather(*map(bench.writer.submit, batch))
+
+        assert [one.posts[0].seq for one in outcomes] == [1, 2, 3, 4, 5, 6]
+        assert bench.heard[1:] == outcomes
+        assert bench.ran("COMMIT") == 4
+        kinds_of = [one.split(" SET ")[0] for one in bench.statements if one.startswith(("UPDATE post", "COMMIT"))]
+        assert kinds_of == ["COMMIT", "UPDATE post", "COMMIT", "UPDATE post", "COMMIT", "COMMIT"]
+
+
+@in_loop
+async def test_an_erasure_says_how_many_it_blanked_and_cuts_the_log(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        await bench.writer.submit(TeamChanges(T1, (a_post("msg_1"), a_post("msg_2", sender="bob"))))
+
+        done = await bench.writer.submit(TeamChanges(T1, blank=(Spoken("msg_1"),)))
+        await bench.writer.submit(TeamChanges(T1))
+
+        assert (done.blanked, bench.heard[2].blanked) == (1, 1)
+        assert bench.ran("PRAGMA wal_checkpoint(TRUNCATE)") == 1
+
+
+@in_loop
+async def test_a_refusal_writes_nothing_at_all(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        refused = TeamChanges(T1, (a_post(),), (Expect("channel", "chan_1", 9),), puts=(an_intent(),))
+
+        with pytest.raises(Stale):
+            await bench.writer.submit(refused)
+
+        assert (bench.ran("INSERT"), bench.ran("UPDATE post"), bench.ran("UPDATE tally")) == (0, 0, 0)
+
+
+@in_loop
+async def test_after_an_error_of_the_file_nothing_that_is_known_is_wrong(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        blocker = sqlite3.connect(bench.path, isolation_level=None)
+        bench.db.execute("PRAGMA busy_timeout=1")
+        blocker.execute("BEGIN IMMEDIATE")
+        changes = TeamChanges(T1, (a_post("msg_1"),), puts=(an_intent(),))
+
+        outcomes = await asyncio.gather(
+            bench.writer.submit(changes), bench.writer.submit(changes), return_exceptions=True
+        )
+        blocker.execute("ROLLBACK")
+        blocker.close()
+
+        assert {type(one) for one in outcomes} == {Unavailable}
+        assert bench.known.heads[T1].position == 0
+        assert (T1, "intent", "intent_1") not in bench.known.records
+        assert (await bench.writer.submit(changes)).posts[0].position == 1
+
+
+@in_loop
+async def test_a_change_that_cannot_be_written_does_not_stop_the_writer(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        unfit = TeamChanges(T1, (a_post("msg_1", payload=object()),))
+
+        with pytest.raises((Unavailable, TypeError)):
+            await bench.writer.submit(unfit)
+
+        assert (await bench.writer.submit(TeamChanges(T1, (a_post("msg_1"),)))).posts[0].seq == 1
+
+
+@in_loop
+async def test_a_log_that_has_grown_too_long_is_cut(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        await bench.writer.submit(TeamChanges(T1, (a_post("msg_1"),)))
+        assert bench.ran("PRAGMA wal_checkpoint") == 0
+
+        bench.log_bytes = team_writer._LONGEST_LOG + 1
+        await bench.writer.submit(TeamChanges(T1, (a_post("msg_2"),)))
+        await bench.writer.submit(TeamChanges(T1, (a_post("msg_3"),)))
+
+        assert bench.ran("PRAGMA wal_checkpoint(TRUNCATE)") >= 1
+
+
+@in_loop
+async def test_after_the_end_nothing_is_taken(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "team.db")
+    with pytest.raises(Unavailable):
+        bench.writer.submit(TeamChanges(T1))
+    bench.writer.start(asyncio.get_running_loop())
+    last = bench.writer.submit(TeamChanges(T1, puts=(a_channel(),)))
+
+    bench.writer.end()
+    bench.writer.end()
+    await asyncio.to_thread(bench.writer.join)
+
+    assert (await last).puts[0].version == 1
+    with pytest.raises(Unavailable):
+        bench.writer.submit(TeamChanges(T1))
+
+
+def log_size(path: str) -> int:
+    return Path(f"{path}-wal").stat().st_size
+
+
+@in_loop
+async def test_a_reader_that_stays_is_waited_for_once_and_the_log_is_cut_when_it_has_gone(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as bench:
+        await bench.writer.submit(TeamChanges(T1, posts=(a_post(),)))
+        reader = team_file.connect(bench.path, writes=False)
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM post").fetchall()
+
+        for number in range(3):
+            await bench.writer.submit(TeamChanges(T1, posts=(a_post(f"msg_{number}_more"),)))
+            await bench.writer.submit(TeamChanges(T1, blank=(Spoken(f"msg_{number}_more"),)))
+        await bench.writer.submit(TeamChanges(T1))
+        waits = [one for one in bench.statements if one.startswith("PRAGMA busy_timeout")]
+        reader.close()
+        await bench.writer.submit(TeamChanges(T1))
+        await bench.writer.submit(TeamChanges(T1))
+
+        assert waits[:6:2] == ["PRAGMA busy_timeout=100", "PRAGMA busy_timeout=0", "PRAGMA busy_timeout=0"]
+        assert set(waits[1::2]) == {"PRAGMA busy_timeout=30000"}
+        assert log_size(bench.path) == 0

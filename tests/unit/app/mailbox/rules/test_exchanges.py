@@ -1,0 +1,75 @@
+"""The exchanges of a mailbox: listed, shown, closed, and over when their time is."""
+
+from __future__ import annotations
+
+import pytest
+
+from parley.app.mailbox.kernel import drive
+from parley.domain.content.envelope import Purpose, Wishes
+from parley.domain.errors.errors import NotFound
+from parley.domain.errors.rules import ExchangeClosed, HumanRequired, MessageHeld
+from parley.domain.exchange.approval import ApprovalStatus
+from parley.domain.exchange.exchange import Outcome
+from parley.domain.mailbox.listing import Sent
+from parley.domain.message.message import Kind
+from tests.unit.app.rig import ANN, Rig
+
+ASKS = Wishes(purpose=Purpose.INFORMATION_QUERY)
+
+
+def ask(rig: Rig, body: str = "How far is it?") -> Sent:
+    return rig.send(Kind.QUESTION, body=body, wishes=ASKS)
+
+
+def test_an_exchange_is_found_by_its_id_its_end_and_its_conversation(rig: Rig) -> None:
+    rig.govern()
+    sent = ask(rig)
+    ask(rig)
+
+    kernel = rig.kernel("claude")
+    first, second = drive(kernel.exchanges())
+
+    for name in (first.id, first.id[-8:], sent.message.conversation_id):
+        assert drive(kernel.exchange(name)) == first
+    assert second.id != first.id
+    with pytest.raises(NotFound):
+        drive(kernel.exchange("exch_nothing"))
+
+
+def test_a_closed_exchange_takes_no_more_and_its_end_is_on_record(rig: Rig) -> None:
+    rig.govern()
+    sent = ask(rig)
+
+    closed = drive(rig.kernel("claude").close_exchange(sent.message.conversation_id, "settled"))
+
+    assert (closed.outcome, closed.ended_by, closed.reason) == (Outcome.RESOLVED, "claude", "settled")
+    assert rig.audits("claude")[-1]["action"] == "agent_exchange_ended"
+    with pytest.raises(ExchangeClosed):
+        rig.send(Kind.QUESTION, body="And now?", conversation_id=sent.message.conversation_id)
+
+
+def test_an_exchange_that_waits_for_a_person_only_a_person_ends(rig: Rig) -> None:
+    rig.govern()
+    with pytest.raises(MessageHeld):
+        ask(rig, "I promise.")
+    kernel = rig.kernel("claude")
+    (exchange,) = drive(kernel.exchanges())
+
+    for key in ("", "pk_nobody"):
+        with pytest.raises(HumanRequired):
+            drive(kernel.close_exchange(exchange.id, key=key))
+    assert drive(kernel.close_exchange(exchange.id, key=ANN)).ended_by == "ann"
+
+    (approval,) = drive(kernel.approvals())
+    assert approval.status is ApprovalStatus.CLOSED
+
+
+def test_an_exchange_is_over_when_its_time_is(rig: Rig) -> None:
+    rig.govern()
+    ask(rig)
+    rig.clock.pass_by(hours=24)
+
+    (exchange,) = drive(rig.kernel("claude").exchanges())
+
+    assert (exchange.outcome, exchange.ended_by) == (Outcome.EXPIRED, "system")
+    assert rig.audits("claude")[-1]["outcome"] == "expired"

@@ -1,0 +1,237 @@
+"""Finding one message, a thread, a text, a review."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from parley.app.mailbox.kernel import drive
+from parley.domain.errors.errors import Ambiguous, Invalid, NotText, UnknownMessage
+from parley.domain.message.message import Kind
+from parley.domain.message.review import ReviewState
+from tests.samples import a_draft, a_file, fields_of
+from tests.unit.app.rig import Ids, Rig, claimed
+
+
+def reply(rig: Rig, who: str, to_id: str, kind: Kind = Kind.NOTIFICATION, **changes: object) -> str:
+    rig.clock.pass_by(minutes=1)
+    draft = a_draft(kind, sender=who, to=(), subject="", **changes)
+    return drive(rig.kernel(who).reply(to_id, draft, kind_given=True)).message.id
+
+
+@pytest.mark.parametrize("spelling", ["id", "file", "stem", "path", "ending"])
+def test_a_message_is_found_by_id_by_file_and_by_the_end_of_its_id(rig: Rig, spelling: str) -> None:
+    sent = rig.send(ids=Ids("a8f3"))
+    path = rig.path("codex") / sent.file
+    ref = {"id": sent.message.id, "file": sent.file, "stem": path.stem, "path": str(path), "ending": "a8f3"}[spelling]
+
+    found = drive(rig.kernel("codex").find(ref))
+
+    assert (found.message, found.place, found.file) == (sent.message, "inbox", sent.file)
+    assert found.content == path.read_bytes()
+
+
+def test_a_finished_message_is_found_in_the_archive(rig: Rig) -> None:
+    rig.send()
+    kernel = rig.kernel("codex")
+    message_id = claimed(kernel).message.id
+    drive(kernel.done(message_id))
+
+    assert drive(rig.kernel("codex").find(message_id)).place == "archive"
+
+
+def test_a_deleted_message_is_found_in_the_ledger(rig: Rig) -> None:
+    rig.send()
+    kernel = rig.kernel("codex")
+    message_id = claimed(kernel).message.id
+    drive(kernel.done(message_id, delete=True))
+
+    assert drive(rig.kernel("codex").find(message_id)).place == "ledger"
+
+
+def test_a_message_that_nobody_knows_is_an_error_with_advice(rig: Rig) -> None:
+    with pytest.raises(UnknownMessage, match="codex has no message 'zzzz'") as unknown:
+        drive(rig.kernel("codex").find("zzzz"))
+
+    assert "parley search" in unknown.value.hint
+
+
+def test_an_ending_that_fits_two_messages_is_ambiguous_and_names_the_files(rig: Rig) -> None:
+    files = [rig.send(kind, ids=Ids("a8f3", "a8f3"), sender=who).file for kind, who in _TWO]
+
+    with pytest.raises(Ambiguous) as both:
+        drive(rig.kernel("codex").find("a8f3"))
+
+    assert all(file in both.value.hint for file in files)
+
+
+_TWO = [(Kind.QUESTION, "claude"), (Kind.NOTIFICATION, "gemini")]
+
+
+def test_one_id_with_two_contents_is_ambiguous_and_each_file_can_be_named(rig: Rig) -> None:
+    for name in ("one", "two"):
+        (rig.path("codex") / f"{name}.yaml").write_bytes(a_file(subject=f'"{name}"'))
+    kernel = rig.kernel("codex")
+
+    with pytest.raises(Ambiguous, match="fits 2 messages"):
+        drive(kernel.find("msg-20260313T1430Z-claude-a8f3"))
+
+    assert drive(kernel.find("two.yaml")).message.subject == "two"
+
+
+def test_a_file_that_is_no_message_is_named_with_its_reason(rig: Rig) -> None:
+    (rig.path("codex") / "bytes.yaml").write_bytes(b"\xff")
+    (rig.path("codex") / "short.yaml").write_bytes(a_file("subject"))
+
+    with pytest.raises(NotText):
+        drive(rig.kernel("codex").find("bytes.yaml"))
+    with pytest.raises(Invalid, match=r"short\.yaml is no message: subject: is missing"):
+        drive(rig.kernel("codex").find("short.yaml"))
+
+
+def test_what_is_odd_about_a_message_is_told_with_it(rig: Rig) -> None:
+    (rig.path("codex") / "odd.yaml").write_bytes(a_file("priority"))
+
+    found = drive(rig.kernel("codex").find("odd.yaml"))
+
+    assert [doubt.field for doubt in found.doubts] == ["priority"]
+
+
+def test_a_thread_is_the_whole_conversation_oldest_first(rig: Rig) -> None:
+    first = rig.send(Kind.QUESTION).message
+    second = reply(rig, "codex", first.id)
+    third = reply(rig, "claude", second)
+
+    for agent in ("claude", "codex"):
+        for ref in (first.conversation_id, first.id, second, third):
+            thread = drive(rig.kernel(agent).thread(ref))
+            assert [one.message.id for one in thread] == [first.id, second, third]
+
+
+def test_an_answer_stands_after_what_it_answers_whatever_the_clocks_say(rig: Rig) -> None:
+    first = rig.send(Kind.QUESTION, ids=Ids("zzzz")).message
+    ids = [first.id]
+    for who, suffix, shift in (("codex", "mmmm", 0), ("claude", "aaaa", 0), ("codex", "bbbb", -3600)):
+        rig.clock.at += timedelta(seconds=shift)
+        draft = a_draft(Kind.NOTIFICATION, sender=who, to=(), subject="")
+        ids.append(drive(rig.kernel(who, ids=Ids(suffix)).reply(ids[-1], draft, kind_given=True)).message.id)
+
+    for agent in ("claude", "codex"):
+        assert [one.message.id for one in drive(rig.kernel(agent).thread(first.id))] == ids
+        assert [one.message.id for one in drive(rig.kernel(agent).search("msg-"))] == ids[::-1]
+
+
+def test_a_thread_holds_what_is_archived_and_what_is_deleted(rig: Rig) -> None:
+    first = rig.send(Kind.QUESTION).message
+    codex = rig.kernel("codex")
+    claimed(codex)
+    drive(codex.done(first.id, delete=True))
+    second = reply(rig, "codex", first.id)
+
+    assert [one.message.id for one in drive(rig.kernel("codex").thread(second))] == [first.id, second]
+
+
+def test_messages_belong_together_by_parent_where_a_tool_left_the_conversation_out(rig: Rig) -> None:
+    (rig.path("codex") / "1.yaml").write_bytes(a_file(id="one"))
+    (rig.path("codex") / "2.yaml").write_bytes(a_file(id="two", parent_message_id="one"))
+    (rig.path("codex") / "3.yaml").write_bytes(a_file(id="three", parent_message_id="two"))
+    (rig.path("codex") / "4.yaml").write_bytes(a_file(id="four"))
+
+    thread = drive(rig.kernel("codex").thread("two"))
+
+    assert {one.message.id for one in thread} == {"one", "two", "three"}
+
+
+def test_a_thread_survives_unreadable_neighbours(rig: Rig) -> None:
+    first = rig.send(Kind.QUESTION).message
+    (rig.path("codex") / "bad.yaml").write_bytes(b"\xff")
+
+    assert [one.message.id for one in drive(rig.kernel("codex").thread(first.id))] == [first.id]
+
+
+def test_a_thread_by_the_end_of_an_id_is_found_too(rig: Rig) -> None:
+    first = rig.send(Kind.QUESTION, ids=Ids("a8f3")).message
+
+    assert [one.message.id for one in drive(rig.kernel("codex").thread("a8f3"))] == [first.id]
+
+
+@pytest.mark.parametrize("text", ["RATE", "rate lim", "142 tests", "msg-20260313"])
+def test_a_search_looks_into_ids_subjects_and_bodies_in_any_case(rig: Rig, text: str) -> None:
+    sent = rig.send(sender="codex", to=("claude",))
+
+    assert [one.message.id for one in drive(rig.kernel("claude").search(text))] == [sent.message.id]
+
+
+def test_a_search_finds_what_was_sent_and_what_was_received_newest_first(rig: Rig) -> None:
+    old = rig.send(subject="The needle goes").message.id
+    new = reply(rig, "codex", old, body="the needle comes")
+
+    assert [one.message.id for one in drive(rig.kernel("claude").search("NEEDLE"))] == [new, old]
+    assert drive(rig.kernel("gemini").search("needle")) == []
+
+
+def findings(rig: Rig, name: str, text: str) -> str:
+    packet = rig.folder / "projects" / "demo" / "packets" / "findings" / name
+    packet.write_text(text)
+    return f"packets/findings/{name}"
+
+
+def test_a_review_is_told_from_its_messages_and_its_findings_packet(rig: Rig) -> None:
+    asked = rig.send(Kind.REVIEW_REQUEST).message
+    path = findings(rig, "one.yaml", "findings:\n  - id: f1\n    severity: P1\n    summary: A race\n")
+    feedback = fields_of(Kind.REVIEW_FEEDBACK, findings_packet=path, blocking_count=1)
+    reply(rig, "codex", asked.id, Kind.REVIEW_FEEDBACK, body=feedback)
+
+    review = drive(rig.kernel("claude").review(asked.conversation_id))
+
+    assert (review.state, review.round, review.waiting_for) == (ReviewState.FEEDBACK, 1, "claude")
+    assert [one.id for one in review.open_findings] == ["f1"]
+    assert (review.gate_passed, review.remarks) == (False, ())
+
+
+@pytest.mark.parametrize("path", ["packets/findings/none.yaml", "../../secret.yaml", "packets/findings/bad.yaml"])
+def test_a_packet_that_cannot_be_used_never_passes_the_gate(rig: Rig, path: str) -> None:
+    findings(rig, "bad.yaml", "findings: [&a 1, *a]\n")
+    asked = rig.send(Kind.REVIEW_REQUEST).message
+    feedback = fields_of(Kind.REVIEW_FEEDBACK, findings_packet=path, blocking_count=0)
+    content = a_file(
+        id="feedback",
+        type="review_feedback",
+        from_="codex",
+        to="claude",
+        conversation_id=asked.conversation_id,
+        parent_message_id=asked.id,
+        body="|\n" + "".join(f"  {key}: {value}\n" for key, value in feedback.items()).rstrip("\n"),
+    )
+    (rig.path("claude") / "feedback.yaml").write_bytes(content)
+
+    review = drive(rig.kernel("claude").review(asked.conversation_id))
+
+    assert not review.gate_passed
+    assert "no list of findings" in " ".join(review.remarks)
+
+
+def test_a_conversation_without_a_review_says_so(rig: Rig) -> None:
+    sent = rig.send(Kind.QUESTION)
+
+    with pytest.raises(Invalid, match="no review"):
+        drive(rig.kernel("codex").review(sent.message.id))
+
+
+def test_a_thread_of_foreign_files_is_whole_from_any_message_in_it(rig: Rig) -> None:
+    for number in (1, 2, 3):
+        content = a_file(id=f"m-{number}", conversation_id="conv-x")
+        (rig.path("codex") / f"{number}.yaml").write_bytes(content)
+
+    assert [one.message.id for one in drive(rig.kernel("codex").thread("m-2"))] == ["m-1", "m-2", "m-3"]
+
+
+def test_an_abbreviation_stands_for_its_id_and_an_unknown_id_for_itself(rig: Rig) -> None:
+    sent = rig.send(ids=Ids("k2m9"))
+    kernel = rig.kernel("codex")
+
+    assert drive(kernel.full_id("k2m9")) == sent.message.id
+    assert drive(kernel.full_id("msg-of-somebody-else")) == "msg-of-somebody-else"
+    with pytest.raises(UnknownMessage):
+        drive(kernel.full_id("zzzz"))

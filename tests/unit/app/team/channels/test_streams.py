@@ -1,0 +1,337 @@
+"""Streams: everything once, in order, for those who may see it, as long as they may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from parley.app.team.channels import streams, tail
+from parley.app.team.channels.streams import Followed
+from parley.domain.channel.channel import Channel, MemberPolicy, without_member
+from parley.domain.channel.event import EventDraft
+from parley.domain.channel.post import PostState
+from parley.domain.directory.access import Policy
+from parley.domain.directory.callers import Caller, KeyKind
+from parley.domain.errors.errors import NotFound, ParleyError
+from parley.domain.errors.team import NotMember, Unauthorized
+from parley.domain.message.message import Pattern
+from parley.domain.store.changes import FeedItem, Moved, TeamChanges
+from tests.team_rig import CHANNEL, INTENT, Rig, soon, with_rig
+
+ON_CHANNEL = Followed(channel_id=CHANNEL)
+ON_INTENT = Followed(intent_id=INTENT)
+
+
+class Stream:
+    """A stream as its reader knows it."""
+
+    def __init__(self, batches: AsyncIterator[list[FeedItem] | None]) -> None:
+        self._batches = batches
+        self._left: list[FeedItem] = []
+
+    async def next(self, seconds: float = 20.0) -> FeedItem:
+        async with asyncio.timeout(seconds):
+            while not self._left:
+                batch = await anext(self._batches)
+                self._left = batch or []
+            return self._left.pop(0)
+
+    async def positions(self, count: int) -> list[int]:
+        return [(await self.next()).position for _ in range(count)]
+
+    async def silent(self) -> bool:
+        try:
+            await self.next(0.05)
+        except TimeoutError:
+            return True
+        return False
+
+    @asynccontextmanager
+    async def ends(self, rig: Rig, error: type[ParleyError]) -> AsyncIterator[None]:
+        """What happens within this ends the stream, which rests by now, with an error."""
+        waiting = asyncio.ensure_future(self.next())
+        await soon(lambda: any(one.event._waiters for ones in rig.team.tail._listeners.values() for one in ones))
+        yield
+        with pytest.raises(error):
+            await waiting
+
+
+@asynccontextmanager
+async def following(rig: Rig, followed: Followed, caller: Caller, after: int | None = None) -> AsyncIterator[Stream]:
+    await rig.key(caller.agent, caller.kind, caller.tenant)
+    batches = streams.follow(rig.team, caller, followed, after)
+    assert await anext(batches) is None  # it listens now
+    try:
+        yield Stream(batches)
+    finally:
+        await batches.aclose()  # type: ignore[attr-defined]  # a generator
+        assert rig.team.tail._listeners == {}
+
+
+async def a_channel(rig: Rig) -> None:
+    await rig.intent()
+    await rig.channel()
+
+
+@pytest.fixture
+def never_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a stream finds out, it was told: it does not look by itself."""
+    monkeypatch.setattr(streams, "PING_SECONDS", 3600.0)
+
+
+def happened(rig: Rig, event_type: str = "comment", intent_id: str = INTENT) -> EventDraft:
+    return rig.team.event(intent_id, event_type, "alice", b"{}")
+
+
+@with_rig
+async def test_without_a_cursor_a_stream_begins_now(rig: Rig) -> None:
+    await a_channel(rig)
+    await rig.say("alice")
+
+    async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream:
+        said = await rig.say("alice")
+
+        assert (await stream.next()).post == said
+        assert await stream.silent()
+
+
+@with_rig
+async def test_after_a_cursor_a_stream_goes_on_without_gap_or_repeat(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_PAGE", 3)
+    await a_channel(rig)
+    for _ in range(10):
+        await rig.say("alice")
+
+    for after in (0, 4, 9, 10):
+        async with following(rig, ON_CHANNEL, rig.caller("bob"), after) as stream:
+            last = await rig.say("alice")
+            assert await stream.positions(last.position - after) == list(range(after + 1, last.position + 1))
+            assert await stream.silent()
+
+
+@with_rig
+async def test_a_cursor_from_the_future_does_not_hide_what_comes(rig: Rig) -> None:
+    await a_channel(rig)
+    await rig.say("alice")
+
+    async with following(rig, ON_CHANNEL, rig.caller("bob"), 1_000_000) as stream:
+        await rig.say("alice")
+
+        assert await stream.positions(1) == [2]
+
+
+@with_rig
+async def test_nothing_is_lost_or_repeated_between_store_and_tail(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_PAGE", 5)
+    monkeypatch.setattr(tail, "_QUEUED", 4)
+    await a_channel(rig)
+    for _ in range(20):
+        await rig.say("alice")
+
+    async def writes(agent: str) -> None:
+        for _ in range(50):
+            await rig.say(agent)
+
+    async with following(rig, ON_CHANNEL, rig.caller("bob"), 0) as stream:
+        writers = asyncio.gather(*(writes(f"a{n}") for n in range(4)))
+        found = await stream.positions(220)
+        await writers
+
+        assert found == list(range(1, 221))
+        assert await stream.silent()
+
+
+@with_rig
+async def test_what_is_both_in_the_store_and_in_the_tail_is_shown_once(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await a_channel(rig)
+    await rig.say("alice")
+    feed = rig.store.feed
+
+    async def overtaken(tenant: str, after: int, limit: int) -> tuple[FeedItem, ...]:
+        monkeypatch.setattr(rig.store, "feed", feed)
+        await rig.say("alice")  # heard by the listener, and found by the read
+        return await feed(tenant, after, limit)
+
+    monkeypatch.setattr(rig.store, "feed", overtaken)
+    async with following(rig, ON_CHANNEL, rig.caller("bob"), 0) as stream:
+        assert await stream.positions(2) == [1, 2]
+        assert await stream.silent()
+
+
+@with_rig
+async def test_a_reader_that_does_not_keep_up_misses_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "_QUEUED", 3)
+    await a_channel(rig)
+
+    async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream:
+        for _ in range(10):
+            await rig.say("alice")
+        first = await stream.positions(10)
+        for _ in range(2):
+            await rig.say("alice")
+
+        assert first == list(range(1, 11))
+        assert await stream.positions(2) == [11, 12]
+
+
+@with_rig
+async def test_a_channels_stream_shows_what_the_reader_may_see_in_that_channel(rig: Rig) -> None:
+    await a_channel(rig)
+    await rig.channel("chan_2")
+
+    async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream:
+        await rig.say("alice", to="carol")
+        await rig.say("alice", channel_id="chan_2")
+        await rig.say("alice", to="role:nobody")
+        await rig.store.commit(TeamChanges("default", events=(happened(rig),)))
+        to_bob = await rig.say("alice", to="bob")
+        of_bob = await rig.say("bob", to="carol")
+
+        assert [(await stream.next()).post for _ in range(2)] == [to_bob, of_bob]
+
+
+@with_rig
+async def test_an_intents_stream_shows_messages_and_events(rig: Rig) -> None:
+    await a_channel(rig)
+    await rig.channel("chan_2", policy=MemberPolicy.EXPLICIT)
+    await rig.intent("intent_2")
+
+    async with following(rig, ON_INTENT, rig.caller("bob")) as stream:
+        await rig.say("alice", channel_id="chan_2")
+        await rig.store.commit(TeamChanges("default", events=(happened(rig, intent_id="intent_2"),)))
+        committed = await rig.store.commit(TeamChanges("default", events=(happened(rig),)))
+        said = await rig.say("alice")
+
+        assert (await stream.next()).event == committed.events[0]
+        assert (await stream.next()).post == said
+
+
+@with_rig
+async def test_an_audited_message_is_shown_once(rig: Rig) -> None:
+    await a_channel(rig)
+
+    async with following(rig, ON_INTENT, rig.caller("bob")) as stream:
+        copy = happened(rig, "channel_message")
+        await rig.store.commit(TeamChanges("default", events=(copy,)))
+
+        assert await stream.silent()
+
+
+@with_rig
+async def test_an_agents_stream_shows_what_was_said_to_it_anywhere(rig: Rig) -> None:
+    await a_channel(rig)
+    await rig.channel("chan_2", policy=MemberPolicy.EXPLICIT)
+    await rig.intent("intent_2", policy=Policy.CLOSED)
+    await rig.channel("chan_3", intent_id="intent_2")
+    await rig.access(assignments=(rig.assignment("bob"),))
+
+    async with following(rig, Followed(agent="bob"), rig.caller("bob")) as stream:
+        await rig.say("bob")
+        await rig.say("alice", to="carol")
+        await rig.say("alice", channel_id="chan_2")
+        await rig.say("alice", channel_id="chan_3")
+        to_all = await rig.say("alice")
+        to_bob = await rig.say("alice", to="bob")
+        others = await rig.store.commit(TeamChanges("default", events=(happened(rig, intent_id="intent_2"),)))
+        mine = await rig.store.commit(TeamChanges("default", events=(happened(rig),)))
+
+        assert [(await stream.next()).post for _ in range(2)] == [to_all, to_bob]
+        assert (await stream.next()).event == mine.events[0] != others.events[0]
+
+
+@with_rig
+async def test_what_found_its_recipients_late_reaches_their_streams(rig: Rig) -> None:
+    await a_channel(rig)
+    waiting = await rig.say("alice", to="role:billing", pattern=Pattern.REQUEST)
+
+    async with following(rig, Followed(agent="bob"), rig.caller("bob")) as stream:
+        await rig.store.commit(TeamChanges("default", moved=(Moved(waiting.id, PostState.DELIVERED, ("bob",)),)))
+
+        assert (await stream.next()).position == 2
+
+
+@with_rig
+async def test_what_has_expired_is_not_streamed(rig: Rig) -> None:
+    await a_channel(rig)
+    await rig.say("alice", expires_at=rig.clock.at + timedelta(seconds=1))
+    lasting = await rig.say("alice")
+    rig.clock.pass_by(seconds=1)
+
+    async with following(rig, ON_CHANNEL, rig.caller("bob"), 0) as stream:
+        assert (await stream.next()).post == lasting
+
+
+@with_rig
+async def test_who_may_not_follow_is_told_that_there_is_nothing(rig: Rig) -> None:
+    await rig.intent(policy=Policy.CLOSED, assignments=(rig.assignment("carla", "coordinator"),))
+    await rig.channel(policy=MemberPolicy.EXPLICIT)
+
+    for followed in (ON_CHANNEL, ON_INTENT, Followed(agent="alice"), Followed(channel_id="chan_none")):
+        with pytest.raises(NotFound):
+            await streams.check_follows(rig.team, rig.caller("dave"), followed)
+    with pytest.raises(NotMember):
+        await streams.check_follows(rig.team, rig.caller("carla"), ON_CHANNEL)
+    await streams.check_follows(rig.team, rig.caller("carla"), ON_INTENT)
+    await streams.check_follows(rig.team, rig.caller(kind=KeyKind.SERVICE), Followed(agent="alice"))
+
+
+@pytest.mark.usefixtures("never_looking")
+@pytest.mark.parametrize("followed", [ON_CHANNEL, ON_INTENT])
+@with_rig
+async def test_a_stream_ends_when_the_right_to_it_does(rig: Rig, followed: Followed) -> None:
+    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob"),))
+    await rig.channel()
+
+    async with following(rig, followed, rig.caller("bob")) as stream, stream.ends(rig, NotFound):
+        await rig.access(grants=())
+
+
+@with_rig
+async def test_a_member_that_is_removed_hears_nothing_that_is_said_afterwards(rig: Rig) -> None:
+    await rig.intent()
+    channel = await rig.channel(CHANNEL, "bob", policy=MemberPolicy.EXPLICIT)
+
+    async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream:
+        await rig.put(without_member(channel, "bob"))
+        await rig.say("alice")
+
+        with pytest.raises(NotFound):
+            await stream.next()
+
+
+@pytest.mark.usefixtures("never_looking")
+@with_rig
+async def test_a_stream_does_not_outlive_its_key(rig: Rig) -> None:
+    await a_channel(rig)
+
+    async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream, stream.ends(rig, Unauthorized):
+        await rig.revoke("bob")
+
+
+@pytest.mark.usefixtures("never_looking")
+@with_rig
+async def test_a_stream_of_a_deleted_channel_ends(rig: Rig) -> None:
+    await a_channel(rig)
+    channel = await rig.store.get(Channel, "default", CHANNEL)
+    assert channel is not None
+
+    async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream, stream.ends(rig, NotFound):
+        await rig.store.commit(TeamChanges("default", drops=(channel,), purges=(CHANNEL,)))
+
+
+@with_rig
+async def test_a_quiet_stream_says_now_and_then_that_it_is_there(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "PING_SECONDS", 0.01)
+    await a_channel(rig)
+    await rig.key("bob")
+
+    batches = streams.follow(rig.team, rig.caller("bob"), ON_CHANNEL, None)
+
+    assert [await anext(batches) for _ in range(3)] == [None, None, None]
+    await batches.aclose()  # type: ignore[attr-defined]  # a generator

@@ -1,0 +1,213 @@
+"""An agent proves its key, replaces it with the old one's signature, and has others' checked."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from parley.app.team.directory import agents as registry
+from parley.app.team.directory import identity
+from parley.app.team.directory.identity import PublicKey
+from parley.domain.agents.identity import Challenge, Identity
+from parley.domain.directory.callers import KeyKind
+from parley.domain.errors.errors import Conflict, Invalid, NotFound
+from parley.domain.errors.team import AgentGone, ProofInvalid, WrongSender
+from tests.team_rig import Rig, with_rig
+
+
+class Pair:
+    """A key pair, by a name that stands for its text."""
+
+    def __init__(self, seed: int) -> None:
+        self.private = Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32)
+        raw = self.private.public_key().public_bytes_raw()
+        self.public = PublicKey(raw, f"ed25519:{seed}", f"did:key:z{seed}")
+
+    def sign(self, content: bytes) -> bytes:
+        return self.private.sign(content)
+
+
+ONE, TWO = Pair(1), Pair(2)
+
+
+async def asked(rig: Rig, pair: Pair = ONE, agent: str = "a") -> Challenge:
+    return await identity.challenge(rig.team, rig.caller(agent), agent, pair.public)
+
+
+async def answer(rig: Rig, challenge: Challenge, pair: Pair = ONE, *, signed: bytes = b"") -> Identity:
+    content = challenge.text.encode()
+    signature = signed or pair.sign(content)
+    caller = rig.caller(challenge.id)
+    return await identity.answer(
+        rig.team, caller, challenge.id, challenge.text, pair.public.raw, signature, (content, b"other spelling")
+    )
+
+
+async def an_identity(rig: Rig, pair: Pair = ONE) -> Identity:
+    return await answer(rig, await asked(rig, pair), pair)
+
+
+async def rotate(rig: Rig, old: Pair, new: Pair, *, signer: Pair | None = None) -> Identity:
+    content = f"{old.public.text} to {new.public.text}".encode()
+    signature = (signer or old).sign(content)
+    return await identity.rotate(rig.team, rig.caller("a"), "a", old.public, new.public, signature, content)
+
+
+@with_rig
+async def test_a_signed_challenge_makes_the_identity(rig: Rig) -> None:
+    made = await an_identity(rig)
+
+    assert (made.id, made.public_key, made.did) == ("a", "ed25519:1", "did:key:z1")
+    assert await identity.show(rig.team, rig.caller("b"), "a") == made
+    assert await identity.all_of(rig.team, "default") == {"a": made}
+
+
+@with_rig
+async def test_without_an_identity_there_is_nothing_to_show(rig: Rig) -> None:
+    with pytest.raises(NotFound):
+        await identity.show(rig.team, rig.caller("b"), "a")
+
+
+@with_rig
+async def test_a_challenge_holds_256_bits_and_lasts_five_minutes(rig: Rig) -> None:
+    challenge = await asked(rig)
+
+    assert len(challenge.text) == 43
+    rig.clock.pass_by(seconds=299)
+    assert await identity.pending_key(rig.team, rig.caller("a"), "a") == "ed25519:1"
+    rig.clock.pass_by(seconds=1)
+    assert await identity.pending_key(rig.team, rig.caller("a"), "a") == ""
+    with pytest.raises(ProofInvalid):
+        await answer(rig, challenge)
+
+
+@with_rig
+async def test_a_challenge_is_answered_once(rig: Rig) -> None:
+    challenge = await asked(rig)
+    await answer(rig, challenge)
+
+    with pytest.raises(ProofInvalid):
+        await answer(rig, challenge)
+
+
+@with_rig
+async def test_of_many_answers_at_once_one_counts(rig: Rig) -> None:
+    challenge = await asked(rig)
+
+    results = await asyncio.gather(*(answer(rig, challenge) for _ in range(8)), return_exceptions=True)
+
+    assert sum(isinstance(one, Identity) for one in results) == 1
+    assert sum(isinstance(one, ProofInvalid) for one in results) == 7
+
+
+@with_rig
+async def test_a_wrong_signature_uses_the_challenge_up(rig: Rig) -> None:
+    challenge = await asked(rig)
+
+    with pytest.raises(ProofInvalid):
+        await answer(rig, challenge, signed=TWO.sign(challenge.text.encode()))
+    with pytest.raises(ProofInvalid):
+        await answer(rig, challenge)
+
+
+@with_rig
+async def test_a_newer_challenge_replaces_the_older(rig: Rig) -> None:
+    older = await asked(rig)
+    newer = await asked(rig)
+
+    with pytest.raises(ProofInvalid):
+        await answer(rig, older)
+    assert (await answer(rig, newer)).public_key == "ed25519:1"
+
+
+@with_rig
+async def test_a_key_that_counts_is_not_replaced_by_a_challenge(rig: Rig) -> None:
+    await an_identity(rig)
+
+    with pytest.raises(Conflict):
+        await asked(rig, TWO)
+    assert (await asked(rig, ONE)).public_key == "ed25519:1"
+
+
+@with_rig
+async def test_an_admin_may_replace_a_key_that_was_lost(rig: Rig) -> None:
+    await an_identity(rig)
+
+    challenge = await identity.challenge(rig.team, rig.caller(kind=KeyKind.ADMIN), "a", TWO.public)
+    changed = await answer(rig, challenge, TWO)
+
+    assert (changed.public_key, changed.previous_keys) == ("ed25519:2", ("ed25519:1",))
+
+
+@with_rig
+async def test_a_key_that_has_expired_may_be_replaced(rig: Rig) -> None:
+    ends = rig.clock.at + timedelta(hours=1)
+    challenge = await identity.challenge(rig.team, rig.caller("a"), "a", ONE.public, ends)
+    made = await answer(rig, challenge)
+    content = b"content"
+    assert identity.signed(rig.team, made, ONE.public.raw, ONE.sign(content), (content,))
+
+    rig.clock.pass_by(hours=1)
+
+    assert not identity.signed(rig.team, made, ONE.public.raw, ONE.sign(content), (content,))
+    assert (await an_identity(rig, TWO)).public_key == "ed25519:2"
+
+
+@with_rig
+async def test_a_key_does_not_begin_expired(rig: Rig) -> None:
+    with pytest.raises(Invalid):
+        await identity.challenge(rig.team, rig.caller("a"), "a", ONE.public, rig.clock.at)
+
+
+@with_rig
+async def test_the_old_key_signs_for_the_new_one(rig: Rig) -> None:
+    await an_identity(rig)
+
+    changed = await rotate(rig, ONE, TWO)
+
+    assert (changed.public_key, changed.did, changed.previous_keys) == ("ed25519:2", "did:key:z2", ("ed25519:1",))
+
+
+@with_rig
+async def test_nobody_else_signs_for_a_new_key(rig: Rig) -> None:
+    await an_identity(rig)
+
+    with pytest.raises(ProofInvalid):
+        await rotate(rig, ONE, TWO, signer=TWO)
+    with pytest.raises(ProofInvalid):
+        await rotate(rig, TWO, ONE)
+
+
+@with_rig
+async def test_a_rotation_is_not_played_again_and_no_key_comes_back(rig: Rig) -> None:
+    await an_identity(rig)
+    await rotate(rig, ONE, TWO)
+
+    with pytest.raises(ProofInvalid):
+        await rotate(rig, ONE, TWO)
+    with pytest.raises(Invalid):
+        await rotate(rig, TWO, ONE)
+
+
+@with_rig
+async def test_only_the_agent_a_service_or_an_admin_touches_an_identity(rig: Rig) -> None:
+    challenge = await asked(rig)
+
+    with pytest.raises(WrongSender):
+        await identity.challenge(rig.team, rig.caller("b"), "a", TWO.public)
+    with pytest.raises(WrongSender):
+        await identity.answer(rig.team, rig.caller("b"), "a", challenge.text, ONE.public.raw, b"", ())
+    with pytest.raises(WrongSender):
+        await identity.rotate(rig.team, rig.caller("b"), "a", ONE.public, TWO.public, b"", b"")
+
+
+@with_rig
+async def test_who_has_left_proves_nothing(rig: Rig) -> None:
+    await rig.agent("a")
+    await registry.deregister(rig.team, rig.caller("a"), "a")
+
+    with pytest.raises(AgentGone):
+        await asked(rig)

@@ -1,0 +1,99 @@
+"""How an agent is: what it says, and what its silence says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from parley.domain.agents.agent import AgentDraft, AgentRecord, health, registered
+from parley.domain.directory.callers import AgentStatus
+from parley.domain.times import from_stamp, stamp
+
+NOW = "2026-03-13T14:30:00.000000+00:00"
+
+
+def after(seconds: float) -> str:
+    return stamp(from_stamp(NOW) + timedelta(seconds=seconds))
+
+
+def an_agent(status: AgentStatus = AgentStatus.ACTIVE, *, heartbeat: str = NOW) -> AgentRecord:
+    return AgentRecord(id="a", tenant_id="default", registered_at=NOW, status=status, last_heartbeat_at=heartbeat)
+
+
+@pytest.mark.parametrize(
+    ("silence", "status"),
+    [
+        (0, AgentStatus.ACTIVE),
+        (89.999, AgentStatus.ACTIVE),
+        (90, AgentStatus.UNHEALTHY),
+        (299.999, AgentStatus.UNHEALTHY),
+        (300, AgentStatus.DEAD),
+    ],
+)
+def test_silence_makes_an_agent_unhealthy_and_then_dead(silence: float, status: AgentStatus) -> None:
+    assert health(an_agent(), after(silence)) is status
+
+
+def test_an_agent_that_never_sent_a_heartbeat_is_not_watched() -> None:
+    silent = an_agent(heartbeat="")
+
+    assert health(silent, after(10_000)) is AgentStatus.ACTIVE
+    assert silent.due == ""
+
+
+def test_a_draining_agent_keeps_draining_until_it_counts_as_dead() -> None:
+    draining = an_agent(AgentStatus.DRAINING)
+
+    assert health(draining, after(200)) is AgentStatus.DRAINING
+    assert health(draining, after(300)) is AgentStatus.DEAD
+    assert draining.due == after(300)
+
+
+def test_a_drain_timeout_ends_in_deregistration() -> None:
+    draining = replace(an_agent(AgentStatus.DRAINING), drain_timeout_seconds=60, draining_since=NOW)
+
+    assert health(draining, after(59)) is AgentStatus.DRAINING
+    assert health(draining, after(60)) is AgentStatus.DEREGISTERED
+    assert draining.due == after(60)
+
+
+@pytest.mark.parametrize("status", [AgentStatus.DEAD, AgentStatus.DEREGISTERED])
+def test_who_is_gone_stays_gone_and_is_never_due(status: AgentStatus) -> None:
+    gone = an_agent(status)
+
+    assert health(gone, NOW) is status
+    assert gone.gone
+    assert gone.due == ""
+
+
+@pytest.mark.parametrize("status", [AgentStatus.ACTIVE, AgentStatus.UNHEALTHY, AgentStatus.DRAINING])
+def test_at_the_moment_it_is_due_an_agent_is_no_longer_what_its_record_says(status: AgentStatus) -> None:
+    agent = an_agent(status)
+
+    assert health(agent, agent.due) is not status
+
+
+def test_registering_again_changes_what_is_given_and_keeps_the_rest() -> None:
+    first = registered(AgentDraft("a", ("x",), "worker", "Ann", metadata={"k": 1}), "default", None, NOW)
+    kept = replace(first, version=1, last_heartbeat_at=NOW)
+
+    again = registered(AgentDraft("a", ("x", "y")), "default", kept, after(10))
+
+    assert again.version == 1
+    assert again.capabilities == ("x", "y")
+    assert (again.role_id, again.title, again.metadata) == ("worker", "Ann", {"k": 1})
+    assert again.registered_at == NOW
+    assert again.last_heartbeat_at == after(10)
+
+
+def test_who_had_left_registers_anew_as_if_never_seen() -> None:
+    gone = replace(an_agent(AgentStatus.DEREGISTERED), version=4, capabilities=("x",), title="Ann")
+
+    anew = registered(AgentDraft("a"), "default", gone, after(10))
+
+    assert anew.version == 4
+    assert anew.status is AgentStatus.ACTIVE
+    assert (anew.capabilities, anew.title, anew.last_heartbeat_at) == ((), "", "")
+    assert anew.registered_at == after(10)

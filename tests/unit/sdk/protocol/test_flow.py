@@ -1,0 +1,325 @@
+"""What a client says and what it makes of the answers, without any I/O."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from parley.domain.errors.errors import Invalid, NotFound, Unavailable
+from parley.domain.errors.team import RateLimited
+from parley.sdk.protocol.asking import Question, ask
+from parley.sdk.protocol.flow import Flow, Pause, encoded, run, run_async, some_seconds, target_of
+from parley.sdk.transport.port import Broken, ClosingAsyncIterator, ClosingIterator, Place, Request, Response
+from tests.unit.sdk.playing import GONE, NOBODY, SILENT, a_speaker, play, refused, said
+
+T = TypeVar("T")
+
+# ---------------------------------------------------------------- requests
+
+
+def test_a_request_carries_who_speaks() -> None:
+    request = a_speaker(key="secret").request("GET", "agents")
+
+    assert request == Request(
+        "GET",
+        "/api/v1/agents",
+        {"accept": "application/json", "x-api-key": "secret", "x-agent-id": "claude"},
+    )
+
+
+def test_a_post_has_a_key_of_its_own_unless_it_is_given_one() -> None:
+    speaker = a_speaker()
+
+    keys = [speaker.request("POST", "x").headers["idempotency-key"] for _ in range(2)]
+
+    assert keys == ["key-1", "key-2"]
+    assert speaker.request("POST", "x", headers={"idempotency-key": "mine"}).headers["idempotency-key"] == "mine"
+    assert "idempotency-key" not in speaker.request("PATCH", "x").headers
+
+
+def test_a_query_leaves_out_what_is_not_given_and_spells_what_is() -> None:
+    query = {"a": 1, "b": None, "c": "", "d": "x y", "e": True, "f": False, "g": 0}
+
+    assert a_speaker().target(("x",), query) == "/api/v1/x?a=1&d=x+y&e=true&f=false&g=0"
+    assert a_speaker().target(("x",), {"a": None}) == "/api/v1/x"
+
+
+def test_a_stream_asks_for_events() -> None:
+    request = a_speaker().request("GET", "subscribe", streams=True, timeout=45)
+
+    assert (request.headers["accept"], request.streams, request.timeout) == ("text/event-stream", True, 45)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("http://h", Place(False, "h", 80, "")),
+        ("https://h", Place(True, "h", 443, "")),
+        ("http://[::1]:8420/a/b/", Place(False, "::1", 8420, "/a/b")),
+        ("http://h/grüße dort/%C3%BC", Place(False, "h", 80, "/gr%C3%BC%C3%9Fe%20dort/%C3%BC")),
+    ],
+)
+def test_an_address_names_a_place(url: str, place: Place) -> None:
+    assert target_of(url) == place
+
+
+@pytest.mark.parametrize("url", ["", "nowhere", "ftp://x", "http://", "http://x:y", "http://x:99999", "http://u:p@x"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(Invalid, match="no address"):
+        target_of(url)
+
+
+def test_a_password_in_an_address_is_not_repeated() -> None:
+    with pytest.raises(Invalid, match="no address") as refused_it:
+        target_of("http://ann:hunter2@x")
+
+    assert "hunter2" not in str(refused_it.value)
+
+
+@pytest.mark.parametrize("part", [None, 5, "\ud800"])
+def test_what_is_no_text_cannot_stand_in_a_path(part: Any) -> None:
+    with pytest.raises(Invalid, match="is a text, not"):
+        a_speaker().target(("channels", part))
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "5", None, True])
+def test_what_is_no_length_of_time_is_refused(value: Any) -> None:
+    with pytest.raises(Invalid, match="timeout is a number of seconds above 0"):
+        some_seconds("timeout", value)
+    with pytest.raises(Invalid, match="timeout"):
+        next(ask(a_speaker(), Question("chan_1", "codex", {}, value)))
+
+
+def test_a_request_is_shown_without_its_key() -> None:
+    assert repr(Request("GET", "/x", {"x-api-key": "a secret"})) == "Request(GET /x)"
+
+
+def test_what_is_too_deep_for_json_is_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    with pytest.raises(Invalid):
+        encoded(deep)
+    while deep:
+        deep = deep[0]
+
+
+# ---------------------------------------------------------------- trying again
+
+
+def test_a_get_is_tried_until_it_is_answered() -> None:
+    played = play(a_speaker().send("GET", "x"), NOBODY, GONE, said(1))
+
+    assert (played.result.document, played.pauses, len(played.requests)) == (1, [0.1, 0.4], 3)
+
+
+def test_where_nobody_was_it_is_given_up_sooner_than_where_somebody_was() -> None:
+    speaker = a_speaker()
+
+    assert play(speaker.send("GET", "x"), *[NOBODY] * 3).pauses == [0.1, 0.4]
+    assert play(speaker.send("GET", "x"), NOBODY, *[GONE] * 5).pauses == [0.1, 0.4, 1.0, 2.0, 4.0]
+    play(speaker.send("GET", "x"), said(1))
+    assert play(speaker.send("GET", "x"), *[NOBODY] * 6).pauses == [0.1, 0.4, 1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("method", ["PATCH", "PUT", "DELETE"])
+def test_a_change_is_sent_again_only_when_it_cannot_have_arrived(method: str) -> None:
+    assert play(a_speaker().send(method, "x"), NOBODY, said(1)).result.document == 1
+
+    lost = play(a_speaker().send(method, "x"), NOBODY, GONE)
+    assert isinstance(lost.error, Unavailable)
+    assert lost.error.facts == {"arrived": True}
+
+
+def test_silence_is_not_asked_again() -> None:
+    lost = play(a_speaker().send("GET", "x"), SILENT)
+
+    assert isinstance(lost.error, Unavailable)
+    assert "in time" in lost.error.message
+
+
+def test_what_is_no_server_is_not_asked_again() -> None:
+    lost = play(a_speaker().send("GET", "x"), Broken("expected HTTP/", arrived=True, malformed=True))
+
+    assert isinstance(lost.error, Unavailable)
+    assert "does not answer like a Parley server: expected HTTP/" in lost.error.message
+
+
+def test_where_nobody_answers_the_hint_says_what_to_do() -> None:
+    lost = play(a_speaker(hints={"unreachable": "start one"}).send("GET", "x"), *[NOBODY] * 3)
+
+    assert isinstance(lost.error, Unavailable)
+    assert (lost.error.hint, lost.error.facts) == ("start one", {"arrived": False})
+
+
+# ---------------------------------------------------------------- patience
+
+
+def test_a_server_that_asks_for_patience_gets_what_it_asked_for() -> None:
+    busy = refused(429, "rate_limited", retry_after="3")
+
+    played = play(a_speaker().send("POST", "x", body={}), busy, busy, busy, said(1))
+
+    assert (played.result.document, played.pauses) == (1, [3.0, 3.0, 3.0])
+    assert {one.headers["idempotency-key"] for one in played.requests} == {"key-1"}
+
+
+def test_patience_has_an_end() -> None:
+    busy = refused(429, "rate_limited", retry_after="4")
+
+    played = play(a_speaker().send("GET", "x"), busy, busy, busy)
+
+    assert isinstance(played.error, RateLimited)
+    assert (played.pauses, played.error.facts["retry_after"]) == ([4.0, 4.0], 4)
+
+
+def test_a_server_that_asks_for_too_much_is_not_waited_for() -> None:
+    played = play(a_speaker(patience=10).send("GET", "x"), refused(503, "unavailable", retry_after="11"))
+
+    assert isinstance(played.error, Unavailable)
+    assert played.pauses == []
+
+
+def test_without_patience_nobody_is_waited_for() -> None:
+    played = play(a_speaker(patience=0).send("GET", "x"), refused(429, "rate_limited", retry_after="0"))
+
+    assert isinstance(played.error, RateLimited)
+    assert played.pauses == []
+
+
+def test_no_time_at_all_is_still_a_pause() -> None:
+    busy = refused(429, "rate_limited", retry_after="0")
+
+    assert play(a_speaker().send("GET", "x"), busy, said(1)).pauses == [0.05]
+
+
+@pytest.mark.parametrize("after", ["", "soon", "-1", "1.5", "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_a_server_that_does_not_say_how_long_is_not_waited_for(after: str) -> None:
+    played = play(a_speaker().send("GET", "x"), refused(503, "unavailable", retry_after=after))
+
+    assert isinstance(played.error, Unavailable)
+    assert played.pauses == []
+
+
+@pytest.mark.parametrize(("status", "again"), [(429, True), (503, False)])
+def test_a_change_is_repeated_after_429_which_says_that_nothing_was_done(status: int, *, again: bool) -> None:
+    busy = refused(status, "unavailable", retry_after="1")
+
+    played = play(a_speaker().send("PATCH", "x"), busy, *([said(1)] if again else []))
+
+    assert (played.error is None) == again
+
+
+# ---------------------------------------------------------------- answers
+
+
+def test_a_refusal_is_raised_with_its_hint() -> None:
+    played = play(a_speaker(hints={"not_found": "look"}).send("GET", "x"), refused(404, "not_found"))
+
+    assert isinstance(played.error, NotFound)
+    assert played.error.hint == "look"
+
+
+def test_whoever_reads_the_content_himself_gets_it_unread() -> None:
+    answer = play(a_speaker().send("GET", "x", parsed=False), Response(200, {}, b"not json")).result
+
+    assert (answer.status, answer.document, answer.content) == (200, None, b"not json")
+
+
+@pytest.mark.parametrize(
+    "response",
+    [Response(200, {}, b"<html>"), Response(404, {}, b"[]"), Response(302, {}, b""), Response(502, {}, b"x")],
+)
+def test_what_does_not_talk_like_a_server_of_ours_is_said_to_be_none(response: Response[Any]) -> None:
+    played = play(a_speaker().send("GET", "x"), response)
+
+    assert isinstance(played.error, Unavailable)
+    assert "does not answer like a Parley server" in played.error.message
+
+
+def test_an_empty_refusal_of_a_gateway_is_a_refusal() -> None:
+    played = play(a_speaker().send("GET", "x"), Response(502, {}))
+
+    assert isinstance(played.error, Unavailable)
+    assert "502" in played.error.message
+
+
+# ---------------------------------------------------------------- carrying flows out
+
+
+class Scripted:
+    """A transport that answers from a list, both ways."""
+
+    def __init__(self, *answers: Response[Any] | Broken | KeyError) -> None:
+        self.answers = list(answers)
+
+    def next(self) -> Response[Any]:
+        given = self.answers.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+
+class Blocking(Scripted):
+    def send(self, request: Request) -> Response[ClosingIterator]:
+        return self.next()
+
+    def close(self) -> None: ...
+
+
+class Awaiting(Scripted):
+    async def send(self, request: Request) -> Response[ClosingAsyncIterator]:
+        return self.next()
+
+    async def close(self) -> None: ...
+
+
+def both(make: Callable[[], Flow[T]], *answers: Response[Any] | Broken, pauses: list[float]) -> list[T]:
+    """What a flow gives when it is run and when it is awaited."""
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    return [
+        run(make(), Blocking(*answers), pauses.append),
+        asyncio.run(run_async(make(), Awaiting(*answers), pause)),
+    ]
+
+
+def test_a_flow_is_carried_out_the_same_way_by_both() -> None:
+    pauses: list[float] = []
+
+    answers = both(lambda: a_speaker().send("GET", "x"), GONE, said(7), pauses=pauses)
+
+    assert [one.document for one in answers] == [7, 7]
+    assert pauses == [0.1, 0.1]
+
+
+def test_a_flow_that_is_given_up_can_clean_up() -> None:
+    ended: list[str] = []
+
+    def flow() -> Flow[None]:
+        try:
+            yield Pause(1)
+            yield a_speaker().request("GET", "x")
+        finally:
+            ended.append("ended")
+
+    with pytest.raises(KeyError):
+        run(flow(), Blocking(KeyError()), lambda _: None)
+    with pytest.raises(KeyError):
+        asyncio.run(run_async(flow(), Awaiting(KeyError()), lambda _: asyncio.sleep(0)))
+
+    assert ended == ["ended"] * 2
+
+
+def test_a_flow_that_asks_for_nothing_ends_at_once() -> None:
+    def flow() -> Flow[int]:
+        yield from ()
+        return 5
+
+    assert both(flow, pauses=[]) == [5, 5]
