@@ -6,17 +6,16 @@ from dataclasses import fields
 
 from hypothesis import strategies as st
 
-from parley.domain.content.classification import Classification, OnOver
+from parley.domain.content.classification import Classification, ContentPattern, OnOver
+from parley.domain.content.commitment import Match
 from parley.domain.content.envelope import Purpose
 from parley.domain.rules.meet import KEYS, effective
 from parley.domain.rules.policy import (
     CURRENT,
     AppliesTo,
     Commitments,
-    ContentPattern,
     CrossOrg,
     Fragment,
-    Match,
     MeetingApproval,
     Policy,
     PolicySnapshot,

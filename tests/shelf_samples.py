@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from parley.domain.audit.entry import AuditDraft
 from parley.domain.channel.post import PostState, Receipt
-from parley.domain.directory.callers import NO_TENANT, Tenant
-from parley.domain.store.changes import Moved, Saved, Spend, TeamChanges, Words
+from parley.domain.directory.callers import NO_TENANT, Saved, Tenant
+from parley.domain.store.changes import Moved, Spend, TeamChanges, Words
 from parley.domain.store.tables import TABLES, Row
 from parley.ports.team import Shelf, TeamStore
 from tests.contract.team_store import AT, a_channel, a_post, a_request, an_answer, an_entry, an_event, an_intent

@@ -12,7 +12,8 @@ from parley.adapters.process import SystemIds
 from parley.app.mailbox.kernel import drive
 from parley.domain import names
 from parley.domain.errors.errors import Duplicate, Invalid
-from parley.domain.mailbox.ledger import Changes, Kept, digest
+from parley.domain.hashes import digest
+from parley.domain.mailbox.ledger import Changes, Kept
 from parley.domain.message.message import Kind
 from parley.domain.times import format_time, parse_time
 from tests.conformance.oacp import FORMAT, accepted, sent

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from parley.domain import names
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.message.compose import warnings
 from parley.domain.message.message import Kind
 from tests.conformance.oacp import (

@@ -16,8 +16,9 @@ from parley.domain.content.envelope import Purpose, ReplyPolicy
 from parley.domain.errors.errors import Duplicate, Stale
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.exchange.incoming import Met, Receipt, Spent
+from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import Delivery, Key, Lease, Status
-from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept, Seen, Written, digest, expect
+from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept, Seen, Written, expect
 from parley.domain.message.message import Kind, Message
 from parley.domain.record import Expect as RecordExpect
 from parley.ports.mailbox import Store

@@ -13,11 +13,12 @@ from parley.domain.channel.channel import Channel, Member, Options, View
 from parley.domain.channel.event import EventDraft
 from parley.domain.channel.post import Post, PostState, Receipt
 from parley.domain.directory.access import Access
+from parley.domain.directory.callers import Saved
 from parley.domain.directory.intent import Intent
 from parley.domain.mailbox.ledger import Entry
 from parley.domain.message.message import Pattern
 from parley.domain.record import Record
-from parley.domain.store.changes import Query, Saved, TeamChanges
+from parley.domain.store.changes import Query, TeamChanges
 from parley.ports.team import TeamStore
 
 T1, T2 = "acme", "globex"

@@ -30,7 +30,7 @@ from parley.domain.directory.callers import DEFAULT_TENANT, SYSTEM
 from parley.domain.errors.errors import ParleyError
 from parley.domain.exchange.approval import Approval, ApprovalStatus, Cause, Decision
 from parley.domain.exchange.exchange import FINAL, Exchange, Outcome
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.rules.policy import CrossOrg
 from parley.domain.store.changes import AuditQuery
 from tests.behind_the_server import spent_of

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from parley.domain.content.classification import Classification, OnOver
+from parley.domain.content.commitment import Match
 from parley.domain.content.envelope import Purpose
 from parley.domain.rules.meet import BUILT_IN, KEYS, both, differences, effective, origins
 from parley.domain.rules.policy import (
@@ -18,7 +19,6 @@ from parley.domain.rules.policy import (
     Commitments,
     CrossOrg,
     Fragment,
-    Match,
     MeetingApproval,
     Policy,
     PolicySnapshot,

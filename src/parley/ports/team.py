@@ -14,27 +14,19 @@ if TYPE_CHECKING:
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.channel.channel import Channel, Tally
     from parley.domain.channel.event import Event
+    from parley.domain.channel.feed import FeedItem
     from parley.domain.channel.post import Post
     from parley.domain.channel.subscription import Answered, Push
     from parley.domain.content.classification import DataItem
     from parley.domain.content.envelope import Envelope, Ext, Wishes
+    from parley.domain.directory.callers import Saved
     from parley.domain.errors.errors import Unavailable
     from parley.domain.exchange.notice import Letter
     from parley.domain.mailbox.ledger import Written
     from parley.domain.record import Record
     from parley.domain.rules.policy import PolicyLook
     from parley.domain.rules.ruling import Proposal, Ruling
-    from parley.domain.store.changes import (
-        AuditQuery,
-        Committed,
-        FeedItem,
-        Query,
-        Saved,
-        Seen,
-        Spoken,
-        TeamChanges,
-        Words,
-    )
+    from parley.domain.store.changes import AuditQuery, Committed, Query, Seen, Spoken, TeamChanges, Words
     from parley.domain.store.node import Node, StoreReport
     from parley.domain.store.tables import Key, Pulse, Row, Table
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.content.commitment import KEYWORDS, Detection, detect, keywords_in
-from parley.domain.rules.policy import Match
+from parley.domain.content.commitment import KEYWORDS, Detection, Match, detect, keywords_in
 from tests.conformance.ocip.governed import (
     MESSAGES,
     audit_of,

@@ -12,10 +12,10 @@ import pytest
 from parley.app.team.channels import posting
 from parley.domain.channel.channel import Options
 from parley.domain.channel.post import PostDraft
-from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
+from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind, Saved
 from parley.domain.errors.errors import Invalid, Unavailable
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import Committed, Saved, TeamChanges
+from parley.domain.store.changes import Committed, TeamChanges
 from parley.surfaces.http import api
 from parley.surfaces.http.api import converted
 from parley.wire.api.agents import AgentIn

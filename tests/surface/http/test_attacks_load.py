@@ -19,13 +19,14 @@ from parley.app.team.channels import reading
 from parley.app.team.channels import streams as following
 from parley.app.team.channels.waits import Waits
 from parley.domain.channel.channel import Channel, Options
+from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import Post
 from parley.domain.directory.access import Policy
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.team import CircularWait
 from parley.domain.message.message import Pattern
 from parley.domain.record import Record
-from parley.domain.store.changes import FeedItem, Query, Seen, TeamChanges
+from parley.domain.store.changes import Query, Seen, TeamChanges
 from parley.domain.store.limits import TeamLimits
 from parley.ports.team import TeamStore
 from parley.surfaces.entrance.gate import Gate

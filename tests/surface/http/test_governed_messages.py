@@ -9,7 +9,7 @@ import pytest
 
 from parley.domain.channel.channel import Options
 from parley.domain.directory.callers import KeyKind
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.rules.policy import CURRENT, PolicySnapshot
 from tests.conformance.ocip.governed import (
     ENVELOPE_FIELDS,

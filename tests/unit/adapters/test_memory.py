@@ -2,8 +2,9 @@
 
 from parley.adapters.memory import MemoryStore
 from parley.app.mailbox.kernel import drive
+from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import Delivery, Key, Status
-from parley.domain.mailbox.ledger import Changes, Entry, Kept, Seen, digest
+from parley.domain.mailbox.ledger import Changes, Entry, Kept, Seen
 from tests.samples import a_message
 
 

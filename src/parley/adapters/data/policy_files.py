@@ -17,8 +17,8 @@ from errno import EDQUOT, ELOOP, ENOSPC
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import DiskFull, Invalid, Unavailable
+from parley.domain.hashes import digest
 from parley.domain.limits import DEFAULT_LIMITS, Limits
-from parley.domain.mailbox.ledger import digest
 from parley.domain.rules.policy import BrokenPolicy, PolicyEdit, PolicyLook, Scope, document_name
 from parley.wire.files.policy import read_policy
 

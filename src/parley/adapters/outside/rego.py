@@ -27,7 +27,7 @@ from parley.domain.errors.errors import BadConfig
 from parley.domain.errors.rules import PolicyDenied, PolicyUnavailable
 from parley.domain.exchange.approval import Cause
 from parley.domain.exchange.exchange import summary_of
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.rules.judge import Deny, Hold
 from parley.domain.rules.ruling import with_verdict
 from parley.domain.rules.trial import word_of

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from parley.domain.audit.entry import AuditEntry
+from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import ERASED
 from parley.domain.directory.callers import SYSTEM
-from parley.domain.store.changes import FeedItem, Spoken
+from parley.domain.store.changes import Spoken
 from parley.wire import rows
 
 if TYPE_CHECKING:

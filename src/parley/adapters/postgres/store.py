@@ -23,9 +23,10 @@ from parley.adapters.postgres.sessions import EVERYBODY, Sessions
 from parley.adapters.postgres.source import PLACE, place_from_row
 from parley.adapters.postgres.writer import TeamWriter
 from parley.domain.channel.channel import Channel, Tally
+from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Unavailable
 from parley.domain.mailbox.ledger import Written
-from parley.domain.store.changes import FeedItem, Saved, Seen
+from parley.domain.store.changes import Seen
 from parley.wire import rows
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from parley.adapters.postgres.journal import Fetch
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.channel.event import Event
+    from parley.domain.channel.feed import FeedItem
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
     from parley.domain.store.changes import AuditQuery, Committed, Query, Spoken, TeamChanges, Words

@@ -22,8 +22,9 @@ from parley.domain.errors.errors import (
     UnknownMessage,
     Unreadable,
 )
+from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import Delivery, Key, Lease, Status, check_token, claim, lease_over, take_lease
-from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept, digest, expect
+from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept, expect
 from parley.domain.mailbox.listing import Claimed, Finished
 from parley.domain.names import printable
 from parley.domain.times import format_time

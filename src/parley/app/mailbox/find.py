@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.mailbox.read import listing
 from parley.domain.errors.errors import Ambiguous, Invalid, ParleyError, UnknownMessage
+from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import Key, Status
-from parley.domain.mailbox.ledger import Kept, digest
 from parley.domain.mailbox.listing import Found, Item
 from parley.domain.message.message import search_text
 from parley.domain.names import is_message_file
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from parley.app.mailbox.kernel import Kernel
+    from parley.domain.mailbox.ledger import Kept
     from parley.domain.message.message import Message
     from parley.domain.message.review import Review
 

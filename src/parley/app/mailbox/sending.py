@@ -19,8 +19,9 @@ from parley.domain.errors.errors import (
     Undelivered,
     UnknownAgent,
 )
+from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import Delivery, Key, Status
-from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept, digest
+from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept
 from parley.domain.mailbox.listing import Sent
 from parley.domain.message.bodies import default_reply
 from parley.domain.message.compose import compose, warnings

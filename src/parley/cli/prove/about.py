@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parley.domain.rules.suspension import PAIR_MARK
+from parley.domain.agents.party import PAIR_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

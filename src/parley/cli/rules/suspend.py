@@ -10,7 +10,8 @@ from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.cli.parts.remote import add_server, aged, connection_of, field, show, show_table
 from parley.cli.parts.unknown_names import note_unknown
-from parley.domain.rules.suspension import PAIR_MARK, Stopped
+from parley.domain.agents.party import PAIR_MARK
+from parley.domain.rules.suspension import Stopped
 
 if TYPE_CHECKING:
     import argparse

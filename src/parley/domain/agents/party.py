@@ -45,3 +45,11 @@ class Party(NamedTuple):
 def source_of(party: Party, tenant: str) -> Source:
     """Who sends, as every envelope says it."""
     return Source(party.agent, party.user, party.attributes.org_unit, tenant)
+
+
+PAIR_MARK = ","
+
+
+def pair_name(first: str, second: str) -> str:
+    """Two parties as one name, whoever comes first."""
+    return PAIR_MARK.join(sorted((first, second)))

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from parley.domain.audit.entry import NO_HASH
 from parley.domain.audit.merkle import Peaks
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.record import Record
 
 # What the entry is called that lets go of documents, and the one that erases what was said.

@@ -23,7 +23,7 @@ from parley.domain.times import stamp
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from parley.domain.store.changes import FeedItem
+    from parley.domain.channel.feed import FeedItem
 
 # How long to wait before each try, the first one included: ten over 75 hours, as Standard Webhooks proposes.
 SCHEDULE = (

@@ -2,6 +2,7 @@
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -107,3 +108,12 @@ def told_withheld(items: tuple[DataItem, ...], ceiling: Classification) -> tuple
             for one in items
         ]
     )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ContentPattern:
+    """A text that raises a message's level: # stands for a digit, ? for a letter, everything else for itself."""
+
+    name: str
+    pattern: str
+    classification: Classification

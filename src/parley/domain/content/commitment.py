@@ -11,11 +11,11 @@ deallocate). A word of the list that means something else, as the commit of a ve
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 from parley.domain.content.word_forms import Vocabulary, vocabulary, with_words, words_in
-from parley.domain.rules.policy import Match
 
 # Looks at the texts of a message and names what it found. It can only add to what is held.
 Detector = Callable[[Iterable[str]], Iterable[str]]
@@ -61,6 +61,13 @@ _FAILURES = (
     TypeError,
     ValueError,
 )
+
+
+class Match(StrEnum):
+    """How commitment words are looked for; the strictest first."""
+
+    SUBSTRING = "substring"
+    WORD = "word"
 
 
 class Detection(NamedTuple):

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from parley.domain.content.classification import Classification, highest
+from parley.domain.content.classification import Classification, ContentPattern, highest
 from parley.domain.content.unicode_folding import folded, normalised
-from parley.domain.rules.policy import ContentPattern
 
 
 class Finding(NamedTuple):

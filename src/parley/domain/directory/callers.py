@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from parley.domain.errors.errors import BadAgentName, Invalid, Problem
 from parley.domain.errors.team import WrongSender
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.names import agent_name, is_name
 from parley.domain.record import UNSETTLED, Record
-
-if TYPE_CHECKING:
-    from parley.domain.store.changes import Saved
 
 DEFAULT_TENANT = "default"
 # Tenants and keys belong to no tenant: a key is looked up before one knows whose it is.
@@ -188,3 +185,15 @@ def with_holder(role: Role, agent: str) -> Role:
 
 def without_holder(role: Role, agent: str) -> Role:
     return replace(role, holders=tuple(one for one in role.holders if one.agent != agent))
+
+
+class Saved(NamedTuple):
+    """That an idempotency key was used, and for what. `made` tells one use from another, `answer` comes after it."""
+
+    scope: str
+    fingerprint: str
+    made: str
+    at: str
+    message_id: str = ""
+    status: int = 0
+    answer: bytes = b""

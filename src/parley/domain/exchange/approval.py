@@ -25,7 +25,7 @@ from parley.domain.errors.rules import (
     SelfApproval,
 )
 from parley.domain.exchange.notice import next_notice
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.record import Record
 
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from parley.domain.agents.party import pair_name
 from parley.domain.content.envelope import Purpose, ReplyPolicy
 from parley.domain.directory.callers import EVERYONE, ROLE_PREFIX
 from parley.domain.errors.rules import ExchangeClosed, ExchangeExpired, NoReplyNeeded
 from parley.domain.record import Record, changed
-from parley.domain.rules.suspension import pair_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

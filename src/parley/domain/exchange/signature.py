@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.times import stamp
 
 if TYPE_CHECKING:

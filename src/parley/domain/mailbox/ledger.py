@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from parley.domain.hashes import chained
 from parley.domain.mailbox.delivery import Delivery, Key, Status
 from parley.domain.message.message import Message
 
@@ -89,12 +90,6 @@ class Changes(NamedTuple):
     tenant: str = ""
 
 
-def digest(content: bytes) -> str:
-    """SHA-256 of the bytes as they are."""
-    text: str = _sha256()(content).hexdigest()
-    return text
-
-
 def canonical(position: int, entry: Entry) -> bytes:
     """The one spelling of an entry that is hashed."""
     document = {**entry._asdict(), "facts": dict(entry.facts), "position": position}
@@ -112,23 +107,3 @@ def _spelling() -> Callable[[object], str]:
 def chain(previous: bytes, position: int, entry: Entry) -> bytes:
     """The link of an entry: H(0x00 || previous link || entry)."""
     return chained(previous, canonical(position, entry))
-
-
-def chained(previous: bytes, document: bytes) -> bytes:
-    """The link of an entry that is spelled out already."""
-    link: bytes = _sha256()(b"\x00" + previous + document).digest()
-    return link
-
-
-@cache
-def _sha256() -> Callable[[bytes], Any]:
-    """Python's own SHA-256 where it has one: with `hashlib` comes OpenSSL, which takes as long to load as to send."""
-    try:
-        from _sha2 import sha256  # type: ignore[import-not-found]  # since 3.12
-    except ImportError:
-        try:
-            from _sha256 import sha256  # type: ignore[import-not-found]
-        except ImportError:
-            from hashlib import sha256
-    own: Callable[[bytes], Any] = sha256
-    return own

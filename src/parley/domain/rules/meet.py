@@ -13,8 +13,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.content.classification import Classification, OnOver
+from parley.domain.content.commitment import Match
 from parley.domain.content.envelope import Purpose
-from parley.domain.rules.policy import AppliesTo, Commitments, CrossOrg, Fragment, Match, MeetingApproval, Policy, Scope
+from parley.domain.rules.policy import AppliesTo, Commitments, CrossOrg, Fragment, MeetingApproval, Policy, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

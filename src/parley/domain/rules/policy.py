@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from parley.domain.content.classification import Classification, OnOver
+from parley.domain.content.classification import Classification, ContentPattern, OnOver
+from parley.domain.content.commitment import Match
 from parley.domain.content.envelope import DISCLOSURE, Purpose
 from parley.domain.errors.errors import Invalid, Problem
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.record import Record
 
 if TYPE_CHECKING:
@@ -45,13 +46,6 @@ class Commitments(StrEnum):
     REPORT = "report"
 
 
-class Match(StrEnum):
-    """How commitment words are looked for; the strictest first."""
-
-    SUBSTRING = "substring"
-    WORD = "word"
-
-
 class AppliesTo(StrEnum):
     """Which messages are governed; the strictest first."""
 
@@ -65,15 +59,6 @@ class MeetingApproval(StrEnum):
 
     BOTH = "both"
     RESPONDER = "responder"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class ContentPattern:
-    """A text that raises a message's level: # stands for a digit, ? for a letter, everything else for itself."""
-
-    name: str
-    pattern: str
-    classification: Classification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from parley.domain.agents.party import PAIR_MARK, pair_name
 from parley.domain.errors.rules import Suspended
 from parley.domain.record import Record
 
@@ -24,7 +25,6 @@ class Stopped(StrEnum):
 
 # The id of the one record of a tenant.
 ALL = "all"
-PAIR_MARK = ","
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +49,6 @@ class Suspensions(Record):
     kind: ClassVar[str] = "suspensions"
 
     stopped: tuple[Suspension, ...] = ()
-
-
-def pair_name(first: str, second: str) -> str:
-    """Two parties as one name, whoever comes first."""
-    return PAIR_MARK.join(sorted((first, second)))
 
 
 def with_suspension(known: Suspensions, one: Suspension) -> Suspensions:

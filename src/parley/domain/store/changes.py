@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.channel import View
     from parley.domain.channel.event import Event, EventDraft
     from parley.domain.channel.post import Post, PostState, Receipt
-    from parley.domain.exchange.notice import Notice
+    from parley.domain.directory.callers import Saved
     from parley.domain.mailbox.ledger import Entry
     from parley.domain.record import Expect, Record
 
@@ -20,18 +20,6 @@ class Moved(NamedTuple):
     message_id: str
     state: PostState
     recipients: tuple[str, ...] | None = None
-
-
-class Saved(NamedTuple):
-    """That an idempotency key was used, and for what. `made` tells one use from another, `answer` comes after it."""
-
-    scope: str
-    fingerprint: str
-    made: str
-    at: str
-    message_id: str = ""
-    status: int = 0
-    answer: bytes = b""
 
 
 class Spend(NamedTuple):
@@ -151,26 +139,3 @@ class AuditQuery(NamedTuple):
     bare: bool = False
     # The last ones that fit instead of the first ones; in order all the same.
     newest: bool = False
-
-
-class FeedItem(NamedTuple):
-    """One thing a stream may show, at its position: a post, an event, or a notice, which has positions of its own."""
-
-    position: int
-    intent_id: str
-    channel_id: str
-    post: Post | None = None
-    event: Event | None = None
-    notice: Notice | None = None
-
-    @classmethod
-    def of_post(cls, post: Post) -> FeedItem:
-        return cls(post.position, post.intent_id, post.channel_id, post=post)
-
-    @classmethod
-    def of_event(cls, event: Event) -> FeedItem:
-        return cls(event.position, event.intent_id, "", event=event)
-
-    @classmethod
-    def of_notice(cls, position: int, notice: Notice) -> FeedItem:
-        return cls(position, "", "", notice=notice)

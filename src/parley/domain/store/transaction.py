@@ -17,7 +17,8 @@ from parley.domain.channel.post import PostState
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import NameTaken
-from parley.domain.mailbox.ledger import canonical, chained
+from parley.domain.hashes import chained
+from parley.domain.mailbox.ledger import canonical
 from parley.domain.message.message import Pattern
 from parley.domain.record import changed
 from parley.domain.store.changes import Committed
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
     from parley.domain.audit.entry import AuditDraft
     from parley.domain.channel.event import Event, EventDraft
     from parley.domain.channel.post import Post
+    from parley.domain.directory.callers import Saved
     from parley.domain.mailbox.ledger import Entry
     from parley.domain.record import Record
-    from parley.domain.store.changes import Moved, Saved, Spend, Spoken, TeamChanges
+    from parley.domain.store.changes import Moved, Spend, Spoken, TeamChanges
     from parley.domain.store.writes import Act
 
 RecordKey = tuple[str, str, str]  # tenant, kind, id

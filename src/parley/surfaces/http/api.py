@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.domain.directory.callers import Caller, KeyKind
+from parley.domain.directory.callers import Caller, KeyKind, Saved
 from parley.domain.errors.errors import Invalid, ParleyError, Problem, Stale, Unavailable
 from parley.domain.errors.team import KeyReused, ScopeRequired, UnsupportedMedia
-from parley.domain.store.changes import Saved, TeamChanges
+from parley.domain.store.changes import TeamChanges
 from parley.domain.times import from_stamp
 from parley.surfaces.http.http1.message import Request, Response
 from parley.surfaces.http.problem import problem, problem_of, status_of

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from parley.domain.channel.feed import FeedItem
     from parley.domain.channel.subscription import Push, Subscription
-    from parley.domain.store.changes import FeedItem
 
 SECRET_PREFIX = "whsec_"  # noqa: S105  # what a secret begins with
 TOLERANCE = timedelta(minutes=5)

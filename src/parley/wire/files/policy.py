@@ -14,22 +14,14 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parley.domain.content.classification import Classification, OnOver
+from parley.domain.content.classification import Classification, ContentPattern, OnOver
+from parley.domain.content.commitment import Match
 from parley.domain.content.envelope import Purpose
 from parley.domain.errors.errors import Problem, TooLarge
 from parley.domain.errors.rules import PolicyInvalid
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.rules.meet import KEYS
-from parley.domain.rules.policy import (
-    AppliesTo,
-    Commitments,
-    ContentPattern,
-    CrossOrg,
-    Fragment,
-    Match,
-    MeetingApproval,
-    Scope,
-)
+from parley.domain.rules.policy import AppliesTo, Commitments, CrossOrg, Fragment, MeetingApproval, Scope
 from parley.wire.yaml.strict import read_located
 from parley.wire.yaml.write import mapping_text
 

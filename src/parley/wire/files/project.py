@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from parley.domain.agents.party import Attributes
+from parley.domain.agents.party import PAIR_MARK, Attributes, pair_name
 from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import NOBODY, Purpose
 from parley.domain.errors.errors import Problem
@@ -27,7 +27,7 @@ from parley.domain.exchange.signature import is_public_key
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.names import is_name
 from parley.domain.rules.project import Directory
-from parley.domain.rules.suspension import ALL, PAIR_MARK, Stopped, Suspension, Suspensions, pair_name
+from parley.domain.rules.suspension import ALL, Stopped, Suspension, Suspensions
 from parley.wire.yaml.strict import read_located
 
 if TYPE_CHECKING:

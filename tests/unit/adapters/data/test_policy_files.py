@@ -9,7 +9,7 @@ import pytest
 
 from parley.adapters.data.policy_files import PolicyFiles
 from parley.domain.errors.errors import Unavailable
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.rules.policy import Fragment, PolicyEdit, PolicyLook
 from tests.team_rig import in_loop
 

@@ -14,11 +14,11 @@ import pytest
 
 from parley.adapters.outside import outbound
 from parley.adapters.outside.outbound import HttpOutbound, is_allowed, target_of
+from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import Post, PostState
 from parley.domain.channel.subscription import Answered, Push
 from parley.domain.errors.team import TargetForbidden
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import FeedItem
 from parley.domain.times import stamp
 from parley.wire.api import webhooks as webhook
 from tests.team_rig import in_loop

@@ -11,9 +11,10 @@ import pytest
 from parley.app.mailbox import sending as post
 from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import Conflict, Invalid, NameExists, Undelivered, UnknownAgent
+from parley.domain.hashes import digest
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.mailbox.delivery import Status
-from parley.domain.mailbox.ledger import Changes, digest
+from parley.domain.mailbox.ledger import Changes
 from parley.domain.mailbox.listing import Sent
 from parley.domain.message.message import Kind, Priority
 from tests.samples import a_draft, a_message

@@ -2,11 +2,11 @@ import pytest
 
 from parley.app.team.retry import committed
 from parley.app.team.team import ATTEMPTS
-from parley.domain.directory.callers import DEFAULT_TENANT
+from parley.domain.directory.callers import DEFAULT_TENANT, Saved
 from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import Conflict, Stale
 from parley.domain.record import Expect
-from parley.domain.store.changes import Saved, TeamChanges
+from parley.domain.store.changes import TeamChanges
 from tests.team_rig import INTENT, Rig, with_rig
 
 

@@ -8,9 +8,9 @@ from parley.app.team import team as hub
 from parley.app.team.channels import posting
 from parley.app.team.directory import roles
 from parley.domain.channel.post import PostDraft, PostState
-from parley.domain.directory.callers import KeyKind
+from parley.domain.directory.callers import KeyKind, Saved
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import Moved, Saved, TeamChanges
+from parley.domain.store.changes import Moved, TeamChanges
 from tests.node_rig import two_nodes
 from tests.team_rig import CHANNEL, Rig, in_loop, with_rig
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from parley.domain.channel.event import Event
+from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import Post, PostState
 from parley.domain.channel.subscription import (
     KEPT_ATTEMPTS,
@@ -30,7 +31,6 @@ from parley.domain.channel.subscription import (
 )
 from parley.domain.exchange.notice import Notice, NoticeType
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import FeedItem
 from parley.domain.times import stamp
 
 NOW = datetime(2026, 3, 13, 14, 30, tzinfo=UTC)

@@ -20,12 +20,12 @@ from parley.domain.content.commitment import (
     NOTHING,
     REQUIRES_COMMITMENT,
     Detection,
+    Match,
     detect,
     keywords_in,
     reason_of,
 )
 from parley.domain.content.unicode_folding import normalised
-from parley.domain.rules.policy import Match
 from tests.samples import PROPERTY
 
 CORPUS = Path(__file__).resolve().parents[3] / "conformance" / "ocip"

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.domain.content.classification import Classification
+from parley.domain.content.classification import Classification, ContentPattern
 from parley.domain.content.detectors import API_TOKEN, IBAN, PAYMENT_CARD, PRIVATE_KEY, Finding, findings, level_with
 from parley.domain.directory.callers import SECRET_PREFIX
-from parley.domain.rules.policy import ContentPattern
 from tests.samples import PROPERTY
 
 CORPUS = Path(__file__).resolve().parents[3] / "conformance" / "ocip"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from parley.domain.mailbox.delivery import Delivery, Key, Lease, Status
-from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, Expect, canonical, chain, digest, expect
+from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, Expect, canonical, chain, expect
 from tests.samples import PROPERTY, texts
 
 ENTRY = Entry("sent", "2026-03-13T14:30:00Z", "claude", "m1", "d" * 64, {"to": "codex", "file": "ü.yaml"})
@@ -49,10 +49,6 @@ def test_text_cannot_slide_from_one_field_into_the_next(one: str, other: str) ->
     joined = ENTRY._replace(agent=one + other, message_id="")
 
     assert (canonical(1, split) == canonical(1, joined)) == (other == "")
-
-
-def test_a_digest_is_sha_256_of_the_bytes() -> None:
-    assert digest(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
 def test_an_expectation_names_the_state_and_the_token_that_were_loaded() -> None:

@@ -7,19 +7,11 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given
 
-from parley.domain.content.classification import Classification, OnOver
+from parley.domain.content.classification import Classification, ContentPattern, OnOver
+from parley.domain.content.commitment import Match
 from parley.domain.content.envelope import Purpose
 from parley.domain.rules.meet import BUILT_IN, KEYS, MEETS, Difference, both, differences, effective, meet, origins
-from parley.domain.rules.policy import (
-    AppliesTo,
-    Commitments,
-    ContentPattern,
-    CrossOrg,
-    Fragment,
-    Match,
-    MeetingApproval,
-    Policy,
-)
+from parley.domain.rules.policy import AppliesTo, Commitments, CrossOrg, Fragment, MeetingApproval, Policy
 from tests.policy_samples import fragments, policies, policy_of, snapshot_of
 from tests.samples import PROPERTY
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.agents.party import Party
+from parley.domain.agents.party import Party, pair_name
 from parley.domain.errors.rules import Suspended
 from parley.domain.rules.suspension import (
     ALL,
@@ -10,7 +10,6 @@ from parley.domain.rules.suspension import (
     Suspension,
     Suspensions,
     check_not_stopped,
-    pair_name,
     with_suspension,
     without_suspension,
 )

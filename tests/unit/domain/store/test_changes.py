@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from parley.domain.channel.event import Event
-from parley.domain.store.changes import Committed, FeedItem, TeamChanges
+from parley.domain.channel.feed import FeedItem
+from parley.domain.store.changes import Committed, TeamChanges
 from tests.contract.team_store import a_post
 
 

@@ -9,7 +9,8 @@ import pytest
 from parley.domain.audit.entry import NO_HASH
 from parley.domain.errors.errors import Stale
 from parley.domain.errors.rules import Overspent
-from parley.domain.mailbox.ledger import GENESIS, canonical, chained
+from parley.domain.hashes import chained
+from parley.domain.mailbox.ledger import GENESIS, canonical
 from parley.domain.store.changes import Spend, TeamChanges
 from tests.contract.team_store import (
     T1,

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from parley.domain.channel.event import Event
+from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import Post, PostState
 from parley.domain.channel.subscription import Attempt, Push, Reason, Subscription, disabled, noted
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import WebhookInvalid, WebhookReplayed
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import FeedItem
 from parley.domain.times import stamp
 from parley.wire.api import webhooks as webhook
 from parley.wire.api.webhooks import Memory, verify

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.domain.content.classification import Classification
+from parley.domain.content.classification import Classification, ContentPattern
+from parley.domain.content.commitment import Match
 from parley.domain.content.envelope import Purpose
 from parley.domain.errors.rules import PolicyInvalid
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.rules.meet import KEYS
-from parley.domain.rules.policy import AppliesTo, ContentPattern, CrossOrg, Fragment, Match, Policy, Scope
+from parley.domain.rules.policy import AppliesTo, CrossOrg, Fragment, Policy, Scope
 from parley.wire.files.policy import DOMAIN, RANGES, read_policy, spelled, write_policy
 from tests.policy_samples import fragments, policy_of
 from tests.samples import PROPERTY, texts

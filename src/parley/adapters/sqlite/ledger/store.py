@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 from parley.adapters.sqlite.file import quoted, reported, statements
 from parley.adapters.sqlite.ledger import rows
 from parley.domain.errors.errors import Duplicate, NewerSchema, Stale
+from parley.domain.hashes import chained
 from parley.domain.mailbox.delivery import Delivery, Key, Status
-from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, Expect, Kept, Written, canonical, chained
+from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, Expect, Kept, Written, canonical
 from parley.domain.message.message import search_text
 
 if TYPE_CHECKING:

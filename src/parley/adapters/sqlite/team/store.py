@@ -15,9 +15,11 @@ from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team.cache import UNKNOWN, Known
 from parley.adapters.sqlite.team.writer import TeamWriter
 from parley.domain.channel.channel import Channel, Tally
+from parley.domain.channel.feed import FeedItem
+from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Forbidden, Unavailable
 from parley.domain.mailbox.ledger import Written
-from parley.domain.store.changes import Committed, FeedItem, Saved, Seen, TeamChanges
+from parley.domain.store.changes import Committed, Seen, TeamChanges
 from parley.wire import rows
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from parley.app.mailbox.rules import holding, recording
 from parley.app.mailbox.rules.proving import vouched
 from parley.app.mailbox.rules.sending import fresh, spent
-from parley.domain.agents.party import source_of
+from parley.domain.agents.party import pair_name, source_of
 from parley.domain.content.envelope import Carried, Origin, Wishes, purpose_of
 from parley.domain.directory.callers import EVERYONE
 from parley.domain.errors.errors import ParleyError, Problem, Stale, UnknownMessage
@@ -37,7 +37,7 @@ from parley.domain.rules.judge import Deny, Hold, rounds_of
 from parley.domain.rules.rulebook import concerns
 from parley.domain.rules.ruling import Proposal, Ruling, rule
 from parley.domain.rules.stamping import check_claims, check_fixed
-from parley.domain.rules.suspension import check_not_stopped, pair_name
+from parley.domain.rules.suspension import check_not_stopped
 from parley.domain.times import from_stamp, parse_time, stamp
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.mailbox.rules import holding, recording
 from parley.app.mailbox.rules.proving import signed
+from parley.domain.agents.party import pair_name
 from parley.domain.content.envelope import Wishes, disclosure_of
 from parley.domain.errors.errors import ParleyError, Problem, Stale
 from parley.domain.errors.rules import CrossEnterpriseBlocked, EnvelopeInvalid, PairBudget
@@ -18,14 +19,15 @@ from parley.domain.exchange import held as held_mail
 from parley.domain.exchange.approval import LIMITS, Approval, ApprovalStatus, Cause, decided
 from parley.domain.exchange.exchange import Exchange, Outcome, ended, escalation, released
 from parley.domain.exchange.incoming import Spent, spent_id
-from parley.domain.mailbox.ledger import Changes, digest
+from parley.domain.hashes import digest
+from parley.domain.mailbox.ledger import Changes
 from parley.domain.message.bodies import KIND_SPECS
 from parley.domain.message.message import Pattern
 from parley.domain.rules.judge import Deny, Hold
 from parley.domain.rules.project import local
 from parley.domain.rules.rulebook import concerns
 from parley.domain.rules.ruling import Fresh, Proposal, Ruling, rule
-from parley.domain.rules.suspension import check_not_stopped, pair_name
+from parley.domain.rules.suspension import check_not_stopped
 from parley.domain.times import stamp
 
 if TYPE_CHECKING:

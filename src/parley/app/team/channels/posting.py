@@ -21,7 +21,7 @@ from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, St
 from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import AgentDeparted, AskTimeout, ChannelClosed, NameTaken
 from parley.domain.exchange.exchange import Exchange
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.message.message import Pattern
 from parley.domain.record import Expect, expecting
 from parley.domain.store.changes import TeamChanges

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from parley.app.team.channels.tail import Listener, Topic
     from parley.app.team.team import Team
+    from parley.domain.channel.feed import FeedItem
     from parley.domain.directory.callers import Caller
-    from parley.domain.store.changes import FeedItem
 
 _PAGE = 500
 # How often an idle stream looks whether it may go on, and tells its client that it is there.

@@ -11,9 +11,9 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from parley.domain.channel.channel import Channel
+from parley.domain.channel.feed import FeedItem
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import Key
-from parley.domain.store.changes import FeedItem
 
 if TYPE_CHECKING:
     from parley.domain.channel.post import Post

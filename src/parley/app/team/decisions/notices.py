@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from parley.app.team.decisions import approvals, exchanges
 from parley.app.team.rules import holding
 from parley.domain.audit.entry import AGENT_EXCHANGE
+from parley.domain.channel.feed import FeedItem
 from parley.domain.exchange.approval import LIMITS, Approval, ApprovalStatus
 from parley.domain.exchange.exchange import FINAL, Exchange
 from parley.domain.exchange.notice import APPROVAL_TOLD, Notice, NoticeType, Stage
-from parley.domain.store.changes import AuditQuery, FeedItem
+from parley.domain.store.changes import AuditQuery
 
 if TYPE_CHECKING:
     from parley.app.team.team import Team

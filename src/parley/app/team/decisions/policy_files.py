@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from parley.app.team.rules import policies
 from parley.domain.directory.callers import NO_TENANT, Caller, KeyKind, Tenant
 from parley.domain.errors.errors import ParleyError
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.rules.policy import BrokenPolicy
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from parley.domain.channel.post import NO_PAYLOAD
 from parley.domain.content.redaction import texts_of
 from parley.domain.errors.errors import NotFound
 from parley.domain.exchange.approval import Approval
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.rules.judge import rounds_of
 from parley.domain.rules.policy import PolicySnapshot, with_document, without_document
 from parley.domain.rules.replay import Change, Recorded, audience_of, replayable, replayed, trial_of

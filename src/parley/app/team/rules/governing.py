@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from parley.app.team.rules import holding, recording
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules.proposed import Governed, Message
-from parley.domain.agents.party import Party
+from parley.domain.agents.party import Party, pair_name
 from parley.domain.audit.entry import AGENT_EXCHANGE, AuditDraft
 from parley.domain.channel.post import PostState
 from parley.domain.content.envelope import Origin, Wishes, disclosure_of
@@ -28,13 +28,13 @@ from parley.domain.errors.rules import (
 )
 from parley.domain.exchange.approval import Approval, ApprovalStatus, Cause, decided
 from parley.domain.exchange.exchange import Exchange, escalation, is_group
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.message.message import Pattern
 from parley.domain.record import Expect, expecting
 from parley.domain.rules.judge import Deny, Hold
 from parley.domain.rules.rulebook import concerns
 from parley.domain.rules.ruling import Fresh, Proposal, rule
-from parley.domain.rules.suspension import check_not_stopped, pair_name
+from parley.domain.rules.suspension import check_not_stopped
 from parley.domain.store.changes import Spend
 from parley.domain.times import from_stamp
 

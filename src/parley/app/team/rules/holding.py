@@ -13,7 +13,7 @@ from parley.domain.content.classification import DEFAULT_LEVEL
 from parley.domain.content.envelope import Origin
 from parley.domain.directory.callers import EVERYONE
 from parley.domain.exchange.approval import Approval, ApprovalStatus, Cause, HeldDraft, content_digest, decided
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.record import expecting
 from parley.domain.rules.policy import Policy
 from parley.domain.store.changes import Spend

@@ -8,7 +8,7 @@ from parley.app.team.rules.proposed import Governed
 from parley.domain.audit.entry import AGENT_EXCHANGE, AuditDraft
 from parley.domain.content.classification import told_withheld
 from parley.domain.directory.callers import EVERYONE, KeyKind
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 
 if TYPE_CHECKING:
     from parley.app.team.rules.proposed import Message

@@ -5,19 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.team.retry import committed
+from parley.domain.agents.party import PAIR_MARK, pair_name
 from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.domain.names import is_name
 from parley.domain.rules import suspension
-from parley.domain.rules.suspension import (
-    PAIR_MARK,
-    Stopped,
-    Suspension,
-    Suspensions,
-    pair_name,
-    with_suspension,
-    without_suspension,
-)
+from parley.domain.rules.suspension import Stopped, Suspension, Suspensions, with_suspension, without_suspension
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from parley.app.team.webhooks import pushing
 from parley.app.team.webhooks.pushing import Outcome, Progress
 from parley.app.team.webhooks.subscriptions import follow_endpoint, follows
 from parley.domain.agents.agent import AgentRecord
+from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.subscription import ENDPOINTS, Subscription, endpoint_id, wants
 from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, Tenant
 from parley.domain.errors.errors import ParleyError
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.record import UNSETTLED
-from parley.domain.store.changes import FeedItem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

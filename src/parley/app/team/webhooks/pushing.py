@@ -14,6 +14,7 @@ from parley.app.team.channels.streams import Followed
 from parley.app.team.decisions import notices
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
+from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.subscription import (
     Attempt,
     Push,
@@ -28,7 +29,7 @@ from parley.domain.channel.subscription import (
 from parley.domain.directory.callers import NO_TENANT, SYSTEM, Caller, Key, KeyKind
 from parley.domain.errors.errors import Stale
 from parley.domain.mailbox.ledger import Entry
-from parley.domain.store.changes import FeedItem, TeamChanges
+from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

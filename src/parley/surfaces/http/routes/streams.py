@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 
     from parley.domain.channel.event import Event
-    from parley.domain.store.changes import FeedItem
+    from parley.domain.channel.feed import FeedItem
 
 K = TypeVar("K")
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.domain.directory.callers import NO_TENANT, KeyKind
+from parley.domain.directory.callers import NO_TENANT, KeyKind, Saved
 from parley.domain.errors.errors import NotFound, Unavailable
-from parley.domain.store.changes import Saved, TeamChanges
+from parley.domain.store.changes import TeamChanges
 from parley.surfaces.http import docs_page, openapi
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import PUBLIC, Answer, Call, Route, json

@@ -17,11 +17,11 @@ from parley.domain.audit.entry import TENANT_SIDE
 from parley.domain.audit.merkle import is_included
 from parley.domain.channel.post import ERASED
 from parley.domain.content.envelope import Purpose, ReplyPolicy
-from parley.domain.directory.callers import DEFAULT_TENANT, Caller, KeyKind
+from parley.domain.directory.callers import DEFAULT_TENANT, Caller, KeyKind, Saved
 from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.domain.exchange.approval import Approval, ApprovalStatus, Cause, HeldDraft
 from parley.domain.exchange.exchange import Exchange, Outcome, Turn
-from parley.domain.store.changes import AuditQuery, Committed, Saved, TeamChanges
+from parley.domain.store.changes import AuditQuery, Committed, TeamChanges
 from parley.domain.times import stamp
 from parley.wire.proofs.audit_log import LogCheck, Report
 from tests.audit_samples import a_draft, verify

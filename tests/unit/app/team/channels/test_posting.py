@@ -15,7 +15,7 @@ from parley.app.team.channels.posting import Held
 from parley.domain.channel.channel import Channel, MemberPolicy, Options, closed
 from parley.domain.channel.post import Post, PostDraft, PostState
 from parley.domain.directory.access import Permission, Policy
-from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
+from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind, Saved
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, ParleyError, Stale
 from parley.domain.errors.team import (
     AgentDeparted,
@@ -29,7 +29,7 @@ from parley.domain.errors.team import (
     NotMember,
 )
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import Saved, TeamChanges
+from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
 from tests.team_rig import CHANNEL, INTENT, PATIENCE, Rig, delivered, soon, with_rig
 

@@ -13,13 +13,14 @@ from parley.app.team.channels import streams, tail
 from parley.app.team.channels.streams import Followed
 from parley.domain.channel.channel import Channel, MemberPolicy, without_member
 from parley.domain.channel.event import EventDraft
+from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import PostState
 from parley.domain.directory.access import Policy
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import NotMember, Unauthorized
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import FeedItem, Moved, TeamChanges
+from parley.domain.store.changes import Moved, TeamChanges
 from tests.team_rig import CHANNEL, INTENT, Rig, soon, with_rig
 
 ON_CHANNEL = Followed(channel_id=CHANNEL)

@@ -10,11 +10,12 @@ from parley.app.team.channels import tail as module
 from parley.app.team.channels.tail import Listener, Tail, of_agent, of_channel, of_intent
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.event import Event
+from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import Post
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import Key, KeyKind
 from parley.domain.errors.errors import Unavailable
-from parley.domain.store.changes import Committed, FeedItem
+from parley.domain.store.changes import Committed
 from tests.contract.team_store import a_channel, a_post
 
 TENANT = "acme"

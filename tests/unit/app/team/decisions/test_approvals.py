@@ -11,12 +11,12 @@ from parley.app.team.decisions import approvals
 from parley.app.team.decisions.approvals import Deciding
 from parley.app.team.work import sweep
 from parley.domain.channel.post import Post
-from parley.domain.content.classification import Classification, OnOver
+from parley.domain.content.classification import Classification, ContentPattern, OnOver
 from parley.domain.directory.callers import DEFAULT_TENANT, SYSTEM, Caller, KeyKind
 from parley.domain.exchange.approval import Approval, ApprovalStatus, Cause, Decision
 from parley.domain.exchange.exchange import Outcome
 from parley.domain.message.message import Pattern
-from parley.domain.rules.policy import AppliesTo, ContentPattern, CrossOrg
+from parley.domain.rules.policy import AppliesTo, CrossOrg
 from tests.governed_rig import (
     a_draft,
     answer,

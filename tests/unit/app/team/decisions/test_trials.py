@@ -12,11 +12,11 @@ from parley.app.team.decisions import trials
 from parley.app.team.decisions.trials import Replayed
 from parley.domain.agents.party import Party
 from parley.domain.channel.channel import Options
-from parley.domain.content.classification import Classification, OnOver
+from parley.domain.content.classification import Classification, ContentPattern, OnOver
 from parley.domain.content.envelope import Purpose
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.message.message import Pattern
-from parley.domain.rules.policy import ContentPattern, CrossOrg, Fragment, PolicySnapshot
+from parley.domain.rules.policy import CrossOrg, Fragment, PolicySnapshot
 from parley.domain.rules.ruling import Proposal, Ruling
 from parley.domain.rules.trial import Trial
 from tests.governed_rig import a_draft, answer, decide, held, place, put_policy, refusal, said, send, two_agents

@@ -14,15 +14,16 @@ from parley.app.team.decisions import exchanges
 from parley.app.team.rules import holding
 from parley.app.team.work import sweep
 from parley.domain.channel.channel import Channel, ChannelStatus, MemberPolicy, Options
+from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import Post
 from parley.domain.directory.callers import DEFAULT_TENANT, SYSTEM, KeyKind
 from parley.domain.exchange.approval import Approval, ApprovalStatus, Decision, content_digest, decided
 from parley.domain.exchange.exchange import escalated
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from parley.domain.message.message import Pattern
 from parley.domain.record import expecting
 from parley.domain.rules.policy import AppliesTo, CrossOrg
-from parley.domain.store.changes import FeedItem, Spend, TeamChanges
+from parley.domain.store.changes import Spend, TeamChanges
 from tests.governed_rig import (
     a_draft,
     decide,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from parley.domain.content.classification import OnOver
-from parley.domain.mailbox.ledger import digest
+from parley.domain.hashes import digest
 from tests.governed_rig import decide, entries, held, person, place, put_policy, refusal, said, send, two_agents
 from tests.team_rig import Rig, with_rig
 

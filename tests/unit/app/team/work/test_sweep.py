@@ -15,9 +15,9 @@ from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.identity import Challenge
 from parley.domain.channel.channel import Channel, ChannelStatus, Options
 from parley.domain.channel.post import PostState
-from parley.domain.directory.callers import AgentStatus
+from parley.domain.directory.callers import AgentStatus, Saved
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import Saved, TeamChanges
+from parley.domain.store.changes import TeamChanges
 from parley.domain.times import Instant, from_stamp, stamp
 from tests.node_rig import two_nodes
 from tests.team_rig import Rig, in_loop, with_rig
