@@ -159,7 +159,7 @@ def refusal_row(kind: type[ParleyError]) -> tuple[str, str, str]:
 def refusals_in_code() -> set[tuple[str, str, str]]:
     """Status, code and detail of what the connection and the dispatcher refuse by themselves."""
     found = set()
-    for path in sorted((ROOT / "src" / "parley" / "surfaces" / "http").glob("*.py")):
+    for path in sorted((ROOT / "src" / "parley" / "surfaces" / "http").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and called_name(node) in {"Refused", "problem"} and len(node.args) == 3:
                 status, code, detail = (pattern_of(argument, {}) for argument in node.args)

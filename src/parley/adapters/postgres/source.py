@@ -31,7 +31,7 @@ UNERASED = "SELECT 1 FROM post WHERE id = ANY($1) AND number >> 40 = $2 AND meta
 
 
 class Loaded:
-    """See `domain.transaction.Source`: what was asked for, and what is known.
+    """See `domain.store.transaction.Source`: what was asked for, and what is known.
 
     What is known is noted when it is looked for: it may be forgotten while the rest is asked for.
     """

@@ -26,7 +26,7 @@ DEFAULT_TASKS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRecord(Record):
-    """One agent as it registered. Its roles are kept by the roles themselves (`domain.directory.Role`)."""
+    """One agent as it registered. Its roles are kept by the roles themselves (`domain.directory.callers.Role`)."""
 
     kind: ClassVar[str] = "agent"
 

@@ -61,7 +61,7 @@ GOES_FIRST = frozenset({Kind.TASK_REQUEST, Kind.REVIEW_REQUEST})
 class Draft(NamedTuple):
     """What a sender proposes, before it has an id, a time and a place.
 
-    `wishes` puts it under the rules of an exchange (`domain.envelope.Wishes`, which few messages need).
+    `wishes` puts it under the rules of an exchange (`domain.content.envelope.Wishes`, which few messages need).
     """
 
     sender: str
