@@ -296,22 +296,22 @@ def _judged(
     passing: list[Party] = []
     excluded: list[tuple[str, str]] = []
     case = Case(
-        proposal.sender,
-        pairs[0][0],
-        begun.purpose,
-        begun.reply_policy,
-        begun.requires_commitment,
-        origin,
-        content.level,
-        begun.current_round + 1,
-        begun.max_rounds,
-        proposal.sender.agent == begun.initiator,
-        hops,
+        sender=proposal.sender,
+        receiver=pairs[0][0],
+        purpose=begun.purpose,
+        reply_policy=begun.reply_policy,
+        requires_commitment=begun.requires_commitment,
+        origin=origin,
+        level=content.level,
+        round=begun.current_round + 1,
+        max_rounds=begun.max_rounds,
+        initiates=proposal.sender.agent == begun.initiator,
+        hops=hops,
         # A text has no fields that could be taken out of it.
-        bool(content.over) and content.body is None,
-        content.keywords,
-        proposal.approval is not None or proposal.instead,
-        _over_told(content),
+        over=bool(content.over) and content.body is None,
+        keywords=content.keywords,
+        approved=proposal.approval is not None or proposal.instead,
+        over_told=_over_told(content),
     )
     for receiver, policy in pairs:
         found = judge(case if receiver is case.receiver else case._replace(receiver=receiver), policy)

@@ -159,20 +159,20 @@ def _cases(
     stuck = any(one.rank > ceiling.rank for one in trial.fixed)
     keywords = _keywords(trial, policy, detectors)
     case = Case(
-        trial.sender,
-        trial.receiver,
-        purpose,
-        trial.reply_policy or semantics.reply_policy,
-        semantics.requires_commitment if commits is None else commits,
-        trial.origin,
-        highest(level, trial.level) if trial.level is not None else level,
-        trial.round,
-        min(rounds_of(one, trial.sender, receiver, trial.max_rounds) for receiver, one in pairs),
-        trial.initiates,
-        trial.hops,
-        stuck or (bool(over) and policy.on_over_classified is OnOver.BLOCK),
-        keywords,
-        trial.origin is Origin.ASSISTED,
+        sender=trial.sender,
+        receiver=trial.receiver,
+        purpose=purpose,
+        reply_policy=trial.reply_policy or semantics.reply_policy,
+        requires_commitment=semantics.requires_commitment if commits is None else commits,
+        origin=trial.origin,
+        level=highest(level, trial.level) if trial.level is not None else level,
+        round=trial.round,
+        max_rounds=min(rounds_of(one, trial.sender, receiver, trial.max_rounds) for receiver, one in pairs),
+        initiates=trial.initiates,
+        hops=trial.hops,
+        over=stuck or (bool(over) and policy.on_over_classified is OnOver.BLOCK),
+        keywords=keywords,
+        approved=trial.origin is Origin.ASSISTED,
     )
     return [(case._replace(receiver=receiver), one, keywords) for receiver, one in pairs]
 
