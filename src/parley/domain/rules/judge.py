@@ -7,6 +7,8 @@ All that would deny is looked at before anything is held: nobody is asked about 
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from parley.domain.agents.party import Party
@@ -86,83 +88,117 @@ def rounds_of(policy: Policy, sender: Party, receiver: Party, asked: int | None)
     return min([policy.max_rounds, *[one for one in wanted if one is not None]])
 
 
+# Where the value of a check comes from; POLICY: from the policy key of the same name.
+POLICY = "policy"
+DIRECTORY = "directory"
+PURPOSE = "purpose"
+# Name, source, value, what it is compared with, and the verdict if the check does not let the message pass. A plain
+# tuple of unrendered values: a judgement makes sixteen of them, and only `explain` shows them.
+Check = tuple[str, str, object, object, Hold | Deny | None]
+
+
 def judge(case: Case, policy: Policy) -> Verdict:
-    """What becomes of a message under the policy of both sides."""
-    refusal = _refused(case, policy)
-    if refusal is not None:
-        return Deny(refusal)
-    return _held(case, policy) or ALLOW
+    """The verdict on a message under the policy of both sides: the first denial, else the first hold, else allow."""
+    hold: Hold | None = None
+    for check in checks(case, policy):
+        verdict = check[4]
+        if verdict is None:
+            continue
+        if isinstance(verdict, Deny):
+            return verdict
+        hold = hold or verdict
+    return hold or ALLOW
 
 
-def _refused(case: Case, policy: Policy) -> ParleyError | None:
-    sender, receiver = case.sender.attributes, case.receiver.attributes
+def checks(case: Case, policy: Policy) -> Iterator[Check]:
+    """Every check of a judgement, in its order."""
+    return chain(_participation_checks(case, policy), _content_checks(case, policy), _human_checks(case, policy))
+
+
+def _participation_checks(case: Case, policy: Policy) -> Iterator[Check]:
+    sender, receiver, purpose = case.sender.attributes, case.receiver.attributes, case.purpose
+    verdict: Hold | Deny | None = None
     if case.initiates and not receiver.can_receive_queries:
-        return ReceiverRefuses(f"{case.receiver.agent} takes no queries")
-    if case.purpose not in receiver.supported_exchange_types or case.purpose not in sender.supported_exchange_types:
-        side = case.receiver if case.purpose not in receiver.supported_exchange_types else case.sender
-        return ReceiverRefuses(f"{side.agent} does not take part in a {case.purpose.value}")
-    if not policy.enabled:
-        return PolicyDenied("the policy allows no exchange between agents", facts={"policy": policy.version})
-    if case.purpose not in policy.exchange_types:
-        return PolicyDenied(f"the policy allows no {case.purpose.value}", facts={"policy": policy.version})
-    if policy.cross_org is CrossOrg.DENY and crosses(case.sender, case.receiver):
-        return PolicyDenied(
-            f"the policy allows nothing from {sender.org_unit} to {receiver.org_unit}",
-            facts={
-                "policy": policy.version,
-                "action": CROSS_ORG_ACTION,
-                "sourceOrgUnit": sender.org_unit,
-                "targetOrgUnit": receiver.org_unit,
-            },
-        )
-    return _too_secret(case, policy) or _too_far(case, policy)
-
-
-def _too_secret(case: Case, policy: Policy) -> ParleyError | None:
-    level = case.level
-    for whose, most in (
-        (f"{case.sender.agent} may share", case.sender.attributes.max_classification),
-        ("the policy allows", policy.max_classification),
-        (f"{case.receiver.agent} may know", case.receiver.attributes.max_classification),
+        verdict = Deny(ReceiverRefuses(f"{case.receiver.agent} takes no queries"))
+    yield "can_receive_queries", DIRECTORY, receiver.can_receive_queries, case.receiver.agent, verdict
+    for name, party in (
+        ("supported_exchange_types (receiver)", case.receiver),
+        ("supported_exchange_types (sender)", case.sender),
     ):
-        if level.rank > most.rank:
-            return ClassificationExceeded(
-                f"the message is {level.value}; {whose} at most {most.value}",
-                facts={"classification": level.value, "maximum": most.value, "policy": policy.version},
-            )
+        supported = party.attributes.supported_exchange_types
+        verdict = None
+        if purpose not in supported:
+            verdict = Deny(ReceiverRefuses(f"{party.agent} does not take part in a {purpose.value}"))
+        yield name, DIRECTORY, supported, purpose, verdict
+    facts: dict[str, object] = {"policy": policy.version}
+    verdict = None
+    if not policy.enabled:
+        verdict = Deny(PolicyDenied("the policy allows no exchange between agents", facts=facts))
+    yield "enabled", POLICY, policy.enabled, "", verdict
+    verdict = None
+    if purpose not in policy.exchange_types:
+        verdict = Deny(PolicyDenied(f"the policy allows no {purpose.value}", facts=facts))
+    yield "exchange_types", POLICY, policy.exchange_types, purpose, verdict
+    verdict = None
+    route = route_of(case.sender, case.receiver)
+    if policy.cross_org is CrossOrg.DENY and route != SAME_ORG_UNIT:
+        facts |= {"action": CROSS_ORG_ACTION, "sourceOrgUnit": sender.org_unit, "targetOrgUnit": receiver.org_unit}
+        verdict = Deny(PolicyDenied(f"the policy allows nothing from {route}", facts=facts))
+    elif policy.cross_org is CrossOrg.APPROVAL and route != SAME_ORG_UNIT and not case.approved:
+        verdict = Hold(Cause.CROSS_ORG, f"The policy asks for approval from {route}.")
+    yield "cross_org", POLICY, policy.cross_org, route, verdict
+
+
+def _content_checks(case: Case, policy: Policy) -> Iterator[Check]:
+    sender, receiver, level = case.sender, case.receiver, case.level
+    sends, receives = sender.attributes.max_classification, receiver.attributes.max_classification
+    for name, source, maximum, who, may in (
+        ("max_classification (sender)", DIRECTORY, sends, sender.agent, "may share"),
+        ("max_classification", POLICY, policy.max_classification, "the policy", "allows"),
+        ("max_classification (receiver)", DIRECTORY, receives, receiver.agent, "may know"),
+    ):
+        verdict = None
+        if level.rank > maximum.rank:
+            detail = f"the message is {level.value}; {who} {may} at most {maximum.value}"
+            facts = {"classification": level.value, "maximum": maximum.value, "policy": policy.version}
+            verdict = Deny(ClassificationExceeded(detail, facts=facts))
+        yield name, source, maximum, level, verdict
+    verdict = None
     if case.over:
-        return ClassificationExceeded(
-            f"it holds data above what may be shared here{f': {case.over_told}' if case.over_told else ''}",
-            facts={"classification": level.value},
-        )
-    return None
-
-
-def _too_far(case: Case, policy: Policy) -> ParleyError | None:
+        detail = f"it holds data above what may be shared here{f': {case.over_told}' if case.over_told else ''}"
+        verdict = Deny(ClassificationExceeded(detail, facts={"classification": level.value}))
+    amount = "data above the ceiling" if case.over else "no data above the ceiling"
+    yield "on_over_classified", POLICY, policy.on_over_classified, amount, verdict
+    verdict = None
     if case.hops > policy.hop_limit and case.origin is not Origin.HUMAN:
-        return LoopDetected(f"more than {policy.hop_limit} messages follow from one another")
-    return None
+        verdict = Deny(LoopDetected(f"more than {policy.hop_limit} messages follow from one another"))
+    yield "hop_limit", POLICY, policy.hop_limit, f"hop {case.hops}", verdict
 
 
-def _held(case: Case, policy: Policy) -> Hold | None:
+def _human_checks(case: Case, policy: Policy) -> Iterator[Check]:
     human = case.origin is Origin.HUMAN
-    free = human or case.approved
-    if not case.approved and policy.cross_org is CrossOrg.APPROVAL and crosses(case.sender, case.receiver):
-        source, target = case.sender.attributes.org_unit, case.receiver.attributes.org_unit
-        return Hold(Cause.CROSS_ORG, f"The policy asks for approval from {source} to {target}.")
+    replies_alone = not (case.initiates or human or case.approved)
+    verdict = None
     if case.round > case.max_rounds and not human:
         reason = f"Exchange reached maximum round limit ({case.max_rounds}). Human review required."
-        return Hold(Cause.ROUND_LIMIT, reason)
-    if free:
-        return None
-    if not case.initiates and case.reply_policy is ReplyPolicy.HUMAN_ONLY:
-        return Hold(Cause.HUMAN_ONLY, HUMAN_ONLY)
-    if not case.initiates and not case.sender.attributes.can_auto_respond:
-        return Hold(Cause.HUMAN_ONLY, f"{case.sender.agent} does not respond by itself. Human approval required.")
-    return _commits(case, policy)
+        verdict = Hold(Cause.ROUND_LIMIT, reason)
+    yield "max_rounds", POLICY, case.max_rounds, f"round {case.round}", verdict
+    verdict = None
+    if replies_alone and case.reply_policy is ReplyPolicy.HUMAN_ONLY:
+        verdict = Hold(Cause.HUMAN_ONLY, HUMAN_ONLY)
+    yield "reply_policy", PURPOSE, case.reply_policy, "asks" if case.initiates else "replies", verdict
+    responds = case.sender.attributes.can_auto_respond
+    verdict = None
+    if replies_alone and not responds:
+        reason = f"{case.sender.agent} does not respond by itself. Human approval required."
+        verdict = Hold(Cause.HUMAN_ONLY, reason)
+    yield "can_auto_respond", DIRECTORY, responds, case.sender.agent, verdict
+    verdict = None if human or case.approved else _commitment_hold(case, policy)
+    yield "commitments", POLICY, policy.commitments, case.keywords or "no commitment words", verdict
+    yield "requires_commitment", PURPOSE, case.requires_commitment, case.purpose, None
 
 
-def _commits(case: Case, policy: Policy) -> Hold | None:
+def _commitment_hold(case: Case, policy: Policy) -> Hold | None:
     if policy.commitments is Commitments.REPORT:
         return None
     # Where only the responder's person decides about a meeting, the initiator's agent may ask for one.
@@ -183,3 +219,13 @@ def _commits(case: Case, policy: Policy) -> Hold | None:
 def crosses(sender: Party, receiver: Party) -> bool:
     """Whether a message leaves its org unit."""
     return sender.attributes.org_unit != receiver.attributes.org_unit
+
+
+SAME_ORG_UNIT = "same org unit"
+
+
+def route_of(sender: Party, receiver: Party) -> str:
+    """From which org unit to which, or `SAME_ORG_UNIT`."""
+    if not crosses(sender, receiver):
+        return SAME_ORG_UNIT
+    return f"{sender.attributes.org_unit} to {receiver.attributes.org_unit}"

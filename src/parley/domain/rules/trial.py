@@ -10,14 +10,26 @@ from parley.domain.content.commitment import Detector, detect
 from parley.domain.content.detectors import findings, level_with
 from parley.domain.content.envelope import SEMANTICS, Origin, Purpose, ReplyPolicy
 from parley.domain.errors.rules import PolicyUnavailable
-from parley.domain.rules.judge import ALLOW, Allow, Case, Deny, Hold, Verdict, ceiling_of, crosses, judge, rounds_of
+from parley.domain.rules.judge import (
+    ALLOW,
+    DIRECTORY,
+    POLICY,
+    Allow,
+    Case,
+    Deny,
+    Hold,
+    Verdict,
+    ceiling_of,
+    checks,
+    judge,
+    rounds_of,
+    route_of,
+)
 from parley.domain.rules.meet import both, origins
 from parley.domain.rules.policy import Policy
 from parley.domain.rules.rulebook import Rulebook, concerns
 
-# Who says something that no document says.
-DIRECTORY = "directory"
-PURPOSE = "purpose"
+# The source of a round limit that the message itself asks for.
 MESSAGE = "message"
 
 
@@ -193,48 +205,33 @@ def _keywords(trial: Trial, policy: Policy, detectors: tuple[Detector, ...]) -> 
 
 
 def _steps(trial: Trial, case: Case, policy: Policy, book: Rulebook) -> tuple[Step, ...]:
-    """Everything that was looked at, in its order, with the document that says so."""
-    said = _sources(book, case.sender, case.receiver)
-    sender, receiver = case.sender.attributes, case.receiver.attributes
-    purpose, level = case.purpose.value, case.level.value
-    orgs = f"{sender.org_unit} to {receiver.org_unit}" if crosses(case.sender, case.receiver) else "same org unit"
-    data = "data above the ceiling" if case.over else "no data above the ceiling"
-    words = ", ".join(case.keywords)
+    """Every check, in its order, with the document that its value comes from."""
+    sources = _sources(book, case.sender, case.receiver)
+    if case.max_rounds < policy.max_rounds:
+        sources["max_rounds"] = MESSAGE if case.max_rounds == trial.max_rounds else DIRECTORY
+    reason = "asks" if trial.asks_for_rules else route_of(case.sender, case.receiver)
     return (
-        _who("sender", case.sender),
-        _who("receiver", case.receiver),
-        Step("applies_to", policy.applies_to.value, said["applies_to"], "asks" if trial.asks_for_rules else orgs),
-        Step("can_receive_queries", _yes(receiver.can_receive_queries), DIRECTORY, case.receiver.agent),
-        Step("supported_exchange_types (receiver)", ", ".join(receiver.supported_exchange_types), DIRECTORY, purpose),
-        Step("supported_exchange_types (sender)", ", ".join(sender.supported_exchange_types), DIRECTORY, purpose),
-        Step("enabled", _yes(policy.enabled), said["enabled"], ""),
-        Step("exchange_types", ", ".join(policy.exchange_types), said["exchange_types"], purpose),
-        Step("cross_org", policy.cross_org.value, said["cross_org"], orgs),
-        Step("max_classification (sender)", sender.max_classification.value, DIRECTORY, level),
-        Step("max_classification", policy.max_classification.value, said["max_classification"], level),
-        Step("max_classification (receiver)", receiver.max_classification.value, DIRECTORY, level),
-        Step("on_over_classified", policy.on_over_classified.value, said["on_over_classified"], data),
-        Step("hop_limit", str(policy.hop_limit), said["hop_limit"], f"hop {case.hops}"),
-        _rounds(trial, case, policy, said["max_rounds"]),
-        Step("reply_policy", case.reply_policy.value, PURPOSE, "asks" if case.initiates else "replies"),
-        Step("can_auto_respond", _yes(sender.can_auto_respond), DIRECTORY, case.sender.agent),
-        Step("commitments", policy.commitments.value, said["commitments"], words or "no commitment words"),
-        Step("requires_commitment", _yes(case.requires_commitment), PURPOSE, purpose),
+        _party_step("sender", case.sender),
+        _party_step("receiver", case.receiver),
+        Step("applies_to", policy.applies_to.value, sources["applies_to"], reason),
+        *[
+            Step(name, _rendered(value), sources[name] if source == POLICY else source, _rendered(compared))
+            for name, source, value, compared, _ in checks(case, policy)
+        ],
     )
 
 
-def _who(side: str, party: Party) -> Step:
-    of = party.attributes
-    known = of is not UNKNOWN_ATTRIBUTES
-    belongs = "/".join(filter(None, (of.org_unit, of.team, of.user_id)))
-    return Step(side, party.agent, DIRECTORY, belongs if known else f"not registered, so of {of.org_unit}")
+def _rendered(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _rounds(trial: Trial, case: Case, policy: Policy, document: str) -> Step:
-    source = document
-    if case.max_rounds < policy.max_rounds:
-        source = MESSAGE if case.max_rounds == trial.max_rounds else DIRECTORY
-    return Step("max_rounds", str(case.max_rounds), source, f"round {case.round}")
+def _party_step(side: str, party: Party) -> Step:
+    attributes = party.attributes
+    known = attributes is not UNKNOWN_ATTRIBUTES
+    place = "/".join(filter(None, (attributes.org_unit, attributes.team, attributes.user_id)))
+    return Step(side, party.agent, DIRECTORY, place if known else f"not registered, so of {attributes.org_unit}")
 
 
 def _sources(book: Rulebook, sender: Party, receiver: Party) -> dict[str, str]:
@@ -257,7 +254,3 @@ def _sources(book: Rulebook, sender: Party, receiver: Party) -> dict[str, str]:
 def _whose(party: Party) -> tuple[str, str, str]:
     attributes = party.attributes
     return attributes.org_unit, attributes.team, attributes.user_id
-
-
-def _yes(value: bool) -> str:  # a value to be shown
-    return "yes" if value else "no"

@@ -13,7 +13,19 @@ from parley.domain.content.classification import LEVELS, Classification
 from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy
 from parley.domain.errors.rules import ClassificationExceeded, LoopDetected, PolicyDenied, ReceiverRefuses
 from parley.domain.exchange.approval import Cause
-from parley.domain.rules.judge import ALLOW, Case, Deny, Hold, Verdict, ceiling_of, crosses, judge, rounds_of
+from parley.domain.rules.judge import (
+    ALLOW,
+    POLICY,
+    Case,
+    Deny,
+    Hold,
+    Verdict,
+    ceiling_of,
+    checks,
+    crosses,
+    judge,
+    rounds_of,
+)
 from parley.domain.rules.policy import Commitments, CrossOrg, MeetingApproval, Policy
 from tests.governed_samples import ALICE, BOB, a_case, a_party
 
@@ -308,3 +320,10 @@ def test_an_exchange_gets_the_fewest_rounds_that_anybody_asks_for(
     sides = a_party("alice", max_rounds_accepted=sender), a_party("bob", max_rounds_accepted=receiver)
 
     assert rounds_of(Policy(max_rounds=policy), *sides, asked) == rounds
+
+
+def test_every_check_is_made_whatever_the_verdict_is() -> None:
+    names = [name for name, *_ in checks(a_case(), Policy())]
+
+    assert [name for name, *_ in checks(a_case(hops=99, round=99, over=True), Policy(enabled=False))] == names
+    assert all(hasattr(Policy(), name) for name, source, *_ in checks(a_case(), Policy()) if source == POLICY)
