@@ -102,7 +102,7 @@ if TYPE_CHECKING:
 
     MessageTimeoutError = AskTimeout
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 __all__ = [
     "AccessList",
