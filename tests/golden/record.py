@@ -17,7 +17,8 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from tests.golden import http_replay, stories
+from tests.golden import command_replay, http_replay, stories
+from tests.surface.stage import a_home
 
 
 def record_http(name: str) -> None:
@@ -30,6 +31,15 @@ def record_http(name: str) -> None:
     stories.save("http", name, story)
 
 
+def record_commands(name: str) -> None:
+    story = stories.load("commands", name)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+        answers = command_replay.replay(story, Path(folder), a_home(Path(other)))
+    for step, answer in zip(story["steps"], answers, strict=True):
+        step["answer"] = answer
+    stories.save("commands", name, story)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.golden.record")
     parser.add_argument("story", nargs="*")
@@ -38,6 +48,9 @@ def main() -> None:
     for name in stories.names("http"):
         if not words.story or name in words.story:
             record_http(name)
+    for name in stories.names("commands"):
+        if not words.story or name in words.story:
+            record_commands(name)
 
 
 if __name__ == "__main__":

@@ -27,9 +27,7 @@ async def test_a_server_answers_a_story_as_it_was_recorded(name: str, tmp_path: 
 
 def test_every_route_of_the_description_is_part_of_a_story() -> None:
     text = (stories.FOLDER / "http" / "bodies" / "openapi.json").read_text(encoding="utf-8")
-    described = {
-        (method.upper(), path) for path, methods in json.loads(text)["paths"].items() for method in methods
-    }
+    described = {(method.upper(), path) for path, methods in json.loads(text)["paths"].items() for method in methods}
 
     requests = [step["request"] for step in _steps()]
     asked = {(one["method"], _template(one["path"], {path for _, path in described})) for one in requests}
