@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden.fixed_process import fix_process
+from tests.golden.fixed_process import FIRST_ID, fix_process
 from tests.golden.normalise import normal_text
 from tests.golden.servers import OPERATOR_KEY, a_server
 from tests.golden.stories import Answer, Step, filled, saved_values
@@ -25,21 +25,23 @@ _START_SECONDS = 60
 _COLUMNS = "100"
 
 
-def replay(story: dict[str, Any], folder: Path, home_to_copy: Path) -> list[Answer]:
-    """The exit codes and outputs of all steps of a story."""
+def replay(
+    story: dict[str, Any], folder: Path, home_to_copy: Path, variables: dict[str, str] | None = None
+) -> list[Answer]:
+    """The exit codes and outputs of all steps of a story. What the steps save is added to the variables."""
+    variables = {} if variables is None else variables
     with pytest.MonkeyPatch.context() as patch:
         stage = a_stage(folder, patch, home_to_copy)
         patch.setenv("COLUMNS", _COLUMNS)
         with _server(folder / "server") if story.get("server") else nullcontext() as server:
             clock = server.rig.clock if server else FakeClock()
-            fix_process(patch, clock)
+            fix_process(patch, clock, story.get("first_id", FIRST_ID))
             places = {str(stage.home): "<home>", str(stage.here): "<here>", str(folder / "user"): "<user>"}
             if server:
                 url = f"http://127.0.0.1:{server.listener.port}"
                 places[url] = "<url>"
                 patch.setenv("PARLEY_URL", url)
                 patch.setenv("PARLEY_KEY", OPERATOR_KEY)
-            variables: dict[str, str] = {}
             return [_run(step, stage, clock, variables, places) for step in story["steps"]]
 
 

@@ -10,13 +10,13 @@ from parley.adapters.process import SystemClock, SystemIds
 from tests.team_rig import CountedIds, FakeClock
 
 # Far from those that a server counts: an id says who made it.
-_FIRST = 5_000
+FIRST_ID = 5_000
 
 
-def fix_process(patch: pytest.MonkeyPatch, clock: FakeClock) -> None:
+def fix_process(patch: pytest.MonkeyPatch, clock: FakeClock, first_id: int = FIRST_ID) -> None:
     """All commands that follow ask this clock, and count their ids together."""
-    ids = CountedIds(_FIRST)
-    secrets = itertools.count(_FIRST)
+    ids = CountedIds(first_id)
+    secrets = itertools.count(first_id)
     patch.setattr(SystemClock, "now", lambda _: clock.now())
     patch.setattr(SystemIds, "suffix", lambda _, length: ids.suffix(length))
     patch.setattr(SystemIds, "token", lambda _: ids.token())

@@ -22,11 +22,16 @@ _FRAME_SECONDS = 20.0
 
 
 async def replay(story: dict[str, Any], folder: Path) -> list[Answer]:
-    """The answers to all steps of a story, as a story file holds them."""
+    """The answers to all steps of a story, as a story file holds them, from a server of its own."""
     async with a_server(folder) as server:
-        player = _Player(server, {"admin": OPERATOR_KEY})
-        answers = [await player.play(step) for step in story["steps"]]
-        return [await answer for answer in answers]
+        return await replay_on(server, story, {"admin": OPERATOR_KEY})
+
+
+async def replay_on(server: LiveServer, story: dict[str, Any], variables: dict[str, str]) -> list[Answer]:
+    """The same from a server that is there already. What the steps save is added to the variables."""
+    player = _Player(server, variables)
+    answers = [await player.play(step) for step in story["steps"]]
+    return [await answer for answer in answers]
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """A server with a fixed clock, counted ids and an operator's key, for a story.
 
-This and `fixed_process` are the only modules here that import from `parley` directly. What they import may move; nothing
-else in this folder has to follow.
+This and `fixed_process` are the only modules here that import from `parley` directly. What they import may move;
+nothing else in this folder has to follow.
 """
 
 from __future__ import annotations

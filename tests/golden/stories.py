@@ -28,7 +28,11 @@ def load(kind: str, name: str) -> dict[str, Any]:
     return story
 
 
-def save(kind: str, name: str, story: dict[str, Any]) -> None:
+def save_answers(kind: str, name: str, answers: list[Answer]) -> None:
+    """Put answers into a story's file, beside the steps that they answer."""
+    story = load(kind, name)
+    for step, answer in zip(story["steps"], answers, strict=True):
+        step["answer"] = answer
     text = json.dumps(story, indent=1, ensure_ascii=False)
     (FOLDER / kind / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
@@ -62,8 +66,8 @@ def difference(title: str, recorded: Answer, answer: Answer) -> str:
     """A readable diff of two answers; empty when they are the same."""
     if recorded == answer:
         return ""
-    texts = [json.dumps(one, indent=1, ensure_ascii=False).splitlines() for one in (recorded, answer)]
-    return "\n".join([title, *difflib.unified_diff(*texts, "recorded", "now", n=2, lineterm="")])
+    before, now = (json.dumps(one, indent=1, ensure_ascii=False).splitlines() for one in (recorded, answer))
+    return "\n".join([title, *difflib.unified_diff(before, now, "recorded", "now", n=2, lineterm="")])
 
 
 def differences(story: dict[str, Any], answers: list[Answer]) -> str:
