@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from parley.app.team.keys import first_start
+from parley.app.team.directory.keys import first_start
 from tests.fake_outbound import FakeOutbound
 from tests.team_rig import LiveServer, live_server, open_rig
 
