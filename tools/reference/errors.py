@@ -11,7 +11,7 @@ from parley.domain.errors import rules as governance_errors
 from parley.domain.errors import team as team_errors
 from parley.domain.errors import workflow as workflow_errors
 from parley.domain.errors.errors import ParleyError
-from parley.surfaces.http.problem import status_of
+from parley.surfaces.entrance.refusals import status_of
 from tools.reference.markdown import ROOT, table
 
 # Where a problem is named in the code: the class, and the small functions that make one.

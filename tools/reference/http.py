@@ -11,8 +11,8 @@ import msgspec
 
 from parley import settings
 from parley.domain.errors.errors import ParleyError
+from parley.surfaces.entrance.refusals import status_of
 from parley.surfaces.http.http1.message import HttpLimits
-from parley.surfaces.http.problem import status_of
 from parley.surfaces.http.route import PUBLIC, Param, Route
 from parley.surfaces.http.server import all_routes
 from tools.reference.errors import called_name, error_tree, is_sent, pattern_of

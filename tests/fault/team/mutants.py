@@ -55,7 +55,7 @@ def forget_idempotency() -> None:
         await asyncio.sleep(0.03)
         return answer
 
-    Api._once = again  # type: ignore[assignment,method-assign]
+    Api._run_once = again  # type: ignore[assignment,method-assign]
 
 
 def resume_too_far() -> None:

@@ -16,7 +16,7 @@ from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind, Saved
 from parley.domain.errors.errors import Invalid, Unavailable
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed, TeamChanges
-from parley.surfaces.http import api
+from parley.surfaces.entrance import idempotency
 from parley.surfaces.http.api import converted
 from parley.wire.api.agents import AgentIn
 from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, delivered, soon, with_server
@@ -252,7 +252,7 @@ async def test_what_cannot_be_answered_again_says_that_it_was_done(
         return Committed(0) if changes.saved and changes.saved.answer else await commit(changes)
 
     monkeypatch.setattr(server.rig.store, "commit", lost)
-    monkeypatch.setattr(api, "_UNDER_WAY_SECONDS", 0.1)
+    monkeypatch.setattr(idempotency, "_RUNNING_SECONDS", 0.1)
     path, body = f"/intents/{INTENT}/agents", {"agent_id": "carol"}
     await once(bob, "k1", body, path)
 
@@ -308,7 +308,7 @@ async def test_who_repeats_what_is_still_under_way_gets_the_answer_of_the_first(
 
     monkeypatch.setattr(server.rig.store, "commit", slow)
     monkeypatch.setattr(server.rig.store, "saved", looking)
-    monkeypatch.setattr(api, "_UNDER_WAY_SECONDS", 30.0)
+    monkeypatch.setattr(idempotency, "_RUNNING_SECONDS", 30.0)
     path, body = f"/intents/{INTENT}/agents", {"agent_id": "carol"}
     beginning = asyncio.ensure_future(once(bob, "k1", body, path))
     await held.wait()

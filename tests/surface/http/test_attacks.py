@@ -1,12 +1,12 @@
 """Every known attack on the server, and the test that shows what becomes of it.
 
-A1   surface/http/test_gate.py::test_no_wrong_revoked_or_expired_key_gets_the_same_answer
-A2   surface/http/test_gate.py::test_the_sender_follows_from_the_key
+A1   surface/http/test_authentication.py::test_no_wrong_revoked_or_expired_key_gets_the_same_answer
+A2   surface/http/test_authentication.py::test_the_sender_follows_from_the_key
 A3   surface/http/test_attacks_input.py::test_a_response_by_post_comes_from_who_was_asked
 A4   surface/http/test_attacks_input.py::test_a_response_answers_nothing_but_a_request_of_its_channel
-A5   surface/http/test_gate.py::test_a_key_in_the_query_is_no_key
-A6   surface/http/test_gate.py::test_who_guesses_keys_is_slowed_down_and_finds_nothing
-A7   surface/http/test_gate.py::test_a_key_is_looked_up_by_the_hash_of_all_of_it
+A5   surface/http/test_authentication.py::test_a_key_in_the_query_is_no_key
+A6   surface/http/test_authentication.py::test_who_guesses_keys_is_slowed_down_and_finds_nothing
+A7   surface/http/test_authentication.py::test_a_key_is_looked_up_by_the_hash_of_all_of_it
 A8   surface/http/test_attacks_identity.py::test_a_token_of_any_kind_is_no_key
 A12  surface/http/test_governance_attacks.py::test_an_envelope_does_not_make_one_somebody_else
 A13  surface/http/test_governance_attacks.py::test_no_key_but_a_persons_writes_as_a_person
@@ -75,7 +75,7 @@ A72  surface/http/test_governance_attacks.py::test_nobody_answers_what_was_only_
 A73  surface/http/test_decision_attacks.py::test_who_floods_the_people_fills_only_its_own_queue_and_silence_is_a_no
 A74  surface/http/test_subscriptions.py::test_a_receiver_that_is_gone_disables_its_subscription_until_it_is_switched_on
 A74  conformance/channels/test_trust.py::test_a_webhook_is_tried_again_later_and_later_until_it_is_accepted
-A75  surface/http/test_gate.py::test_an_agents_key_is_refused_on_every_admin_route
+A75  surface/http/test_authentication.py::test_an_agents_key_is_refused_on_every_admin_route
 A75  surface/http/test_attacks_identity.py::test_an_admin_of_the_same_tenant_does_not_become_the_operator
 A76  surface/http/test_attacks_input.py::test_a_field_that_is_not_offered_is_not_set
 A77  surface/http/test_roles.py::test_registering_with_somebodys_role_brings_none_of_its_mail
@@ -89,7 +89,7 @@ A84  surface/http/test_tenant_walls.py::test_what_is_another_tenants_is_told_fro
 A85  surface/http/test_decision_attacks.py::test_what_cannot_be_judged_is_not_delivered
 A86  surface/http/test_attacks_identity.py::test_what_others_could_read_is_not_served
 A86  surface/http/test_attacks_identity.py::test_root_serves_nobody_but_this_machine
-A87  surface/http/test_gate.py::test_every_guarded_route_needs_a_key
+A87  surface/http/test_authentication.py::test_every_guarded_route_needs_a_key
 
 A8: there are no tokens to be checked here, so every one of them is no key at all.
 """

@@ -29,8 +29,7 @@ from parley.domain.record import Record
 from parley.domain.store.changes import Query, Seen, TeamChanges
 from parley.domain.store.limits import TeamLimits
 from parley.ports.team import TeamStore
-from parley.surfaces.entrance.gate import Gate
-from parley.surfaces.http.http1.message import Request
+from parley.surfaces.entrance.authentication import Authenticator
 from parley.surfaces.http.routes import streams
 from tests.contract.team_store import a_post
 from tests.surface.http.attack import nothing_happens, refusal
@@ -218,18 +217,18 @@ def known_to(store: TeamStore, tenant: str) -> dict[tuple[str, str, str], Record
 async def test_a_key_that_calls_too_often_slows_down_itself_alone(tmp_path: Path) -> None:
     # A71
     async with open_rig(tmp_path, limits=TeamLimits(requests_per_second=1, requests_burst=3)) as rig:
-        gate = Gate(rig.team, limited=True, monotonic=lambda: rig.clock.uptime)
+        authenticator = Authenticator(rig.team, limited=True, monotonic=lambda: rig.clock.uptime)
         busy, other = [await rig.key("alice", tenant=tenant) for tenant in ("default", "other")]
 
-        assert [await admitted(gate, busy) for _ in range(5)] == [True, True, True, False, False]
-        assert await admitted(gate, other)
+        assert [await admitted(authenticator, busy) for _ in range(5)] == [True, True, True, False, False]
+        assert await admitted(authenticator, other)
 
 
-async def admitted(gate: Gate, secret: str) -> bool:
+async def admitted(authenticator: Authenticator, secret: str) -> bool:
     from parley.domain.errors.team import RateLimited
 
     try:
-        await gate.caller(Request("GET", "/", headers={b"x-api-key": secret.encode()}))
+        await authenticator.caller(secret, "", "")
     except RateLimited:
         return False
     return True

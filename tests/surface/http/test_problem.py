@@ -12,7 +12,8 @@ from parley.domain.errors import team as team_errors
 from parley.domain.errors.errors import Invalid, ParleyError, Problem, Unavailable
 from parley.domain.errors.rules import PolicyUnavailable
 from parley.domain.errors.team import CircularWait, NameTaken, RateLimited, VersionMismatch
-from parley.surfaces.http.problem import problem, problem_of, status_of
+from parley.surfaces.entrance.refusals import status_of
+from parley.surfaces.http.problem import problem, problem_of
 
 
 def classes(root: type[ParleyError] = ParleyError) -> Iterator[type[ParleyError]]:

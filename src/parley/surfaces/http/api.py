@@ -1,43 +1,31 @@
-"""The API: finds the route, has the gate name the caller, reads the body, remembers idempotency keys, words refusals.
-
-What was carried out once is not carried out again: the key is written in the commit of what it was used for, the answer
-after it.
-"""
+"""The HTTP API: from a request to its route and back. Callers, idempotency and refusals come from `entrance`."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.domain.directory.callers import Caller, KeyKind, Saved
-from parley.domain.errors.errors import Invalid, ParleyError, Problem, Stale, Unavailable
-from parley.domain.errors.team import KeyReused, ScopeRequired, UnsupportedMedia
-from parley.domain.store.changes import TeamChanges
-from parley.domain.times import from_stamp
+from parley.domain.directory.callers import Caller, KeyKind
+from parley.domain.errors.errors import Invalid, ParleyError, Problem
+from parley.domain.errors.team import ScopeRequired, UnsupportedMedia
+from parley.surfaces.entrance.idempotency import Idempotency
+from parley.surfaces.entrance.refusals import INTERNAL, status_of
 from parley.surfaces.http.http1.message import Request, Response
-from parley.surfaces.http.problem import problem, problem_of, status_of
+from parley.surfaces.http.problem import problem, problem_of
 from parley.surfaces.http.route import Call, Route, parse_query
 from parley.surfaces.http.validation import readable
 from parley.wire.json_strict import JsonLimits, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Iterable
 
     from parley.app.team.team import Team
-    from parley.domain.store.changes import Committed
-    from parley.surfaces.entrance.gate import Gate
+    from parley.surfaces.entrance.authentication import Authenticator
     from parley.surfaces.http.metrics import Metrics
 
 _PREFIXES = ("/api/v1/", "/v1/")
-_LONGEST_KEY = 255
-# How long one waits for the answer of a request that is under way, and how often one looks for it.
-_UNDER_WAY_SECONDS = 2.0
-_LOOK_SECONDS = 0.05
 _MOST_NAMES = 64
 # Where streams are: the SDK reconnects at once, for ever, when it is refused.
 _REFUSAL_SECONDS = 1.0
@@ -62,7 +50,7 @@ class Api:
     def __init__(
         self,
         team: Team,
-        gate: Gate,
+        authenticator: Authenticator,
         routes: Iterable[Route],
         hosts: frozenset[str],
         metrics: Metrics,
@@ -71,11 +59,11 @@ class Api:
         self._team = team
         self._metrics = metrics
         self._monotonic = monotonic
-        self._gate = gate
+        self._authenticator = authenticator
+        self._idempotency = Idempotency(team)
         self._hosts = hosts
         # Names, as they were sent, that turned out to be ours.
         self._answers_to: set[bytes] = set()
-        self._writing: set[asyncio.Future[Committed]] = set()
         self._bare = _Node()
         self._below = _Node()
         limits = team.limits
@@ -83,20 +71,39 @@ class Api:
         for route in routes:
             _plant(self._bare if route.bare else self._below, route)
 
-    def __call__(self, request: Request) -> Response | Awaitable[Response]:
-        """The answer to a request."""
+    async def __call__(self, request: Request) -> Response:
+        """Answer a request: find its route, authenticate the caller, read the body, run the route."""
         refusal = self._check_origin(request)
         if refusal is not None:
             return refusal
         route, params = self._find(request)
         if route is None:
-            if params is None:
-                return problem(404, "not_found", "there is no such thing")
-            allowed = ", ".join(sorted(params)).encode()
-            answer = problem(405, "method_not_allowed", "this is not done here")
-            answer.headers = ((b"Allow", allowed),)
-            return answer
-        return self._answer(route, request, params or {})
+            return _no_route(params)
+        began = self._monotonic()
+        try:
+            if not (route.bare or route.untimed):
+                self._team.nodes.check_time()
+            call = Call(self._team, request, _NOBODY, params or {})
+            if route.scope:
+                call.caller = await self._authenticator.caller(*credentials_of(request))
+                if call.caller.kind not in route.scope:
+                    raise ScopeRequired(f"this needs a key of kind {' or '.join(sorted(route.scope))}")
+            call.query = parse_query(request.query)
+            if route.body is not None:
+                call.body = self._body(route, request)
+            key = request.headers.get(b"idempotency-key")
+            if key is not None and request.method == "POST":
+                response = await self._run_once(route, call, key.decode("latin-1"))
+            else:
+                response = await route.answer(call)
+        except ParleyError as error:
+            if status_of(error) == INTERNAL:
+                raise
+            if route.streams:
+                await asyncio.sleep(max(0.0, began + _REFUSAL_SECONDS - self._monotonic()))
+            response = problem_of(error)
+        self._metrics.count(route.method, route.path, response.status, self._monotonic() - began)
+        return response
 
     def _find(self, request: Request) -> tuple[Route | None, dict[str, str] | None]:
         """The route and the parts of its path; without a route the methods that there are, or None for no such path."""
@@ -128,35 +135,6 @@ class Api:
             self._answers_to.add(named)
         return None
 
-    async def _answer(self, route: Route, request: Request, params: dict[str, str]) -> Response:
-        began = self._monotonic()
-        response = await self._answered(route, request, params)
-        self._metrics.count(route.method, route.path, response.status, self._monotonic() - began)
-        return response
-
-    async def _answered(self, route: Route, request: Request, params: dict[str, str]) -> Response:
-        began = self._monotonic()
-        try:
-            if not (route.bare or route.untimed):
-                self._team.nodes.check_time()
-            caller = await self._gate.caller(request) if route.scope else _NOBODY
-            if route.scope and caller.kind not in route.scope:
-                raise ScopeRequired(f"this needs a key of kind {' or '.join(sorted(route.scope))}")
-            call = Call(self._team, request, caller, params)
-            call.query = parse_query(request.query)
-            if route.body is not None:
-                call.body = self._body(route, request)
-            key = request.headers.get(b"idempotency-key")
-            if key is not None and request.method == "POST":
-                return await self._once(route, call, key.decode("latin-1"))
-            return await route.answer(call)
-        except ParleyError as error:
-            if status_of(error) == 500:
-                raise
-            if route.streams:
-                await asyncio.sleep(max(0.0, began + _REFUSAL_SECONDS - self._monotonic()))
-            return problem_of(error)
-
     def _body(self, route: Route, request: Request) -> Any:  # noqa: ANN401  # the route knows its type
         content = request.body
         if not content and route.body_optional:
@@ -175,74 +153,62 @@ class Api:
         depth, keys, string_bytes = self._json_limits
         return JsonLimits(depth + 2, keys * route.documents, string_bytes)
 
-    async def _once(self, route: Route, call: Call, key: str) -> Response:
-        """Carry a request out once, however often it is sent with the same key."""
-        if not 1 <= len(key) <= _LONGEST_KEY:
-            raise Invalid.because([Problem("invalid", "Idempotency-Key", f"has 1 to {_LONGEST_KEY} characters")])
-        caller, request = call.caller, call.request
-        where = "\n".join((caller.tenant, caller.key_id, caller.agent, request.method, request.path, key))
-        scope = hashlib.sha256(where.encode()).hexdigest()
-        fingerprint = hashlib.sha256(request.query.encode() + b"\n" + request.body).hexdigest()
-        # The commit of a message takes the key with it and finds out by itself whether it was used.
-        saved = None if route.keyed else await self._team.store.saved(scope)
-        if saved is None:
-            made = Saved(scope, fingerprint, self._team.new_id("once"), self._team.at())
-            call.caller = caller._replace(saved=made)
-            try:
-                response = await route.answer(call)
-            except ParleyError as error:
-                if type(error) is Unavailable:  # to ask what does not answer would take as long again
-                    raise
-                # Carried out before, or at this moment: whatever is wrong with it now, it was right then.
-                saved = await self._team.store.saved(scope)
-                if saved is None or saved.made == made.made:
-                    raise
-            else:
-                if response.stream is None and response.status < 300 and not route.confidential:
-                    await self._remember(route, caller.tenant, made, response)
-                return response
-        if saved.fingerprint != fingerprint:
-            raise KeyReused
-        return await self._replayed(route, call, saved)
-
-    async def _remember(self, route: Route, tenant: str, made: Saved, response: Response) -> None:
-        answered = made._replace(status=response.status, answer=response.body)
-        writing = asyncio.ensure_future(self._team.store.commit(TeamChanges(tenant, saved=answered)))
-        if route.again is None:
-            await writing
-            return
-        # What can be answered again without it is answered before it is written down.
-        self._writing.add(writing)
-        writing.add_done_callback(self._written)
-
-    def _written(self, writing: asyncio.Future[Committed]) -> None:
-        self._writing.discard(writing)
-        if not writing.cancelled():
-            writing.exception()  # a full disk: the next request will meet it too
-
-    async def _replayed(self, route: Route, call: Call, saved: Saved) -> Response:
-        told_again = route.again is not None and saved.message_id
-        if not saved.answer and not told_again and not route.confidential:
-            saved = await self._awaited(saved)
-        if saved.answer:
-            response = Response(saved.status, saved.answer)
-        elif route.again is not None and saved.message_id:
-            response = await route.again(call, saved.message_id)
-        else:
-            raise Stale("this was carried out, but its answer was lost", hint="look for what it made")
-        response.headers = ((b"Idempotent-Replayed", b"true"),)
+    async def _run_once(self, route: Route, call: Call, key: str) -> Response:
+        response, repeated = await self._idempotency.run(_RouteOperation(route, call), call.caller, key)
+        if repeated:
+            response.headers = ((b"Idempotent-Replayed", b"true"),)
         return response
 
-    async def _awaited(self, saved: Saved) -> Saved:
-        """What was carried out a moment ago, here or at another server, may be about to be answered."""
-        if self._team.now() - from_stamp(saved.at) > timedelta(seconds=_UNDER_WAY_SECONDS):
-            return saved
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_UNDER_WAY_SECONDS):
-                while not saved.answer:
-                    await asyncio.sleep(_LOOK_SECONDS)
-                    saved = await self._team.store.saved(saved.scope) or saved
-        return saved
+
+class _RouteOperation:
+    """A call of a route, as `Idempotency` runs it."""
+
+    def __init__(self, route: Route, call: Call) -> None:
+        self._route = route
+        self._call = call
+        self.commits_key = route.keyed
+        self.confidential = route.confidential
+        self.repeatable = route.again is not None
+
+    @property
+    def name(self) -> str:
+        return f"{self._call.request.method}\n{self._call.request.path}"
+
+    @property
+    def content(self) -> bytes:
+        return self._call.request.query.encode() + b"\n" + self._call.request.body
+
+    async def run(self, caller: Caller) -> Response:
+        self._call.caller = caller
+        return await self._route.answer(self._call)
+
+    async def repeat(self, created_id: str) -> Response:
+        assert self._route.again is not None  # noqa: S101  # it is repeatable
+        return await self._route.again(self._call, created_id)
+
+    def stored(self, answer: Response) -> tuple[int, bytes] | None:
+        return (answer.status, answer.body) if answer.stream is None and answer.status < 300 else None
+
+    def restored(self, status: int, content: bytes) -> Response:
+        return Response(status, content)
+
+
+def credentials_of(request: Request) -> tuple[str, str, str]:
+    """Secret, claimed agent and address of the client."""
+    secret = request.header(b"x-api-key")
+    if not secret:
+        kind, _, bearer = request.header(b"authorization").partition(" ")
+        secret = bearer.strip() if kind.lower() == "bearer" else ""
+    return secret, request.header(b"x-agent-id"), request.peer
+
+
+def _no_route(methods: dict[str, str] | None) -> Response:
+    """The answer to a path that there is not, or to a method that the path does not have."""
+    if methods is None:
+        return problem(404, "not_found", "there is no such thing")
+    answer = problem(405, "method_not_allowed", "this is not done here")
+    answer.headers = ((b"Allow", ", ".join(sorted(methods)).encode()),)
+    return answer
 
 
 def converted(document: object, kind: Any) -> Any:  # noqa: ANN401  # the type says what comes back

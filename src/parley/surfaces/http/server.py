@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import Unavailable
 from parley.domain.errors.team import UnsafeMode
-from parley.surfaces.entrance.gate import Gate
+from parley.surfaces.entrance.authentication import Authenticator
 from parley.surfaces.http.api import Api
 from parley.surfaces.http.http1.listener import listen
 from parley.surfaces.http.http1.message import HttpLimits
@@ -84,8 +84,8 @@ def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
 def api_for(team: Team, *, monotonic: Callable[[], float], hosts: frozenset[str], limited: bool) -> Api:
     """What answers every request, wherever it comes from; see `serve`."""
     metrics = Metrics()
-    gate = Gate(team, limited=limited, monotonic=monotonic)
-    return Api(team, gate, all_routes(metrics), hosts, metrics, monotonic)
+    authenticator = Authenticator(team, limited=limited, monotonic=monotonic)
+    return Api(team, authenticator, all_routes(metrics), hosts, metrics, monotonic)
 
 
 def limits_for(team: Team) -> HttpLimits:

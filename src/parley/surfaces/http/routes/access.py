@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parley.app.team.directory import access as access_lists
 from parley.app.team.directory.access import GrantDraft, RequestDraft
-from parley.surfaces.http.http1.headers import TRACEPARENT, traced
+from parley.surfaces.http.headers import TRACEPARENT, traced
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Route, json
 from parley.wire.api import intents as openintent

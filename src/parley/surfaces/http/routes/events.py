@@ -10,7 +10,7 @@ import msgspec
 from parley.app.team.intents import events
 from parley.app.team.intents.events import Wanted
 from parley.domain.errors.errors import Invalid, Problem
-from parley.surfaces.http.http1.headers import TRACEPARENT, traced
+from parley.surfaces.http.headers import TRACEPARENT, traced
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Param, Route, json
 from parley.wire.api import intents as openintent

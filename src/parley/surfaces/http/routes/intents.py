@@ -8,7 +8,7 @@ from parley.app.team.intents import intents
 from parley.app.team.intents.intents import IntentDraft
 from parley.domain.directory.intent import IntentStatus
 from parley.domain.errors.errors import Invalid, Problem
-from parley.surfaces.http.http1.headers import IF_MATCH, TRACEPARENT, needed_version, traced
+from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, traced
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Param, Route, etag, json
 from parley.wire.api import intents as openintent

@@ -8,7 +8,7 @@ from parley.app.team.intents import tasks
 from parley.app.team.intents.tasks import TaskChange, TaskDraft
 from parley.domain.directory.intent import TaskStatus
 from parley.domain.errors.errors import Invalid, Problem
-from parley.surfaces.http.http1.headers import IF_MATCH, TRACEPARENT, needed_version, traced
+from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, traced
 from parley.surfaces.http.route import Call, Param, Route, etag, json
 from parley.wire.api import intents as openintent
 from parley.wire.api.intents import TaskIn, TaskOut, TaskPatch

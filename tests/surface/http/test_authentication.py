@@ -1,4 +1,4 @@
-"""The gate: which key calls, what it may do, and how often."""
+"""Authentication: which key calls, what it may do, and how often."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from parley.domain.directory.callers import Key, KeyKind, key_digest
 from parley.domain.errors.errors import ParleyError
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
-from parley.surfaces.entrance.gate import Bucket, Gate
+from parley.surfaces.entrance.authentication import Authenticator, TokenBucket
+from parley.surfaces.http.api import credentials_of
 from parley.surfaces.http.http1.message import Request
 from parley.surfaces.http.route import PUBLIC, Route
 from parley.surfaces.http.server import all_routes
@@ -34,11 +35,11 @@ def path_of(route: Route) -> str:
 
 
 @asynccontextmanager
-async def a_gate(
+async def an_authenticator(
     folder: Path, limits: TeamLimits = DEFAULTS, *, limited: bool = True
-) -> AsyncIterator[tuple[Rig, Gate]]:
+) -> AsyncIterator[tuple[Rig, Authenticator]]:
     async with open_rig(folder, limits=limits) as rig:
-        yield rig, Gate(rig.team, limited=limited, monotonic=lambda: rig.clock.uptime)
+        yield rig, Authenticator(rig.team, limited=limited, monotonic=lambda: rig.clock.uptime)
 
 
 @with_server
@@ -128,32 +129,32 @@ async def test_a_key_in_the_query_is_no_key(server: LiveServer) -> None:
 @in_loop
 async def test_who_guesses_keys_is_slowed_down_and_finds_nothing(tmp_path: Path) -> None:
     """A6."""
-    async with a_gate(tmp_path) as (rig, gate):
+    async with an_authenticator(tmp_path) as (rig, authenticator):
         await rig.key("alice")
         codes: dict[str, int] = {}
         for number in range(1_000):
             guess = Request("GET", "/", headers={b"x-api-key": b"pk_%043d" % number}, peer="192.0.2.1")
-            code = await refusal(gate, guess)
+            code = await refusal(authenticator, guess)
             codes[code] = codes.get(code, 0) + 1
 
         assert codes == {"unauthorized": 10, "rate_limited": 990}
         other = Request("GET", "/", headers={b"x-api-key": b"pk_x"}, peer="192.0.2.2")
-        assert await refusal(gate, other) == "unauthorized"
+        assert await refusal(authenticator, other) == "unauthorized"
         rig.clock.pass_by(seconds=6)
         again = Request("GET", "/", headers={b"x-api-key": b"pk_x"}, peer="192.0.2.1")
-        assert await refusal(gate, again) == "unauthorized"
+        assert await refusal(authenticator, again) == "unauthorized"
 
 
 @in_loop
 async def test_who_guesses_does_not_lock_out_who_knows(tmp_path: Path) -> None:
-    async with a_gate(tmp_path) as (rig, gate):
+    async with an_authenticator(tmp_path) as (rig, authenticator):
         secret = await rig.key("alice")
         for _ in range(50):
-            await refusal(gate, Request("GET", "/", headers={b"x-api-key": b"pk_x"}, peer="192.0.2.1"))
+            await refusal(authenticator, Request("GET", "/", headers={b"x-api-key": b"pk_x"}, peer="192.0.2.1"))
 
         knowing = Request("GET", "/", headers={b"x-api-key": secret.encode()}, peer="192.0.2.1")
 
-        assert (await gate.caller(knowing)).agent == "alice"
+        assert (await authenticator.caller(*credentials_of(knowing))).agent == "alice"
 
 
 @with_rig
@@ -168,10 +169,12 @@ async def test_a_key_is_looked_up_by_the_hash_of_all_of_it(rig: Rig, monkeypatch
         return await named(kind, tenant, parent, name)
 
     monkeypatch.setattr(rig.store, "named", noted)
-    gate = Gate(rig.team, limited=False, monotonic=lambda: 0.0)
+    authenticator = Authenticator(rig.team, limited=False, monotonic=lambda: 0.0)
     almost = secret[:-1] + "?"
     for guess in (almost, "?" * len(secret)):
-        assert await refusal(gate, Request("GET", "/", headers={b"x-api-key": guess.encode()})) == "unauthorized"
+        assert (
+            await refusal(authenticator, Request("GET", "/", headers={b"x-api-key": guess.encode()})) == "unauthorized"
+        )
 
     assert asked == [key_digest(almost), key_digest("?" * len(secret))]
 
@@ -179,28 +182,28 @@ async def test_a_key_is_looked_up_by_the_hash_of_all_of_it(rig: Rig, monkeypatch
 @in_loop
 async def test_a_key_may_call_so_often_and_is_told_when_to_come_back(tmp_path: Path) -> None:
     limits = TeamLimits(requests_per_second=10, requests_burst=20)
-    async with a_gate(tmp_path, limits) as (rig, gate):
+    async with an_authenticator(tmp_path, limits) as (rig, authenticator):
         alice = Request("GET", "/", headers={b"x-api-key": (await rig.key("alice")).encode()})
         bob = Request("GET", "/", headers={b"x-api-key": (await rig.key("bob")).encode()})
-        codes = [await refusal(gate, alice) for _ in range(25)]
+        codes = [await refusal(authenticator, alice) for _ in range(25)]
 
         assert codes == [""] * 20 + ["rate_limited"] * 5
-        assert await refusal(gate, bob) == ""
+        assert await refusal(authenticator, bob) == ""
         rig.clock.pass_by(seconds=1)
-        assert [await refusal(gate, alice) for _ in range(11)] == [""] * 10 + ["rate_limited"]
+        assert [await refusal(authenticator, alice) for _ in range(11)] == [""] * 10 + ["rate_limited"]
 
 
 @in_loop
 async def test_on_this_machine_a_key_may_call_as_often_as_it_likes(tmp_path: Path) -> None:
     limits = TeamLimits(requests_per_second=1, requests_burst=1)
-    async with a_gate(tmp_path, limits, limited=False) as (rig, gate):
+    async with an_authenticator(tmp_path, limits, limited=False) as (rig, authenticator):
         alice = Request("GET", "/", headers={b"x-api-key": (await rig.key("alice")).encode()})
 
-        assert {await refusal(gate, alice) for _ in range(100)} == {""}
+        assert {await refusal(authenticator, alice) for _ in range(100)} == {""}
 
 
 def test_a_bucket_fills_up_to_its_brim_and_no_further() -> None:
-    bucket = Bucket(rate=2.0, burst=3.0, now=0.0)
+    bucket = TokenBucket(rate=2.0, burst=3.0, now=0.0)
 
     assert [bucket.take(0.0) for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
     assert [bucket.take(100.0) for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
@@ -258,10 +261,10 @@ async def acts(admin: Client, alice: Client, eva: Client) -> None:
     await eva.delete("/agents/bob")
 
 
-async def refusal(gate: Gate, request: Request) -> str:
+async def refusal(authenticator: Authenticator, request: Request) -> str:
     """The code of the refusal, empty for none."""
     try:
-        await gate.caller(request)
+        await authenticator.caller(*credentials_of(request))
     except ParleyError as error:
         return error.code
     return ""
@@ -273,10 +276,10 @@ async def refusal(gate: Gate, request: Request) -> str:
 @in_loop
 async def test_a_key_that_is_made_or_revoked_at_one_server_is_so_at_the_other_at_once(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as (a, b):
-        gate = Gate(b.team, limited=False, monotonic=lambda: b.clock.uptime)
+        authenticator = Authenticator(b.team, limited=False, monotonic=lambda: b.clock.uptime)
         for agent in ("alice", "bob"):
             request = Request("GET", "/", headers={b"x-api-key": (await a.key(agent)).encode()})
 
-            assert (await gate.caller(request)).agent == agent
+            assert (await authenticator.caller(*credentials_of(request))).agent == agent
             await a.revoke(agent)
-            assert await refusal(gate, request) == "unauthorized"
+            assert await refusal(authenticator, request) == "unauthorized"

@@ -1,0 +1,136 @@
+"""Authentication and rate limits: which caller a secret belongs to, and whether it calls too often.
+
+A key is looked up by the SHA-256 of the whole secret.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING
+
+from parley.app.team.directory.agents import in_seat, own_name
+from parley.domain.directory.callers import NO_TENANT, Caller, Key, KeyKind, key_digest, party_name
+from parley.domain.errors.team import RateLimited, Unauthorized
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from parley.app.team.team import Team
+
+_CACHE_SIZE = 10_000
+
+
+class TokenBucket:
+    """A token bucket: `burst` tokens at most, refilled at `rate` a second."""
+
+    __slots__ = ("_at", "_burst", "_rate", "_tokens")
+
+    def __init__(self, rate: float, burst: float, now: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._tokens = burst
+        self._at = now
+
+    def take(self, now: float) -> float:
+        """Take a token: 0, or the seconds until there is one."""
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
+        self._at = now
+        if self._tokens >= 1:
+            self._tokens -= 1
+            return 0.0
+        return (1 - self._tokens) / self._rate
+
+
+class Authenticator:
+    """Turns a secret into a caller. Limits requests per key, and failed logins per peer."""
+
+    def __init__(self, team: Team, *, limited: bool, monotonic: Callable[[], float]) -> None:
+        self._team = team
+        self._limited = limited
+        self._monotonic = monotonic
+        # By digest of the secret: the id of its key, and the key's tenant.
+        self._ids: dict[str, tuple[str, str]] = {}
+        # By key id and claimed agent: the caller, and the key record it was made from.
+        self._callers: dict[tuple[str, str], tuple[Key, Caller]] = {}
+        self._requests: dict[str, TokenBucket] = {}
+        self._failures: dict[str, TokenBucket] = {}
+
+    async def caller(self, secret: str, agent: str, peer: str) -> Caller:
+        """The caller with this secret that claims to be `agent` ("": the key's own).
+
+        Whatever is wrong with the key, `Unauthorized` reads the same.
+        """
+        key = await self._key(secret) if secret else None
+        # Most keys never expire: then the clock is not read.
+        if key is None or not key.valid(self._team.at() if key.expires_at else ""):
+            self._count_failure(peer)
+            raise Unauthorized
+        self._count_request(key)
+        if key.key_kind is KeyKind.HUMAN:
+            return await self._person(key, agent)
+        cached = self._callers.get((key.id, agent))
+        if cached is not None and cached[0] is key:
+            return cached[1]
+        caller = _caller(key, agent)
+        if len(self._callers) >= _CACHE_SIZE:
+            self._callers.clear()
+        self._callers[key.id, agent] = (key, caller)
+        return caller
+
+    async def _person(self, key: Key, agent: str) -> Caller:
+        """A person under its own name, or as an agent that acts for it according to the directory."""
+        name = await own_name(self._team, key.owner, key.user_id)
+        caller = Caller(key.owner, name, key.key_kind, key.id, key.user_id)
+        return await in_seat(self._team, caller, agent) if agent and agent != name else caller
+
+    async def _key(self, secret: str) -> Key | None:
+        digest = key_digest(secret)
+        store = self._team.store
+        key_id, tenant = self._ids.get(digest, ("", ""))
+        # Nothing that this request reads is older than the request. Usually both tenants are cached.
+        await store.catch_up(NO_TENANT, *([tenant] if tenant else []))
+        if not key_id:
+            record = await store.named(Key, NO_TENANT, "", digest)
+            if record is None:
+                return None
+            if len(self._ids) >= _CACHE_SIZE:
+                self._ids.clear()
+            key_id = record.id
+            self._ids[digest] = (key_id, record.owner)
+            await store.catch_up(record.owner)
+        key = await store.get(Key, NO_TENANT, key_id)
+        return key if key is not None and hmac.compare_digest(key.digest, digest) else None
+
+    def _count_request(self, key: Key) -> None:
+        if not self._limited:
+            return
+        now = self._monotonic()
+        limits = self._team.limits
+        bucket = self._requests.get(key.id)
+        if bucket is None:
+            bucket = self._add_bucket(self._requests, key.id, limits.requests_per_second, limits.requests_burst, now)
+        wait = bucket.take(now)
+        if wait:
+            raise RateLimited(facts={"retry_after": max(1, round(wait + 0.5))})
+
+    def _count_failure(self, peer: str) -> None:
+        now = self._monotonic()
+        most = self._team.limits.failed_logins_per_minute
+        bucket = self._failures.get(peer)
+        if bucket is None:
+            bucket = self._add_bucket(self._failures, peer, most / 60, most, now)
+        wait = bucket.take(now)
+        if wait:
+            raise RateLimited("too many wrong keys from this address", facts={"retry_after": max(1, round(wait + 0.5))})
+
+    @staticmethod
+    def _add_bucket(buckets: dict[str, TokenBucket], name: str, rate: float, burst: float, now: float) -> TokenBucket:
+        if len(buckets) >= _CACHE_SIZE:
+            buckets.clear()
+        bucket = buckets[name] = TokenBucket(rate, burst, now)
+        return bucket
+
+
+def _caller(key: Key, agent: str) -> Caller:
+    caller = Caller(key.owner, key.agent_id, key.key_kind, key.id, key.user_id, key.operator)
+    return caller if not agent or agent == caller.agent else caller.speaking_as(party_name(agent))
