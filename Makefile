@@ -1,28 +1,35 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CODE := $(wildcard src tests bench examples tools)
-# What the API says of itself is fuzzed once: it takes minutes, and the store has no say in it.
-ON_POSTGRES := tests/conformance/channels tests/conformance/ocip tests/interop/openintent tests/surface/http \
+# The tests with a server's store behind them, wherever they stand.
+WITH_STORE := tests/conformance/channels tests/conformance/ocip tests/interop/openintent tests/surface/http \
 	tests/unit/app/team tests/unit/sdk/client tests/unit/sdk/agent tests/unit/sdk/workflow \
 	tests/e2e/test_an_agent_in_ten_lines_outlives_its_crashes.py \
 	$(wildcard tests/surface/cli/test_team_*.py) tests/surface/cli/test_audit_log.py \
 	tests/fault/team/test_rounds.py tests/fault/team/test_decisions.py \
-	tests/fault/test_approval_machine.py tests/fault/test_exchange_machine.py \
-	--ignore=tests/surface/http/test_described_by_openapi.py
+	tests/fault/test_approval_machine.py tests/fault/test_exchange_machine.py
+PYTEST := $(BIN)/pytest -n auto --dist worksteal
+# How many examples a property is tried with: dev 25, ci 100.
+PROFILE := dev
 
 # A finished .venv answers for itself in milliseconds. An interpreter named by hand is always heard.
 ifeq ($(origin PYTHON),file)
-READY := $(BIN)/python -I -S tools/bootstrap.py --check 2>/dev/null ||
+BOOTSTRAP = $(BIN)/python -I -S tools/bootstrap.py $(1) --check 2>/dev/null || $(PYTHON) tools/bootstrap.py $(1)
+else
+BOOTSTRAP = $(PYTHON) tools/bootstrap.py $(1)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run story test lint types imports check fault bench docs clean
+.PHONY: help setup tools run story test system stores postgres lint types imports check fault bench docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
 
-setup: ## Make .venv with the locked versions (PYTHON=... names the interpreter)
-	@$(READY) $(PYTHON) tools/bootstrap.py
+setup: ## Make .venv with what runs, and the command .venv/bin/parley (PYTHON=... names the interpreter)
+	@$(call BOOTSTRAP)
+
+tools: ## Add the development tools to .venv
+	@$(call BOOTSTRAP,--tools)
 
 run: setup ## Start the server (Ctrl-C ends it)
 	$(BIN)/parley up
@@ -30,30 +37,39 @@ run: setup ## Start the server (Ctrl-C ends it)
 story: setup ## Tell a story between three mailboxes, with real commands
 	$(BIN)/python examples/mailbox_story.py
 
-test: setup ## Run all tests, and those that a server's store matters for on PostgreSQL, too
-	$(BIN)/pytest -n auto
-	$(BIN)/pytest -n auto --store postgres $(ON_POSTGRES)
+test: tools ## Run the tests: unit, contract (both stores), conformance, surface, golden
+	$(PYTEST) --hypothesis-profile=$(PROFILE)
 
-lint: setup ## Check style and formatting
+system: tools ## Run the system tests: end to end, documentation, peers, faults (short), API fuzzing
+	$(PYTEST) --hypothesis-profile=$(PROFILE) tests/e2e tests/docs tests/interop tests/fault tests/fuzz
+
+stores: tools ## Repeat on PostgreSQL what a store could do differently
+	$(PYTEST) --store postgres -m both_stores $(WITH_STORE)
+
+postgres: tools ## Repeat every test that has a server's store behind it on PostgreSQL
+	$(PYTEST) --store postgres $(WITH_STORE)
+
+lint: tools ## Check style and formatting
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 
-types: setup ## Check types
+types: tools ## Check types
 	$(BIN)/mypy $(CODE)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-imports: setup ## Check who may import whom
+imports: tools ## Check who may import whom
 	$(BIN)/lint-imports
 
-check: lint types imports test ## lint, types, imports and test: what CI runs
+check: PROFILE := ci
+check: lint types imports test system stores ## Run all of the above but postgres: what CI runs
 
-fault: setup ## Run the fault tests at full length
+fault: tools ## Run the fault tests at full length
 	PARLEY_FAULT=full $(BIN)/pytest -n auto -m fault tests/fault
 
-bench: setup ## Measure, side by side with the peers
+bench: tools ## Measure, side by side with the peers
 	$(BIN)/python -m bench
 
-docs: setup ## Regenerate the generated reference
+docs: tools ## Regenerate the generated reference
 	$(BIN)/python tools/gen_docs.py
 
 clean: ## Remove .venv, caches and build results

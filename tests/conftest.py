@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
+import hypothesis
 import pytest
 
 from tests import chosen_store
@@ -18,7 +19,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis loads the profile that it was told
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--hypothesis-profile") == "dev":
+        hypothesis.settings.register_profile("dev", max_examples=25)
     chosen_store.choose(config.getoption("store"))
 
 

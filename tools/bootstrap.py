@@ -1,7 +1,8 @@
-"""Make .venv hold exactly requirements/dev.txt and this project, editable.
+"""Make .venv hold this project, editable, and the locked versions of what it needs.
 
-    bootstrap.py            build or repair .venv; returns at once when it is up to date
-    bootstrap.py --check    exit 0 when .venv is up to date, 1 when not; change nothing
+    bootstrap.py            install what runs: requirements/run.txt; returns at once when it is there
+    bootstrap.py --tools    install the development tools, too: requirements/dev.txt, which includes run.txt
+    ... --check             exit 0 when that is installed, 1 when not; change nothing
 
 The stamp is written last: a .venv without one was never finished and is built again.
 """
@@ -16,29 +17,36 @@ import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements" / "dev.txt"
+RUN_LOCK = ROOT / "requirements" / "run.txt"
+TOOLS_LOCK = ROOT / "requirements" / "dev.txt"
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "parley-setup"
 
 
 def main(arguments: list[str]) -> int:
-    if arguments == ["--check"]:
-        return 0 if stamp_on_disk() == wanted_stamp() else 1
-    if stamp_on_disk() == wanted_stamp():
+    lock = TOOLS_LOCK if "--tools" in arguments else RUN_LOCK
+    if is_installed(lock):
         return 0
+    if "--check" in arguments:
+        return 1
     import fcntl
 
-    with LOCK.open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return bring_up_to_date()
+    with RUN_LOCK.open("rb") as mutex:
+        fcntl.flock(mutex, fcntl.LOCK_EX)
+        return 0 if is_installed(lock) else install(lock)  # another setup may have finished meanwhile
 
 
-def wanted_stamp() -> list[str]:
+def is_installed(lock: Path) -> bool:
+    """Whether .venv holds what the lock names; the tools include what runs."""
+    return stamp_on_disk() in (wanted_stamp(lock), wanted_stamp(TOOLS_LOCK))
+
+
+def wanted_stamp(lock: Path = TOOLS_LOCK) -> list[str]:
     """Two lines: what the installed packages depend on, what the project's own metadata depends on."""
     interpreter = f"{sys.version} {os.path.realpath(sys.base_prefix)} {VENV}"
     return [
-        hashlib.sha256(LOCK.read_bytes() + interpreter.encode()).hexdigest(),
+        hashlib.sha256(lock.read_bytes() + interpreter.encode()).hexdigest(),
         hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest(),
     ]
 
@@ -51,31 +59,32 @@ def stamp_on_disk() -> list[str]:
         return []
 
 
-def bring_up_to_date() -> int:
-    wanted, found = wanted_stamp(), stamp_on_disk()  # again: another setup may have finished meanwhile
-    if found == wanted:
-        return 0
+def install(lock: Path) -> int:
+    packages = stamp_on_disk()[:1]
+    if packages == wanted_stamp(TOOLS_LOCK)[:1]:
+        lock = TOOLS_LOCK
+    usable = packages in (wanted_stamp(RUN_LOCK)[:1], wanted_stamp(TOOLS_LOCK)[:1])
     STAMP.unlink(missing_ok=True)
-    if found[:1] == wanted[:1]:
-        pip: list[str] | None = working_pip()
-    else:
-        print(f"setup: building .venv with Python {sys.version.split()[0]}; this takes a minute or two", flush=True)
-        pip = make_venv()
+    if lock == TOOLS_LOCK and packages != wanted_stamp(lock)[:1]:
+        print("setup: installing the development tools into .venv; this takes a minute or two", flush=True)
+    elif not usable:
+        print(f"setup: building .venv with Python {sys.version.split()[0]}", flush=True)
+    pip = working_pip() if usable else make_venv()
     if pip is None:
         package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
         print(f"setup: Python cannot make a virtual environment; install {package} or pip", file=sys.stderr)
         return 1
     steps = [
-        ["--require-hashes", "--requirement", str(LOCK)],
+        ["--require-hashes", "--requirement", str(lock)],
         ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)],
     ]
     for step in steps:
         if not succeeds([*pip, "install", "-qq", *step]):
-            print("setup: pip failed, see above; run make setup again", file=sys.stderr)
+            print("setup: pip failed, see above; run make again", file=sys.stderr)
             return 1
     compile_sources()
     unfinished = STAMP.with_suffix(".tmp")
-    unfinished.write_text("\n".join(wanted) + "\n")
+    unfinished.write_text("\n".join(wanted_stamp(lock)) + "\n")
     unfinished.replace(STAMP)
     print("setup: .venv is ready; the command is .venv/bin/parley", flush=True)
     return 0

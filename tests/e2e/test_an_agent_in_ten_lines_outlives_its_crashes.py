@@ -11,8 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from parley import Client
 from tests.team_process import ADMIN_KEY, ServerProcess
+
+pytestmark = pytest.mark.both_stores
 
 AGENT = """\
 import parley

@@ -31,7 +31,7 @@ from tests.fault.conftest import FULL
 from tests.governed_rig import decide, held, person, put_policy, two_agents
 from tests.team_rig import Rig, open_rig
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.both_stores, pytest.mark.fault]
 
 T = TypeVar("T")
 # ann is whom alice acts for, dee a delegate where the policy names her, ben somebody else's person.

@@ -39,7 +39,7 @@ from tests.fault.conftest import FULL
 from tests.governed_rig import decide, person, place, put_policy, send
 from tests.team_rig import Rig, open_rig
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.both_stores, pytest.mark.fault]
 
 T = TypeVar("T")
 PEOPLE = {"alice": "ann", "bob": "ben", "carol": "cleo"}

@@ -23,6 +23,8 @@ from tests.conformance.channels.talk import (
 )
 from tests.team_rig import INTENT, Client, LiveServer, with_server
 
+pytestmark = pytest.mark.both_stores
+
 EVENTS = f"/intents/{INTENT}/events"
 ROOM = messages_of("chan_audited")
 TRACE = "0af7651916cd43dd8448eb211c80319c"

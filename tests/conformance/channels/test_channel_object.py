@@ -161,6 +161,7 @@ async def test_a_channel_needs_a_name(server: LiveServer, body: dict[str, object
     assert "name" in answer.json["detail"]
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("RFC21-1.2-NAME-UNIQUE")
 @with_server
 async def test_a_name_is_given_once_on_an_intent(server: LiveServer) -> None:
@@ -313,6 +314,7 @@ async def test_a_channel_closes_when_its_time_after_the_last_message_is_over(ser
     assert (late.status, late.code) == (409, "channel_closed")
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("RFC21-1.2-MAX")
 @with_server
 async def test_the_oldest_messages_go_when_there_are_too_many(server: LiveServer) -> None:

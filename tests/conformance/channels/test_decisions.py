@@ -32,6 +32,7 @@ from tests.team_rig import INTENT, Client, LiveServer, in_loop, live_server, ope
 EVENTS = f"/intents/{INTENT}/events"
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-1-TOTAL", "CHAN-1-POSITION")
 @with_server
 async def test_parallel_senders_make_one_order_that_every_reader_sees(server: LiveServer) -> None:
@@ -141,6 +142,7 @@ async def test_without_a_retention_window_the_end_purges(tmp_path: Path) -> None
         assert [one["payload"]["message_id"] for one in copies] == [said["id"]]
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-3-DELETE")
 @with_server
 async def test_a_deleted_channel_is_purged_at_once(server: LiveServer) -> None:

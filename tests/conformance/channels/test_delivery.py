@@ -18,6 +18,8 @@ from tests.conformance.channels.talk import (
 )
 from tests.team_rig import LiveServer, with_server
 
+pytestmark = pytest.mark.both_stores
+
 
 @pytest.mark.requirement("RFC21-2.4-PERSISTED")
 @with_server

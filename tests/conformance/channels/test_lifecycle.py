@@ -28,6 +28,8 @@ from tests.conformance.channels.talk import (
 )
 from tests.team_rig import INTENT, Client, LiveServer, with_server
 
+pytestmark = pytest.mark.both_stores
+
 
 async def resolve(client: Client, status: str = "completed", intent_id: str = INTENT) -> None:
     version = (await client.get(f"/intents/{intent_id}")).json["version"]

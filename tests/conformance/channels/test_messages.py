@@ -253,6 +253,7 @@ async def test_a_message_knows_when_it_was_created(server: LiveServer) -> None:
     assert (await channel(alice))["last_message_at"] == said["created_at"]
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("RFC21-2.2-EXPIRES-AT")
 @with_server
 async def test_a_message_expires_at_its_moment(server: LiveServer) -> None:
@@ -281,6 +282,7 @@ async def test_what_is_no_moment_to_come_is_refused(server: LiveServer, moment: 
     assert await listed(alice) == []
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("RFC21-2.2-EXPIRED-UNDELIVERED")
 @with_server
 async def test_an_expired_message_is_not_delivered(server: LiveServer) -> None:

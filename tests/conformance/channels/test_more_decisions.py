@@ -28,6 +28,7 @@ from tests.team_rig import LiveServer, with_query, with_server
 # ---------------------------------------------------------------- 12 the cursor
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-12-ID", "CHAN-12-POSITION", "CHAN-12-TIME")
 @pytest.mark.parametrize("cursor", ["id", "seq", "created_at"])
 @with_server
@@ -43,6 +44,7 @@ async def test_each_kind_of_cursor_gives_what_comes_after_it(server: LiveServer,
     assert found == [["two", "three"], ["three"], []]
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-12-MALFORMED")
 @pytest.mark.parametrize("since", ["msg_none", "-1", "1.5", "yesterday", "' OR 1=1", "9" * 40, "٣", "2026-99-99"])
 @with_server
@@ -55,6 +57,7 @@ async def test_a_malformed_cursor_is_refused(server: LiveServer, since: str) -> 
     assert (answer.status, answer.code) == (400, "bad_cursor")
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-12-FOREIGN")
 @pytest.mark.parametrize("kept", [1000, 1])
 @with_server
@@ -70,6 +73,7 @@ async def test_a_cursor_of_another_channel_is_refused(server: LiveServer, kept: 
     assert (answer.status, answer.code) == (400, "bad_cursor")
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-12-EVICTED")
 @pytest.mark.parametrize("cursor", ["id", "seq"])
 @with_server
@@ -105,6 +109,7 @@ async def test_a_page_has_one_to_a_thousand_messages(server: LiveServer, limit: 
         assert len(answer.json) == min(int(limit), 2)
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-12-NEXT")
 @with_server
 async def test_pages_follow_the_cursor_in_the_header_without_gap_or_repeat(server: LiveServer) -> None:
@@ -200,6 +205,7 @@ async def test_a_message_expires_in_the_future(server: LiveServer, offset: int, 
         assert answer.json["errors"][0]["field"] == "expires_at"
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-14-LIST", "CHAN-14-STREAM", "CHAN-14-GET")
 @with_server
 async def test_an_expired_message_is_only_found_by_its_id(server: LiveServer) -> None:
@@ -233,6 +239,7 @@ async def test_an_expired_request_is_not_answered(server: LiveServer) -> None:
     assert (await channel(alice))["message_count"] == 1
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-14-RESPONSE-WINS")
 @with_server
 async def test_a_response_that_lands_before_expiry_wins(server: LiveServer) -> None:
@@ -405,6 +412,7 @@ async def test_parallel_tries_with_one_key_make_one_message(server: LiveServer) 
     assert len(await listed(clients[0])) == 1
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-19-SAME")
 @with_server
 async def test_a_channel_is_created_once_with_one_key(server: LiveServer) -> None:

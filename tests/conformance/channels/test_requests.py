@@ -9,6 +9,8 @@ import pytest
 from tests.conformance.channels.talk import MESSAGES, channel, later, listed, reply, request, send, shown
 from tests.team_rig import LiveServer, with_server
 
+pytestmark = pytest.mark.both_stores
+
 ASK = "/channels/chan_1/ask"
 
 

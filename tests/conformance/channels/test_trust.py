@@ -115,6 +115,7 @@ async def test_a_webhook_is_tried_again_later_and_later_until_it_is_accepted(ser
     assert len(inbox.pushes) == 5
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-SUB-RETRY")
 @with_server
 async def test_a_webhook_outlives_a_restart(server: LiveServer) -> None:
@@ -234,6 +235,7 @@ async def test_the_did_is_made_of_the_key(server: LiveServer) -> None:
     assert number.to_bytes(34) == b"\xed\x01" + public
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-ID-CHALLENGE")
 @with_server
 async def test_a_challenge_is_good_once(server: LiveServer) -> None:
@@ -402,6 +404,7 @@ async def rewrite(server: LiveServer, event_id: str, document: bytes) -> None:
 # ---------------------------------------------------------------- tracing
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("CHAN-TRACE-QUERY")
 @with_server
 async def test_the_events_of_a_trace_are_found_over_all_intents_one_may_see(server: LiveServer) -> None:

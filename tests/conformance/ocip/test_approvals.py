@@ -26,6 +26,8 @@ from tests.conformance.ocip.governed import (
 )
 from tests.team_rig import LiveServer, with_server
 
+pytestmark = pytest.mark.both_stores
+
 
 @pytest.mark.requirement("GOV-APPROVAL-DURABLE")
 @with_server

@@ -30,6 +30,8 @@ from tests.conformance.ocip.governed import (
 )
 from tests.team_rig import Client, LiveServer, live_server, open_rig, with_server
 
+pytestmark = pytest.mark.both_stores
+
 
 async def some_talk(server: LiveServer) -> tuple[Client, Client]:
     alice, bob = await pair(server)

@@ -41,6 +41,7 @@ async def test_a_conversation_of_two_is_one_exchange_however_it_is_begun(server:
     assert (await tell(carol, "alice", conversation_id="talk")).status == 201
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("GOV-CONVERSATION-ONE")
 @with_server
 async def test_of_many_that_begin_one_conversation_at_once_one_exchange_comes(server: LiveServer) -> None:

@@ -27,6 +27,8 @@ from tests.conformance.ocip.governed import (
 )
 from tests.team_rig import LiveServer, with_server
 
+pytestmark = pytest.mark.both_stores
+
 # ---------------------------------------------------------------- what it is for
 
 

@@ -131,6 +131,7 @@ async def test_everything_else_travels_beside_the_envelope(server: LiveServer) -
     assert ext["disclosure"]["ai"] is True
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("GOV-EXPIRY-FIXED", "GOV-BOTH-EXPIRY", "GOV-EXPIRY-CHECKED")
 @with_server
 async def test_when_an_exchange_expires_is_fixed_and_counts_for_both(server: LiveServer) -> None:

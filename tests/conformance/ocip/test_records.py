@@ -138,6 +138,7 @@ async def test_an_entry_has_everything_that_the_answer_names(server: LiveServer)
     assert "hello" not in str(entry)
 
 
+@pytest.mark.both_stores
 @pytest.mark.requirement("GOV-LOG-OTHERS")
 @with_server
 async def test_denied_held_and_expired_are_on_record(server: LiveServer) -> None:

@@ -35,6 +35,8 @@ from tests.conformance.ocip.governed import (
 )
 from tests.team_rig import Client, LiveServer, in_loop, live_server, open_rig, with_server
 
+pytestmark = pytest.mark.both_stores
+
 TALK = "conv-789-xyz"
 
 

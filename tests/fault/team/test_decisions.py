@@ -15,6 +15,7 @@ from tests.fault.team.test_rounds import verified
 from tests.team_process import ServerProcess
 
 pytestmark = [
+    pytest.mark.both_stores,
     pytest.mark.fault,
     pytest.mark.slow,
     # The sockets are torn at any moment; what they leave behind is not what is tested.

@@ -16,6 +16,7 @@ from tests.fault.team.talks import Talks, Wanted, killed_meanwhile
 from tests.team_process import ADMIN_KEY, ROOT, ServerProcess, running
 
 pytestmark = [
+    pytest.mark.both_stores,
     pytest.mark.fault,
     pytest.mark.slow,
     # The sockets are torn at any moment; what they leave behind is not what is tested.

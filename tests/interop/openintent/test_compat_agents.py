@@ -110,6 +110,7 @@ def test_a_handler_that_raises_answers_with_an_error_and_the_agent_goes_on(
     assert answered["payload"] == {"n": 2}
 
 
+@pytest.mark.both_stores
 def test_a_restart_neither_misses_nor_repeats(server: ServerProcess, tmp_path: Path) -> None:
     name, code = an_answerer()
     channel = a_channel(server)

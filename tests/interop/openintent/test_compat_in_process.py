@@ -253,6 +253,7 @@ def test_a_worker_works_and_completes(server: ServerProcess) -> None:
         assert boss.get_intent(intent.id).state.get("length") == 7
 
 
+@pytest.mark.both_stores
 def test_two_agents_that_write_at_once_lose_nothing(server: ServerProcess) -> None:
     agent = made(ResearchAgent, server)
     with client(server, "boss") as boss:

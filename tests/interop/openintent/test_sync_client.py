@@ -226,6 +226,7 @@ def test_tasks_are_created_and_their_end_closes_their_channels(server: ServerPro
     assert alice.get_channel(channel)["status"] == "closed"
 
 
+@pytest.mark.both_stores
 def test_a_subscriber_gets_messages_and_resumes_where_it_was_after_a_restart(server: ServerProcess) -> None:
     alice, bob = client(server, "alice"), client(server, "bob")
     channel = a_channel(alice)

@@ -80,6 +80,7 @@ def test_a_duration_is_how_long_ago(team: Team) -> None:
         assert "30m, 2h, 7d: so long ago" in refused.err
 
 
+@pytest.mark.both_stores
 def test_the_newest_entries_are_shown_and_a_note_says_that_there_are_older_ones(team: Team) -> None:
     erased(team, 3)
     of = ("audit", "list", "--action", "content_erased")

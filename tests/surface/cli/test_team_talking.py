@@ -212,6 +212,7 @@ def test_without_an_answer_in_time_the_exit_code_is_8_and_the_question_expires(t
     assert team.said("messages", "quiet", "--intent", team.intent) == []
 
 
+@pytest.mark.both_stores
 @pytest.mark.slow
 def test_a_question_survives_the_death_of_the_server(lone_team: Team) -> None:
     team = lone_team
@@ -299,6 +300,7 @@ def test_only_what_one_agent_may_see(team: Team) -> None:
     assert [one["to"] for one in team.said("messages", channel, "-a", "gemini")] == ["gemini"]
 
 
+@pytest.mark.both_stores
 def test_a_cursor_that_was_evicted_goes_on_with_a_warning(team: Team) -> None:
     channel = team.channel("small", "--max-messages", "2")
     ids = [team.post(channel, "--field", f"n:={number}") for number in range(4)]

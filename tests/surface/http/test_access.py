@@ -66,6 +66,7 @@ async def test_an_entry_lets_in_and_its_removal_keeps_out(server: LiveServer) ->
     assert await log(alice) == ["access_granted", "access_revoked"]
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_an_entry_that_expires_gives_nothing_any_more(server: LiveServer) -> None:
     alice, bob = await closed(server)

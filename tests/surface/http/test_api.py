@@ -93,6 +93,7 @@ async def test_a_page_of_another_site_does_not_reach_the_server(server: LiveServ
 # ---------------------------------------------------------------- once
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_the_same_key_and_body_give_the_same_answer_once(server: LiveServer) -> None:
     bob = await server.client("bob")
@@ -140,6 +141,7 @@ async def test_a_key_belongs_to_its_tenant_its_agent_and_its_route(server: LiveS
     assert not any(map(replayed, answers))
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_a_key_is_remembered_over_a_restart(server: LiveServer) -> None:
     first = await once(await server.client("bob"), "k1", {"payload": {"n": 1}})
@@ -184,6 +186,7 @@ async def test_what_was_carried_out_is_answered_though_it_would_be_refused_now(s
     assert (other.status, other.code) == (409, "channel_closed")
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -205,6 +208,7 @@ async def test_every_post_is_carried_out_once(server: LiveServer, path: str, bod
     assert [(one.status, one.body) for one in (again, restarted)] == [(201, first.body)] * 2
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_a_reply_is_given_once(server: LiveServer) -> None:
     alice, bob = await server.client("alice"), await server.client("bob")

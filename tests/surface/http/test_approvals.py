@@ -24,6 +24,8 @@ from tests.conformance.ocip.governed import (
 )
 from tests.team_rig import Client, LiveServer, with_server
 
+pytestmark = pytest.mark.both_stores
+
 Document = dict[str, Any]
 
 

@@ -168,6 +168,7 @@ async def test_a_state_grows_no_larger_than_one_request(server: LiveServer) -> N
 # ---------------------------------------------------------------- A71: one tenant does not stop another
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_who_searches_without_end_keeps_no_other_reader_waiting(server: LiveServer) -> None:
     # A71

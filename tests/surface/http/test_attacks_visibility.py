@@ -168,6 +168,7 @@ async def test_a_closed_intent_is_on_no_route_told_from_none_but_to_ask_for_it(
     assert await differences(server, secret, passed_over=ASKING) == []
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_nothing_of_anothers_is_on_a_list_in_a_search_or_in_a_trace(server: LiveServer) -> None:
     # A43
@@ -307,6 +308,7 @@ async def closed_to_all_but(rig: Rig, *agents: str, expires_at: str = "") -> Non
     await rig.channel("chan_2", *agents, intent_id="intent_2")
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_a_grant_that_expires_ends_its_streams_by_the_next_sweep(server: LiveServer) -> None:
     # A46: the server sweeps every second
@@ -474,6 +476,7 @@ async def test_who_asked_does_not_get_the_answer_with_a_key_that_was_revoked(ser
     assert refusal(await asking) == (401, "unauthorized")
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_an_idempotency_key_of_another_gives_nothing_of_theirs(server: LiveServer) -> None:
     # A47

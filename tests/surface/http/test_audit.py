@@ -181,6 +181,7 @@ async def test_an_erasure_names_one_thing(server: LiveServer, body: dict[str, st
     assert (await admin.post("/audit/erasures", body)).status == 422
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_what_was_erased_does_not_come_back_from_a_stream(server: LiveServer) -> None:
     alice = await server.client("alice")

@@ -273,6 +273,7 @@ async def refusal(authenticator: Authenticator, request: Request) -> str:
 # ---------------------------------------------------------------- servers that share a store
 
 
+@pytest.mark.both_stores
 @in_loop
 async def test_a_key_that_is_made_or_revoked_at_one_server_is_so_at_the_other_at_once(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as (a, b):

@@ -10,6 +10,8 @@ import pytest
 from parley.domain.directory.callers import KeyKind
 from tests.team_rig import Answer, Client, LiveServer, with_server
 
+pytestmark = pytest.mark.both_stores
+
 MARK = "/agents/bob/bookmarks/main"
 
 

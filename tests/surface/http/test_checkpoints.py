@@ -6,10 +6,14 @@ import base64
 import hashlib
 from typing import Any
 
+import pytest
+
 from parley.domain.directory.access import Policy
 from parley.domain.directory.callers import KeyKind
 from tests.behind_the_server import change
 from tests.team_rig import INTENT, Client, LiveServer, with_server
+
+pytestmark = pytest.mark.both_stores
 
 EVENTS = f"/intents/{INTENT}/events"
 

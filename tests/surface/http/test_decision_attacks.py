@@ -42,6 +42,7 @@ from tests.team_rig import LiveServer, live_server, with_server
 # ---------------------------------------------------------------- to decide what is not one's own to decide
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_an_approval_is_for_what_was_shown_and_for_once(server: LiveServer) -> None:
     # A35

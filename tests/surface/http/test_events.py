@@ -15,6 +15,8 @@ from parley.domain.directory.callers import KeyKind
 from tests.behind_the_server import change
 from tests.team_rig import INTENT, LiveServer, with_server
 
+pytestmark = pytest.mark.both_stores
+
 EVENTS = f"/intents/{INTENT}/events"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

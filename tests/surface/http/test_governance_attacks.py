@@ -163,6 +163,7 @@ async def test_a_new_name_for_each_message_does_not_go_on_for_ever(server: LiveS
     assert refusal(await tell(bob, "alice")) == (429, "pair_budget")
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_of_those_who_send_round_three_at_once_one_is_accepted(server: LiveServer) -> None:
     # A31

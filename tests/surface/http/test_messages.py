@@ -342,6 +342,7 @@ async def test_a_batch_of_full_messages_is_within_its_limits(server: LiveServer)
 # ---------------------------------------------------------------- list
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_pages_follow_each_other_by_the_cursor_in_the_header(server: LiveServer) -> None:
     bob = await server.client("bob")
@@ -366,6 +367,7 @@ async def test_a_page_has_between_one_and_a_thousand_messages(server: LiveServer
     assert (await bob.get(PLACE, limit=1)).status == (await bob.get(PLACE, limit=1000)).status == 200
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("since", ["x", "msg_none", "' OR 1=1 --", "-1", "../x", "9" * 400, "1;DROP TABLE post"])
 @with_server
 async def test_a_cursor_of_nowhere_is_refused(server: LiveServer, since: str) -> None:
@@ -388,6 +390,7 @@ async def test_a_query_that_cannot_be_meant_is_refused(server: LiveServer, query
     assert (await bob.request("GET", f"{PLACE}?{query}")).status == 422
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_an_evicted_cursor_is_never_a_silent_jump(server: LiveServer) -> None:
     await server.rig.channel("chan_2", options=Options(max_messages=3))
@@ -415,6 +418,7 @@ async def test_a_list_that_waits_is_answered_by_the_next_message(server: LiveSer
     assert (await bob.get(PLACE, since=1, wait=0.01)).json == []
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_what_has_expired_is_not_listed_and_says_so_by_its_id(server: LiveServer) -> None:
     alice, bob = await server.client("alice"), await server.client("bob")

@@ -15,6 +15,8 @@ from tests.postgres_store import fresh_database
 from tests.team_process import ADMIN_KEY, ServerProcess, running
 from tests.team_rig import LiveServer, with_server
 
+pytestmark = pytest.mark.both_stores
+
 PATH = "/api/v1/status"
 
 

@@ -31,6 +31,8 @@ from tests.team_rig import (
     with_server,
 )
 
+pytestmark = pytest.mark.both_stores
+
 PLACE = f"/channels/{CHANNEL}/messages"
 STREAM = f"/channels/{CHANNEL}/subscribe"
 

@@ -407,6 +407,7 @@ async def test_what_cannot_be_subscribed_to_is_refused(server: LiveServer, field
     assert await server.rig.store.count(Subscription, DEFAULT_TENANT, "") == 0
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_the_same_idempotency_key_makes_one_subscription(server: LiveServer) -> None:
     bob = await server.client("bob")
@@ -418,6 +419,7 @@ async def test_the_same_idempotency_key_makes_one_subscription(server: LiveServe
     assert len((await bob.get("/subscriptions")).json) == 1
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_a_restart_pushes_what_was_not_accepted_and_nothing_twice(server: LiveServer) -> None:
     alice, bob = await server.client("alice"), await server.client("bob")

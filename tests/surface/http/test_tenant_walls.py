@@ -28,7 +28,7 @@ from parley.surfaces.http.server import all_routes
 from tests.conformance.ocip.governed import envelope_of, ext_of, held, person, place, put_policy, said
 from tests.team_rig import Answer, Client, LiveServer, Rig, live_server, open_rig, with_query
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.both_stores, pytest.mark.slow]
 
 Pool = dict[str, list[str]]
 CALLS = 20_000 if os.environ.get("PARLEY_FAULT") == "full" else 1_000

@@ -9,6 +9,8 @@ from parley.domain.record import Expect
 from parley.domain.store.changes import TeamChanges
 from tests.team_rig import INTENT, Rig, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 
 @with_rig
 async def test_a_decision_is_made_again_when_somebody_else_was_faster(rig: Rig) -> None:

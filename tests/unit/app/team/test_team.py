@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from parley.app.team import team as hub
 from parley.app.team.channels import posting
 from parley.app.team.directory import roles
@@ -37,6 +39,7 @@ async def test_an_entry_says_who_did_it_and_with_which_key(rig: Rig) -> None:
     assert entry.facts == {"name": "talk", "key": rig.caller("alice").key_id}
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_the_idempotency_key_of_a_caller_is_written_with_its_commit(rig: Rig) -> None:
     await rig.intent()
@@ -47,6 +50,7 @@ async def test_the_idempotency_key_of_a_caller_is_written_with_its_commit(rig: R
     assert await rig.store.saved("scope") == caller.saved
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_a_request_is_remembered_and_found_after_a_restart_too(rig: Rig) -> None:
     await rig.intent()
@@ -64,6 +68,7 @@ async def test_a_request_is_remembered_and_found_after_a_restart_too(rig: Rig) -
     assert await rig.team.request("default", "msg_none") is None
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_what_expired_or_found_its_recipients_is_not_remembered_as_it_was(rig: Rig) -> None:
     await rig.intent()

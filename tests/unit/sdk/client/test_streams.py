@@ -14,6 +14,8 @@ from parley.surfaces.http.server import LOCAL_NAMES, serve
 from tests.team_rig import CHANNEL, INTENT, LiveServer, with_server
 from tests.unit.sdk.client.driven import TWINS, driven, public_methods
 
+pytestmark = pytest.mark.both_stores
+
 
 async def taken(items: Any, count: int) -> list[Any]:
     """So many items of a stream, which is closed then."""

@@ -20,6 +20,8 @@ from tests.audit_samples import a_draft, verify
 from tests.node_rig import two_nodes
 from tests.team_rig import Rig, in_loop, soon, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 
 class Outside:
     """A witness in memory, which can be taken away."""

@@ -16,6 +16,8 @@ from parley.domain.store.changes import TeamChanges
 from tests.audit_samples import a_draft
 from tests.team_rig import Rig, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 LATE = "2026-03-14T14:30:00.000000+00:00"
 
 

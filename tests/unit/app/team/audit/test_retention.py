@@ -28,6 +28,8 @@ from tests.audit_samples import a_draft, verify
 from tests.behind_the_server import kept
 from tests.team_rig import CHANNEL, Rig, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 SECRET = "the acquisition of Globex"
 
 

@@ -22,6 +22,8 @@ from parley.domain.errors.team import BookmarkTaken, QuotaExceeded, WrongSender
 from parley.domain.message.message import Pattern
 from tests.team_rig import INTENT, Rig, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 
 async def opened(rig: Rig, name: str = "main", *, agent: str = "bob", start: Start = Start.UNANSWERED) -> Placed:
     return await bookmarks.open_(rig.team, rig.caller(agent), agent, name, start)

@@ -445,6 +445,7 @@ async def test_a_channel_whose_time_ran_out_is_not_brought_back(rig: Rig) -> Non
     assert kept == shut.channel
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_two_changes_at_once_both_count(rig: Rig) -> None:
     await rig.intent()

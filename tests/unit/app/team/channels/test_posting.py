@@ -33,6 +33,8 @@ from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
 from tests.team_rig import CHANNEL, INTENT, PATIENCE, Rig, delivered, soon, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 NOTE = PostDraft(Pattern.NOTIFY, b"{}")
 QUESTION = PostDraft(Pattern.REQUEST, b'{"q":1}', "bob")
 REPLY = PostDraft(Pattern.NOTIFY, b'{"a":1}')

@@ -24,6 +24,8 @@ from parley.domain.times import stamp
 from tests.node_rig import two_nodes
 from tests.team_rig import CHANNEL, CountedIds, Rig, in_loop, soon, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 REPLY = PostDraft(Pattern.NOTIFY, b'{"a":1}')
 
 

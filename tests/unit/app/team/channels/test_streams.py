@@ -23,6 +23,8 @@ from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Moved, TeamChanges
 from tests.team_rig import CHANNEL, INTENT, Rig, soon, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 ON_CHANNEL = Followed(channel_id=CHANNEL)
 ON_INTENT = Followed(intent_id=INTENT)
 

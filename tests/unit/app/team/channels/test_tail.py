@@ -18,6 +18,8 @@ from parley.domain.errors.errors import Unavailable
 from parley.domain.store.changes import Committed
 from tests.contract.team_store import a_channel, a_post
 
+pytestmark = pytest.mark.both_stores
+
 TENANT = "acme"
 
 

@@ -15,6 +15,8 @@ from parley.domain.store.changes import Committed
 from tests.contract.team_store import a_post
 from tests.team_rig import in_loop
 
+pytestmark = pytest.mark.both_stores
+
 
 def a_request(sender: str, *recipients: str, message_id: str = "") -> Post:
     name = message_id or f"msg_{sender}_{'_'.join(recipients)}"

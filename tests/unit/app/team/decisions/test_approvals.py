@@ -37,6 +37,8 @@ from tests.governed_rig import (
 from tests.governed_samples import an_approval
 from tests.team_rig import CHANNEL, Rig, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 ADMIN = Caller("default", "", KeyKind.ADMIN, "key_admin")
 
 

@@ -23,6 +23,8 @@ from tests.governed_rig import (
 )
 from tests.team_rig import Rig, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 ADMIN = Caller("default", "", KeyKind.ADMIN, "key_admin")
 
 

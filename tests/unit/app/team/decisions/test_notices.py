@@ -68,6 +68,7 @@ async def test_what_begins_to_wait_and_what_is_rejected_is_told_and_so_is_the_en
     assert await types(rig) == ["approval.pending", "approval.decided", "exchange.ended"]
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_a_cursor_between_two_notices_of_one_entry_gives_the_second(rig: Rig) -> None:
     await peopled(rig)
@@ -103,6 +104,7 @@ async def test_an_end_without_any_approval_is_told_once_though_both_sides_have_i
     assert await types(rig) == ["exchange.ended"]
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_an_exchange_that_expires_and_one_that_is_over_when_it_begins_end_once(rig: Rig) -> None:
     await peopled(rig)
@@ -220,6 +222,7 @@ async def test_each_is_told_only_what_concerns_it(rig: Rig) -> None:
     assert (of("ben"), of("eve")) == (["exchange.ended"], [])
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_a_subscription_begins_where_it_was_made_and_goes_on_after_a_restart(rig: Rig) -> None:
     out = await prepared(rig)

@@ -125,6 +125,7 @@ async def test_what_was_decided_reminds_nobody(rig: Rig) -> None:
     assert len(mailman.carried) == 1
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_a_restart_before_anybody_was_told_loses_no_notification_and_one_after_it_repeats_none(rig: Rig) -> None:
     mailman = await with_mailman(rig)

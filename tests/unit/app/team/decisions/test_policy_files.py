@@ -151,6 +151,7 @@ async def test_a_deleted_file_takes_nothing_out_of_force_and_comes_back(
     assert [getattr(one, "file", "") for one in logged_by("parley.policies", caplog)] == ["enterprise/default.yaml"]
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_a_restart_keeps_what_is_in_force_and_takes_over_what_was_edited_meanwhile(rig: Rig) -> None:
     folder = await followed(rig)

@@ -55,6 +55,7 @@ async def test_a_grant_is_one_commit_with_its_event_and_its_entry(rig: Rig) -> N
     assert await sees(rig, "bob")
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_many_grants_at_once_are_all_kept(rig: Rig) -> None:
     await rig.intent()
@@ -99,6 +100,7 @@ async def test_a_reserved_name_gets_no_entry(rig: Rig) -> None:
         await access_lists.grant(rig.team, rig.caller("alice"), INTENT, GrantDraft("system", ADMIN))
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_an_entry_that_expired_is_swept_once_and_told(rig: Rig) -> None:
     over = stamp(rig.clock.at + timedelta(minutes=1))
@@ -157,6 +159,7 @@ async def test_approval_grants_in_the_same_commit(rig: Rig) -> None:
     assert await entered(rig) == ["access_requested", "access_request_approved"]
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_of_two_decisions_at_once_one_counts(rig: Rig) -> None:
     await rig.intent(policy=Policy.CLOSED)
@@ -209,6 +212,7 @@ async def test_who_was_denied_may_ask_again(rig: Rig) -> None:
     assert [one.id for one in await access_lists.requests(rig.team, rig.caller("bob"), INTENT)] == [first.id, second.id]
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_the_sweep_finds_entries_that_expired(rig: Rig) -> None:
     over = stamp(rig.clock.at + timedelta(minutes=1))

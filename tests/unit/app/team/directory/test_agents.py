@@ -198,6 +198,7 @@ async def test_where_there_is_no_room_an_agent_that_has_left_is_forgotten(rig: R
     assert await found(rig) == ["a", "c"]
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_a_whole_fleet_registers_at_once_with_one_role(rig: Rig) -> None:
     fleet = rig.caller(kind=KeyKind.SERVICE)

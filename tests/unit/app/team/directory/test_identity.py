@@ -93,6 +93,7 @@ async def test_a_challenge_is_answered_once(rig: Rig) -> None:
         await answer(rig, challenge)
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_of_many_answers_at_once_one_counts(rig: Rig) -> None:
     challenge = await asked(rig)

@@ -17,6 +17,8 @@ from tests.behind_the_server import kept
 from tests.node_rig import two_nodes
 from tests.team_rig import Rig, in_loop, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 
 def an_admin(tenant: str = DEFAULT_TENANT, *, operator: bool = False) -> Caller:
     return Caller(tenant, "", KeyKind.ADMIN, "key_admin", user="eva", operator=operator)

@@ -51,6 +51,7 @@ async def test_without_news_there_is_no_new_one(rig: Rig) -> None:
     assert await checkpoints.make(rig.team, admin, INTENT) == (first, False)
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_two_that_are_made_at_once_are_one(rig: Rig) -> None:
     await rig.intent()

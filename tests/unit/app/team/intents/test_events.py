@@ -68,6 +68,7 @@ async def test_for_a_fleet_of_the_sdk_only_what_it_can_read_is_written(rig: Rig)
     await write(rig, event_type="tool.invoked")
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_without_a_cursor_the_last_events_are_listed_in_order(rig: Rig) -> None:
     await rig.intent()
@@ -85,6 +86,7 @@ async def test_without_a_cursor_the_last_events_are_listed_in_order(rig: Rig) ->
     assert await listed(Wanted(since=rig.at())) == []
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_a_trace_shows_nothing_of_another_tenant(rig: Rig) -> None:
     await rig.intent()

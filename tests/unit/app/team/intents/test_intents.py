@@ -211,6 +211,7 @@ async def test_an_intent_that_is_only_blocked_keeps_its_channels(rig: Rig) -> No
     assert channel.is_open
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_no_channel_outlives_a_resolution_that_it_raced_with(rig: Rig) -> None:
     await rig.intent()
@@ -274,6 +275,7 @@ async def test_an_assigned_agent_is_let_in_and_told_of_once(rig: Rig) -> None:
     assert await entered(rig) == [("agent_assigned", "alice")]
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_many_assignments_at_once_are_all_kept(rig: Rig) -> None:
     await rig.intent()

@@ -64,6 +64,7 @@ async def test_a_task_that_is_over_takes_its_channels_with_it_in_the_same_commit
     assert (over.status, over.version, over.completed_at) == ("completed", 2, rig.at())
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_no_channel_outlives_a_task_that_it_raced_with(rig: Rig) -> None:
     task = await a_task(rig)

@@ -299,6 +299,7 @@ async def test_the_fourth_of_three_rounds_opens_one_escalation_however_often_it_
     assert len([one for one in await entries(rig) if one["outcome"] == "held"]) == 2
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_of_many_who_speak_at_once_as_many_are_heard_as_there_are_rounds(rig: Rig) -> None:
     await two_agents(rig)

@@ -340,6 +340,7 @@ async def test_an_agent_that_is_no_longer_a_member_is_told_nothing_that_it_could
     assert not await streams.shows(rig.team, rig.caller("alice"), Followed(agent="alice"), FeedItem.of_post(word))
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("names", [{"conversation_id": "conv-1"}, {"agent_id": "alice"}])
 @with_rig
 async def test_what_a_person_wrote_is_erased_with_what_it_is_about(rig: Rig, names: dict[str, str]) -> None:

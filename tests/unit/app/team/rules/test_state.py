@@ -28,6 +28,7 @@ async def known(rig: Rig, conversation: str = "conv-1") -> tuple[str, ...]:
     return await rig.team.governance.conversation(rig.store, DEFAULT_TENANT, conversation)
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_the_exchanges_of_a_conversation_are_known_from_their_commits_and_after_a_restart(rig: Rig) -> None:
     assert await known(rig) == ()

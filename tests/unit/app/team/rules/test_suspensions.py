@@ -25,6 +25,7 @@ async def test_what_is_suspended_is_stopped_at_the_next_message_until_it_is_lift
     assert await suspensions.listed(rig.team, ADMIN) == ()
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_it_lasts_over_a_restart_and_is_of_its_tenant_alone(rig: Rig) -> None:
     await two_agents(rig)

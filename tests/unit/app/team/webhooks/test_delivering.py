@@ -26,6 +26,8 @@ from tests.node_rig import two_nodes
 from tests.notice_rig import decide, waiting
 from tests.team_rig import INTENT, Rig, in_loop, soon, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 SLOW, QUICK, THIRD = "https://slow.example/", "https://quick.example/", "https://third.example/"
 
 

@@ -70,6 +70,7 @@ async def happened(rig: Rig, event_type: str, intent_id: str = INTENT) -> None:
     await rig.store.commit(TeamChanges(DEFAULT_TENANT, events=(event,)))
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_what_is_said_after_the_subscription_is_pushed_in_order_and_once(rig: Rig) -> None:
     out = await prepared(rig)
@@ -100,6 +101,7 @@ async def test_a_push_carries_the_time_of_its_try_and_every_valid_secret(rig: Ri
     assert push.secrets == (renewed.secret, made.secret)
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_a_restart_goes_on_after_the_last_that_was_accepted(rig: Rig) -> None:
     out = await prepared(rig)
@@ -295,6 +297,7 @@ async def test_a_key_that_sees_the_whole_tenant_is_pushed_everything(rig: Rig) -
     assert out.texts() == ["private", "state_patched"]
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_events_are_pushed_and_an_audited_message_only_once(rig: Rig) -> None:
     out = await prepared(rig, audit=True)
@@ -332,6 +335,7 @@ async def test_an_agents_subscription_has_what_was_said_to_it_and_not_what_it_sa
     assert out.texts() == ["yours"]
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_an_expired_message_is_passed_over(rig: Rig) -> None:
     out = await prepared(rig)
@@ -481,6 +485,7 @@ async def test_an_endpoint_that_is_no_longer_registered_is_pushed_nothing(rig: R
     assert out.pushes == []
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_the_cursor_moves_past_what_is_not_for_it(rig: Rig) -> None:
     await prepared(rig)
@@ -492,6 +497,7 @@ async def test_the_cursor_moves_past_what_is_not_for_it(rig: Rig) -> None:
     assert (await kept(rig, made)).cursor == 50
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_the_cursor_does_not_move_past_what_waits_for_its_next_try(rig: Rig) -> None:
     out = await prepared(rig)

@@ -21,6 +21,8 @@ from tests.log_records import logged_by
 from tests.node_rig import two_nodes
 from tests.team_rig import Rig, in_loop, soon, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 
 @with_rig
 async def test_the_sweep_goes_on_after_a_disk_that_was_full(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,8 @@ from parley.domain.message.message import Pattern
 from tests.node_rig import two_nodes
 from tests.team_rig import Rig, in_loop, soon, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 
 async def team_of_three(rig: Rig) -> None:
     """Alice's intent with a channel for the listed and one for everybody; bob is registered."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from parley.app.team.work.node import NodeKeeping
 from parley.domain.store.node import Node
 from tests.node_rig import two_nodes
 from tests.team_rig import in_loop
+
+pytestmark = pytest.mark.both_stores
 
 
 @in_loop

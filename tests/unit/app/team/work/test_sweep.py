@@ -22,6 +22,8 @@ from parley.domain.times import Instant, from_stamp, stamp
 from tests.node_rig import two_nodes
 from tests.team_rig import Rig, in_loop, with_rig
 
+pytestmark = pytest.mark.both_stores
+
 
 async def channel_of(rig: Rig, channel_id: str = "chan_1") -> Channel:
     found = await rig.store.get(Channel, "default", channel_id)

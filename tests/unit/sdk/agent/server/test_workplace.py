@@ -186,6 +186,7 @@ async def test_an_agent_can_be_told_to_stop_before_it_begins(server: LiveServer)
 # ---------------------------------------------------------------- restarts
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_restarts_neither_miss_nor_repeat(server: LiveServer) -> None:
     texts: list[str] = []
@@ -200,6 +201,7 @@ async def test_restarts_neither_miss_nor_repeat(server: LiveServer) -> None:
     assert texts == [str(number) for number in range(50)]
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_restarts_neither_miss_nor_repeat_when_much_runs_at_once(server: LiveServer) -> None:
     texts: list[str] = []
@@ -413,6 +415,7 @@ async def test_a_stream_that_is_cut_again_and_again_misses_and_repeats_nothing(s
     assert bob.texts == [str(number) for number in range(60)]
 
 
+@pytest.mark.both_stores
 @with_server
 async def test_an_answer_whose_receipt_is_lost_is_given_once(server: LiveServer, quick: None) -> None:
     async with Door(server.listener.port) as door:
