@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from enum import StrEnum
+from typing import Any
 
 from hypothesis import strategies as st
 
-from parley.domain.content.classification import Classification, ContentPattern, OnOver
-from parley.domain.content.commitment import Match
+from parley.domain.content.classification import Classification, ContentPattern
 from parley.domain.content.envelope import Purpose
-from parley.domain.rules.meet import KEYS, effective
+from parley.domain.rules.meet import effective
 from parley.domain.rules.policy import (
     CURRENT,
-    AppliesTo,
-    Commitments,
-    CrossOrg,
+    KEYS,
     Fragment,
-    MeetingApproval,
+    ItemType,
     Policy,
+    PolicyKey,
     PolicySnapshot,
 )
+from parley.wire.files.policy import DOMAIN, encode_value
+from parley.wire.yaml.write import mapping_text
 
 # Words that are also values of some key: they must never be taken for them.
 WORDS = ("all", "deny", "ship", "sign off", "word")
@@ -39,33 +40,35 @@ def lists(*items: object) -> st.SearchStrategy[tuple[object, ...]]:
     return st.lists(st.sampled_from(items), unique=True).map(tuple)
 
 
-VALUES: dict[str, st.SearchStrategy[object]] = {
-    "enabled": st.booleans(),
-    "exchange_types": lists(*Purpose),
-    "max_rounds": numbers,
-    "max_classification": st.sampled_from(Classification),
-    "cross_org": st.sampled_from(CrossOrg),
-    "commitments": st.sampled_from(Commitments),
-    "commitment_words": lists(*WORDS),
-    "match": st.sampled_from(Match),
-    "on_over_classified": st.sampled_from(OnOver),
-    "applies_to": st.sampled_from(AppliesTo),
-    "meeting_approval": st.sampled_from(MeetingApproval),
-    "self_approval": st.booleans(),
-    "approvers": lists(*PEOPLE),
-    "patterns": lists(*PATTERNS),
-    "pair_budget": numbers,
-    "hop_limit": numbers,
-    "open_approvals": numbers,
-    "exchange_hours": numbers,
-    "approval_hours": numbers,
-    "disclosure": st.sampled_from(["An agent wrote this.", "Von einer Maschine."]),
+ITEMS: dict[ItemType, st.SearchStrategy[tuple[object, ...]]] = {
+    ItemType.PURPOSE: lists(*Purpose),
+    ItemType.WORD: lists(*WORDS),
+    ItemType.PERSON: lists(*PEOPLE),
+    ItemType.PATTERN: lists(*PATTERNS),
 }
-assert tuple(VALUES) == KEYS == tuple(one.name for one in fields(Fragment))
 
-fragments: st.SearchStrategy[Fragment] = st.fixed_dictionaries({}, optional=VALUES).map(
-    lambda said: Fragment(**said)  # type: ignore[arg-type]
-)
+
+def values_of(key: PolicyKey) -> st.SearchStrategy[Any]:
+    """Values that a key may have."""
+    kind = type(key.default)
+    if key.items is not None:
+        return ITEMS[key.items]
+    if kind is bool:
+        return st.booleans()
+    if issubclass(kind, StrEnum):
+        return st.sampled_from(list(kind))
+    return numbers if kind is int else st.sampled_from(["An agent wrote this.", "Von einer Maschine."])
+
+
+fragments: st.SearchStrategy[Fragment] = st.fixed_dictionaries(
+    {}, optional={name: values_of(key) for name, key in KEYS.items()}
+).map(lambda keys: Fragment(**keys))
+
+
+def document_text(fragment: Fragment) -> str:
+    """The document that sets these keys and no others."""
+    keys = {key: encode_value(getattr(fragment, key)) for key in KEYS if getattr(fragment, key) is not None}
+    return mapping_text({DOMAIN: keys})
 
 
 def snapshot_of(**documents: Fragment) -> PolicySnapshot:

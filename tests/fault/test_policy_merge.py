@@ -12,9 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from parley.domain.content.classification import Classification, OnOver
 from parley.domain.content.commitment import Match
 from parley.domain.content.envelope import Purpose
-from parley.domain.rules.meet import BUILT_IN, KEYS, both, differences, effective, origins
+from parley.domain.rules.meet import BUILT_IN, both, differences, effective, origins
 from parley.domain.rules.policy import (
     CURRENT,
+    KEYS,
     AppliesTo,
     Commitments,
     CrossOrg,

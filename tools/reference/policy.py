@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 
-from parley.domain.rules.meet import KEYS, MEETS
-from parley.domain.rules.policy import Policy
-from parley.wire.files import policy as policies
+from parley.domain.rules.policy import KEYS, CrossOrg, PolicyKey
+from parley.wire.files.policy import encode_value
 from tools.reference.markdown import ROOT, table
 
 POLICY_INTRO = """\
@@ -29,7 +29,10 @@ POLICY_FILE = """
 def policy_page() -> Iterator[str]:
     yield POLICY_INTRO
     meanings = policy_meanings()
-    rows = [(f"`{key}`", policy_values(key), policy_default(key), MEETS[key].value, meanings[key]) for key in KEYS]
+    rows = [
+        (f"`{name}`", policy_values(key), policy_default(key), key.meet.value, meanings[name])
+        for name, key in KEYS.items()
+    ]
     yield from table(("key", "values", "default", "together", "meaning"), rows)
     yield POLICY_FILE
     yield from ("```yaml", default_policy().rstrip("\n"), "```")
@@ -45,7 +48,7 @@ def policy_meanings() -> dict[str, str]:
     above: list[str] = []
     for line in map(str.strip, default_policy().splitlines()):
         key = line.removeprefix("# ").partition(":")[0]
-        if key in MEETS:
+        if key in KEYS:
             found.setdefault(key, " ".join(above))
         elif line.startswith("#"):
             above.append(line.removeprefix("#").strip())
@@ -54,22 +57,21 @@ def policy_meanings() -> dict[str, str]:
     return found
 
 
-def policy_values(key: str) -> str:
-    if key in policies.RANGES:
-        least, most = policies.RANGES[key]
-        return f"{least} to {most}"
-    if key in policies.CHOICES:
-        return ", ".join(f"`{choice.value}`" for choice in policies.CHOICES[key])
-    default = getattr(Policy(), key)
-    if isinstance(default, bool):
+def policy_values(key: PolicyKey) -> str:
+    kind = type(key.default)
+    if kind is bool:
         return "`true`, `false`"
-    if key == "cross_org":
+    if kind is CrossOrg:
         return "`false`, `approval`, `true`"
-    return "list" if isinstance(default, tuple) else "text"
+    if issubclass(kind, StrEnum):
+        return ", ".join(f"`{choice.value}`" for choice in kind)
+    if kind is int:
+        return f"{key.least} to {key.most}"
+    return "list" if kind is tuple else "text"
 
 
-def policy_default(key: str) -> str:
-    value = policies.spelled(key, getattr(Policy(), key))
+def policy_default(key: PolicyKey) -> str:
+    value = encode_value(key.default)
     if isinstance(value, bool):
         return "`true`" if value else "`false`"
     return ("`[" + ", ".join(value) + "]`" if value else "none") if isinstance(value, list) else f"`{value}`"

@@ -41,7 +41,7 @@ def test_everything_that_is_wrong_is_named_by_file_line_and_key(stage: Stage) ->
     assert ran.out.splitlines() == [
         "good.yaml: valid",
         "bad.yaml:2: max_round: is not known (did you mean max_rounds?)",
-        "bad.yaml:3: cross_org: must be false or true or approval",
+        'bad.yaml:3: cross_org: must be false or true or approval, not "maybe"',
         "nowhere.yaml: No such file or directory",
     ]
 

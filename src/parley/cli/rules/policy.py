@@ -216,7 +216,7 @@ def _checked(file: str) -> _Checked:
 
 def _diff(args: argparse.Namespace) -> int:
     from parley.domain.rules.meet import differences
-    from parley.wire.files.policy import spelled
+    from parley.wire.files.policy import encode_value
 
     if args.document and not any(os.path.isfile(one) for one in (args.old, args.new)):
         raise Invalid("--as says which document a file is, and neither is a file", hint="leave it out")
@@ -224,7 +224,7 @@ def _diff(args: argparse.Namespace) -> int:
     found = differences(old, new)
 
     def row(one: Difference) -> dict[str, Any]:
-        return {"key": one.key, "old": spelled(one.key, one.old), "new": spelled(one.key, one.new)}
+        return {"key": one.key, "old": encode_value(one.old), "new": encode_value(one.new)}
 
     documents = [{"document": one.where, **row(one)} for one in found.documents]
     in_force = [{"for": one.where, **row(one)} for one in found.effective]

@@ -1,21 +1,18 @@
-"""How policies become one: each key has a declared meet, so that whoever comes later can only narrow.
+"""Combine policies: each key has a declared meet, so that a later document can only narrow.
 
-    no value   is the widest: the other one counts
-    a meet     is commutative, associative and idempotent, so the order in which documents are read is no matter
+    no value   is the widest: the value of the other document counts
+    a meet     is commutative, associative and idempotent, so the order of the documents does not matter
 
-The enterprise's documents together set the values; the org unit's, the team's and the user's only narrow them.
+The enterprise's documents together set the values; those of the org unit, the team and the user only narrow them.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parley.domain.content.classification import Classification, OnOver
-from parley.domain.content.commitment import Match
-from parley.domain.content.envelope import Purpose
-from parley.domain.rules.policy import AppliesTo, Commitments, CrossOrg, Fragment, MeetingApproval, Policy, Scope
+from parley.domain.rules.policy import KEYS, Fragment, Meet, Policy, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,96 +23,58 @@ if TYPE_CHECKING:
 BUILT_IN = "built in"
 
 
-class Rule(StrEnum):
-    """How two values of a key become one."""
-
-    ALL_ALLOW = "allowed when all allow it"
-    LOWEST = "the lowest"
-    STRICTEST = "the strictest"
-    COMMON = "what all have"
-    ADDED = "all together"
-    ENTERPRISE = "the enterprise's"
-
-
-MEETS: dict[str, Rule] = {
-    "enabled": Rule.ALL_ALLOW,
-    "exchange_types": Rule.COMMON,
-    "max_rounds": Rule.LOWEST,
-    "max_classification": Rule.LOWEST,
-    "cross_org": Rule.STRICTEST,
-    "commitments": Rule.STRICTEST,
-    "commitment_words": Rule.ADDED,
-    "match": Rule.STRICTEST,
-    "on_over_classified": Rule.STRICTEST,
-    "applies_to": Rule.STRICTEST,
-    "meeting_approval": Rule.STRICTEST,
-    "self_approval": Rule.ALL_ALLOW,
-    "approvers": Rule.COMMON,
-    "patterns": Rule.ADDED,
-    "pair_budget": Rule.LOWEST,
-    "hop_limit": Rule.LOWEST,
-    "open_approvals": Rule.LOWEST,
-    "exchange_hours": Rule.LOWEST,
-    "approval_hours": Rule.LOWEST,
-    "disclosure": Rule.ENTERPRISE,
-}
-KEYS = tuple(MEETS)
-
-# From the smallest, or strictest, on: as they are declared.
-_RANKS: dict[type, dict[Any, int]] = {
-    kind: {value: rank for rank, value in enumerate(kind)}
-    for kind in (Purpose, Classification, CrossOrg, Commitments, Match, OnOver, AppliesTo, MeetingApproval)
-}
+@cache
+def _ranks(kind: type[StrEnum]) -> dict[StrEnum, int]:
+    """The values of a choice from the lowest, or strictest, on: as they are declared."""
+    return {value: rank for rank, value in enumerate(kind)}
 
 
 def _order(value: Any) -> Any:  # noqa: ANN401  # of whatever a key holds
-    ranks = _RANKS.get(type(value))
-    return ranks[value] if ranks else value
+    return _ranks(type(value))[value] if isinstance(value, StrEnum) else value
 
 
-def _first(one: Any, other: Any) -> Any:  # noqa: ANN401
-    return min(one, other, key=_order)
+def _lower(first: Any, second: Any) -> Any:  # noqa: ANN401
+    return min(first, second, key=_order)
 
 
-def _common(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(sorted(set(one) & set(other), key=_order))
+def _common(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(sorted(set(first) & set(second), key=_order))
 
 
-def _added(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(sorted({*one, *other}, key=_order))
+def _union(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(sorted({*first, *second}, key=_order))
 
 
-_APPLY: dict[Rule, Callable[[Any, Any], Any]] = {
-    Rule.ALL_ALLOW: lambda one, other: one and other,
-    Rule.LOWEST: _first,
-    Rule.STRICTEST: _first,
-    Rule.COMMON: _common,
-    Rule.ADDED: _added,
-    # Two of one enterprise, or of two: one of them has to be it, whoever is asked first.
-    Rule.ENTERPRISE: _first,
+_APPLY: dict[Meet, Callable[[Any, Any], Any]] = {
+    Meet.ALL_ALLOW: lambda first, second: first and second,
+    Meet.LOWEST: _lower,
+    Meet.STRICTEST: _lower,
+    Meet.COMMON: _common,
+    Meet.ADDED: _union,
+    # Two documents of the enterprise, or two enterprises: any order, as long as it is always the same.
+    Meet.ENTERPRISE: _lower,
 }
 _Values = dict[str, Any]
 
 
 def meet(policy: Policy, fragment: Fragment) -> Policy:
-    """What is left of a policy under a narrower scope's document."""
-    given = _said(fragment)
-    given.pop("disclosure", None)
-    return _policy({**_held(policy), **_met(_held(policy), given)}, policy.version) if given else policy
+    """The policy, narrowed by the document of a narrower scope."""
+    keys = _narrowing_keys(fragment)
+    return _policy(_combine(_policy_keys(policy), keys), policy.version) if keys else policy
 
 
 def both(first: Policy, second: Policy) -> Policy:
     """What two sides allow together."""
     if first == second:
         return first
-    return _policy(_met(_held(first), _held(second)), _both_versions(first.version, second.version))
+    return _policy(_combine(_policy_keys(first), _policy_keys(second)), _both_versions(first.version, second.version))
 
 
 def effective(snapshot: PolicySnapshot, org: str = "", team: str = "", user: str = "") -> Policy | None:
-    """What is in force for somebody; None where the enterprise has said nothing: then nothing is allowed."""
+    """The policy in force for an agent; None without an enterprise document: then nothing is allowed."""
     root: _Values | None = None
     for _, fragment in _enterprise(snapshot):
-        root = _met(root or {}, _said(fragment))
+        root = _combine(root or {}, _document_keys(fragment))
     if root is None:
         return None
     policy = _policy(root, snapshot.label)
@@ -125,24 +84,24 @@ def effective(snapshot: PolicySnapshot, org: str = "", team: str = "", user: str
 
 
 def origins(snapshot: PolicySnapshot, org: str = "", team: str = "", user: str = "") -> dict[str, str]:
-    """Which document gave each key the value that is in force; of what is added up, all that added to it."""
-    found = dict.fromkeys(KEYS, BUILT_IN)
+    """Which document gave each key the value in force; for a list that adds up, all documents that added to it."""
+    sources = dict.fromkeys(KEYS, BUILT_IN)
     values: _Values = {}
     for name, fragment in _enterprise(snapshot):
-        values = _followed(found, values, name, _said(fragment))
-    values = {**_held(Policy()), **values}
+        values = _apply_document(sources, values, name, _document_keys(fragment))
+    values = {**_policy_keys(Policy()), **values}
     for name, fragment in _narrowing(snapshot, org, team, user):
-        values = _followed(found, values, name, _said(replace(fragment, disclosure=None)))
-    return found
+        values = _apply_document(sources, values, name, _narrowing_keys(fragment))
+    return sources
 
 
-def _followed(found: dict[str, str], values: _Values, name: str, said: _Values) -> _Values:
-    """The values after one more document, which is noted for each that it changed."""
-    now = _met(values, said)
-    for key in said:
+def _apply_document(sources: dict[str, str], values: _Values, name: str, keys: _Values) -> _Values:
+    """The values after one more document, which becomes the source of each value that it changed."""
+    now = _combine(values, keys)
+    for key in keys:
         if key not in values or now[key] != values[key]:
-            adds = MEETS[key] is Rule.ADDED and found[key] != BUILT_IN
-            found[key] = f"{found[key]}, {name}" if adds else name
+            adds = KEYS[key].meet is Meet.ADDED and sources[key] != BUILT_IN
+            sources[key] = f"{sources[key]}, {name}" if adds else name
     return now
 
 
@@ -150,7 +109,7 @@ _ENTERPRISE = f"{Scope.ENTERPRISE.value}/"
 
 
 def _enterprise(snapshot: PolicySnapshot) -> Iterator[tuple[str, Fragment]]:
-    return ((name, one) for name, one in sorted(snapshot.fragments.items()) if name.startswith(_ENTERPRISE))
+    return ((name, snapshot.fragments[name]) for name in sorted(snapshot.fragments) if name.startswith(_ENTERPRISE))
 
 
 def _narrowing(snapshot: PolicySnapshot, org: str, team: str, user: str) -> Iterator[tuple[str, Fragment]]:
@@ -160,31 +119,36 @@ def _narrowing(snapshot: PolicySnapshot, org: str, team: str, user: str) -> Iter
             yield name, snapshot.fragments[name]
 
 
-def _met(first: _Values, second: _Values) -> _Values:
-    """Key by key; a key that one of them lacks is the other's."""
-    found = {**first, **second}
+def _combine(first: _Values, second: _Values) -> _Values:
+    """Both, key by key; a key that only one of them has keeps its value."""
+    combined = {**first, **second}
     for key in first.keys() & second.keys():
         if first[key] != second[key]:
-            found[key] = _APPLY[MEETS[key]](first[key], second[key])
-    return found
+            combined[key] = _APPLY[KEYS[key].meet](first[key], second[key])
+    return combined
 
 
-def _said(fragment: Fragment) -> _Values:
-    """The keys that a document has, lists in their one order."""
-    found = {}
+def _document_keys(fragment: Fragment) -> _Values:
+    """The keys that a document sets, with lists in canonical order."""
+    values = {}
     for key in KEYS:
         value = getattr(fragment, key)
         if value is not None:
-            found[key] = tuple(sorted(set(value), key=_order)) if isinstance(value, tuple) else value
-    return found
+            values[key] = tuple(sorted(set(value), key=_order)) if isinstance(value, tuple) else value
+    return values
 
 
-def _held(policy: Policy) -> _Values:
-    """The keys of a policy. Approvers are there when somebody named some, and be it nobody."""
-    found = {key: getattr(policy, key) for key in KEYS}
+def _narrowing_keys(fragment: Fragment) -> _Values:
+    """The keys by which the document of a narrower scope narrows a policy."""
+    return {key: value for key, value in _document_keys(fragment).items() if KEYS[key].meet is not Meet.ENTERPRISE}
+
+
+def _policy_keys(policy: Policy) -> _Values:
+    """The keys of a policy; approvers only if a document has named some, or none on purpose."""
+    values = {key: getattr(policy, key) for key in KEYS}
     if not policy.approvers and not policy.approvers_closed:
-        del found["approvers"]
-    return found
+        del values["approvers"]
+    return values
 
 
 def _policy(values: _Values, version: str) -> Policy:
@@ -221,7 +185,9 @@ def differences(old: PolicySnapshot, new: PolicySnapshot) -> Differences:
         difference
         for name in names
         for difference in _changes(
-            name, _said(old.fragments.get(name, Fragment())), _said(new.fragments.get(name, Fragment()))
+            name,
+            _document_keys(old.fragments.get(name, Fragment())),
+            _document_keys(new.fragments.get(name, Fragment())),
         )
     ]
     narrower = [name for name in names if not name.startswith(_ENTERPRISE)]
@@ -241,7 +207,7 @@ def _in_force(snapshot: PolicySnapshot, name: str) -> _Values:
     scope, _, of = name.partition("/")
     policy = effective(snapshot, **({} if scope == Scope.ENTERPRISE else {scope: of}))
     # Without a policy nothing is allowed, so nothing else counts.
-    return _held(policy) if policy else {"enabled": False}
+    return _policy_keys(policy) if policy else {"enabled": False}
 
 
 def _changes(where: str, old: _Values, new: _Values) -> Iterator[Difference]:

@@ -7,9 +7,9 @@ enterprise ──> org unit ──> team ──> user          meet: the stricte
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from parley.domain.content.classification import Classification, ContentPattern, OnOver
 from parley.domain.content.commitment import Match
@@ -61,66 +61,99 @@ class MeetingApproval(StrEnum):
     RESPONDER = "responder"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fragment:
-    """What one policy document says; None where it says nothing."""
+class Meet(StrEnum):
+    """How two values of a key become one."""
 
-    enabled: bool | None = None
-    exchange_types: tuple[Purpose, ...] | None = None
-    max_rounds: int | None = None
-    max_classification: Classification | None = None
-    cross_org: CrossOrg | None = None
-    commitments: Commitments | None = None
-    commitment_words: tuple[str, ...] | None = None
-    match: Match | None = None
-    on_over_classified: OnOver | None = None
-    applies_to: AppliesTo | None = None
-    meeting_approval: MeetingApproval | None = None
-    self_approval: bool | None = None
-    approvers: tuple[str, ...] | None = None
-    patterns: tuple[ContentPattern, ...] | None = None
-    pair_budget: int | None = None
-    hop_limit: int | None = None
-    open_approvals: int | None = None
-    exchange_hours: int | None = None
-    approval_hours: int | None = None
-    disclosure: str | None = None
+    ALL_ALLOW = "allowed when all allow it"
+    LOWEST = "the lowest"
+    STRICTEST = "the strictest"
+    COMMON = "what all have"
+    ADDED = "all together"
+    ENTERPRISE = "the enterprise's"
+
+
+class ItemType(StrEnum):
+    """What a list holds."""
+
+    PURPOSE = "purpose"
+    WORD = "word"
+    PERSON = "person"
+    PATTERN = "pattern"
+
+
+class PolicyKey(NamedTuple):
+    """A key of a policy: its default (whose type says what a value is), how two values meet, and its bounds."""
+
+    default: Any
+    meet: Meet
+    # Of a number.
+    least: int
+    most: int
+    # Of a list.
+    items: ItemType | None
+
+
+def _key(meet: Meet, least: int = 0, most: int = 0, items: ItemType | None = None) -> dict[str, Any]:
+    return {"meet": meet, "least": least, "most": most, "items": items}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What is in force for somebody, or for two together: every key has a value.
+    """The policy in force for one agent, or for two together: every key has a value.
 
-    The defaults are the limits of the product; an enterprise document narrows them.
+    The defaults are the limits of the product; an enterprise document narrows them. What each key means is said in
+    `policies/enterprise.yaml`, from which the reference is made.
     """
 
     # Of the snapshot that it comes from.
     version: str = ""
-    enabled: bool = True
-    exchange_types: tuple[Purpose, ...] = tuple(Purpose)
-    max_rounds: int = 3
-    max_classification: Classification = Classification.RESTRICTED
-    cross_org: CrossOrg = CrossOrg.DENY
-    commitments: Commitments = Commitments.ENFORCE
-    commitment_words: tuple[str, ...] = ()
-    match: Match = Match.WORD
-    on_over_classified: OnOver = OnOver.BLOCK
-    applies_to: AppliesTo = AppliesTo.CROSS_ORG
-    meeting_approval: MeetingApproval = MeetingApproval.BOTH
-    # Whether a person may approve what its own agent asks.
-    self_approval: bool = True
-    # People who may decide for others. While nobody was named, a narrower scope may name some; when it is closed, all
-    # that were named have dropped out again, and none may.
-    approvers: tuple[str, ...] = ()
+    # Whether people were named as approvers and none of them is left, so that nobody may decide for others.
     approvers_closed: bool = False
-    patterns: tuple[ContentPattern, ...] = ()
-    # Governed messages of two agents in an hour.
-    pair_budget: int = 600
-    hop_limit: int = 8
-    open_approvals: int = 200
-    exchange_hours: int = 24
-    approval_hours: int = 24
-    disclosure: str = DISCLOSURE
+    enabled: bool = field(default=True, metadata=_key(Meet.ALL_ALLOW))
+    exchange_types: tuple[Purpose, ...] = field(
+        default=tuple(Purpose), metadata=_key(Meet.COMMON, items=ItemType.PURPOSE)
+    )
+    max_rounds: int = field(default=3, metadata=_key(Meet.LOWEST, 1, 1_000))
+    max_classification: Classification = field(default=Classification.RESTRICTED, metadata=_key(Meet.LOWEST))
+    cross_org: CrossOrg = field(default=CrossOrg.DENY, metadata=_key(Meet.STRICTEST))
+    commitments: Commitments = field(default=Commitments.ENFORCE, metadata=_key(Meet.STRICTEST))
+    commitment_words: tuple[str, ...] = field(default=(), metadata=_key(Meet.ADDED, items=ItemType.WORD))
+    match: Match = field(default=Match.WORD, metadata=_key(Meet.STRICTEST))
+    on_over_classified: OnOver = field(default=OnOver.BLOCK, metadata=_key(Meet.STRICTEST))
+    applies_to: AppliesTo = field(default=AppliesTo.CROSS_ORG, metadata=_key(Meet.STRICTEST))
+    meeting_approval: MeetingApproval = field(default=MeetingApproval.BOTH, metadata=_key(Meet.STRICTEST))
+    self_approval: bool = field(default=True, metadata=_key(Meet.ALL_ALLOW))
+    approvers: tuple[str, ...] = field(default=(), metadata=_key(Meet.COMMON, items=ItemType.PERSON))
+    patterns: tuple[ContentPattern, ...] = field(default=(), metadata=_key(Meet.ADDED, items=ItemType.PATTERN))
+    pair_budget: int = field(default=600, metadata=_key(Meet.LOWEST, 1, 1_000_000))
+    hop_limit: int = field(default=8, metadata=_key(Meet.LOWEST, 1, 1_000))
+    open_approvals: int = field(default=200, metadata=_key(Meet.LOWEST, 1, 1_000_000))
+    # At most as long as anything may be valid.
+    exchange_hours: int = field(default=24, metadata=_key(Meet.LOWEST, 1, 720))
+    approval_hours: int = field(default=24, metadata=_key(Meet.LOWEST, 1, 720))
+    disclosure: str = field(default=DISCLOSURE, metadata=_key(Meet.ENTERPRISE))
+
+
+KEYS = {each.name: PolicyKey(each.default, **each.metadata) for each in fields(Policy) if each.metadata}
+
+if TYPE_CHECKING:
+
+    class Fragment:
+        """The keys that one policy document sets; the others are None."""
+
+        def __init__(self, **keys: Any) -> None: ...  # noqa: ANN401  # of whatever the key holds
+
+        def __getattr__(self, key: str) -> Any: ...  # noqa: ANN401
+
+else:
+    Fragment = make_dataclass(
+        "Fragment",
+        [(each.name, f"{each.type} | None", None) for each in fields(Policy) if each.metadata],
+        namespace={"__module__": __name__, "__doc__": "The keys that one policy document sets; the others are None."},
+        frozen=True,
+        slots=True,
+        kw_only=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

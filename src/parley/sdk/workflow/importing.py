@@ -11,16 +11,17 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from parley.domain.errors.workflow import WorkflowInvalid
 from parley.domain.workflow.plan import HandlerRef, handler_uses
 from parley.sdk.workflow.failures import said
-from parley.wire.files.workflow import invalid
+from parley.wire.files.document import invalid_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
     from parley.domain.workflow.plan import HandlerUse
-    from parley.wire.files.policy import Flaw
+    from parley.wire.files.document import Flaw
     from parley.wire.files.workflow import WorkflowFile
 
 # Beside the file, for handlers that name no module.
@@ -85,7 +86,7 @@ def load_functions(file: WorkflowFile, folder: str, module: str = "") -> dict[Ha
                 flaws.append(file.flaw(use.path, wrong.code, wrong.detail))
             told.add(wrong)
     if flaws:
-        raise invalid(flaws)
+        raise invalid_file(WorkflowInvalid, flaws)
     return found
 
 

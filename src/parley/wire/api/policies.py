@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from parley.domain.rules.meet import KEYS
+from parley.domain.rules.policy import KEYS
 from parley.wire.api.channels import Mapping, Time
-from parley.wire.files.policy import spelled
+from parley.wire.files.policy import encode_value
 
 if TYPE_CHECKING:
     from parley.domain.agents.party import Attributes
@@ -82,8 +82,8 @@ class InForceOut(Struct):
 
 
 def said(fragment: Fragment) -> dict[str, Any]:
-    """The keys that a document has."""
-    return {key: spelled(key, getattr(fragment, key)) for key in KEYS if getattr(fragment, key) is not None}
+    """The keys that a document sets."""
+    return {key: encode_value(getattr(fragment, key)) for key in KEYS if getattr(fragment, key) is not None}
 
 
 def documents(snapshot: PolicySnapshot, *, texts: bool = True) -> list[dict[str, Any]]:
@@ -126,6 +126,6 @@ def in_force(
         "org_unit": attributes.org_unit,
         "team": attributes.team or None,
         "user_id": attributes.user_id or None,
-        "policy": {key: spelled(key, getattr(policy, key)) for key in KEYS} if policy is not None else None,
+        "policy": {key: encode_value(getattr(policy, key)) for key in KEYS} if policy is not None else None,
         "origins": origins,
     }

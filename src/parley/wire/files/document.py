@@ -1,27 +1,28 @@
-"""Files that people write, read key by key: what is wrong is noted with its line, and the reading goes on."""
+"""Read files that people write, key by key: each flaw is noted with its line, and reading goes on."""
 
 from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from parley.domain.errors.errors import Invalid, TooLarge
+from parley.domain.errors.errors import Invalid, ParleyError, Problem, TooLarge
 from parley.domain.names import is_name
 from parley.domain.times import parse_duration
-from parley.wire.files.policy import Flaw
 from parley.wire.yaml.strict import read_located
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from parley.domain.limits import Limits
     from parley.domain.message.message import Value
     from parley.wire.yaml.strict import Path
 
 T = TypeVar("T")
+E = TypeVar("E", bound=ParleyError)
 
 FLAGS = {"true": True, "false": False}
+PERSON = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}", re.ASCII)
 LONGEST_WORD = 200
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,15})", re.ASCII)
@@ -32,183 +33,224 @@ _LONGEST_SHOWN = 40
 _MOST_ITEMS = 256
 
 
-class Reading:
-    """One file on its way; what is wrong with it goes into `flaws`.
+class Flaw(NamedTuple):
+    """One thing wrong with a file."""
 
-    Whatever is asked for and is not as it should be is noted, and is None or empty. `instead` says what to write in
-    place of a key that is not known.
+    file: str
+    line: int
+    key: str
+    code: str
+    detail: str
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (f"{self.file}:{self.line}", self.key, self.detail)))
+
+
+def invalid_file(error: type[E], flaws: Sequence[Flaw]) -> E:
+    """One error with all flaws, also in `facts["flaws"]`."""
+    ordered = sorted(flaws, key=lambda flaw: flaw.line)
+    return error(
+        "; ".join(map(str, ordered)),
+        problems=tuple([Problem(flaw.code, flaw.key, f"{flaw.file}:{flaw.line}: {flaw.detail}") for flaw in ordered]),
+        facts={"flaws": [flaw._asdict() for flaw in ordered]},
+    )
+
+
+class Reading:
+    """One file being read; its flaws are collected in `flaws`.
+
+    A method notes a value that is not as it should be as a flaw, and returns None or an empty value. `instead` says
+    what to write in place of an unknown key. `root` is a first key that flaws do not name.
     """
 
-    def __init__(self, text: str, name: str, limits: Limits, instead: Mapping[str, str]) -> None:
-        self._name = name
-        self._instead = instead
+    def __init__(
+        self, text: str, name: str, limits: Limits, instead: Mapping[str, str] | None = None, root: str = ""
+    ) -> None:
+        self.file = name
+        self._instead = instead or {}
+        self._root = root
         self.flaws: list[Flaw] = []
-        # The keys that something is wrong with.
+        # The keys that have a flaw.
         self.blamed: set[Path] = set()
         too_large = len(text.encode("utf-8", "surrogatepass")) > limits.file_bytes
-        self._found = read_located("" if too_large else text, limits)
-        if too_large:
-            self._found.refusals[:] = [TooLarge(f"larger than {limits.file_bytes} bytes")]
-        self.lines: dict[Path, int] = {path: place.line for path, place in self._found.places.items()}
-        self._unread = {int(str(refusal.facts.get("line", 1))) for refusal in self._found.refusals}
-        for refusal in self._found.refusals:
+        located = read_located("" if too_large else text, limits)
+        refusals = [TooLarge(f"larger than {limits.file_bytes} bytes")] if too_large else located.refusals
+        self.document: dict[str, Value] = located.fields
+        self._places = located.places
+        self.lines: dict[Path, int] = {path: place.line for path, place in located.places.items()}
+        self._unread = {int(str(refusal.facts.get("line", 1))) for refusal in refusals}
+        for refusal in refusals:
             line = int(str(refusal.facts.get("line", 1)))
-            at = [path for path, there in self.lines.items() if there == line and path]
+            path = next((path for path in reversed(self.lines) if self.lines[path] == line and path), ())
             detail = re.sub(r"^line [0-9]+(, column [0-9]+)?: ", "", refusal.message)
-            self.flaws.append(Flaw(name, line, dotted(at[-1]) if at else "", refusal.code, detail))
+            self.flaws.append(Flaw(name, line, self._key(path), refusal.code, detail))
 
-    @property
-    def document(self) -> dict[str, Value]:
-        """The whole file; empty when it could not be read."""
-        return self._found.fields
+    def top(self, known: tuple[str, ...], needs: tuple[str, ...] = (), empty: tuple[str, ...] = ()) -> dict[str, Value]:
+        """The known keys of the file; nothing when it could not be read."""
+        return self.fields((), self.document, known, needs, empty) if self.document or not self.flaws else {}
 
     def plain(self, path: Path) -> bool:
         """Whether a value is a scalar without quotes."""
-        return self._found.places[path].plain
+        return self._places[path].plain
 
-    def mapping(self, path: Path, given: Value) -> dict[str, Value]:
-        if given is None:
+    def mapping(self, path: Path, value: Value) -> dict[str, Value]:
+        if value is None:
             return {}
-        if not isinstance(given, dict):
-            self.wrong(path, "wrong_type", f"must hold keys and their values, not {shown(given)}")
+        if not isinstance(value, dict):
+            self.wrong(path, "wrong_type", f"must hold keys and their values, not {show_value(value)}")
             return {}
-        return given
+        return value
 
     def fields(
-        self, path: Path, given: Value, known: tuple[str, ...], needs: tuple[str, ...] = (), empty: tuple[str, ...] = ()
+        self, path: Path, value: Value, known: tuple[str, ...], needs: tuple[str, ...] = (), empty: tuple[str, ...] = ()
     ) -> dict[str, Value]:
-        """The known fields of a mapping that have a value; what else is there is said to be wrong."""
-        found = {}
-        for key, value in self.mapping(path, given).items():
+        """The known keys of a mapping that have a value; the others are flaws."""
+        fields = {}
+        for key, field in self.mapping(path, value).items():
             if key not in known:
                 close = get_close_matches(key, known, 1)
                 otherwise = f"did you mean {close[0]}?" if close else f"there is {', '.join(known)}"
                 instead = self._instead.get(key, otherwise)
                 self.wrong((*path, key), "unknown_key", f"is not known ({instead})")
-            elif value is None and key not in empty:
+            elif field is None and key not in empty:
                 self.wrong((*path, key), "wrong_type", "has no value")
             else:
-                found[key] = value
+                fields[key] = field
         for key in needs:
-            if key not in found and (*path, key) not in self.blamed and path not in self.blamed:
+            if key not in fields and (*path, key) not in self.blamed and path not in self.blamed:
                 self.wrong((*path, key), "missing", "is not there")
-        return found
+        return fields
 
     def items(
-        self, path: Path, given: Value, item: Callable[[Path, Value], T | None], *, distinct: bool = True
+        self,
+        path: Path,
+        value: Value,
+        read_item: Callable[[Path, Value], T | None],
+        *,
+        distinct: bool = True,
+        most: int = _MOST_ITEMS,
     ) -> tuple[T, ...]:
-        if given is None:
+        if value is None:
             return ()
-        if not isinstance(given, list):
-            self.wrong(path, "wrong_type", f"must be a list, not {shown(given)}")
+        if not isinstance(value, list):
+            self.wrong(path, "wrong_type", f"must be a list, not {show_value(value)}")
             return ()
-        if len(given) > _MOST_ITEMS:
-            self.wrong(path, "too_many", f"has more than {_MOST_ITEMS} items")
+        if len(value) > most:
+            self.wrong(path, "too_many", f"has more than {most} items")
             return ()
-        found: list[T] = []
-        for number, one in enumerate(given):
-            read = item((*path, number), one)
-            if read is None:
+        items: list[T] = []
+        for number, field in enumerate(value):
+            if field is None:
+                self.wrong((*path, number), "wrong_type", "has no value")
                 continue
-            if distinct and read in found:
-                self.wrong((*path, number), "duplicate", f"{shown(one)} stands in the list twice")
-            found.append(read)
-        return tuple(found)
+            item = read_item((*path, number), field)
+            if item is None:
+                continue
+            if distinct and item in items:
+                self.wrong((*path, number), "duplicate", f"{show_value(field)} is in the list twice")
+            items.append(item)
+        return tuple(items)
 
-    def one_of(self, path: Path, given: Value, choices: Mapping[str, T], *, plain: bool = False) -> T | None:
-        if given is None:
+    def one_of(self, path: Path, value: Value, choices: Mapping[str, T], *, plain: bool = False) -> T | None:
+        if value is None:
             return None
-        found = choices.get(given) if isinstance(given, str) else None
-        if found is None or (plain and not self.plain(path)):
-            quotes = " without quotes" if found is not None else f", not {shown(given)}"
+        choice = choices.get(value) if isinstance(value, str) else None
+        if choice is None or (plain and not self.plain(path)):
+            quotes = " without quotes" if choice is not None else f", not {show_value(value)}"
             self.wrong(path, "wrong_value", f"must be {' or '.join(choices)}{quotes}")
             return None
-        return found
+        return choice
 
-    def number(self, path: Path, given: Value, least: int, most: int) -> int | None:
-        if given is None:
+    def number(self, path: Path, value: Value, least: int, most: int) -> int | None:
+        if value is None:
             return None
         plain = self.plain(path)
-        number = int(given) if plain and isinstance(given, str) and _WHOLE.fullmatch(given) else None
+        number = int(value) if plain and isinstance(value, str) and _WHOLE.fullmatch(value) else None
         if number is None or not least <= number <= most:
-            self.wrong(path, "wrong_value", f"must be a whole number from {least} to {most}, not {shown(given)}")
+            self.wrong(path, "wrong_value", f"must be a whole number from {least} to {most}, not {show_value(value)}")
             return None
         return number
 
-    def duration(self, path: Path, given: Value) -> float | None:
-        if given is None:
+    def duration(self, path: Path, value: Value) -> float | None:
+        if value is None:
             return None
         try:
-            return parse_duration(given if isinstance(given, str) else "").total_seconds()
+            return parse_duration(value if isinstance(value, str) else "").total_seconds()
         except Invalid:
-            self.wrong(path, "wrong_value", f"must be a duration such as 30s, 5m or 2h, not {shown(given)}")
+            self.wrong(path, "wrong_value", f"must be a duration such as 30s, 5m or 2h, not {show_value(value)}")
             return None
 
-    def line(self, path: Path, given: Value, most: int) -> str:
-        if given is None:
+    def line(self, path: Path, value: Value, most: int) -> str:
+        if value is None:
             return ""
-        if not isinstance(given, str) or not given.strip() or not given.isprintable() or len(given) > most:
+        if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > most:
             self.wrong(path, "wrong_value", f"must be one line of text with at most {most} characters")
             return ""
-        return given
+        return value
 
-    def text(self, path: Path, given: Value) -> str:
-        if given is not None and (not isinstance(given, str) or len(given) > _LONGEST_TEXT):
+    def text(self, path: Path, value: Value) -> str:
+        if value is not None and (not isinstance(value, str) or len(value) > _LONGEST_TEXT):
             self.wrong(path, "wrong_value", f"must be text with at most {_LONGEST_TEXT} characters")
             return ""
-        return given or ""
+        return value or ""
 
-    def matching(self, path: Path, given: Value, pattern: re.Pattern[str], said: str) -> str | None:
-        if given is None:
+    def matching(self, path: Path, value: Value, pattern: re.Pattern[str], rule: str) -> str | None:
+        if value is None:
             return None
-        if not isinstance(given, str) or not pattern.fullmatch(given):
-            self.wrong(path, "wrong_value", f"{said}, not {shown(given)}")
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            self.wrong(path, "wrong_value", f"{rule}, not {show_value(value)}")
             return None
-        return given
+        return value
 
-    def name(self, path: Path, given: Value) -> str | None:
-        if isinstance(given, str) and is_name(given):
-            return given
-        self.wrong(path, "wrong_value", f"must be a name, not {shown(given)}")
+    def name(self, path: Path, value: Value) -> str | None:
+        if isinstance(value, str) and is_name(value):
+            return value
+        self.wrong(path, "wrong_value", f"must be a name, not {show_value(value)}")
         return None
 
-    def word(self, path: Path, given: Value) -> str | None:
-        return self.line(path, [] if given is None else given, LONGEST_WORD) or None
+    def person(self, path: Path, value: Value) -> str | None:
+        return self.matching(path, value, PERSON, "must be a person's name or address")
 
-    def typed(self, path: Path, given: Value) -> Any:  # noqa: ANN401  # whatever a file holds
-        """A value as JSON would have it: without quotes, numbers and true and false are no text."""
-        if isinstance(given, dict):
-            return {key: self.typed((*path, key), one) for key, one in given.items()}
-        if isinstance(given, list):
-            return [self.typed((*path, number), one) for number, one in enumerate(given)]
-        if not isinstance(given, str) or not self.plain(path):
-            return given
-        if _INTEGER.fullmatch(given):
-            return int(given)
-        return float(given) if _FRACTION.fullmatch(given) else FLAGS.get(given, given)
+    def word(self, path: Path, value: Value) -> str | None:
+        return self.line(path, [] if value is None else value, LONGEST_WORD) or None
 
-    def wrong(self, path: Path, code: str, said: str) -> None:
+    def typed(self, path: Path, value: Value) -> Any:  # noqa: ANN401  # whatever a file holds
+        """A value as JSON has it: without quotes, numbers and true and false are no text."""
+        if isinstance(value, dict):
+            return {key: self.typed((*path, key), field) for key, field in value.items()}
+        if isinstance(value, list):
+            return [self.typed((*path, number), field) for number, field in enumerate(value)]
+        if not isinstance(value, str) or not self.plain(path):
+            return value
+        if _INTEGER.fullmatch(value):
+            return int(value)
+        return float(value) if _FRACTION.fullmatch(value) else FLAGS.get(value, value)
+
+    def wrong(self, path: Path, code: str, detail: str) -> None:
+        """Note a flaw of a key. A line that could not be read has its flaw already."""
         self.blamed.add(path)
         line = line_of(self.lines, path)
-        # What could not be read has been told, and is no surprise to the rules.
         if line not in self._unread:
-            self.flaws.append(Flaw(self._name, line, dotted(path), code, said))
+            self.flaws.append(Flaw(self.file, line, self._key(path), code, detail))
+
+    def _key(self, path: Path) -> str:
+        return dotted(path[1:] if len(path) > 1 and path[0] == self._root else path)
 
 
 def dotted(path: Path) -> str:
-    """`agents.codex.on_message[0].handler`: as people say it."""
-    text = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path)
+    """A path as text: `agents.codex.on_message[0].handler`."""
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
     return text.removeprefix(".")[:_LONGEST_KEY]
 
 
 def line_of(lines: Mapping[Path, int], path: Path) -> int:
-    """The line of a key, or of the nearest around it that is there."""
+    """The line of a key; of a missing key, the line of the nearest key above it in the path."""
     return next((lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in lines), 1)
 
 
-def shown(given: Value) -> str:
+def show_value(value: Value) -> str:
     """A value as an error names it."""
-    if isinstance(given, dict | list):
-        return "a mapping" if isinstance(given, dict) else "a list"
-    text = given if isinstance(given, str) else "nothing"
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    text = value if isinstance(value, str) else "nothing"
     return f'"{text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"}"'

@@ -10,7 +10,7 @@
     workflow:
       research: {assign: research-agent, handler: "research:collect", timeout: 5m}
 
-Whoever writes one is told everything that is wrong with it at once, each with its line and key.
+All flaws of a file are named at once, each with its line and key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.channel.channel import DEFAULT_MAX_MESSAGES, MemberPolicy, Options
 from parley.domain.directory.callers import SYSTEM
-from parley.domain.errors.errors import Problem
 from parley.domain.errors.workflow import WorkflowInvalid
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.message.message import KINDS, Pattern
@@ -39,11 +38,10 @@ from parley.domain.workflow.plan import (
     Step,
     WorkflowPlan,
 )
-from parley.wire.files.document import FLAGS, LONGEST_WORD, Reading, dotted, line_of, shown
-from parley.wire.files.policy import Flaw
+from parley.wire.files.document import FLAGS, LONGEST_WORD, Flaw, Reading, dotted, invalid_file, line_of, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from parley.domain.limits import Limits
     from parley.domain.message.message import Value
@@ -95,22 +93,12 @@ class WorkflowFile(NamedTuple):
 
 
 def read_workflow(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> WorkflowFile:
-    """What a file says; `WorkflowInvalid` names everything that is wrong with it, also in `facts["flaws"]`."""
+    """The workflow of a file; `WorkflowInvalid` names all its flaws, also in `facts["flaws"]`."""
     document = _Document(text, name, limits, _INSTEAD)
     plan = document.plan()
     if document.flaws:
-        raise invalid(document.flaws)
+        raise invalid_file(WorkflowInvalid, document.flaws)
     return WorkflowFile(name, plan, document.lines)
-
-
-def invalid(flaws: Sequence[Flaw]) -> WorkflowInvalid:
-    """One error with everything that is wrong."""
-    ordered = sorted(flaws, key=lambda flaw: flaw.line)
-    return WorkflowInvalid(
-        "; ".join(str(flaw) for flaw in ordered),
-        problems=tuple([Problem(flaw.code, flaw.key, f"{flaw.file}:{flaw.line}: {flaw.detail}") for flaw in ordered]),
-        facts={"flaws": [flaw._asdict() for flaw in ordered]},
-    )
 
 
 class _Document(Reading):
@@ -119,12 +107,11 @@ class _Document(Reading):
     _steps: tuple[str, ...] = ()
 
     def plan(self) -> WorkflowPlan:
-        given = self.document
-        if not given and self.flaws:
+        top = self.top(_TOP, needs=("version", "intent"), empty=("channels", "agents", "workflow"))
+        if not self.document:
             return WorkflowPlan(IntentPlan(""))
-        top = self.fields((), given, _TOP, needs=("version", "intent"), empty=("channels", "agents", "workflow"))
         if top.get("version") not in (None, VERSION):
-            self.wrong(("version",), "wrong_value", f'must be "{VERSION}", not {shown(top["version"])}')
+            self.wrong(("version",), "wrong_value", f'must be "{VERSION}", not {show_value(top["version"])}')
         steps = self.mapping(("workflow",), top.get("workflow"))
         self._steps = tuple(steps)
         plan = WorkflowPlan(
@@ -195,7 +182,7 @@ class _Document(Reading):
         if kind is not None and kind not in _KINDS:
             close = get_close_matches(kind, _KINDS, 1) if isinstance(kind, str) else []
             known = f"did you mean {close[0]}?" if close else f"one of {', '.join(_KINDS)}"
-            self.wrong((*path, "kind"), "wrong_value", f"{shown(kind)} is no kind of message ({known})")
+            self.wrong((*path, "kind"), "wrong_value", f"{show_value(kind)} is no kind of message ({known})")
         # A rule without a handler is refused, and keeps its number among the others.
         return MessageRule(
             self._handler((*path, "handler"), fields.get("handler")) or HandlerRef("", ""),

@@ -116,7 +116,7 @@ async def test_a_broken_file_is_named_with_its_line_and_stays_for_whoever_mends_
     assert first == second
     assert first.edited == ()
     assert [one.message for one in first.broken] == [
-        "org/sales.yaml:2: max_rounds: must be a whole number from 1 to 1000"
+        'org/sales.yaml:2: max_rounds: must be a whole number from 1 to 1000, not "many"'
     ]
     assert [one["line"] for one in first.broken[0].flaws] == [2]
     assert path.read_text() == BROKEN

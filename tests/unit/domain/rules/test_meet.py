@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,19 +10,14 @@ from hypothesis import given
 from parley.domain.content.classification import Classification, ContentPattern, OnOver
 from parley.domain.content.commitment import Match
 from parley.domain.content.envelope import Purpose
-from parley.domain.rules.meet import BUILT_IN, KEYS, MEETS, Difference, both, differences, effective, meet, origins
-from parley.domain.rules.policy import AppliesTo, Commitments, CrossOrg, Fragment, MeetingApproval, Policy
+from parley.domain.rules.meet import BUILT_IN, Difference, both, differences, effective, meet, origins
+from parley.domain.rules.policy import KEYS, AppliesTo, Commitments, CrossOrg, Fragment, MeetingApproval, Policy
 from tests.policy_samples import fragments, policies, policy_of, snapshot_of
 from tests.samples import PROPERTY
 
 CARD = ContentPattern("card", "####", Classification.RESTRICTED)
 CUSTOMER = ContentPattern("customer", "KD-####", Classification.CONFIDENTIAL)
 QUERY, COMMITMENT, MEETING = Purpose
-
-
-def test_every_key_of_a_document_has_a_declared_meet() -> None:
-    assert tuple(one.name for one in fields(Fragment)) == KEYS
-    assert set(MEETS) == {one.name for one in fields(Policy)} - {"version", "approvers_closed"}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +51,7 @@ def test_every_key_of_a_document_has_a_declared_meet() -> None:
 )
 def test_the_narrower_value_is_in_force_whoever_says_it(key: str, wide: object, narrow: object) -> None:
     def one(value: object) -> Fragment:
-        return Fragment(**{key: value})  # type: ignore[arg-type]
+        return Fragment(**{key: value})
 
     above_wide = effective(snapshot_of(enterprise__default=one(wide), org__sales=one(narrow)), org="sales")
     above_narrow = effective(snapshot_of(enterprise__default=one(narrow), org__sales=one(wide)), org="sales")
@@ -217,7 +212,7 @@ def test_the_origin_of_a_value_is_the_document_that_set_it_last() -> None:
     assert found["commitment_words"] == "enterprise/default, org/sales"
     assert found["disclosure"] == "enterprise/default"
     assert found["enabled"] == BUILT_IN
-    assert tuple(found) == KEYS
+    assert tuple(found) == tuple(KEYS)
 
 
 @given(fragments, fragments, fragments)

@@ -1,4 +1,4 @@
-"""Snapshots follow one another, each with a label of its own."""
+"""Every key is declared once; snapshots follow one another, each with a label of its own."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import pytest
 from parley.domain.errors.errors import Invalid
 from parley.domain.rules.policy import (
     CURRENT,
+    KEYS,
     SHORTEST,
     Document,
     Fragment,
+    Policy,
     PolicySnapshot,
     document_name,
     first_snapshot,
@@ -19,6 +21,18 @@ from parley.domain.rules.policy import (
 from parley.wire.files.policy import read_policy
 
 EMPTY = PolicySnapshot(id=CURRENT, tenant_id="acme")
+
+
+def test_a_document_may_set_every_key_of_a_policy_and_sets_none_by_itself() -> None:
+    assert {key: getattr(Fragment(), key) for key in KEYS} == dict.fromkeys(KEYS)
+    assert {key: getattr(Policy(), key) for key in KEYS} == {name: key.default for name, key in KEYS.items()}
+
+
+def test_a_number_has_bounds_around_its_default_and_a_list_a_type_of_items() -> None:
+    for key in KEYS.values():
+        if type(key.default) is int:
+            assert 1 <= key.least <= key.default <= key.most
+        assert (key.items is not None) == isinstance(key.default, tuple)
 
 
 def test_a_document_takes_the_place_of_the_one_that_had_its_name() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.message.message import Value
-from parley.wire.files.document import FLAGS, Reading, dotted, line_of, shown
+from parley.wire.files.document import FLAGS, Reading, dotted, line_of, show_value
 from parley.wire.yaml.strict import Path
 
 
@@ -92,7 +92,7 @@ def test_a_list_has_each_item_once_and_not_too_many() -> None:
     document.items(("b",), document.document["b"], document.name)
 
     assert said(document) == [
-        'x.yaml:1: a[1]: "x" stands in the list twice',
+        'x.yaml:1: a[1]: "x" is in the list twice',
         "x.yaml:2: b: has more than 256 items",
     ]
 
@@ -111,4 +111,4 @@ def test_a_key_that_is_not_there_has_the_line_of_the_nearest_around_it() -> None
 def test_a_value_is_shown_short() -> None:
     given: list[Value] = ["x" * 50, None, [], {}]
 
-    assert [shown(one) for one in given] == [f'"{"x" * 39}…"', '"nothing"', "a list", "a mapping"]
+    assert [show_value(one) for one in given] == [f'"{"x" * 39}…"', '"nothing"', "a list", "a mapping"]

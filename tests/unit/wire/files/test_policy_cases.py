@@ -75,6 +75,8 @@ def flaws(text: str) -> list[tuple[int, str, str]]:
     return [(one["line"], one["key"], one["detail"]) for one in found]
 
 
+PURPOSES = "must be information_query or commitment_request or meeting_scheduling"
+LEVELS = "must be public or internal or confidential or restricted"
 CASE = "agents: {a: {}}\ncases:\n  - {from: a, to: a, expect: allow, %s}\n"
 
 
@@ -82,19 +84,23 @@ CASE = "agents: {a: {}}\ncases:\n  - {from: a, to: a, expect: allow, %s}\n"
     ("said", "key", "detail"),
     [
         ("expects: deny", "expects", "is not known (did you mean expect?)"),
-        ("purpose: chat", "purpose", "must be information_query or commitment_request or meeting_scheduling"),
-        ("classification: secret", "classification", "must be public or internal or confidential or restricted"),
-        ("text: [a]", "text", "must be text"),
-        ("round: 0", "round", "must be a whole number from 1 to 999999"),
-        ('round: "2"', "round", "must be a whole number from 1 to 999999"),
-        ("max_rounds: many", "max_rounds", "must be a whole number from 1 to 999999"),
-        ("reply: yes", "reply", "must be true or false"),
-        ("human: null", "human", "must be true or false"),
-        ("data: public", "data", "must be a list of public or internal or confidential or restricted"),
-        ("data: [low]", "data", "must be a list of public or internal or confidential or restricted"),
-        ("name: []", "name", "must be one line of text"),
-        ("code: 7", "code", "must be the code of a refusal, or why it is held"),
-        ("code: commitment", "code", "what is allowed has no code"),
+        (
+            "purpose: chat",
+            "purpose",
+            'must be information_query or commitment_request or meeting_scheduling, not "chat"',
+        ),
+        ("classification: secret", "classification", f'{LEVELS}, not "secret"'),
+        ("text: [a]", "text", "must be text with at most 65536 characters"),
+        ("round: 0", "round", 'must be a whole number from 1 to 999999, not "0"'),
+        ('round: "2"', "round", 'must be a whole number from 1 to 999999, not "2"'),
+        ("max_rounds: many", "max_rounds", 'must be a whole number from 1 to 999999, not "many"'),
+        ("reply: yes", "reply", 'must be true or false, not "yes"'),
+        ("human: null", "human", "has no value"),
+        ("data: public", "data", 'must be a list, not "public"'),
+        ("data: [low]", "data[0]", f'{LEVELS}, not "low"'),
+        ("name: []", "name", "must be one line of text with at most 500 characters"),
+        ("code: 7", "code", 'must be the code of a refusal, or why it is held, not "7"'),
+        ("code: commitment", "code", "an allowed message has no code"),
     ],
 )
 def test_what_is_wrong_with_a_case_is_named_by_line_and_key(said: str, key: str, detail: str) -> None:
@@ -106,8 +112,8 @@ def test_what_is_wrong_with_a_case_is_named_by_line_and_key(said: str, key: str,
     [
         ("", [(1, "", "the file is empty")]),
         ("cases: []\n", [(1, "cases", "must be a list with at least one case")]),
-        ("agents: {}\n", [(1, "cases", "must be a list with at least one case")]),
-        ("cases: [x]\n", [(1, "cases[0]", "must have ")]),
+        ("agents: {}\n", [(1, "cases", "is not there")]),
+        ("cases: [x]\n", [(1, "cases[0]", 'must hold keys and their values, not "x"')]),
         (
             "cases:\n- name: x\n",
             [(2, f"cases[0].{key}", "is not there") for key in ("from", "to", "expect")],
@@ -120,18 +126,18 @@ def test_what_is_wrong_with_a_case_is_named_by_line_and_key(said: str, key: str,
         ),
         (
             "agents: {alice: }\ncases:\n- {from: alcie, to: alice, expect: deny}\n",
-            [(3, "cases[0].from", "is not among agents (did you mean alice?)")],
+            [(3, "cases[0].from", 'must be one of agents, or describe one, not "alcie" (did you mean alice?)')],
         ),
         (
             "cases:\n- {from: {agent: a/b}, to: [], expect: deny}\n",
-            [(2, "cases[0].from.agent", "must be an agent's name"), (2, "cases[0].to", "must be the name")],
+            [(2, "cases[0].from.agent", 'must be a name, not "a/b"'), (2, "cases[0].to", "must be one of agents")],
         ),
         (
             "cases: []\nagents:\n  a: {org: x}\n  b: [x]\n  c: {team: }\n",
-            [(3, "agents.a.org", "is not known"), (4, "agents.b", "must have"), (5, "agents.c.team", "must be a name")],
+            [(3, "agents.a.org", "is not known"), (4, "agents.b", "must hold"), (5, "agents.c.team", "has no value")],
         ),
         ("cases:\n- {from: a, to: a\n", [(3, "", "")]),
-        ("cases: &x\n- {from: a}\n", [(1, "", "anchors and aliases are not allowed")]),
+        ("cases: &x\n- {from: a}\n", [(1, "cases", "anchors and aliases are not allowed")]),
         ("x" * 600_000, [(1, "", "larger than")]),
     ],
 )

@@ -252,7 +252,7 @@ def test_what_is_missing_or_of_another_type_is_named(text: str, said: list[str])
     [
         ("{}", "workflow.a.assign: is not there"),
         ("{assign: ann, depends_on: b}", 'workflow.a.depends_on: must be a list, not "b"'),
-        ("{assign: ann, depends_on: [b, b]}", 'workflow.a.depends_on[1]: "b" stands in the list twice'),
+        ("{assign: ann, depends_on: [b, b]}", 'workflow.a.depends_on[1]: "b" is in the list twice'),
         ("{assign: ann, depends_on: [[]]}", "workflow.a.depends_on[0]: must be one line of text"),
         ("{assign: [ann]}", "workflow.a.assign: must be a name, not a list"),
         ("{assign: ann, retries: 101}", 'workflow.a.retries: must be a whole number from 0 to 100, not "101"'),

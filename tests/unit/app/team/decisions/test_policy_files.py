@@ -93,7 +93,7 @@ async def test_a_broken_file_keeps_the_last_good_one_in_force_and_is_named_once(
         await look(rig)
 
     assert (await policies.current(rig.team, "default")).label == before.label
-    told = "enterprise/default.yaml:2: max_rounds: must be a whole number from 1 to 1000"
+    told = 'enterprise/default.yaml:2: max_rounds: must be a whole number from 1 to 1000, not "many"'
     assert [one.message for one in rig.team.policies.broken["default"]] == [told]
     assert [getattr(one, "detail", "") for one in logged_by("parley.policies", caplog)] == [told]
 

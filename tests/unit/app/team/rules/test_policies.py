@@ -24,7 +24,7 @@ def admin(rig: Rig, tenant: str = "default") -> Caller:
 
 async def put(rig: Rig, document: str, **said: int) -> PolicySnapshot:
     scope, _, name = document.partition("/")
-    return await policies.put(rig.team, admin(rig), scope, name, json.dumps(said), Fragment(**said))  # type: ignore[arg-type]
+    return await policies.put(rig.team, admin(rig), scope, name, json.dumps(said), Fragment(**said))
 
 
 @with_rig
