@@ -3,7 +3,7 @@ BIN := .venv/bin
 CODE := $(wildcard src tests bench examples tools)
 # The tests with a server's store behind them, wherever they stand.
 WITH_STORE := tests/conformance/channels tests/conformance/ocip tests/interop/openintent tests/surface/http \
-	tests/unit/app/team tests/unit/sdk/client tests/unit/sdk/agent tests/unit/sdk/workflow \
+	tests/unit/app/team tests/unit/sdk/blocking tests/unit/sdk/client tests/unit/sdk/agent tests/unit/sdk/workflow \
 	tests/e2e/test_an_agent_in_ten_lines_outlives_its_crashes.py \
 	$(wildcard tests/surface/cli/test_team_*.py) tests/surface/cli/test_audit_log.py \
 	tests/fault/team/test_rounds.py tests/fault/team/test_decisions.py \
@@ -69,7 +69,8 @@ fault: tools ## Run the fault tests at full length
 bench: tools ## Measure, side by side with the peers
 	$(BIN)/python -m bench
 
-docs: tools ## Regenerate the generated reference
+docs: tools ## Regenerate the blocking client and the reference
+	$(BIN)/python tools/gen_client.py
 	$(BIN)/python tools/gen_docs.py
 
 clean: ## Remove .venv, caches and build results

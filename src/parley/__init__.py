@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from parley.sdk.agent.channels import ChannelHandle
     from parley.sdk.agent.decorators import on_approval, on_assignment, on_message
     from parley.sdk.agent.running import run_agents, serve_agents
-    from parley.sdk.client.client import AsyncClient, Client
+    from parley.sdk.blocking.client import Client
+    from parley.sdk.client.client import AsyncClient
     from parley.sdk.mailbox import Mailbox
     from parley.sdk.records.channels import (
         AccessList,
@@ -239,7 +240,7 @@ _HOMES = {
     "ChannelMessage": "parley.sdk.records.channels",
     "ChannelOptions": "parley.sdk.records.channels",
     "Checkpoint": "parley.sdk.records.channels",
-    "Client": "parley.sdk.client.client",
+    "Client": "parley.sdk.blocking.client",
     "Consistency": "parley.sdk.records.channels",
     "CursorEvicted": "parley.domain.errors.team",
     "Denied": "parley.domain.errors.rules",

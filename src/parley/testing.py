@@ -35,7 +35,8 @@ from parley.domain.message.message import Kind
 from parley.sdk.agent.agent import runtime_parts
 from parley.sdk.agent.mailbox.payloads import body_of, seen_by, subject_of
 from parley.sdk.agent.running import serve_agents
-from parley.sdk.client.client import AsyncClient, Client
+from parley.sdk.blocking.client import Client
+from parley.sdk.client.client import AsyncClient
 from parley.sdk.mailbox import Mailbox
 from parley.sdk.transport.in_process import URL, AsyncInProcess, InProcess, InProcessServer
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.sdk.protocol.connection import Connection
+from parley.sdk.blocking.connection import Connection
 from tests.postgres_cluster import Cluster, a_cluster, a_folder, until
 from tests.postgres_programs import account, as_server, run
 from tests.surface.stage import parley_script

@@ -139,7 +139,7 @@ def ask_all(  # RFC-0021 has it in both clients
     timeout: float = 30,
 ) -> list[Answer]:
     """Ask, and collect every answer that comes within the time."""
-    from parley.sdk.client.client import Client
+    from parley.sdk.blocking.client import Client
 
     with _theirs_raised(), Client(client.base_url, key=client.api_key, agent=client.agent_id) as ours:
         return [_answer(one) for one in ours.ask_all(channel_id, sender, to, payload, timeout)]

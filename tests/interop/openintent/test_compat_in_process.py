@@ -14,7 +14,7 @@ from openintent.agents import Agent, AgentConfig, BaseAgent, Worker, on_assignme
 from openintent.exceptions import ConflictError, NotFoundError
 from openintent.models import ChannelMessage, EventType, IntentStatus
 
-from parley.sdk.client.client import Client
+from parley.sdk.blocking.client import Client
 from tests.interop.openintent.programs import client, until
 from tests.team_process import ADMIN_KEY, ServerProcess
 

@@ -380,7 +380,7 @@ def test_what_a_message_says_cannot_act_on_a_terminal(team: Team) -> None:
 def test_a_mailbox_command_loads_nothing_of_a_server(stage: Stage) -> None:
     code = (
         "import sys; from parley.cli.main import main; code = main(['inbox', '-a', 'codex']);"
-        "slow = {'http.client', 'msgspec', 'asyncio', 'ssl', 'parley.sdk.protocol.connection'};"
+        "slow = {'http.client', 'msgspec', 'asyncio', 'ssl', 'parley.sdk.blocking.connection'};"
         "slow |= {'parley.domain.errors.team'};"
         "print(code, *sorted(slow & set(sys.modules)))"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import ParleyError
-from parley.sdk.protocol.connection import Connection
+from parley.sdk.blocking.connection import Connection
 from tests.postgres_cluster import drop, shared_cluster, until
 from tests.postgres_store import fresh_database
 from tests.team_process import ADMIN_KEY, ServerProcess, running

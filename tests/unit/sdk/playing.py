@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
 from parley.sdk.protocol.flow import Flow, Pause, Speaker
-from parley.sdk.transport.port import Broken, Request, Response
+from parley.sdk.transport.port import Broken, ClosingAsyncIterator, Request, Response
 
 T = TypeVar("T")
 
@@ -84,3 +84,20 @@ def play(flow: Flow[T], *answers: Response[Any] | Broken, clock: Clock | None = 
         error = raised
     assert ahead == [], "there was more to say"
     return Played(result, error, requests, pauses)
+
+
+class ScriptedTransport:
+    """Answers from a list, and records what it was sent."""
+
+    def __init__(self, *answers: Response[Any] | Exception) -> None:
+        self.answers = list(answers)
+        self.requests: list[Request] = []
+
+    async def send(self, request: Request) -> Response[ClosingAsyncIterator]:
+        self.requests.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def close(self) -> None: ...

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from parley.cli.output import Screen
-    from parley.sdk.protocol.connection import Connection
+    from parley.sdk.blocking.connection import Connection
 
 HINTS = {
     "unreachable": "start one with: parley up; another address goes into --url or PARLEY_URL",
@@ -53,7 +53,7 @@ def add_server(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
 
 def connection_of(args: argparse.Namespace, *, agent: bool = True) -> Connection:
     """The server that the options name. Without `agent` the key speaks for itself, whatever the environment says."""
-    from parley.sdk.protocol.connection import Connection
+    from parley.sdk.blocking.connection import Connection
 
     settings = settings_of(args)
     return Connection(settings.url, key=settings.key, agent=settings.agent if agent else "", hints=HINTS)

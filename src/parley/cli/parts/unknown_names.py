@@ -10,7 +10,7 @@ from parley.cli.output import safe
 from parley.domain.errors.errors import ParleyError
 
 if TYPE_CHECKING:
-    from parley.sdk.protocol.connection import Connection
+    from parley.sdk.blocking.connection import Connection
 
 # What a name is of, the field of an agent that has it, and what it is called.
 _FIELDS = {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from parley.domain.channel.event import Event
     from parley.ports.team import TeamStore
-    from parley.sdk.protocol.connection import Connection
+    from parley.sdk.blocking.connection import Connection
 
 _PAGE = 500
 _COLUMNS = (

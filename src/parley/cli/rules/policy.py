@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from parley.cli.output import Screen
     from parley.domain.rules.meet import Difference
     from parley.domain.rules.policy import PolicySnapshot
-    from parley.sdk.protocol.connection import Connection
+    from parley.sdk.blocking.connection import Connection
 
 _LABEL = re.compile(r"[0-9]+-[0-9a-f]{12}", re.ASCII)
 _CURRENT = "current"

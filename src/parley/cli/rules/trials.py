@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from parley.cli.output import Screen
     from parley.domain.rules.policy import PolicySnapshot
-    from parley.sdk.protocol.connection import Connection
+    from parley.sdk.blocking.connection import Connection
     from parley.wire.files.policy_cases import PolicyCase
 
 _LEVELS = tuple(one.value for one in LEVELS)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from parley.cli.output import Screen
-    from parley.sdk.protocol.connection import Connection
+    from parley.sdk.blocking.connection import Connection
     from parley.sdk.protocol.flow import Flow
 
 _HEADS = ("NODE", "STATE", "VERSION", "UP", "STREAMS", "QUEUE", "LAG", "CONNECTIONS", "LEADS", "URL")

@@ -13,7 +13,7 @@ from parley.domain.errors.team import VersionMismatch
 if TYPE_CHECKING:
     import argparse
 
-    from parley.sdk.protocol.connection import Connection
+    from parley.sdk.blocking.connection import Connection
 
 _STATUSES = ("draft", "active", "blocked", "completed", "abandoned")
 _TRIES = 5

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from parley.cli.output import Screen
-    from parley.sdk.protocol.connection import Connection
+    from parley.sdk.blocking.connection import Connection
 
 _MESSAGE = "channel_message"
 

@@ -6,107 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.sdk.client.session import AsyncSession, Session, fetch, for_version, given, tell
+from parley.sdk.client.area import AsyncArea
+from parley.sdk.client.fields import if_match, lists_of, without_none
 from parley.sdk.records.channels import Assignment, Intent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from parley.sdk.protocol.flow import Flow, Speaker
 
 
 class _Page(msgspec.Struct):
     intents: list[Intent]
 
 
-def _list(speaker: Speaker, query: dict[str, Any]) -> Flow[list[Intent]]:
-    return (yield from fetch(speaker, _Page, "GET", "intents", query=query)).intents
-
-
-def _change(speaker: Speaker, intent_id: str, what: str, body: dict[str, Any], version: int | None) -> Flow[Intent]:
-    return fetch(speaker, Intent, "POST", "intents", intent_id, what, body=body, headers=for_version(version))
-
-
-class Intents(Session):
+class AsyncIntents(AsyncArea):
     """What a client does with intents."""
-
-    def create_intent(  # noqa: PLR0913  # one parameter a field
-        self,
-        title: str,
-        description: str | None = None,
-        *,
-        state: Mapping[str, Any] | None = None,
-        constraints: Mapping[str, Any] | Sequence[Any] | None = None,
-        status: str | None = None,
-        confidence: float | None = None,
-        parent_intent_id: str | None = None,
-        depends_on: Iterable[str] | None = None,
-        created_by: str | None = None,
-    ) -> Intent:
-        """Create an intent, as "draft" unless `status` is "active"."""
-        body = given(title=title, description=description, state=state, constraints=constraints, status=status)
-        body |= given(confidence=confidence, parent_intent_id=parent_intent_id, created_by=created_by)
-        body |= given(depends_on=None if depends_on is None else list(depends_on))
-        return self._run(fetch(self._speaker, Intent, "POST", "intents", body=body))
-
-    def get_intent(self, intent_id: str) -> Intent:
-        """An intent."""
-        return self._run(fetch(self._speaker, Intent, "GET", "intents", intent_id))
-
-    def list_intents(
-        self, status: str | None = None, *, limit: int | None = None, offset: int | None = None
-    ) -> list[Intent]:
-        """The intents that you may see."""
-        return self._run(_list(self._speaker, given(status=status, limit=limit, offset=offset)))
-
-    def update_state(self, intent_id: str, state: Mapping[str, Any], *, version: int | None = None) -> Intent:
-        """Set fields of an intent's state; the others stay.
-
-        With a `version` only if it is still the current one, else `VersionMismatch`.
-        """
-        return self._run(_change(self._speaker, intent_id, "state", {"state": state}, version))
-
-    def patch_state(
-        self, intent_id: str, patches: Iterable[Mapping[str, Any]], *, version: int | None = None
-    ) -> Intent:
-        """Change an intent's state by patches, in order: all of them or none.
-
-        Each has `op` ("set", "append" or "remove"), `path` (`a/b` is the field b of the field a) and `value`. With a
-        `version` only if it is still the current one, else `VersionMismatch`.
-        """
-        body = {"patches": [dict(one) for one in patches]}
-        return self._run(_change(self._speaker, intent_id, "state", body, version))
-
-    def set_status(
-        self, intent_id: str, status: str, *, reason: str | None = None, version: int | None = None
-    ) -> Intent:
-        """Move an intent on: "draft", "active", "blocked", "completed" or "abandoned".
-
-        With a `version` only if it is still the current one, else `VersionMismatch`.
-        """
-        return self._run(_change(self._speaker, intent_id, "status", given(status=status, reason=reason), version))
-
-    def complete_intent(self, intent_id: str, *, reason: str | None = None, version: int | None = None) -> Intent:
-        """Say that an intent has been reached; its channels are closed."""
-        body = given(status="completed", reason=reason)
-        return self._run(_change(self._speaker, intent_id, "status", body, version))
-
-    def assign_agent(self, intent_id: str, agent_id: str | None = None, role: str = "worker") -> Assignment:
-        """Put an agent to work on an intent, as "worker" or "coordinator"; without a name yourself."""
-        body = given(agent_id=agent_id, role=role)
-        return self._run(fetch(self._speaker, Assignment, "POST", "intents", intent_id, "agents", body=body))
-
-    def unassign_agent(self, intent_id: str, agent_id: str) -> None:
-        """Take an agent off an intent."""
-        return self._run(tell(self._speaker, "DELETE", "intents", intent_id, "agents", agent_id))
-
-    def list_assignments(self, intent_id: str) -> list[Assignment]:
-        """The agents that work on an intent."""
-        return self._run(fetch(self._speaker, list[Assignment], "GET", "intents", intent_id, "agents"))
-
-
-class AsyncIntents(AsyncSession):
-    """What an asynchronous client does with intents."""
 
     async def create_intent(  # noqa: PLR0913  # one parameter a field
         self,
@@ -122,27 +35,29 @@ class AsyncIntents(AsyncSession):
         created_by: str | None = None,
     ) -> Intent:
         """Create an intent, as "draft" unless `status` is "active"."""
-        body = given(title=title, description=description, state=state, constraints=constraints, status=status)
-        body |= given(confidence=confidence, parent_intent_id=parent_intent_id, created_by=created_by)
-        body |= given(depends_on=None if depends_on is None else list(depends_on))
-        return await self._run(fetch(self._speaker, Intent, "POST", "intents", body=body))
+        body = without_none(title=title, description=description, state=state, constraints=constraints, status=status)
+        body |= without_none(confidence=confidence, parent_intent_id=parent_intent_id, created_by=created_by)
+        body |= lists_of(depends_on=depends_on)
+        return await self._fetch(Intent, "POST", "intents", body=body)
 
     async def get_intent(self, intent_id: str) -> Intent:
         """An intent."""
-        return await self._run(fetch(self._speaker, Intent, "GET", "intents", intent_id))
+        return await self._fetch(Intent, "GET", "intents", intent_id)
 
     async def list_intents(
         self, status: str | None = None, *, limit: int | None = None, offset: int | None = None
     ) -> list[Intent]:
         """The intents that you may see."""
-        return await self._run(_list(self._speaker, given(status=status, limit=limit, offset=offset)))
+        query = without_none(status=status, limit=limit, offset=offset)
+        page = await self._fetch(_Page, "GET", "intents", query=query)
+        return page.intents
 
     async def update_state(self, intent_id: str, state: Mapping[str, Any], *, version: int | None = None) -> Intent:
         """Set fields of an intent's state; the others stay.
 
         With a `version` only if it is still the current one, else `VersionMismatch`.
         """
-        return await self._run(_change(self._speaker, intent_id, "state", {"state": state}, version))
+        return await self._change(intent_id, "state", {"state": state}, version)
 
     async def patch_state(
         self, intent_id: str, patches: Iterable[Mapping[str, Any]], *, version: int | None = None
@@ -152,8 +67,8 @@ class AsyncIntents(AsyncSession):
         Each has `op` ("set", "append" or "remove"), `path` (`a/b` is the field b of the field a) and `value`. With a
         `version` only if it is still the current one, else `VersionMismatch`.
         """
-        body = {"patches": [dict(one) for one in patches]}
-        return await self._run(_change(self._speaker, intent_id, "state", body, version))
+        body = {"patches": [dict(patch) for patch in patches]}
+        return await self._change(intent_id, "state", body, version)
 
     async def set_status(
         self, intent_id: str, status: str, *, reason: str | None = None, version: int | None = None
@@ -162,24 +77,24 @@ class AsyncIntents(AsyncSession):
 
         With a `version` only if it is still the current one, else `VersionMismatch`.
         """
-        return await self._run(
-            _change(self._speaker, intent_id, "status", given(status=status, reason=reason), version)
-        )
+        return await self._change(intent_id, "status", without_none(status=status, reason=reason), version)
 
     async def complete_intent(self, intent_id: str, *, reason: str | None = None, version: int | None = None) -> Intent:
         """Say that an intent has been reached; its channels are closed."""
-        body = given(status="completed", reason=reason)
-        return await self._run(_change(self._speaker, intent_id, "status", body, version))
+        return await self.set_status(intent_id, "completed", reason=reason, version=version)
 
     async def assign_agent(self, intent_id: str, agent_id: str | None = None, role: str = "worker") -> Assignment:
         """Put an agent to work on an intent, as "worker" or "coordinator"; without a name yourself."""
-        body = given(agent_id=agent_id, role=role)
-        return await self._run(fetch(self._speaker, Assignment, "POST", "intents", intent_id, "agents", body=body))
+        body = without_none(agent_id=agent_id, role=role)
+        return await self._fetch(Assignment, "POST", "intents", intent_id, "agents", body=body)
 
     async def unassign_agent(self, intent_id: str, agent_id: str) -> None:
         """Take an agent off an intent."""
-        return await self._run(tell(self._speaker, "DELETE", "intents", intent_id, "agents", agent_id))
+        await self._tell("DELETE", "intents", intent_id, "agents", agent_id)
 
     async def list_assignments(self, intent_id: str) -> list[Assignment]:
         """The agents that work on an intent."""
-        return await self._run(fetch(self._speaker, list[Assignment], "GET", "intents", intent_id, "agents"))
+        return await self._fetch(list[Assignment], "GET", "intents", intent_id, "agents")
+
+    async def _change(self, intent_id: str, what: str, body: dict[str, Any], version: int | None) -> Intent:
+        return await self._fetch(Intent, "POST", "intents", intent_id, what, body=body, headers=if_match(version))

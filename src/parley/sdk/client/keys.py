@@ -4,91 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parley.sdk.client.session import AsyncSession, Session, fetch, given, spelled
+from parley.sdk.client.area import AsyncArea
+from parley.sdk.client.fields import timestamp_of, without_none
 from parley.sdk.records.directory import Challenge, Identity, Key, NewKey, SignatureCheck, Tenant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from parley.sdk.client.session import Moment
+    from parley.sdk.client.fields import Moment
 
 
-class Keys(Session):
+class AsyncKeys(AsyncArea):
     """What a client does with keys. All but an agent's own identity needs an admin's key."""
-
-    def create_key(
-        self,
-        kind: str,
-        *,
-        agent_id: str | None = None,
-        user_id: str | None = None,
-        tenant_id: str | None = None,
-        expires_at: Moment | None = None,
-    ) -> NewKey:
-        """Create a key, whose secret is shown this once.
-
-        `kind` is "agent" (with `agent_id`), "human" (with `user_id`), "service" (speaks for any agent) or "admin".
-        """
-        body = given(kind=kind, agent_id=agent_id, user_id=user_id, tenant_id=tenant_id)
-        body |= given(expires_at=spelled(expires_at))
-        return self._run(fetch(self._speaker, NewKey, "POST", "keys", body=body))
-
-    def list_keys(self) -> list[Key]:
-        """The tenant's keys, without their secrets."""
-        return self._run(fetch(self._speaker, list[Key], "GET", "keys"))
-
-    def revoke_key(self, key_id: str) -> Key:
-        """End a key."""
-        return self._run(fetch(self._speaker, Key, "DELETE", "keys", key_id))
-
-    def rotate_key(self, key_id: str) -> NewKey:
-        """Replace a key by a new one; the old one ends at once."""
-        return self._run(fetch(self._speaker, NewKey, "POST", "keys", key_id, "rotate"))
-
-    def create_tenant(self, tenant_id: str, name: str = "") -> Tenant:
-        """Create a tenant. Needs the operator's key."""
-        return self._run(fetch(self._speaker, Tenant, "POST", "tenants", body={"id": tenant_id, "name": name}))
-
-    def list_tenants(self) -> list[Tenant]:
-        """The tenants."""
-        return self._run(fetch(self._speaker, list[Tenant], "GET", "tenants"))
-
-    def register_identity(self, agent_id: str, public_key: str, *, key_expires_at: Moment | None = None) -> Challenge:
-        """Name the public key by which an agent signs; it counts once the challenge is answered.
-
-        A public key is `ed25519:` and its 32 bytes in base64url.
-        """
-        body = given(public_key=public_key, key_expires_at=spelled(key_expires_at))
-        return self._run(fetch(self._speaker, Challenge, "POST", "agents", agent_id, "identity", body=body))
-
-    def answer_challenge(self, agent_id: str, challenge: str, signature: str) -> Identity:
-        """Prove that an agent holds its key, by the signature of the challenge in base64url."""
-        body = {"challenge": challenge, "signature": signature}
-        path = ("agents", agent_id, "identity", "challenge")
-        return self._run(fetch(self._speaker, Identity, "POST", *path, body=body))
-
-    def get_identity(self, agent_id: str) -> Identity:
-        """The key that an agent has proved to hold."""
-        return self._run(fetch(self._speaker, Identity, "GET", "agents", agent_id, "identity"))
-
-    def verify_signature(self, agent_id: str, payload: Mapping[str, Any], signature: str) -> SignatureCheck:
-        """Whether an agent signed a document: its canonical JSON, the signature in base64url."""
-        body = {"payload": payload, "signature": signature}
-        path = ("agents", agent_id, "identity", "verify")
-        return self._run(fetch(self._speaker, SignatureCheck, "POST", *path, body=body))
-
-    def rotate_identity(self, agent_id: str, new_public_key: str, old_public_key: str, signature: str) -> Identity:
-        """Replace an agent's key.
-
-        The signature is by the old key, over the canonical JSON of the two keys and `"action": "rotate"`.
-        """
-        body = {"new_public_key": new_public_key, "old_public_key": old_public_key, "signature": signature}
-        path = ("agents", agent_id, "identity", "rotate")
-        return self._run(fetch(self._speaker, Identity, "POST", *path, body=body))
-
-
-class AsyncKeys(AsyncSession):
-    """What an asynchronous client does with keys. All but an agent's own identity needs an admin's key."""
 
     async def create_key(
         self,
@@ -103,29 +30,29 @@ class AsyncKeys(AsyncSession):
 
         `kind` is "agent" (with `agent_id`), "human" (with `user_id`), "service" (speaks for any agent) or "admin".
         """
-        body = given(kind=kind, agent_id=agent_id, user_id=user_id, tenant_id=tenant_id)
-        body |= given(expires_at=spelled(expires_at))
-        return await self._run(fetch(self._speaker, NewKey, "POST", "keys", body=body))
+        body = without_none(kind=kind, agent_id=agent_id, user_id=user_id, tenant_id=tenant_id)
+        body |= without_none(expires_at=timestamp_of(expires_at))
+        return await self._fetch(NewKey, "POST", "keys", body=body)
 
     async def list_keys(self) -> list[Key]:
         """The tenant's keys, without their secrets."""
-        return await self._run(fetch(self._speaker, list[Key], "GET", "keys"))
+        return await self._fetch(list[Key], "GET", "keys")
 
     async def revoke_key(self, key_id: str) -> Key:
         """End a key."""
-        return await self._run(fetch(self._speaker, Key, "DELETE", "keys", key_id))
+        return await self._fetch(Key, "DELETE", "keys", key_id)
 
     async def rotate_key(self, key_id: str) -> NewKey:
         """Replace a key by a new one; the old one ends at once."""
-        return await self._run(fetch(self._speaker, NewKey, "POST", "keys", key_id, "rotate"))
+        return await self._fetch(NewKey, "POST", "keys", key_id, "rotate")
 
     async def create_tenant(self, tenant_id: str, name: str = "") -> Tenant:
         """Create a tenant. Needs the operator's key."""
-        return await self._run(fetch(self._speaker, Tenant, "POST", "tenants", body={"id": tenant_id, "name": name}))
+        return await self._fetch(Tenant, "POST", "tenants", body={"id": tenant_id, "name": name})
 
     async def list_tenants(self) -> list[Tenant]:
         """The tenants."""
-        return await self._run(fetch(self._speaker, list[Tenant], "GET", "tenants"))
+        return await self._fetch(list[Tenant], "GET", "tenants")
 
     async def register_identity(
         self, agent_id: str, public_key: str, *, key_expires_at: Moment | None = None
@@ -134,24 +61,24 @@ class AsyncKeys(AsyncSession):
 
         A public key is `ed25519:` and its 32 bytes in base64url.
         """
-        body = given(public_key=public_key, key_expires_at=spelled(key_expires_at))
-        return await self._run(fetch(self._speaker, Challenge, "POST", "agents", agent_id, "identity", body=body))
+        body = without_none(public_key=public_key, key_expires_at=timestamp_of(key_expires_at))
+        return await self._fetch(Challenge, "POST", "agents", agent_id, "identity", body=body)
 
     async def answer_challenge(self, agent_id: str, challenge: str, signature: str) -> Identity:
         """Prove that an agent holds its key, by the signature of the challenge in base64url."""
         body = {"challenge": challenge, "signature": signature}
         path = ("agents", agent_id, "identity", "challenge")
-        return await self._run(fetch(self._speaker, Identity, "POST", *path, body=body))
+        return await self._fetch(Identity, "POST", *path, body=body)
 
     async def get_identity(self, agent_id: str) -> Identity:
         """The key that an agent has proved to hold."""
-        return await self._run(fetch(self._speaker, Identity, "GET", "agents", agent_id, "identity"))
+        return await self._fetch(Identity, "GET", "agents", agent_id, "identity")
 
     async def verify_signature(self, agent_id: str, payload: Mapping[str, Any], signature: str) -> SignatureCheck:
         """Whether an agent signed a document: its canonical JSON, the signature in base64url."""
         body = {"payload": payload, "signature": signature}
         path = ("agents", agent_id, "identity", "verify")
-        return await self._run(fetch(self._speaker, SignatureCheck, "POST", *path, body=body))
+        return await self._fetch(SignatureCheck, "POST", *path, body=body)
 
     async def rotate_identity(
         self, agent_id: str, new_public_key: str, old_public_key: str, signature: str
@@ -162,4 +89,4 @@ class AsyncKeys(AsyncSession):
         """
         body = {"new_public_key": new_public_key, "old_public_key": old_public_key, "signature": signature}
         path = ("agents", agent_id, "identity", "rotate")
-        return await self._run(fetch(self._speaker, Identity, "POST", *path, body=body))
+        return await self._fetch(Identity, "POST", *path, body=body)

@@ -4,107 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.sdk.client.session import AsyncSession, Session, fetch, given, spelled
+from parley.sdk.client.area import AsyncArea
+from parley.sdk.client.fields import timestamp_of, without_none
 from parley.sdk.records.rules import Explanation, Policies, Policy, PolicyInForce, PolicyRevision, Replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from parley.sdk.client.session import Moment
+    from parley.sdk.client.fields import Moment
 
 
-class Rules(Session):
+class AsyncRules(AsyncArea):
     """What a client does with policies."""
-
-    def list_policies(self, label: str | None = None, *, texts: bool = False) -> Policies:
-        """The policies in force that concern you, and the files that cannot be used; or those that once had a label."""
-        query = given(label=label, texts=texts or None)
-        return self._run(fetch(self._speaker, Policies, "GET", "policies", query=query))
-
-    def get_policy(self, scope: str, name: str) -> Policy:
-        """A policy document by its scope ("enterprise", "org", "team" or "user") and name."""
-        return self._run(fetch(self._speaker, Policy, "GET", "policies", scope, name))
-
-    def put_policy(self, scope: str, name: str, text: str) -> Policy:
-        """Put a policy document into force: YAML with one key, `agent-to-agent`. Needs an admin's key."""
-        return self._run(fetch(self._speaker, Policy, "PUT", "policies", scope, name, body={"text": text}))
-
-    def delete_policy(self, scope: str, name: str) -> Policies:
-        """Take a policy document out of force. Needs an admin's key."""
-        return self._run(fetch(self._speaker, Policies, "DELETE", "policies", scope, name))
-
-    def effective_policy(self, agent: str | None = None) -> PolicyInForce:
-        """What is in force for an agent, and which document says so; without a name for yourself."""
-        return self._run(fetch(self._speaker, PolicyInForce, "GET", "policies", "effective", query={"agent": agent}))
-
-    def policy_history(self) -> list[PolicyRevision]:
-        """All that was in force, the newest first. Needs an admin's key."""
-        return self._run(fetch(self._speaker, list[PolicyRevision], "GET", "policies", "history"))
-
-    def explain(  # noqa: PLR0913  # one parameter a field
-        self,
-        sender: str,
-        to: str,
-        text: str = "",
-        *,
-        exchange_type: str | None = None,
-        classification: str | None = None,
-        data: Iterable[str] = (),
-        round: int = 1,  # noqa: A002  # as the field is called
-        max_rounds: int | None = None,
-        replies: bool = False,
-        human: bool = False,
-    ) -> Explanation:
-        """What the rules would make of a message, and why; nothing is sent. Needs an admin's key."""
-        body = given(sender=sender, to=to, text=text, exchange_type=exchange_type, classification=classification)
-        body |= given(data=list(data), round=round, max_rounds=max_rounds, replies=replies, human=human)
-        return self._run(fetch(self._speaker, Explanation, "POST", "policies", "explain", body=body))
-
-    def replay(
-        self,
-        documents: Mapping[str, str | None],
-        *,
-        since: Moment | None = None,
-        after: int = 0,
-        limit: int | None = None,
-    ) -> Replay:
-        """Try recorded messages under changed policies; nothing changes. Needs an admin's key.
-
-        `documents` are texts by "scope/name"; None takes one away. `after` is what `next` said before.
-        """
-        body = given(documents=documents, since=spelled(since), after=after, limit=limit)
-        return self._run(fetch(self._speaker, Replay, "POST", "policies", "replay", body=body))
-
-
-class AsyncRules(AsyncSession):
-    """What an asynchronous client does with policies."""
 
     async def list_policies(self, label: str | None = None, *, texts: bool = False) -> Policies:
         """The policies in force that concern you, and the files that cannot be used; or those that once had a label."""
-        query = given(label=label, texts=texts or None)
-        return await self._run(fetch(self._speaker, Policies, "GET", "policies", query=query))
+        query = without_none(label=label, texts=texts or None)
+        return await self._fetch(Policies, "GET", "policies", query=query)
 
     async def get_policy(self, scope: str, name: str) -> Policy:
         """A policy document by its scope ("enterprise", "org", "team" or "user") and name."""
-        return await self._run(fetch(self._speaker, Policy, "GET", "policies", scope, name))
+        return await self._fetch(Policy, "GET", "policies", scope, name)
 
     async def put_policy(self, scope: str, name: str, text: str) -> Policy:
         """Put a policy document into force: YAML with one key, `agent-to-agent`. Needs an admin's key."""
-        return await self._run(fetch(self._speaker, Policy, "PUT", "policies", scope, name, body={"text": text}))
+        return await self._fetch(Policy, "PUT", "policies", scope, name, body={"text": text})
 
     async def delete_policy(self, scope: str, name: str) -> Policies:
         """Take a policy document out of force. Needs an admin's key."""
-        return await self._run(fetch(self._speaker, Policies, "DELETE", "policies", scope, name))
+        return await self._fetch(Policies, "DELETE", "policies", scope, name)
 
     async def effective_policy(self, agent: str | None = None) -> PolicyInForce:
         """What is in force for an agent, and which document says so; without a name for yourself."""
-        return await self._run(
-            fetch(self._speaker, PolicyInForce, "GET", "policies", "effective", query={"agent": agent})
-        )
+        return await self._fetch(PolicyInForce, "GET", "policies", "effective", query={"agent": agent})
 
     async def policy_history(self) -> list[PolicyRevision]:
         """All that was in force, the newest first. Needs an admin's key."""
-        return await self._run(fetch(self._speaker, list[PolicyRevision], "GET", "policies", "history"))
+        return await self._fetch(list[PolicyRevision], "GET", "policies", "history")
 
     async def explain(  # noqa: PLR0913  # one parameter a field
         self,
@@ -121,9 +57,9 @@ class AsyncRules(AsyncSession):
         human: bool = False,
     ) -> Explanation:
         """What the rules would make of a message, and why; nothing is sent. Needs an admin's key."""
-        body = given(sender=sender, to=to, text=text, exchange_type=exchange_type, classification=classification)
-        body |= given(data=list(data), round=round, max_rounds=max_rounds, replies=replies, human=human)
-        return await self._run(fetch(self._speaker, Explanation, "POST", "policies", "explain", body=body))
+        body = without_none(sender=sender, to=to, text=text, exchange_type=exchange_type, classification=classification)
+        body |= without_none(data=list(data), round=round, max_rounds=max_rounds, replies=replies, human=human)
+        return await self._fetch(Explanation, "POST", "policies", "explain", body=body)
 
     async def replay(
         self,
@@ -137,5 +73,5 @@ class AsyncRules(AsyncSession):
 
         `documents` are texts by "scope/name"; None takes one away. `after` is what `next` said before.
         """
-        body = given(documents=documents, since=spelled(since), after=after, limit=limit)
-        return await self._run(fetch(self._speaker, Replay, "POST", "policies", "replay", body=body))
+        body = without_none(documents=documents, since=timestamp_of(since), after=after, limit=limit)
+        return await self._fetch(Replay, "POST", "policies", "replay", body=body)

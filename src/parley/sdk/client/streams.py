@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing, closing
-from typing import TYPE_CHECKING, cast
+from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import Invalid
-from parley.sdk.client.session import AsyncSession, Session
+from parley.sdk.client.area import AsyncArea
 from parley.sdk.records.channels import ChannelMessage, Event, StreamItem, read
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator
 
     from parley.sdk.protocol.event_stream import StreamEvent
 
@@ -33,25 +33,8 @@ def _item(event: StreamEvent) -> StreamItem:
     return StreamItem(id=event.id, name=event.name, event=read(content, Event))
 
 
-class Streams(Session):
+class AsyncStreams(AsyncArea):
     """What a client follows."""
-
-    def follow(self, *, channel: str = "", intent: str = "", agent: str = "", after: str = "") -> Generator[StreamItem]:
-        """What happens in a channel, on an intent, or to an agent, for ever and as it happens.
-
-        It begins with what is new, or behind the item whose `id` is `after`. When the connection breaks it goes on by
-        itself where it was: nothing is lost, nothing comes twice. Raises what the server refuses, and `Unavailable`
-        when there is no server to begin with. Leave the loop and `close()` it to end it.
-        """
-        path = _path(channel, intent, agent)
-        events = cast("Generator[StreamEvent]", self.connection.follow(*path, after=after))
-        with closing(events):
-            for event in events:
-                yield _item(event)
-
-
-class AsyncStreams(AsyncSession):
-    """What an asynchronous client follows."""
 
     async def follow(
         self, *, channel: str = "", intent: str = "", agent: str = "", after: str = ""

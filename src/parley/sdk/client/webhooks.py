@@ -4,66 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.sdk.client.session import AsyncSession, Session, fetch, given, spelled, tell
+from parley.sdk.client.area import AsyncArea
+from parley.sdk.client.fields import lists_of, timestamp_of, without_none
 from parley.sdk.records.channels import Attempt, NewSubscription, Subscription, SubscriptionSecret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from parley.sdk.client.session import Moment
+    from parley.sdk.client.fields import Moment
 
 
-class Webhooks(Session):
+class AsyncWebhooks(AsyncArea):
     """What a client does with webhooks."""
-
-    def subscribe(
-        self,
-        webhook_url: str | None = None,
-        *,
-        intent_id: str | None = None,
-        event_types: Iterable[str] | None = None,
-        subscriber_id: str | None = None,
-        expires_at: Moment | None = None,
-    ) -> NewSubscription:
-        """Have something pushed to an address; the secret that signs it is shown this once.
-
-        Without `intent_id` it is what is said to you; without `event_types` all of that; without an address it goes to
-        the agent's own endpoint.
-        """
-        body = given(webhook_url=webhook_url, intent_id=intent_id, subscriber_id=subscriber_id)
-        body |= given(event_types=None if event_types is None else list(event_types), expires_at=spelled(expires_at))
-        return self._run(fetch(self._speaker, NewSubscription, "POST", "subscriptions", body=body))
-
-    def list_subscriptions(self, intent_id: str | None = None) -> list[Subscription]:
-        """Your subscriptions, for one intent or for all."""
-        query = {"intent_id": intent_id}
-        return self._run(fetch(self._speaker, list[Subscription], "GET", "subscriptions", query=query))
-
-    def get_subscription(self, subscription_id: str) -> Subscription:
-        """A subscription, and how it goes."""
-        return self._run(fetch(self._speaker, Subscription, "GET", "subscriptions", subscription_id))
-
-    def list_attempts(self, subscription_id: str) -> list[Attempt]:
-        """The last tries to push something."""
-        return self._run(fetch(self._speaker, list[Attempt], "GET", "subscriptions", subscription_id, "attempts"))
-
-    def switch_subscription(self, subscription_id: str, *, active: bool) -> Subscription:
-        """Switch a subscription on, which gives it all its tries again, or off."""
-        body = {"active": active}
-        return self._run(fetch(self._speaker, Subscription, "PATCH", "subscriptions", subscription_id, body=body))
-
-    def renew_secret(self, subscription_id: str) -> SubscriptionSecret:
-        """Sign by a new secret, which is shown this once; the old one signs beside it for a day."""
-        path = ("subscriptions", subscription_id, "secret")
-        return self._run(fetch(self._speaker, SubscriptionSecret, "POST", *path))
-
-    def unsubscribe(self, subscription_id: str) -> None:
-        """End a subscription."""
-        return self._run(tell(self._speaker, "DELETE", "subscriptions", subscription_id))
-
-
-class AsyncWebhooks(AsyncSession):
-    """What an asynchronous client does with webhooks."""
 
     async def subscribe(
         self,
@@ -79,33 +31,33 @@ class AsyncWebhooks(AsyncSession):
         Without `intent_id` it is what is said to you; without `event_types` all of that; without an address it goes to
         the agent's own endpoint.
         """
-        body = given(webhook_url=webhook_url, intent_id=intent_id, subscriber_id=subscriber_id)
-        body |= given(event_types=None if event_types is None else list(event_types), expires_at=spelled(expires_at))
-        return await self._run(fetch(self._speaker, NewSubscription, "POST", "subscriptions", body=body))
+        body = without_none(webhook_url=webhook_url, intent_id=intent_id, subscriber_id=subscriber_id)
+        body |= without_none(expires_at=timestamp_of(expires_at)) | lists_of(event_types=event_types)
+        return await self._fetch(NewSubscription, "POST", "subscriptions", body=body)
 
     async def list_subscriptions(self, intent_id: str | None = None) -> list[Subscription]:
         """Your subscriptions, for one intent or for all."""
         query = {"intent_id": intent_id}
-        return await self._run(fetch(self._speaker, list[Subscription], "GET", "subscriptions", query=query))
+        return await self._fetch(list[Subscription], "GET", "subscriptions", query=query)
 
     async def get_subscription(self, subscription_id: str) -> Subscription:
         """A subscription, and how it goes."""
-        return await self._run(fetch(self._speaker, Subscription, "GET", "subscriptions", subscription_id))
+        return await self._fetch(Subscription, "GET", "subscriptions", subscription_id)
 
     async def list_attempts(self, subscription_id: str) -> list[Attempt]:
         """The last tries to push something."""
-        return await self._run(fetch(self._speaker, list[Attempt], "GET", "subscriptions", subscription_id, "attempts"))
+        return await self._fetch(list[Attempt], "GET", "subscriptions", subscription_id, "attempts")
 
     async def switch_subscription(self, subscription_id: str, *, active: bool) -> Subscription:
         """Switch a subscription on, which gives it all its tries again, or off."""
         body = {"active": active}
-        return await self._run(fetch(self._speaker, Subscription, "PATCH", "subscriptions", subscription_id, body=body))
+        return await self._fetch(Subscription, "PATCH", "subscriptions", subscription_id, body=body)
 
     async def renew_secret(self, subscription_id: str) -> SubscriptionSecret:
         """Sign by a new secret, which is shown this once; the old one signs beside it for a day."""
         path = ("subscriptions", subscription_id, "secret")
-        return await self._run(fetch(self._speaker, SubscriptionSecret, "POST", *path))
+        return await self._fetch(SubscriptionSecret, "POST", *path)
 
     async def unsubscribe(self, subscription_id: str) -> None:
         """End a subscription."""
-        return await self._run(tell(self._speaker, "DELETE", "subscriptions", subscription_id))
+        await self._tell("DELETE", "subscriptions", subscription_id)

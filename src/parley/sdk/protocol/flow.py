@@ -1,7 +1,7 @@
 """What a client says and what it makes of the answers, without any I/O.
 
 A flow is a generator: it yields a `Request` or a `Pause`, is sent the `Response` (or thrown `Broken`), and returns what
-the caller wanted. Blocking and asynchronous clients run the same flows; only `run` and `run_async` know the difference.
+the caller wanted. `sdk.client.connection` carries flows out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from parley.domain.errors.errors import Invalid, ParleyError, Unavailable
 from parley.sdk.protocol.refusal import refusal
-from parley.sdk.transport.port import AsyncTransport, Broken, Place, Request, Response, Transport
+from parley.sdk.transport.port import Broken, Place, Request, Response
 
 T = TypeVar("T")
 
@@ -51,50 +51,6 @@ class Answer(NamedTuple):
 
 
 Flow: TypeAlias = Generator[Request | Pause, Any, T]
-
-
-def run(flow: Flow[T], transport: Transport, pause: Callable[[float], object]) -> T:
-    """Carry a flow out, in the thread that asks."""
-    try:
-        step = next(flow)
-        while True:
-            if isinstance(step, Pause):
-                pause(step.seconds)
-                step = next(flow)
-                continue
-            try:
-                response = transport.send(step)
-            except Broken as broken:
-                step = flow.throw(broken)
-            else:
-                step = flow.send(response)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    finally:
-        flow.close()
-
-
-async def run_async(flow: Flow[T], transport: AsyncTransport, pause: Callable[[float], Any]) -> T:
-    """Carry a flow out, as part of a task."""
-    try:
-        step = next(flow)
-        while True:
-            if isinstance(step, Pause):
-                await pause(step.seconds)
-                step = next(flow)
-                continue
-            try:
-                response = await transport.send(step)
-            except Broken as broken:
-                step = flow.throw(broken)
-            else:
-                step = flow.send(response)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    finally:
-        flow.close()
 
 
 class Speaker:
@@ -156,8 +112,8 @@ class Speaker:
         """A request of this speaker. A POST gets a key of its own, so that it can be sent again."""
         fields = {**self._headers, **(headers or {})}
         content = b""
-        if method == "POST":
-            fields.setdefault("idempotency-key", self._new_key())
+        if method == "POST" and "idempotency-key" not in fields:
+            fields["idempotency-key"] = self._new_key()
         if body is not None:
             content = encoded(body)
             fields["content-type"] = "application/json"

@@ -1,4 +1,4 @@
-"""Agents, roles and bookmarks, by both clients on a real server."""
+"""Agents, roles and bookmarks, on a real server."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import pytest
 
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import BookmarkTaken
-from parley.sdk.client.agents import Agents, AsyncAgents
+from parley.sdk.client.agents import AsyncAgents
 from parley.sdk.records.directory import AgentInfo, Role
 from tests.team_rig import LiveServer, with_server
-from tests.unit.sdk.client.driven import TWINS, admin, driven, public_methods
+from tests.unit.sdk.client.recorded import admin, public_methods, recorded
 
 BOOKMARKS = {"open_bookmark", "save_bookmark", "get_bookmark", "delete_bookmark"}
 
 
-@TWINS
 @with_server
-async def test_an_agent_registers_lives_and_leaves(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "bob") as bob, admin(server, twin) as boss:
+async def test_an_agent_registers_lives_and_leaves(server: LiveServer) -> None:
+    async with recorded(server, "bob") as bob, admin(server) as boss:
         made = await bob.register_agent(
             "bob", capabilities=["python"], name="Bob", max_concurrent_tasks=3, metadata={"a": 1}
         )
@@ -40,14 +39,12 @@ async def test_an_agent_registers_lives_and_leaves(server: LiveServer, twin: str
 
         assert (await bob.set_agent_status("bob", "draining")).status == "draining"
         assert (await bob.deregister_agent("bob")).status == "deregistered"
-        assert bob.called | boss.called | BOOKMARKS >= set(public_methods(Agents))
-        assert public_methods(Agents) == public_methods(AsyncAgents)
+        assert bob.called | boss.called | BOOKMARKS >= public_methods(AsyncAgents)
 
 
-@TWINS
 @with_server
-async def test_a_bookmark_is_opened_saved_taken_over_and_forgotten(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "bob") as bob:
+async def test_a_bookmark_is_opened_saved_taken_over_and_forgotten(server: LiveServer) -> None:
+    async with recorded(server, "bob") as bob:
         await bob.register_agent("bob")
         opened = await bob.open_bookmark("bob", "default", start="now")
         assert (opened.agent_id, opened.name, opened.position, opened.open) == ("bob", "default", opened.head, [])

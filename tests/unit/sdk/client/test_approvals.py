@@ -1,4 +1,4 @@
-"""What people decide, by both clients on a real server."""
+"""What people decide, on a real server."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from pathlib import Path
 import pytest
 
 from parley.domain.errors.rules import ApprovalDecided, ApprovalStale, MessageHeld, Suspended
-from parley.sdk.client.approvals import Approvals, AsyncApprovals
+from parley.sdk.client.approvals import AsyncApprovals
 from parley.sdk.records.rules import Approval, Exchange
 from tests.governed_rig import put_policy, two_agents
 from tests.team_rig import CHANNEL, LiveServer, live_server, open_rig
-from tests.unit.sdk.client.driven import TWINS, Driven, admin, driven, public_methods
+from tests.unit.sdk.client.recorded import Recorded, admin, public_methods, recorded
 
 QUERY = {"exchange_type": "information_query"}
 STOPPING = {"list_suspensions", "suspend", "lift_suspension"}
 
 
-async def held(alice: Driven, text: str) -> str:
+async def held(alice: Recorded, text: str) -> str:
     """Say what needs a person; the approval's id."""
     with pytest.raises(MessageHeld) as error:
         await alice.send_message(CHANNEL, None, "bob", "request", {"text": text}, metadata=QUERY)
     return str(error.value.facts["approval"])
 
 
-async def decisions(server: LiveServer, twin: str) -> None:
+async def decisions(server: LiveServer) -> None:
     await two_agents(server.rig)
     await put_policy(server.rig)
-    async with driven(server, twin, "alice") as alice, admin(server, twin) as boss:
+    async with recorded(server, "alice") as alice, admin(server) as boss:
         secret = (await boss.create_key("human", user_id="ann")).key
-        async with driven(server, twin, key=secret) as ann:
+        async with recorded(server, key=secret) as ann:
             first = await ann.get_approval(await held(alice, "We promise one."))
             assert isinstance(first, Approval)
             assert (first.agent, first.status, first.barred) == ("alice", "pending", None)
@@ -58,14 +58,13 @@ async def decisions(server: LiveServer, twin: str) -> None:
             assert [turn.sender for turn in one.transcript] == ["alice"]
             closed = await alice.close_exchange(one.exchange_id, "done")
             assert closed.ended_at is not None
-            assert ann.called | alice.called | STOPPING >= set(public_methods(Approvals))
-            assert public_methods(Approvals) == public_methods(AsyncApprovals)
+            assert ann.called | alice.called | STOPPING >= public_methods(AsyncApprovals)
 
 
-async def stopping(server: LiveServer, twin: str) -> None:
+async def stopping(server: LiveServer) -> None:
     await two_agents(server.rig)
     await put_policy(server.rig)
-    async with driven(server, twin, "alice") as alice, admin(server, twin) as boss:
+    async with recorded(server, "alice") as alice, admin(server) as boss:
         stopped = await boss.suspend("agent", "alice", "talks too much")
         assert (stopped.what, stopped.name, stopped.reason) == ("agent", "alice", "talks too much")
         assert await boss.list_suspensions() == [stopped]
@@ -78,11 +77,10 @@ async def stopping(server: LiveServer, twin: str) -> None:
         assert boss.called >= STOPPING
 
 
-@TWINS
 @pytest.mark.parametrize("story", [decisions, stopping])
-def test_a_person_decides_and_an_admin_stops(story: object, twin: str, tmp_path: Path) -> None:
+def test_a_person_decides_and_an_admin_stops(story: object, tmp_path: Path) -> None:
     async def told() -> None:
         async with asyncio.timeout(30), open_rig(tmp_path) as rig, live_server(rig) as server:
-            await story(server, twin)  # type: ignore[operator]
+            await story(server)  # type: ignore[operator]
 
     asyncio.run(told())

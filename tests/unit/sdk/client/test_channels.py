@@ -1,28 +1,26 @@
-"""Channels, by both clients on a real server."""
+"""Channels, on a real server."""
 
 from __future__ import annotations
 
-import json
+import asyncio
 from datetime import UTC
-from typing import Any
 
 import pytest
 
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.team import NameTaken, Unauthorized
-from parley.sdk.client.channels import AsyncChannels, Channels, _open
-from parley.sdk.protocol.flow import Speaker
+from parley.sdk.client.channels import AsyncChannels
+from parley.sdk.client.client import AsyncClient
 from parley.sdk.records.channels import Channel, ChannelOptions
-from parley.sdk.transport.port import Request, Response
 from tests.team_rig import INTENT, LiveServer, with_server
-from tests.unit.sdk.client.driven import TWINS, driven, public_methods
+from tests.unit.sdk.client.recorded import public_methods, recorded
+from tests.unit.sdk.playing import ScriptedTransport, said
 from tests.unit.sdk.record_samples import CHANNEL
 
 
-@TWINS
 @with_server
-async def test_a_channel_is_created_found_changed_closed_and_deleted(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "alice") as alice:
+async def test_a_channel_is_created_found_changed_closed_and_deleted(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
         made = await alice.create_channel(INTENT, "questions", ["bob"], "explicit", {"audit": True, "ttl_seconds": 60})
 
         assert isinstance(made, Channel)
@@ -45,14 +43,12 @@ async def test_a_channel_is_created_found_changed_closed_and_deleted(server: Liv
         assert await alice.delete_channel(made.id) is None
         with pytest.raises(NotFound):
             await alice.get_channel(made.id)
-        assert alice.called >= set(public_methods(Channels))
-        assert public_methods(Channels) == public_methods(AsyncChannels)
+        assert alice.called >= public_methods(AsyncChannels)
 
 
-@TWINS
 @with_server
-async def test_opening_a_channel_creates_it_when_there_is_none(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "alice") as alice:
+async def test_opening_a_channel_creates_it_when_there_is_none(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
         made = await alice.open_channel(INTENT, "new", options=ChannelOptions(max_messages=7), member_policy="explicit")
 
         assert made.options.max_messages == 7
@@ -60,10 +56,9 @@ async def test_opening_a_channel_creates_it_when_there_is_none(server: LiveServe
         assert (await alice.open_channel(INTENT, "new")).id == made.id
 
 
-@TWINS
 @with_server
-async def test_a_name_that_is_taken_is_refused_with_the_id_of_what_has_it(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "alice") as alice:
+async def test_a_name_that_is_taken_is_refused_with_the_id_of_what_has_it(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
         made = await alice.create_channel(INTENT, "questions")
 
         with pytest.raises(NameTaken) as refused:
@@ -72,18 +67,16 @@ async def test_a_name_that_is_taken_is_refused_with_the_id_of_what_has_it(server
     assert refused.value.facts["channel_id"] == made.id
 
 
-@TWINS
 @with_server
-async def test_a_key_that_is_not_valid_is_refused_with_what_to_do(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, key="nobody's key") as nobody:
+async def test_a_key_that_is_not_valid_is_refused_with_what_to_do(server: LiveServer) -> None:
+    async with recorded(server, key="nobody's key") as nobody:
         with pytest.raises(Unauthorized, match="give a valid key with key= or PARLEY_KEY"):
             await nobody.list_channels(INTENT)
 
 
-@TWINS
 @with_server
-async def test_everything_wrong_is_named(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "alice") as alice:
+async def test_everything_wrong_is_named(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
         with pytest.raises(Invalid) as refused:
             await alice.create_channel(INTENT, "no name", options={"max_messages": 0})
 
@@ -91,21 +84,15 @@ async def test_everything_wrong_is_named(server: LiveServer, twin: str) -> None:
 
 
 def test_a_channel_that_somebody_else_made_in_this_moment_is_the_one_that_is_opened() -> None:
-    speaker = Speaker("http://127.0.0.1:1", new_key=lambda: "key-1", monotonic=lambda: 0.0)
     taken = {"code": "name_taken", "detail": "it is taken", "errors": [], "channel_id": "chan_7"}
-    flow = _open(speaker, INTENT, {"name": "questions"})
+    transport = ScriptedTransport(said([]), said(taken, 409), said({**CHANNEL, "id": "chan_7"}))
+    client = AsyncClient("http://127.0.0.1:1", key="secret", transport=transport)
 
-    asked = [next(flow), flow.send(answer([])), flow.send(answer(taken, 409))]
-    with pytest.raises(StopIteration) as end:
-        flow.send(answer({**CHANNEL, "id": "chan_7"}))
+    opened = asyncio.run(client.open_channel(INTENT, "questions"))
 
-    assert [(one.method, one.target) for one in asked if isinstance(one, Request)] == [
+    assert opened.id == "chan_7"
+    assert [(request.method, request.target) for request in transport.requests] == [
         ("GET", f"/api/v1/intents/{INTENT}/channels"),
         ("POST", f"/api/v1/intents/{INTENT}/channels"),
         ("GET", "/api/v1/channels/chan_7"),
     ]
-    assert end.value.value.id == "chan_7"
-
-
-def answer(document: object, status: int = 200) -> Response[Any]:
-    return Response(status, {}, json.dumps(document).encode())

@@ -1,4 +1,4 @@
-"""Messages, by both clients on a real server."""
+"""Messages, on a real server."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import AskTimeout, CursorEvicted, WrongSender
-from parley.sdk.client.messages import AsyncMessages, Messages
+from parley.sdk.client.messages import AsyncMessages
 from parley.sdk.records.channels import ChannelMessage
 from tests.governed_rig import put_policy, two_agents
 from tests.team_rig import CHANNEL, INTENT, LiveServer, live_server, open_rig, with_server
-from tests.unit.sdk.client.driven import TWINS, Driven, driven, public_methods
+from tests.unit.sdk.client.recorded import Recorded, public_methods, recorded
 
 
-async def answering(agent: Driven, since: int, payload: dict[str, Any]) -> ChannelMessage:
+async def answering(agent: Recorded, since: int, payload: dict[str, Any]) -> ChannelMessage:
     """Answer the first request that comes after so many messages."""
     while True:
         for one in await agent.list_messages(CHANNEL, since, wait=5):
@@ -27,11 +27,10 @@ async def answering(agent: Driven, since: int, payload: dict[str, Any]) -> Chann
                 return answer
 
 
-@TWINS
 @with_server
-async def test_messages_are_sent_read_answered_and_found(server: LiveServer, twin: str) -> None:
+async def test_messages_are_sent_read_answered_and_found(server: LiveServer) -> None:
     server.rig.clock.at = datetime.now(UTC)
-    async with driven(server, twin, "alice") as alice, driven(server, twin, "bob") as bob:
+    async with recorded(server, "alice") as alice, recorded(server, "bob") as bob:
         later = server.rig.clock.at + timedelta(hours=1)
         sent = await alice.send_message(CHANNEL, "alice", "bob", "request", {"text": "Which schema?"}, later)
         assert (sent.sender, sent.to, sent.message_type, sent.payload) == (
@@ -69,30 +68,26 @@ async def test_messages_are_sent_read_answered_and_found(server: LiveServer, twi
             answering(bob, answered.seq, {"text": "all"}),
         )
         assert one.payload == {"text": "all"}
-        assert alice.called | bob.called >= set(public_methods(Messages))
-        assert public_methods(Messages) == public_methods(AsyncMessages)
+        assert alice.called | bob.called >= public_methods(AsyncMessages)
 
 
-@TWINS
 @with_server
-async def test_a_question_that_nobody_answers_times_out(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "alice") as alice:
+async def test_a_question_that_nobody_answers_times_out(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
         with pytest.raises(AskTimeout):
             await alice.ask(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.05)
 
 
-@TWINS
 @with_server
-async def test_a_question_to_all_that_nobody_answers_has_no_answers(server: LiveServer, twin: str) -> None:
+async def test_a_question_to_all_that_nobody_answers_has_no_answers(server: LiveServer) -> None:
     server.rig.clock.at = datetime.now(UTC)
-    async with driven(server, twin, "alice") as alice:
+    async with recorded(server, "alice") as alice:
         assert await alice.ask_all(CHANNEL, None, "bob", {"text": "Anybody?"}, timeout=0.2) == []
 
 
-@TWINS
 @with_server
-async def test_a_cursor_whose_messages_are_gone_can_be_an_error(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "alice") as alice:
+async def test_a_cursor_whose_messages_are_gone_can_be_an_error(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
         small = await alice.create_channel(INTENT, "small", options={"max_messages": 1})
         first, *_ = [await alice.send_message(small.id, payload={"n": n}) for n in range(3)]
 
@@ -101,24 +96,21 @@ async def test_a_cursor_whose_messages_are_gone_can_be_an_error(server: LiveServ
             await alice.list_messages(small.id, first.id, on_evicted="error")
 
 
-@TWINS
 @with_server
-async def test_nobody_speaks_for_somebody_else(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "alice") as alice:
+async def test_nobody_speaks_for_somebody_else(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
         with pytest.raises(WrongSender):
             await alice.send_message(CHANNEL, "bob", payload={"text": "I am bob"})
 
 
-@TWINS
 @with_server
-async def test_a_time_without_a_zone_is_refused_before_it_is_sent(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "alice") as alice:
+async def test_a_time_without_a_zone_is_refused_before_it_is_sent(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
         with pytest.raises(Invalid, match="has no time zone"):
             await alice.send_message(CHANNEL, payload={}, expires_at=datetime(2030, 1, 1))  # noqa: DTZ001
 
 
-@TWINS
-def test_a_message_that_waits_for_a_person_is_an_error_that_names_the_approval(twin: str, tmp_path: Any) -> None:
+def test_a_message_that_waits_for_a_person_is_an_error_that_names_the_approval(tmp_path: Any) -> None:
     async def sent() -> None:
         async with open_rig(tmp_path) as rig, live_server(rig) as server:
             await two_agents(rig)
@@ -126,7 +118,7 @@ def test_a_message_that_waits_for_a_person_is_an_error_that_names_the_approval(t
             await put_policy(rig)
             metadata = {"exchange_type": "information_query"}
             promise = {"text": "We promise it."}
-            async with driven(server, twin, "alice") as alice:
+            async with recorded(server, "alice") as alice:
                 with pytest.raises(MessageHeld) as held:
                     await alice.send_message(CHANNEL, None, "bob", "request", promise, metadata=metadata)
                 assert str(held.value.facts["approval"]).startswith("appr_")

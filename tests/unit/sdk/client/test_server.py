@@ -1,23 +1,38 @@
-"""The server about itself, by both clients."""
+"""The server about itself."""
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from parley import __version__
-from parley.sdk.client.server import AsyncServer, Server
+from parley.domain.errors.errors import Unavailable
+from parley.sdk.client.client import AsyncClient
+from parley.sdk.client.server import AsyncServer
 from parley.sdk.records.directory import Health
 from tests.team_rig import LiveServer, with_server
-from tests.unit.sdk.client.driven import TWINS, driven, public_methods
+from tests.unit.sdk.client.recorded import public_methods, recorded
+from tests.unit.sdk.playing import NOBODY, ScriptedTransport
 
 
-@TWINS
 @with_server
-async def test_a_server_says_how_it_is_and_what_it_speaks_without_a_key(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, key="no key at all") as nobody:
+async def test_a_server_says_how_it_is_and_what_it_speaks_without_a_key(server: LiveServer) -> None:
+    async with recorded(server, key="no key at all") as nobody:
         assert await nobody.health() == Health(status="ready")
         info = await nobody.server_info()
 
     assert (info.implementation.name, info.implementation.version) == ("parley", __version__)
     assert "channels" in info.capabilities
     assert info.api_base_url == "/api/v1"
-    assert nobody.called >= set(public_methods(Server))
-    assert public_methods(Server) == public_methods(AsyncServer)
+    assert nobody.called >= public_methods(AsyncServer)
+
+
+def test_how_the_server_is_comes_from_below_its_own_path_in_one_try() -> None:
+    transport = ScriptedTransport(NOBODY)
+    client = AsyncClient("http://127.0.0.1:1/below", key="secret", transport=transport)
+
+    with pytest.raises(Unavailable, match="no server answers"):
+        asyncio.run(client.health())
+
+    assert [request.target for request in transport.requests] == ["/below/readyz"]

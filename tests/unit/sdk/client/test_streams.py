@@ -1,4 +1,4 @@
-"""Following, by both clients on a real server."""
+"""Following, on a real server."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from parley.domain.errors.errors import Invalid, NotFound, Unavailable
-from parley.sdk.client.streams import AsyncStreams, Streams
+from parley.sdk.client.streams import AsyncStreams
 from parley.surfaces.http.server import LOCAL_NAMES, serve
 from tests.team_rig import CHANNEL, INTENT, LiveServer, with_server
-from tests.unit.sdk.client.driven import TWINS, driven, public_methods
+from tests.unit.sdk.client.recorded import public_methods, recorded
 
 pytestmark = pytest.mark.both_stores
 
@@ -47,10 +47,9 @@ async def at_once(_: float) -> None:
     await asyncio.sleep(0)
 
 
-@TWINS
 @with_server
-async def test_a_stream_gives_messages_and_events_as_records(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "alice") as alice:
+async def test_a_stream_gives_messages_and_events_as_records(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
         said = await alice.send_message(CHANNEL, payload={"text": "hello"})
         changed = await alice.update_state(INTENT, {"phase": "two"})
 
@@ -62,13 +61,12 @@ async def test_a_stream_gives_messages_and_events_as_records(server: LiveServer,
         assert second.event.payload["state"] == changed.state
         [again] = await taken(alice.follow(intent=INTENT, after=first.id), 1)
         assert again == second
-        assert public_methods(Streams) == public_methods(AsyncStreams) == ["follow"]
+        assert alice.called >= public_methods(AsyncStreams)
 
 
-@TWINS
 @with_server
-async def test_channels_and_agents_have_streams_too(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "alice") as alice, driven(server, twin, "bob") as bob:
+async def test_channels_and_agents_have_streams_too(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice, recorded(server, "bob") as bob:
         said = await alice.send_message(CHANNEL, None, "bob", payload={"text": "for bob"})
 
         [heard] = await taken(bob.follow(channel=CHANNEL, after="0"), 1)
@@ -77,11 +75,10 @@ async def test_channels_and_agents_have_streams_too(server: LiveServer, twin: st
         assert heard.message.payload == {"text": "for bob"}
 
 
-@TWINS
 @with_server
-async def test_a_stream_goes_on_by_itself_where_the_connection_broke(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "alice") as alice:
-        alice.client.connection._pause = at_once if twin == "asynchronous" else lambda _: None
+async def test_a_stream_goes_on_by_itself_where_the_connection_broke(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice:
+        alice.client.connection._pause = at_once
         await alice.send_message(CHANNEL, payload={"n": 0})
         stream = alice.follow(channel=CHANNEL, after="0")
         async with aclosing(stream):
@@ -93,28 +90,25 @@ async def test_a_stream_goes_on_by_itself_where_the_connection_broke(server: Liv
     assert [item.message.payload["n"] for item in seen] == [0, 1]
 
 
-@TWINS
 @with_server
-async def test_what_may_not_be_followed_is_refused(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "bob") as bob:
+async def test_what_may_not_be_followed_is_refused(server: LiveServer) -> None:
+    async with recorded(server, "bob") as bob:
         with pytest.raises(NotFound):
             await taken(bob.follow(agent="alice"), 1)
 
 
-@TWINS
 @with_server
-async def test_one_thing_is_followed_at_a_time(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "bob") as bob:
+async def test_one_thing_is_followed_at_a_time(server: LiveServer) -> None:
+    async with recorded(server, "bob") as bob:
         with pytest.raises(Invalid, match="name what to follow"):
             await taken(bob.follow(), 1)
         with pytest.raises(Invalid, match="name what to follow"):
             await taken(bob.follow(agent="bob", channel=CHANNEL), 1)
 
 
-@TWINS
 @with_server
-async def test_a_stream_to_no_server_is_refused_at_once(server: LiveServer, twin: str) -> None:
-    async with driven(server, twin, "bob") as bob:
+async def test_a_stream_to_no_server_is_refused_at_once(server: LiveServer) -> None:
+    async with recorded(server, "bob") as bob:
         await server.listener.drain(0.0)
         with pytest.raises(Unavailable, match="no server answers"):
             await asyncio.wait_for(taken(bob.follow(agent="bob"), 1), 10)

@@ -8,8 +8,8 @@ import pytest
 
 from parley.domain.errors.errors import Unavailable
 from parley.domain.errors.team import AskTimeout
+from parley.sdk.blocking.connection import Connection
 from parley.sdk.protocol.asking import Question, ask, ask_all
-from parley.sdk.protocol.connection import Connection
 from tests.unit.sdk.peer import DROP, Peer, a_peer, answer
 from tests.unit.sdk.playing import GONE, NOBODY, Clock, a_speaker, play
 from tests.unit.sdk.playing import refused as refusal

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.domain.errors.team import RateLimited
 from parley.sdk.protocol.asking import Question, ask
-from parley.sdk.protocol.flow import Flow, Pause, encoded, run, run_async, some_seconds, target_of
-from parley.sdk.transport.port import Broken, ClosingAsyncIterator, ClosingIterator, Place, Request, Response
+from parley.sdk.protocol.flow import encoded, some_seconds, target_of
+from parley.sdk.transport.port import Broken, Place, Request, Response
 from tests.unit.sdk.playing import GONE, NOBODY, SILENT, a_speaker, play, refused, said
-
-T = TypeVar("T")
 
 # ---------------------------------------------------------------- requests
 
@@ -33,10 +29,11 @@ def test_a_request_carries_who_speaks() -> None:
 def test_a_post_has_a_key_of_its_own_unless_it_is_given_one() -> None:
     speaker = a_speaker()
 
+    own = speaker.request("POST", "x", headers={"idempotency-key": "mine"})
     keys = [speaker.request("POST", "x").headers["idempotency-key"] for _ in range(2)]
 
-    assert keys == ["key-1", "key-2"]
-    assert speaker.request("POST", "x", headers={"idempotency-key": "mine"}).headers["idempotency-key"] == "mine"
+    assert own.headers["idempotency-key"] == "mine"
+    assert keys == ["key-1", "key-2"]  # none was made for the request that had one
     assert "idempotency-key" not in speaker.request("PATCH", "x").headers
 
 
@@ -246,80 +243,3 @@ def test_an_empty_refusal_of_a_gateway_is_a_refusal() -> None:
 
     assert isinstance(played.error, Unavailable)
     assert "502" in played.error.message
-
-
-# ---------------------------------------------------------------- carrying flows out
-
-
-class Scripted:
-    """A transport that answers from a list, both ways."""
-
-    def __init__(self, *answers: Response[Any] | Broken | KeyError) -> None:
-        self.answers = list(answers)
-
-    def next(self) -> Response[Any]:
-        given = self.answers.pop(0)
-        if isinstance(given, Exception):
-            raise given
-        return given
-
-
-class Blocking(Scripted):
-    def send(self, request: Request) -> Response[ClosingIterator]:
-        return self.next()
-
-    def close(self) -> None: ...
-
-
-class Awaiting(Scripted):
-    async def send(self, request: Request) -> Response[ClosingAsyncIterator]:
-        return self.next()
-
-    async def close(self) -> None: ...
-
-
-def both(make: Callable[[], Flow[T]], *answers: Response[Any] | Broken, pauses: list[float]) -> list[T]:
-    """What a flow gives when it is run and when it is awaited."""
-
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-
-    return [
-        run(make(), Blocking(*answers), pauses.append),
-        asyncio.run(run_async(make(), Awaiting(*answers), pause)),
-    ]
-
-
-def test_a_flow_is_carried_out_the_same_way_by_both() -> None:
-    pauses: list[float] = []
-
-    answers = both(lambda: a_speaker().send("GET", "x"), GONE, said(7), pauses=pauses)
-
-    assert [one.document for one in answers] == [7, 7]
-    assert pauses == [0.1, 0.1]
-
-
-def test_a_flow_that_is_given_up_can_clean_up() -> None:
-    ended: list[str] = []
-
-    def flow() -> Flow[None]:
-        try:
-            yield Pause(1)
-            yield a_speaker().request("GET", "x")
-        finally:
-            ended.append("ended")
-
-    with pytest.raises(KeyError):
-        run(flow(), Blocking(KeyError()), lambda _: None)
-    with pytest.raises(KeyError):
-        asyncio.run(run_async(flow(), Awaiting(KeyError()), lambda _: asyncio.sleep(0)))
-
-    assert ended == ["ended"] * 2
-
-
-def test_a_flow_that_asks_for_nothing_ends_at_once() -> None:
-    def flow() -> Flow[int]:
-        yield from ()
-        return 5
-
-    assert both(flow, pauses=[]) == [5, 5]

@@ -8,7 +8,7 @@ import pytest
 
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound, Unavailable
 from parley.domain.errors.team import RateLimited
-from parley.sdk.protocol.connection import Connection
+from parley.sdk.blocking.connection import Connection
 from parley.sdk.protocol.event_stream import StreamEvent
 from parley.sdk.protocol.following import Following
 from tests.unit.sdk.peer import DROP, Peer, a_peer, event, nobodys_port, refused, streamed
@@ -34,7 +34,7 @@ def test_a_stream_goes_on_behind_the_last_event_after_a_break() -> None:
     with a_peer(first, second, streamed(event(4))) as peer, connected(peer, key="k") as connection:
         events = connection.follow("subscribe", "channels", "c", broken=why.append)
         seen = [one.id for one in islice(events, 4)]
-        events.close()  # type: ignore[attr-defined]
+        events.close()
 
     assert seen == ["1", "2", "3", "4"]
     assert [got.headers.get("last-event-id") for got in peer.got] == [None, "2", "3"]
@@ -46,7 +46,7 @@ def test_a_stream_that_broke_before_its_first_event_goes_on_where_it_began() -> 
     with a_peer(streamed("retry: 1\nid: 41\n\n"), streamed(event(42))) as peer, connected(peer) as connection:
         events = connection.follow("subscribe", "channels", "c")
         assert next(events).id == "42"
-        events.close()  # type: ignore[attr-defined]
+        events.close()
 
     assert peer.got[1].headers["last-event-id"] == "41"
 
@@ -55,7 +55,7 @@ def test_an_event_that_was_not_dealt_with_is_not_passed_over() -> None:
     with a_peer(streamed(event(1), event(2))) as peer, connected(peer) as connection:
         events = connection.follow("subscribe", "channels", "c", after="0")
         assert next(events).id == "1"
-        events.close()  # type: ignore[attr-defined]
+        events.close()
 
     assert peer.got[0].headers["last-event-id"] == "0"
 
@@ -69,7 +69,7 @@ def test_a_server_that_is_away_for_a_while_is_waited_for() -> None:
     ):
         events = connection.follow("subscribe", "channels", "c")
         assert [next(events).id, next(events).id] == ["1", "2"]
-        events.close()  # type: ignore[attr-defined]
+        events.close()
 
     assert len(paused) == 4
     assert paused == sorted(paused)

@@ -1,22 +1,19 @@
-"""The connection: what is sent, what is sent again, and what comes back when things break."""
+"""The blocking connection: what is sent, what is sent again, and what comes back when things break."""
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import aclosing, asynccontextmanager
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound, Unavailable
 from parley.domain.errors.team import AskTimeout, NameTaken, RateLimited, Unauthorized
-from parley.sdk.protocol.connection import AsyncConnection, Connection
-from tests.unit.sdk.peer import DROP, PATIENCE, Peer, a_peer, answer, event, nobodys_port, refused, streamed
+from parley.sdk.blocking.connection import Connection
+from tests.unit.sdk.peer import DROP, Peer, a_peer, answer, nobodys_port, refused, streamed
 
 T = TypeVar("T")
 
@@ -330,111 +327,12 @@ def test_whoever_has_answered_once_is_waited_for_when_nobody_answers() -> None:
     assert (len(paused), lost.value.facts) == (5, {"arrived": False})
 
 
-# ---------------------------------------------------------------- the same, asynchronously
-
-
-@asynccontextmanager
-async def awaited(peer: Peer, **options: object) -> AsyncIterator[AsyncConnection]:
-    numbers = count(1)
-
-    async def pause(_: float) -> None:
-        await asyncio.sleep(0)
-
-    made: dict[str, object] = {"new_key": lambda: f"key-{next(numbers)}", "pause": pause, **options}
-    connection = AsyncConnection(peer.url, **made)  # type: ignore[arg-type]
-    try:
-        yield connection
-    finally:
-        await connection.close()
-
-
-def in_loop(wanted: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(asyncio.wait_for(wanted, PATIENCE))
-
-
-def test_a_broken_request_is_sent_again_asynchronously_under_the_same_key() -> None:
-    async def asked(peer: Peer) -> object:
-        async with awaited(peer) as connection:
-            return (await connection.run(connection.speaker.send("POST", "intents", body={"title": "t"}))).document
-
-    with a_peer(DROP, refused("503 Busy", "unavailable", "Retry-After: 1"), answer({"id": "x"})) as peer:
-        assert in_loop(asked(peer)) == {"id": "x"}
-
-    assert [got.headers["idempotency-key"] for got in peer.got] == ["key-1"] * 3
-
-
-def test_a_refusal_is_raised_asynchronously_as_what_it_is() -> None:
-    async def asked(peer: Peer) -> object:
-        async with awaited(peer, hints={"not_found": "look elsewhere"}) as connection:
-            return await connection.run(connection.speaker.send("GET", "x"))
-
-    with a_peer(refused("404 Not Found", "not_found")) as peer, pytest.raises(NotFound) as error:
-        in_loop(asked(peer))
-
-    assert error.value.hint == "look elsewhere"
-
-
-def test_a_stream_goes_on_asynchronously_behind_the_last_event() -> None:
-    why: list[str] = []
-
-    async def followed(peer: Peer) -> list[str]:
-        seen: list[str] = []
-        async with awaited(peer) as connection:
-            events = connection.follow("subscribe", "channels", "c", broken=why.append)
-            async with aclosing(events):
-                async for one in events:
-                    seen.append(one.id)
-                    if len(seen) == 4:
-                        break
-        return seen
-
-    first, second = streamed(event(1), event(2)), streamed(event(3), ends=True)
-    with a_peer(first, second, DROP, streamed(event(4))) as peer:
-        assert in_loop(followed(peer)) == ["1", "2", "3", "4"]
-
-    assert [got.headers.get("last-event-id") for got in peer.got] == [None, "2", "3", "3"]
-    assert len(why) == 3
-
-
-def test_a_refused_stream_is_raised_asynchronously() -> None:
-    async def followed(peer: Peer) -> None:
-        async with awaited(peer) as connection:
-            async for _ in connection.follow("subscribe", "channels", "c"):
-                pytest.fail("there is nothing to see")
-
-    with a_peer(refused("403 Forbidden", "forbidden")) as peer, pytest.raises(Forbidden):
-        in_loop(followed(peer))
-
-
-def test_lines_come_asynchronously_byte_for_byte() -> None:
-    async def read(peer: Peer) -> list[bytes]:
-        async with awaited(peer) as connection:
-            return [line async for line in connection.lines("audit", "export")]
-
-    with a_peer(streamed('{"a": 1}\n{"b"', ":2}\n\n", "é", ends=True)) as peer:
-        assert in_loop(read(peer)) == [b'{"a": 1}\n', b'{"b":2}\n', b"\n", "é".encode()]
-    with a_peer(streamed("1\n", "2\n")) as peer, pytest.raises(Unavailable, match="broke"):
-        in_loop(read(peer))
-    with a_peer(refused("404 Not Found", "not_found")) as peer, pytest.raises(NotFound):
-        in_loop(read(peer))
-
-
-def test_an_asynchronous_connection_may_be_used_in_one_loop_after_the_other() -> None:
-    with a_peer(answer(1), answer(2)) as peer:
-        connection = AsyncConnection(peer.url)
-
-        async def asked() -> object:
-            return (await connection.run(connection.speaker.send("GET", "x"))).document
-
-        assert [in_loop(asked()), in_loop(asked())] == [1, 2]
-
-
 # ---------------------------------------------------------------- what it costs to begin
 
 
 def test_a_connection_loads_no_more_than_it_needs() -> None:
     code = (
-        "import sys; from parley.sdk.protocol.connection import Connection; Connection('http://127.0.0.1:1');"
+        "import sys; from parley.sdk.blocking.connection import Connection; Connection('http://127.0.0.1:1');"
         "print(*sorted({'asyncio', 'email', 'http.client', 'msgspec', 'ssl', 'uvloop'} & set(sys.modules)))"
     )
 

@@ -1,0 +1,68 @@
+# Written by tools/gen_client.py from sdk/client/audit.py. Change that, then run: make docs
+"""The audit log: look, take it along, compare, prove, erase."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from parley.sdk.blocking.area import Area
+from parley.sdk.client.fields import timestamp_of, without_none
+from parley.sdk.records.rules import AuditCheckpoint, AuditCheckpoints, AuditPage, AuditProof, Erasure
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from parley.sdk.client.fields import Moment
+
+
+class Audit(Area):
+    """What a client does with the audit log. What it sees follows from the key."""
+
+    def list_audit(  # noqa: PLR0913  # one parameter a filter
+        self,
+        *,
+        side: str | None = None,
+        exchange_id: str | None = None,
+        conversation_id: str | None = None,
+        action: str | None = None,
+        outcome: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int | None = None,
+    ) -> AuditPage:
+        """Audit entries in their order, a page at a time.
+
+        Go on with `after=page.next`, and back with `before=page.previous`. `side` is an agent, a person, or "@tenant".
+        """
+        query = without_none(side=side, exchange_id=exchange_id, conversation_id=conversation_id, action=action)
+        query |= without_none(outcome=outcome, since=timestamp_of(since), until=timestamp_of(until))
+        query |= without_none(after=after, before=before, limit=limit)
+        return self._fetch(AuditPage, "GET", "audit", query=query)
+
+    def export_audit(self, side: str | None = None) -> Generator[bytes]:
+        """The audit log line by line, exactly as it can be checked without the server."""
+        lines = self.connection.lines("audit", "export", query={"side": side})
+        with closing(lines):
+            yield from lines
+
+    def audit_checkpoints(self, *, after: int | None = None, limit: int | None = None) -> AuditCheckpoints:
+        """The signed checkpoints, oldest first, and the key by which they are checked."""
+        query = without_none(after=after, limit=limit)
+        return self._fetch(AuditCheckpoints, "GET", "audit", "checkpoints", query=query)
+
+    def audit_checkpoint(self, size: int | None = None) -> AuditCheckpoint:
+        """The checkpoint over so many entries; without a number the last one."""
+        which = "latest" if size is None else str(size)
+        return self._fetch(AuditCheckpoint, "GET", "audit", "checkpoints", which)
+
+    def audit_proof(self, entry_id: str | int) -> AuditProof:
+        """The proof that an entry, by its id or number, is part of what a checkpoint signs."""
+        return self._fetch(AuditProof, "GET", "audit", "proof", str(entry_id))
+
+    def erase(self, *, conversation_id: str | None = None, agent_id: str | None = None) -> Erasure:
+        """Erase what was said in a conversation or by somebody; that it was said stays on record. For admins."""
+        body = without_none(conversation_id=conversation_id, agent_id=agent_id)
+        return self._fetch(Erasure, "POST", "audit", "erasures", body=body)

@@ -1,0 +1,97 @@
+# Written by tools/gen_client.py from sdk/client/channels.py. Change that, then run: make docs
+"""Channels: create, find, change and close."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.domain.errors.team import NameTaken
+from parley.sdk.blocking.area import Area
+from parley.sdk.client.fields import lists_of, without_none
+from parley.sdk.records.channels import Channel, ChannelOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def _options(options: Mapping[str, Any] | ChannelOptions | None) -> dict[str, Any] | None:
+    if options is None:
+        return None
+    return options.to_dict() if isinstance(options, ChannelOptions) else dict(options)
+
+
+class Channels(Area):
+    """What a client does with channels."""
+
+    def create_channel(
+        self,
+        intent_id: str,
+        name: str,
+        members: Iterable[str] | None = None,
+        member_policy: str = "intent",
+        options: Mapping[str, Any] | ChannelOptions | None = None,
+        *,
+        task_id: str | None = None,
+    ) -> Channel:
+        """Create a channel on an intent.
+
+        `member_policy` is "intent" (whoever has access to the intent) or "explicit" (only `members`). `options` are
+        `audit`, `ttl_seconds` and `max_messages`. Raises `NameTaken` when there is one of this name.
+        """
+        body = without_none(name=name, member_policy=member_policy, options=_options(options), task_id=task_id)
+        body |= lists_of(members=members)
+        return self._fetch(Channel, "POST", "intents", intent_id, "channels", body=body)
+
+    def list_channels(self, intent_id: str) -> list[Channel]:
+        """The channels of an intent that you may see."""
+        return self._fetch(list[Channel], "GET", "intents", intent_id, "channels")
+
+    def get_channel(self, channel_id: str) -> Channel:
+        """A channel by its id."""
+        return self._fetch(Channel, "GET", "channels", channel_id)
+
+    def close_channel(self, channel_id: str) -> Channel:
+        """Close a channel: nothing more is said in it, and what was said stays."""
+        return self.update_channel(channel_id, status="closed")
+
+    def update_channel(
+        self,
+        channel_id: str,
+        *,
+        members: Iterable[str] | None = None,
+        add_members: Iterable[str] | None = None,
+        remove_members: Iterable[str] | None = None,
+        member_policy: str | None = None,
+        options: Mapping[str, Any] | ChannelOptions | None = None,
+        status: str | None = None,
+    ) -> Channel:
+        """Change a channel's members, options or status; what is not given stays as it is."""
+        body = without_none(member_policy=member_policy, options=_options(options), status=status)
+        body |= lists_of(members=members, add_members=add_members, remove_members=remove_members)
+        return self._fetch(Channel, "PATCH", "channels", channel_id, body=body)
+
+    def delete_channel(self, channel_id: str) -> None:
+        """Close a channel and delete it."""
+        self._tell("DELETE", "channels", channel_id)
+
+    def open_channel(
+        self,
+        intent_id: str,
+        name: str,
+        members: Iterable[str] | None = None,
+        member_policy: str = "intent",
+        options: Mapping[str, Any] | ChannelOptions | None = None,
+        *,
+        task_id: str | None = None,
+    ) -> Channel:
+        """The channel of this name, which is created when there is none; the rest matters only then."""
+        for channel in self.list_channels(intent_id):
+            if channel.name == name:
+                return channel
+        try:
+            return self.create_channel(intent_id, name, members, member_policy, options, task_id=task_id)
+        except NameTaken as taken:  # another client created it meanwhile
+            channel_id = taken.facts.get("channel_id")
+            if not isinstance(channel_id, str):
+                raise
+        return self.get_channel(channel_id)

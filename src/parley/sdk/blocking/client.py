@@ -1,0 +1,106 @@
+# Written by tools/gen_client.py from sdk/client/client.py. Change that, then run: make docs
+"""`parley.Client`: a server in Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from parley.sdk.blocking.access import Access
+from parley.sdk.blocking.agents import Agents
+from parley.sdk.blocking.approvals import Approvals
+from parley.sdk.blocking.audit import Audit
+from parley.sdk.blocking.channels import Channels
+from parley.sdk.blocking.connection import Connection
+from parley.sdk.blocking.events import Events
+from parley.sdk.blocking.intents import Intents
+from parley.sdk.blocking.keys import Keys
+from parley.sdk.blocking.messages import Messages
+from parley.sdk.blocking.policies import Rules
+from parley.sdk.blocking.server import Server
+from parley.sdk.blocking.streams import Streams
+from parley.sdk.blocking.tasks import Tasks
+from parley.sdk.blocking.webhooks import Webhooks
+from parley.sdk.client.options import find_options
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from parley.sdk.client.options import ClientOptions
+    from parley.sdk.transport.port import Transport
+
+
+class Client(
+    Channels,
+    Messages,
+    Streams,
+    Intents,
+    Events,
+    Access,
+    Tasks,
+    Agents,
+    Approvals,
+    Rules,
+    Audit,
+    Keys,
+    Webhooks,
+    Server,
+):
+    """A server, for code that waits for each answer. Threads may share one.
+
+    What is not given is found as the command line finds it: `url` from PARLEY_URL, `key` from PARLEY_KEY, `agent` (for
+    a key that speaks for several) from PARLEY_AGENT. `timeout` is how many seconds an answer may take, `patience` how
+    long a server that asks for a pause is waited for. A request whose connection breaks is sent again where that is
+    safe, so that nothing is lost and nothing happens twice. Every refusal is an error of its own class with a `code`.
+
+        with parley.Client() as client:
+            channel = client.open_channel(intent_id, "questions")
+            answer = client.ask(channel.id, None, "data-agent", {"question": "Which schema?"})
+    """
+
+    def __init__(
+        self,
+        url: str = "",
+        *,
+        key: str = "",
+        agent: str = "",
+        timeout: float = 30.0,
+        patience: float = 10.0,
+        transport: Transport | None = None,
+    ) -> None:
+        self._begin(find_options(url, key, agent, timeout, patience), transport)
+
+    def _begin(self, options: ClientOptions, transport: Transport | None) -> None:
+        self._options = options
+        self.connection = Connection(**options._asdict(), hints=options.hints, transport=transport)
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self.connection.url
+
+    @property
+    def agent(self) -> str:
+        """Who speaks; empty when that follows from the key."""
+        return self.connection.agent
+
+    def as_agent(self, name: str) -> Client:
+        """The same key and the same connections, speaking for another agent; closing either closes both."""
+        other = Client.__new__(Client)
+        other._begin(self._options._replace(agent=name), self.connection.transport)
+        return other
+
+    def close(self) -> None:
+        """Let go of the connections; the next request opens new ones."""
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        agent = f", agent={self.agent!r}" if self.agent else ""
+        return f"{type(self).__name__}({self.url!r}{agent})"  # without the key: this may go into logs

@@ -1,0 +1,196 @@
+# Written by tools/gen_client.py from sdk/client/messages.py. Change that, then run: make docs
+"""Messages: send, reply, read and acknowledge; ask, and collect answers; search."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from parley.domain.errors.rules import MessageHeld
+from parley.domain.times import stamp
+from parley.sdk.blocking.area import Area
+from parley.sdk.client.fields import NOTHING, timestamp_of, without_none
+from parley.sdk.protocol import asking
+from parley.sdk.protocol.asking import Question
+from parley.sdk.protocol.flow import some_seconds
+from parley.sdk.records.channels import ChannelMessage, made, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from parley.sdk.client.fields import Moment
+
+# How much longer than the server we wait for a page that it may hold back.
+_GRACE_SECONDS = 15.0
+
+
+def _held(document: Mapping[str, Any]) -> MessageHeld:
+    """The error for a message that waits for a person; its `facts` say for which approval and why."""
+    reason = document.get("reason", "")
+    text = f"the message waits for a person ({document.get('approval', '')})"
+    return MessageHeld(f"{text}: {reason}" if reason else text, facts=dict(document))
+
+
+class Messages(Area):
+    """What a client does with messages."""
+
+    def send_message(
+        self,
+        channel_id: str,
+        sender: str | None = None,
+        to: str | None = None,
+        message_type: str = "notify",
+        payload: Mapping[str, Any] = NOTHING,
+        expires_at: Moment | None = None,
+        *,
+        correlation_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> ChannelMessage:
+        """Post a message; on return it is durable.
+
+        `message_type` is "notify", "request", "response" or "broadcast". `to` is an agent, `role:ROLE`, or `*` for
+        everyone. `sender` is only for a key that speaks for several agents.
+
+        Raises `Denied` when the rules refuse it, and `MessageHeld` when it waits for a person.
+        """
+        body = without_none(sender=sender, to=to, message_type=message_type, payload=payload)
+        body |= without_none(expires_at=timestamp_of(expires_at), correlation_id=correlation_id, metadata=metadata)
+        return self._post("channels", channel_id, "messages", body=body)
+
+    def reply_to(
+        self,
+        channel_id: str,
+        message_id: str,
+        sender: str | None = None,
+        payload: Mapping[str, Any] = NOTHING,
+        *,
+        expires_at: Moment | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> ChannelMessage:
+        """Answer a request.
+
+        Only whom it was for may answer. Raises `MessageHeld` when the answer waits for a person.
+        """
+        body = without_none(sender=sender, payload=payload, expires_at=timestamp_of(expires_at), metadata=metadata)
+        path = ("channels", channel_id, "messages", message_id, "reply")
+        return self._post(*path, body=body)
+
+    def list_messages(
+        self,
+        channel_id: str,
+        since: Moment | int | None = None,
+        to: str | None = None,
+        *,
+        limit: int | None = None,
+        wait: float = 0,
+        on_evicted: Literal["continue", "error"] | None = None,
+    ) -> list[ChannelMessage]:
+        """The messages of a channel that you may see, in their order.
+
+        `since` is the id of a message, its `seq`, or a time: what comes after it. `wait` is how many seconds the server
+        may wait for something new. Raises `CursorEvicted` when messages after `since` are no longer kept and
+        `on_evicted` is "error".
+        """
+        query = without_none(to=to, limit=limit, on_evicted=on_evicted, wait=wait or None)
+        query["since"] = since if isinstance(since, int) else timestamp_of(since)
+        timeout = wait + _GRACE_SECONDS if wait else 0.0
+        path = ("channels", channel_id, "messages")
+        return self._fetch(list[ChannelMessage], "GET", *path, query=query, timeout=timeout)
+
+    def get_message(self, channel_id: str, message_id: str) -> ChannelMessage:
+        """A message."""
+        return self._fetch(ChannelMessage, "GET", "channels", channel_id, "messages", message_id)
+
+    def mark_read(self, channel_id: str, message_id: str) -> ChannelMessage:
+        """Mark a message as read; doing it twice is no error."""
+        path = ("channels", channel_id, "messages", message_id)
+        return self._fetch(ChannelMessage, "PATCH", *path, body={"status": "read"})
+
+    def ask(
+        self,
+        channel_id: str,
+        sender: str | None,
+        to: str,
+        payload: Mapping[str, Any],
+        timeout: float = 30,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> ChannelMessage:
+        """Ask, and wait for the first answer, in one round trip.
+
+        `to` is an agent or `role:ROLE`. An agent that could not answer says why in `.error`. Raises
+        `MessageTimeoutError` when nobody answers in time, and `MessageHeld` when the question waits for a person.
+        """
+        question = Question(channel_id, to, payload, timeout, sender or "", metadata)
+        answer = self.connection.run(asking.ask(self.connection.speaker, question))
+        if answer.get("status") == "held":
+            raise _held(answer)
+        return made(answer, ChannelMessage)
+
+    def ask_all(
+        self,
+        channel_id: str,
+        sender: str | None,
+        to: str,
+        payload: Mapping[str, Any],
+        timeout: float = 30,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[ChannelMessage]:
+        """Ask, and collect every answer that comes within the time.
+
+        It ends sooner when everybody who was asked has answered. Raises `MessageHeld` when the question waits for a
+        person.
+        """
+        from parley.wiring import wall_time
+
+        question = Question(channel_id, to, payload, timeout, sender or "", metadata)
+        until = stamp(datetime.fromtimestamp(wall_time() + some_seconds("timeout", timeout), UTC))
+        answers = self.connection.run(asking.ask_all(self.connection.speaker, question, until))
+        if answers and answers[0].get("status") == "held":
+            raise _held(answers[0])
+        return made(answers, list[ChannelMessage])
+
+    def send_to_name(
+        self,
+        intent_id: str,
+        name: str,
+        sender: str | None = None,
+        to: str | None = None,
+        message_type: str = "notify",
+        payload: Mapping[str, Any] = NOTHING,
+        expires_at: Moment | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> ChannelMessage:
+        """Post a message to a channel by its name; it is created when it does not exist.
+
+        Otherwise as `send_message`.
+        """
+        body = without_none(sender=sender, to=to, message_type=message_type, payload=payload)
+        body |= without_none(expires_at=timestamp_of(expires_at), metadata=metadata)
+        return self._post("intents", intent_id, "channels", name, "messages", body=body)
+
+    def send_batch(self, channel_id: str, messages: Iterable[Mapping[str, Any]]) -> list[ChannelMessage]:
+        """Post several messages of one sender: all of them or none.
+
+        Each is a mapping with the parameters of `send_message`. At most 100.
+        """
+        bodies = [
+            without_none(**fields) | without_none(expires_at=timestamp_of(fields.get("expires_at")))
+            for fields in messages
+        ]
+        path = ("channels", channel_id, "batch")
+        return self._fetch(list[ChannelMessage], "POST", *path, body={"messages": bodies})
+
+    def search(self, text: str, channel_id: str | None = None, *, limit: int | None = None) -> list[ChannelMessage]:
+        """Messages that hold a text, in one channel or in all that you may see; in any case, the newest first."""
+        path = ("channels", channel_id, "search") if channel_id else ("messages", "search")
+        return self._fetch(list[ChannelMessage], "GET", *path, query={"q": text, "limit": limit})
+
+    def _post(self, *path: str, body: dict[str, Any]) -> ChannelMessage:
+        answer = self.connection.send("POST", *path, body=body, parsed=False)
+        if answer.status == 202:
+            raise _held(json.loads(answer.content))
+        return read(answer.content, ChannelMessage)

@@ -1,0 +1,42 @@
+# Written by tools/gen_client.py from sdk/client/server.py. Change that, then run: make docs
+"""The server itself: how it is, and what it speaks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from parley.sdk.blocking.area import Area
+from parley.sdk.records.channels import read
+from parley.sdk.records.directory import Health, ServerInfo
+from parley.sdk.transport.port import Broken
+
+if TYPE_CHECKING:
+    from parley.sdk.protocol.flow import Answer, Flow, Speaker
+
+R = TypeVar("R")
+
+
+def _send_once(speaker: Speaker, path: str) -> Flow[Answer]:
+    """Ask for a document that is not below the API's own path, in one try: it says how the server is now."""
+    request = speaker.request("GET")._replace(target=f"{speaker.place.prefix}{path}")
+    try:
+        response = yield request
+    except Broken as broken:
+        raise speaker.with_hint(speaker.lost(broken, arrived=broken.arrived)) from None
+    return speaker.answer(response, parsed=False)
+
+
+class Server(Area):
+    """What a client asks about the server."""
+
+    def health(self) -> Health:
+        """How the server is, in one try: "ready" when it can write and read, else `Unavailable`."""
+        return self._read(Health, "/readyz")
+
+    def server_info(self) -> ServerInfo:
+        """What the server speaks, and which version it is of."""
+        return self._read(ServerInfo, "/.well-known/openintent.json")
+
+    def _read(self, kind: type[R], path: str) -> R:
+        answer = self.connection.run(_send_once(self.connection.speaker, path))
+        return read(answer.content, kind)

@@ -1,0 +1,191 @@
+"""A connection to a server: JSON over HTTP, refusals as Parley's errors, streams that survive a break.
+
+It carries out flows (`sdk.protocol.flow`). What a client knows of channels, intents and approvals is built on it.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from parley.domain.errors.errors import ParleyError
+from parley.sdk.protocol import asking
+from parley.sdk.protocol.flow import Answer, Flow, Pause, Speaker
+from parley.sdk.protocol.following import Following
+from parley.sdk.transport.port import Broken
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from types import TracebackType
+
+    from parley.sdk.protocol.event_stream import StreamEvent
+    from parley.sdk.transport.port import AsyncTransport
+
+T = TypeVar("T")
+
+_STREAM_SECONDS = 45.0
+
+
+class AsyncConnection:
+    """Talks to one server as one caller. The tasks of one event loop may share it; it may stay open for ever.
+
+    When requests are sent again is described in `sdk.protocol.flow.Speaker`. `hints` says what to do about a refusal,
+    by its code.
+    """
+
+    def __init__(  # noqa: PLR0913  # one parameter a choice
+        self,
+        url: str,
+        *,
+        key: str = "",
+        agent: str = "",
+        timeout: float = 30.0,
+        patience: float = 10.0,
+        hints: Mapping[str, str] | None = None,
+        new_key: Callable[[], str] | None = None,
+        pause: Callable[[float], Awaitable[object]] | None = None,
+        transport: AsyncTransport | None = None,
+    ) -> None:
+        import asyncio
+
+        from parley.sdk.transport.asynchronous import AsyncHttp
+        from parley.wiring import SystemIds, monotonic
+
+        self.speaker = Speaker(
+            url,
+            key=key,
+            agent=agent,
+            timeout=timeout,
+            patience=patience,
+            hints=hints,
+            new_key=new_key or SystemIds().token,
+            monotonic=monotonic,
+        )
+        self.url, self.agent = self.speaker.url, agent
+        self._pause = pause or asyncio.sleep
+        self.transport = transport or AsyncHttp(self.speaker.place)
+
+    async def run(self, flow: Flow[T]) -> T:
+        """Carry a flow out."""
+        try:
+            step = next(flow)
+            while True:
+                if isinstance(step, Pause):
+                    await self._pause(step.seconds)
+                    step = next(flow)
+                    continue
+                try:
+                    response = await self.transport.send(step)
+                except Broken as broken:
+                    step = flow.throw(broken)
+                else:
+                    step = flow.send(response)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            flow.close()
+
+    async def send(
+        self,
+        method: str,
+        *path: str,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 0.0,
+        parsed: bool = True,
+    ) -> Answer:
+        """Send a request and read its answer; a refusal is raised as the error it is. See `Speaker.send`."""
+        return await self.run(
+            self.speaker.send(method, *path, body=body, query=query, headers=headers, timeout=timeout, parsed=parsed)
+        )
+
+    async def get(self, *path: str, query: Mapping[str, object] | None = None, timeout: float = 0.0) -> Any:  # noqa: ANN401
+        """The document at a path, whose parts are given one by one."""
+        answer = await self.send("GET", *path, query=query, timeout=timeout)
+        return answer.document
+
+    async def post(
+        self,
+        *path: str,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        timeout: float = 0.0,
+    ) -> Any:  # noqa: ANN401
+        """Post a document, once even if it has to be sent twice; the answer."""
+        answer = await self.send("POST", *path, body=body, query=query, timeout=timeout)
+        return answer.document
+
+    async def ask(
+        self,
+        channel_id: str,
+        to: str,
+        payload: Mapping[str, Any],
+        *,
+        timeout: float = 30.0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401
+        """Ask in a channel and wait for the first answer, which comes back. `AskTimeout` when there is none in time.
+
+        A question that waits for a person comes back as it is held: `status` is "held", `approval` its id.
+        """
+        question = asking.Question(channel_id, to, payload, timeout, metadata=metadata)
+        return await self.run(asking.ask(self.speaker, question))
+
+    async def follow(
+        self, *path: str, after: str = "", broken: Callable[[str], None] | None = None, begun: bool = False
+    ) -> AsyncGenerator[StreamEvent]:
+        """The events of a stream, for ever. After a break it goes on behind the last event that was dealt with.
+
+        `broken` is called each time with the reason why it had to begin again. Raises what the server refuses, and
+        `Unavailable` when there is no server to begin with, unless `begun` says that there was one.
+        """
+        following = Following(self.speaker, path, after, broken, begun=begun)
+        while True:
+            error: ParleyError | Broken | None = None
+            try:
+                response = await self.transport.send(following.request())
+                following.opened(response)
+                if response.pieces is not None:
+                    async with aclosing(response.pieces) as pieces:
+                        async for content in pieces:
+                            for event in following.events(content):
+                                yield event
+            except (Broken, ParleyError) as broke:
+                error = broke
+            await self._pause(following.broke(error))
+
+    async def lines(self, *path: str, query: Mapping[str, object] | None = None) -> AsyncGenerator[bytes]:
+        """An answer line by line, byte for byte as the server sends it, however long it is."""
+        speaker = self.speaker
+        request = speaker.request("GET", *path, query=query, timeout=_STREAM_SECONDS, streams=True)
+        try:
+            response = await self.transport.send(request)
+            if response.pieces is None:
+                speaker.answer(response)
+                return
+            rest = b""
+            async with aclosing(response.pieces) as pieces:
+                async for content in pieces:
+                    *lines, rest = (rest + content).split(b"\n")
+                    for line in lines:
+                        yield line + b"\n"
+            if rest:
+                yield rest
+        except Broken as broken:
+            raise speaker.with_hint(speaker.lost(broken, arrived=broken.arrived)) from None
+        except ParleyError as error:
+            raise speaker.with_hint(error) from None
+
+    async def close(self) -> None:
+        """Let go of the connections; the next request opens another."""
+        await self.transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
