@@ -23,6 +23,7 @@ pytestmark = [
 ]
 
 NODES, WRITERS, READERS, STREAMS = 3, 12, 3, 3
+MUTANT_ATTEMPTS = 5
 _HOLDS = "SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND state LIKE 'idle in transaction%'"
 
 
@@ -78,6 +79,12 @@ def test_the_others_go_on_and_nothing_is_lost_or_doubled(
 def test_a_node_that_forgets_what_it_was_asked_before_is_found_out(
     tmp_path: Path, durable_cluster: Cluster, dsn: str
 ) -> None:
-    crowd = frozen(tmp_path, durable_cluster, dsn, 2, mutant="forget_idempotency")
+    # On a busy machine a frozen node may have committed nothing that is asked for again: then it is frozen once more.
+    for attempt in range(MUTANT_ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        crowd = frozen(folder, durable_cluster, dsn, 2, mutant="forget_idempotency")
+        if "I4" in {line.split(":")[0] for line in check(crowd.history)}:
+            return
 
-    assert {line.split(":")[0] for line in check(crowd.history)} & {"I4"}
+    pytest.fail(f"not found in {MUTANT_ATTEMPTS} attempts")
