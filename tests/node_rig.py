@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parley.adapters.postgres.nodes import PostgresNodes
 from parley.adapters.postgres.store import PostgresTeamStore
-from parley.app.team.work.node import NodeKeeping
+from parley.app.team.state.nodes import NodeState
 from tests.postgres_cluster import drop
 from tests.postgres_store import fresh_database
 from tests.team_rig import Rig, open_rig
@@ -25,7 +25,7 @@ async def two_nodes(folder: Path) -> AsyncIterator[tuple[Rig, Rig]]:
         async with open_rig(folder / "a", dsn=dsn) as a, open_rig(folder / "b", dsn=dsn, first_id=_OTHER_IDS) as b:
             for rig, name in ((a, "a"), (b, "b")):
                 assert isinstance(rig.store, PostgresTeamStore)
-                rig.team.nodes = NodeKeeping(PostgresNodes(rig.store, f"{name} 1"), name, f"http://{name}", "1.0")
+                rig.team.nodes = NodeState(PostgresNodes(rig.store, f"{name} 1"), name, f"http://{name}", "1.0")
             yield a, b
     finally:
         drop(dsn)

@@ -28,6 +28,7 @@ from parley.adapters.data.signing_key import Ed25519Signer
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held
+from parley.app.team.state.audit import AuditState
 from parley.app.team.team import Team
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.channel import Channel, Member, MemberPolicy, Options, Tally, lifetime_end
@@ -135,7 +136,9 @@ class Rig:
         """What a restart does: the same file or database, nothing else."""
         await self.store.close()
         self.store = _store(self.path, self.dsn, durable=self.durable)
-        self.team = Team(self.store, self.clock, self.ids, Ed25519(), OcipFormat(), self.limits, signer=a_signer())
+        self.team = Team(
+            self.store, self.clock, self.ids, Ed25519(), OcipFormat(), self.limits, audit=AuditState(a_signer())
+        )
 
     def at(self) -> str:
         return stamp(self.clock.at)
@@ -321,7 +324,7 @@ async def open_rig(
     path, clock, ids = folder / "team.db", FakeClock(), CountedIds(first_id)
     with nullcontext(dsn) if dsn else a_database(folder) as address:
         store = _store(path, address, durable=durable)
-        team = Team(store, clock, ids, Ed25519(), OcipFormat(), limits, signer=a_signer())
+        team = Team(store, clock, ids, Ed25519(), OcipFormat(), limits, audit=AuditState(a_signer()))
         rig = Rig(path, store, team, clock, ids, limits, durable, address)
         try:
             yield rig

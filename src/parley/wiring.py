@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from parley.adapters.files.layout import Added, Created
     from parley.adapters.outside.notifier import MailboxMailman
     from parley.adapters.postgres.store import PostgresTeamStore
+    from parley.app.team.state.nodes import NodeState
     from parley.app.team.team import Team
-    from parley.app.team.work.node import NodeKeeping
     from parley.domain.exchange.approval import Approval
     from parley.domain.exchange.notice import Letter
     from parley.domain.message.message import Body
@@ -262,8 +262,10 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
     from parley.adapters.data.signing_key import open_signer
     from parley.adapters.outside.outbound import HttpOutbound
     from parley.adapters.process import SteadyClock
-    from parley.app.team.decisions.state import NoticeKeeping
-    from parley.app.team.rules.policy_state import PolicyKeeping
+    from parley.app.team.state.audit import AuditState
+    from parley.app.team.state.notices import NoticeState
+    from parley.app.team.state.policies import PolicyState
+    from parley.app.team.state.rules import RulesState
     from parley.app.team.team import Team
     from parley.wire.ocip import OcipFormat
 
@@ -271,23 +273,22 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
         store, nodes = await _open_store(settings, directory.store_path, durable=durable)
         mailman = open_mailman(settings)
         try:
-            sdk_names = settings.event_names == "sdk"
-            limits = settings.team_limits
             outbound = HttpOutbound(private=settings.webhook_targets == "any")
-            ports = (store, SteadyClock(), SystemIds(), Ed25519Signatures(), OcipFormat())
-            witness = CheckpointFiles(checkpoints_directory(settings, data))
             team = Team(
-                *ports,
-                limits,
-                sdk_event_names=sdk_names,
+                store,
+                SteadyClock(),
+                SystemIds(),
+                Ed25519Signatures(),
+                OcipFormat(),
+                settings.team_limits,
+                sdk_event_names=settings.event_names == "sdk",
                 outbound=outbound,
-                signer=open_signer(data),
-                witness=witness,
+                audit=AuditState(open_signer(data), CheckpointFiles(checkpoints_directory(settings, data))),
+                policies=PolicyState(default_policy(), PolicyFiles(os.path.join(data, "policies"))),
+                governance=RulesState(tightening),
+                notices=NoticeState(mailman),
+                nodes=nodes,
             )
-            team.policies = PolicyKeeping(default_policy(), PolicyFiles(os.path.join(data, "policies")))
-            team.notices = NoticeKeeping(mailman)
-            team.nodes = nodes
-            team.governance.tightening = tightening
             yield Opened(team, outbound)
         finally:
             if mailman is not None:
@@ -297,9 +298,9 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
             await store.close()
 
 
-async def _open_store(settings: Settings, path: str, *, durable: bool) -> tuple[TeamStore, NodeKeeping]:
+async def _open_store(settings: Settings, path: str, *, durable: bool) -> tuple[TeamStore, NodeState]:
     """The store of a server, and which others share it: a file that is its own, or a database for many."""
-    from parley.app.team.work.node import NodeKeeping
+    from parley.app.team.state.nodes import NodeState
     from parley.domain.store.kinds import KINDS
     from parley.domain.version import VERSION
 
@@ -310,14 +311,12 @@ async def _open_store(settings: Settings, path: str, *, durable: bool) -> tuple[
 
         check_whole(path)
         file = SqliteTeamStore(path, KINDS, durable=durable)
-        alone = NodeKeeping(name=node_name(settings), version=VERSION)
-        alone.condition = SqliteCondition(file)
-        return file, alone
+        return file, NodeState(name=node_name(settings), version=VERSION, condition=SqliteCondition(file))
     store = await open_store(settings, durable=durable)
     from parley.adapters.postgres.nodes import PostgresNodes  # not before it is known that there is a driver
 
     name = node_name(settings)
-    return store, NodeKeeping(PostgresNodes(store, f"{name} {SystemIds().token()}"), name, version=VERSION)
+    return store, NodeState(PostgresNodes(store, f"{name} {SystemIds().token()}"), name, version=VERSION)
 
 
 async def open_store(settings: Settings, *, durable: bool = True) -> PostgresTeamStore:

@@ -152,7 +152,7 @@ class TeamStore(Protocol):
     What is read was committed before. Reads never block the event loop. A record carries its version.
     """
 
-    async def commit(self, changes: TeamChanges) -> Committed:
+    async def commit(self, changes: TeamChanges, /) -> Committed:
         """Write all of `changes` in one transaction, durably, and say which places everything took.
 
         Raises `Stale` when a version no longer holds or an idempotency key was used meanwhile, `NameTaken` when a

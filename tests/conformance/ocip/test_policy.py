@@ -11,7 +11,7 @@ import pytest
 from parley.adapters.data.policy_files import PolicyFiles
 from parley.adapters.outside.rego import RegoRules
 from parley.app.team.decisions import policy_files
-from parley.app.team.rules.policy_state import PolicyKeeping
+from parley.app.team.state.policies import PolicyState
 from parley.domain.agents.party import Attributes, Party
 from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy
@@ -135,7 +135,7 @@ async def test_without_an_enterprise_policy_an_ordinary_message_is_denied_too(se
 async def test_a_broken_file_leaves_the_last_good_policy_in_force_and_says_where(server: LiveServer) -> None:
     alice, _ = await pair(server)
     files = PolicyFiles(str(server.rig.path.parent / "policies"))
-    server.rig.team.policies = PolicyKeeping(SHORTEST, files)
+    server.rig.team.policies = PolicyState(SHORTEST, files)
     await server.rig.tenant()
     await policy_files.follow(server.rig.team, files)
     path = server.rig.path.parent / "policies" / "default" / "enterprise" / "default.yaml"

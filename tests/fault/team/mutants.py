@@ -95,13 +95,13 @@ def _nobody_waits() -> None:
     """Those who speak in one conversation do so at once: only the commit is left to keep them apart."""
     import asyncio
 
-    from parley.app.team.rules.state import GovernanceKeeping
+    from parley.app.team.state.rules import RulesState
 
-    def at_once(self: GovernanceKeeping, tenant: str, conversation: str) -> asyncio.Lock:
+    def at_once(self: RulesState, tenant: str, conversation: str) -> asyncio.Lock:
         del self, tenant, conversation
         return asyncio.Lock()
 
-    GovernanceKeeping.queue = at_once  # type: ignore[method-assign]
+    RulesState.queue = at_once  # type: ignore[method-assign]
 
 
 def _overwrite(*kinds: str) -> None:

@@ -17,7 +17,7 @@ from parley.adapters.sqlite.team import store as team_store
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.app.team.channels import reading
 from parley.app.team.channels import streams as following
-from parley.app.team.channels.waits import Waits
+from parley.app.team.state.waits import Waits
 from parley.domain.channel.channel import Channel, Options
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import Post
@@ -355,7 +355,7 @@ async def test_what_was_asked_is_remembered_without_what_it_says(server: LiveSer
     alice = await server.client("alice")
     sent = (await alice.post(PLACE, {"message_type": "request", "to": "bob", "payload": {"x": "y" * 60_000}})).json
 
-    remembered = server.rig.team._requests[sent["id"]][1]
+    remembered = server.rig.team.requests._requests[sent["id"]][1]
 
     assert (remembered.payload, remembered.metadata) == (b"", b"")
     bob = await server.client("bob")

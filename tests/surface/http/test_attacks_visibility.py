@@ -467,8 +467,8 @@ async def test_who_asked_does_not_get_the_answer_with_a_key_that_was_revoked(ser
     bob, alice = await server.client("bob"), await server.client("alice")
 
     asking = asyncio.ensure_future(bob.post(f"/channels/{CHANNEL}/ask", {"to": "alice", "payload": {}, "timeout": 20}))
-    await soon(lambda: rig.team.asks("default", CHANNEL, "bob") is not None)
-    asked = rig.team.asks("default", CHANNEL, "bob")
+    await soon(lambda: rig.team.requests.unanswered("default", CHANNEL, "bob") is not None)
+    asked = rig.team.requests.unanswered("default", CHANNEL, "bob")
     assert asked is not None
     await rig.revoke("bob")
     await alice.post(f"{PLACE}/{asked.id}/reply", {"payload": {"secret": 1}})

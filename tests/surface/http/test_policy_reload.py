@@ -9,7 +9,7 @@ from pathlib import Path
 from parley.adapters.data.policy_files import PolicyFiles
 from parley.app.team.decisions import policy_files
 from parley.app.team.rules import policies
-from parley.app.team.rules.policy_state import PolicyKeeping
+from parley.app.team.state.policies import PolicyState
 from parley.domain.agents.party import Attributes
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.rules.meet import effective
@@ -31,7 +31,7 @@ async def two_units(server: LiveServer) -> PolicyFiles:
     for number in range(SENDERS):
         await rig.agent(f"alice{number}", attributes=Attributes(org_unit="sales"))
     files = PolicyFiles(str(folder(server).parent))
-    rig.team.policies = PolicyKeeping(SHORTEST, files)
+    rig.team.policies = PolicyState(SHORTEST, files)
     await policy_files.follow(rig.team, files)
     return files
 

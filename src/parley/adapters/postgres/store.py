@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.feed import FeedItem
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
-    from parley.domain.store.changes import AuditQuery, Committed, Query, Spoken, TeamChanges, Words
+    from parley.domain.store.changes import AuditQuery, Committed, Query, Spoken, Words
 
 R = TypeVar("R", bound="Record")
 
@@ -93,6 +93,7 @@ class PostgresTeamStore:
         self.sessions = Sessions(dsn, name, max(2, connections - lanes - 1), durable=durable)
         self.follower = Follower(self.sessions, kinds)
         self.writer = TeamWriter(self.sessions, self.follower, lanes)
+        self.commit = self.writer.commit
         self._kinds = kinds
         self._searching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._pruned_at = 0.0
@@ -114,10 +115,6 @@ class PostgresTeamStore:
 
     async def catch_up(self, *tenants: str) -> None:
         await self.follower.catch_up(tenants)
-
-    async def commit(self, changes: TeamChanges) -> Committed:
-        # A commit that was begun is finished, even if whoever asked for it goes away: it is the writer's by now.
-        return await self.writer.submit(changes)
 
     # ------------------------------------------------------------------ records
 

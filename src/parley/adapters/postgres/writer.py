@@ -1,6 +1,6 @@
 """The writer of one node: what has queued up is committed in one transaction, while the next queue gathers.
 
-    submit ──> lane of the tenant ──> take all ──> BEGIN, lock the heads ──> others' journal ──> load, decide, write
+    commit ──> lane of the tenant ──> take all ──> BEGIN, lock the heads ──> others' journal ──> load, decide, write
                                                      COMMIT ──> tell the watchers, answer, announce
 
 A lane has a connection of its own; a tenant always takes the same one. A refusal is found before anything of its commit
@@ -56,9 +56,9 @@ class TeamWriter:
         self._evictor = Evictor(sessions)
         self._lanes = [_Lane(sessions, follower, self._evictor) for _ in range(lanes)]
 
-    def submit(self, changes: TeamChanges) -> asyncio.Future[Committed]:
-        """Queue a change; the future is done when it is durable."""
-        return self._lanes[zlib.crc32(changes.tenant.encode()) % len(self._lanes)].submit(changes)
+    async def commit(self, changes: TeamChanges, /) -> Committed:
+        """Queue a change, and wait until it is durable. Once queued it is committed, even if the caller goes away."""
+        return await self._lanes[zlib.crc32(changes.tenant.encode()) % len(self._lanes)].queue(changes)
 
     @property
     def queued(self) -> int:
@@ -89,7 +89,7 @@ class _Lane:
     def queued(self) -> int:
         return len(self._queue)
 
-    def submit(self, changes: TeamChanges) -> asyncio.Future[Committed]:
+    def queue(self, changes: TeamChanges) -> asyncio.Future[Committed]:
         if self._closed:
             raise Unavailable("the store is closed")
         loop = asyncio.get_running_loop()

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.domain.channel.channel import lifetime_end
+from parley.domain.channel.event import CHANNEL_MESSAGE, EventDraft
 from parley.domain.channel.post import Post, PostState
 from parley.domain.directory.callers import EVERYONE, SYSTEM
 from parley.domain.message.message import Pattern
@@ -14,6 +15,7 @@ from parley.domain.message.message import Pattern
 if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.channel.channel import Channel
+    from parley.domain.channel.post import PostDraft
 
 
 async def is_alive(team: Team, channel: Channel, now: str) -> bool:
@@ -40,4 +42,27 @@ def spoken(team: Team, channel: Channel, payload: bytes, now: str, *, to: str = 
         state=PostState.DELIVERED,
         recipients=None if to == EVERYONE else (to,),
         intent_id=channel.intent_id,
+    )
+
+
+def audited(team: Team, channel: Channel, said: Post, draft: PostDraft) -> EventDraft:
+    """The copy of an audited message in its intent's log."""
+    quoted = b'{"channel_id":"%b","channel_name":"%b","message_id":"%b","message_type":"%b","to":%b,"payload":%b}' % (
+        channel.id.encode(),
+        channel.label.encode(),
+        said.id.encode(),
+        said.pattern.value.encode(),
+        b'"%b"' % said.to.encode() if said.to else b"null",
+        said.payload,
+    )
+    return EventDraft(
+        team.new_id("evt"),
+        channel.intent_id,
+        CHANNEL_MESSAGE,
+        said.sender,
+        quoted,
+        said.created_at,
+        draft.trace_id,
+        draft.parent_event_id,
+        draft.proof,
     )

@@ -1,47 +1,42 @@
-"""The team's kernel: ports, the tail and the waits, shared by every use case of the server."""
+"""The team: the ports of a server, and what its use cases share in memory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from parley.app.team.audit.state import AuditKeeping
-from parley.app.team.channels.tail import Tail
-from parley.app.team.channels.waits import Waits
-from parley.app.team.decisions.state import NoticeKeeping
-from parley.app.team.rules import in_force as rules
-from parley.app.team.rules.policy_state import PolicyKeeping
-from parley.app.team.rules.state import GovernanceKeeping
-from parley.app.team.work.node import NodeKeeping
+from parley.app.team.state.audit import AuditState
+from parley.app.team.state.nodes import NodeState
+from parley.app.team.state.notices import NoticeState
+from parley.app.team.state.policies import PolicyState
+from parley.app.team.state.requests import RequestCache
+from parley.app.team.state.rules import RulesState
+from parley.app.team.state.suspended import announces, check_not_suspended
+from parley.app.team.state.tail import Tail
+from parley.app.team.state.waits import Waits
 from parley.domain.channel.channel import Channel
-from parley.domain.channel.event import EventDraft
-from parley.domain.directory.callers import NO_TENANT, ROLE_PREFIX
+from parley.domain.channel.event import EventDraft, quoted
 from parley.domain.directory.intent import Intent, Task
 from parley.domain.mailbox.ledger import Entry
-from parley.domain.message.message import Pattern
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller
-    from parley.domain.errors.errors import Unavailable
     from parley.domain.store.changes import Committed, TeamChanges
     from parley.ports.mailbox import Clock, Ids
-    from parley.ports.team import Envelopes, Outbound, Signatures, Signer, TeamStore, Witness
+    from parley.ports.team import Envelopes, Outbound, Signatures, TeamStore
 
 ATTEMPTS = 8
-_REMEMBERED = 10_000
-_TOLD_AGAIN = (Intent, Channel, Task)
+_REPEATABLE = (Intent, Channel, Task)
 
 
 class Team:
     """Everything a use case of the server needs."""
 
-    def __init__(  # noqa: PLR0913  # one parameter a port
+    def __init__(  # noqa: PLR0913  # one parameter a port, or what holds one
         self,
         store: TeamStore,
         clock: Clock,
@@ -52,8 +47,11 @@ class Team:
         *,
         sdk_event_names: bool = False,
         outbound: Outbound | None = None,
-        signer: Signer | None = None,
-        witness: Witness | None = None,
+        audit: AuditState | None = None,
+        policies: PolicyState | None = None,
+        governance: RulesState | None = None,
+        notices: NoticeState | None = None,
+        nodes: NodeState | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -63,30 +61,29 @@ class Team:
         self.limits = limits
         # Whether listings spell event types as the OpenIntent SDK's parser knows them; the log never does.
         self.sdk_event_names = sdk_event_names
-        # Who judges where webhooks may go; None where none are sent.
+        # Judges where webhooks may go; None where none are sent.
         self.outbound = outbound
-        self.audit = AuditKeeping(signer, witness)
-        # Whoever puts the parts together may give it a default document and a folder.
-        self.policies = PolicyKeeping()
-        self.governance = GovernanceKeeping()
-        # Whoever puts the parts together may give it somebody who carries letters to people.
-        self.notices = NoticeKeeping()
+        self.audit = audit or AuditState()
+        self.policies = policies or PolicyState()
+        self.governance = governance or RulesState()
+        self.notices = notices or NoticeState()
+        self.nodes = nodes or NodeState()
+        self.requests = RequestCache(store)
         self.tail = Tail()
         self.waits = Waits()
-        # Who changes roles, or leaves, waits here for the others instead of trying against them.
+        # Held while roles change and agents leave, so that they do not conflict with each other.
         self.roster = asyncio.Lock()
-        # When the sweep last let go of idempotency keys.
+        # When the sweep last dropped idempotency keys.
         self.forgot_at = ""
-        # When the sweep last looked for what waits in vain, and how far it came.
+        # When the sweep last looked for messages that could be delivered, and up to which address.
         self.stranded_at = ""
         self.stranded_after = ""
-        self._requests: OrderedDict[str, tuple[str, Post]] = OrderedDict()
-        # The last request of each agent in each channel, while it is unanswered.
-        self._asking: OrderedDict[tuple[str, str, str], Post] = OrderedDict()
-        # Whoever puts the parts together may say which other servers share the store.
-        self.nodes = NodeKeeping()
         self.began = clock.now().at
-        store.watch(self._committed, cares=self._cares, lost=self._lost)
+        store.watch(self.requests.publish)
+        store.watch(self.audit.mark_active)
+        store.watch(self.governance.publish)
+        store.watch(self.tail.publish, cares=self.tail.cares, lost=self.tail.lose)
+        store.watch(self.waits.publish, cares=self.waits.cares, lost=self.waits.lose)
 
     def now(self) -> datetime:
         """This moment, by the server's steady clock."""
@@ -101,12 +98,12 @@ class Team:
         return f"{prefix}_{self.ids.ulid()}"
 
     async def commit(self, caller: Caller, changes: TeamChanges, held_id: str = "") -> Committed:
-        """Commit for a caller, remembering its idempotency key in the same transaction, and what it was used for."""
-        if caller.agent and rules.tells(changes):
-            expects = await rules.check_active(self, caller)
+        """Commit for a caller, with its idempotency key and the id of what the key was used for."""
+        if caller.agent and announces(changes):
+            expects = await check_not_suspended(self.store, caller)
             changes = changes._replace(expects=(*changes.expects, *expects))
         if caller.saved is not None:
-            changes = changes._replace(saved=caller.saved._replace(message_id=held_id or _made(changes)))
+            changes = changes._replace(saved=caller.saved._replace(message_id=held_id or _created_id(changes)))
         return await self.store.commit(changes)
 
     def entry(self, caller: Caller, action: str, subject: str, **facts: str) -> Entry:
@@ -118,54 +115,15 @@ class Team:
         """An event for an intent's log; `payload` is JSON."""
         return EventDraft(self.new_id("evt"), intent_id, event_type, actor, payload, self.at())
 
-    async def request(self, tenant: str, message_id: str) -> Post | None:
-        """A message that may be answered, perhaps without what it says: most are remembered from their commit."""
-        known = self._requests.get(message_id)
-        if known is not None and known[0] == tenant:
-            post = known[1]
-            return post if post.seq > (await self.store.tally(tenant, post.channel_id)).floor else None
-        return await self.store.post(tenant, message_id)
-
-    def asks(self, tenant: str, channel_id: str, agent: str) -> Post | None:
-        """The agent's last request in a channel, as long as nobody has answered it. Only what this process knows."""
-        return self._asking.get((tenant, channel_id, agent))
-
-    def _cares(self, tenant: str) -> bool:
-        # Keys are no tenant's: whoever follows anything has to hear that its own was revoked.
-        return tenant == NO_TENANT or self.tail.cares(tenant) or self.waits.cares(tenant)
-
-    def _lost(self, error: Unavailable) -> None:
-        self.tail.lose(error)
-        self.waits.lose(error)
-
-    def _committed(self, tenant: str, committed: Committed) -> None:
-        for post in committed.posts:
-            if post.pattern is Pattern.REQUEST:
-                # Whom it was for and until when is what counts; what was said in it would fill the memory.
-                asked = post._replace(payload=b"", metadata=b"")
-                if not post.to.startswith(ROLE_PREFIX):  # whom that is for may change, on another server, too
-                    self._requests[post.id] = (tenant, asked)
-                self._asking[tenant, post.channel_id, post.sender] = asked
-                if len(self._requests) > _REMEMBERED:
-                    self._requests.popitem(last=False)
-                if len(self._asking) > _REMEMBERED:
-                    self._asking.popitem(last=False)
-            elif post.pattern is Pattern.RESPONSE:
-                open_one = self._asking.get((tenant, post.channel_id, post.to))
-                if open_one is not None and open_one.id == post.in_reply_to:
-                    del self._asking[tenant, post.channel_id, post.to]
-        if committed.ended or committed.departed or committed.missed:
-            self._requests.clear()
-            self._asking.clear()
-        self.audit.wrote(tenant)
-        self.governance.committed(tenant, committed)
-        self.tail.publish(tenant, committed)
-        self.waits.publish(tenant, committed)
+    def event_by(self, caller: Caller, intent_id: str, event_type: str, **payload: object) -> EventDraft:
+        """An event about what a caller did, for the commit that does it."""
+        draft = self.event(intent_id, event_type, caller.actor, quoted(payload))
+        return draft._replace(trace_id=caller.trace_id) if caller.trace_id else draft
 
 
-def _made(changes: TeamChanges) -> str:
-    """The id of what a commit makes, by which it can be told again."""
+def _created_id(changes: TeamChanges) -> str:
+    """The id of what a commit creates, by which its answer can be repeated."""
     if changes.posts:
         return changes.posts[0].id
     first = changes.puts[0] if changes.puts else None
-    return first.id if isinstance(first, _TOLD_AGAIN) else ""
+    return first.id if isinstance(first, _REPEATABLE) else ""

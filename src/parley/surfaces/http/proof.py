@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.app.team.channels import channels
 from parley.app.team.directory import proofs
+from parley.app.team.directory.permissions import intent_access
 from parley.domain.channel.channel import Channel
 from parley.domain.directory.access import Permission
 from parley.domain.errors.errors import Invalid, Problem
@@ -34,7 +35,7 @@ async def check_named_proof(call: Call, caller: Caller, name: str, given: Messag
     if not given.metadata or "proof" not in given.metadata:
         return
     intent_id = call.params["intent_id"]
-    await channels.intent_access(call.team, caller, intent_id, Permission.WRITE)
+    await intent_access(call.team, caller, intent_id, Permission.WRITE)
     channel = await call.team.store.named(Channel, caller.tenant, intent_id, name)
     if channel is None:
         detail = "the channel does not exist yet: create it, and sign its id"

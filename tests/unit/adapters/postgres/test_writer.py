@@ -193,7 +193,8 @@ async def test_a_commit_is_made_though_its_caller_goes_away(dsn: str) -> None:
 @in_loop
 async def test_the_end_comes_after_what_is_queued(dsn: str) -> None:
     async with a_hand(dsn) as hand, nodes(dsn, "a") as (a,):
-        queued = [a.writer.submit(one) for one in said(*(f"msg_{n}" for n in range(20)))]
+        queued = [asyncio.ensure_future(a.commit(one)) for one in said(*(f"msg_{n}" for n in range(20)))]
+        await asyncio.sleep(0)
 
         await a.close()
 

@@ -19,7 +19,7 @@ from parley.domain.channel.feed import FeedItem
 from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Forbidden, Unavailable
 from parley.domain.mailbox.ledger import Written
-from parley.domain.store.changes import Committed, Seen, TeamChanges
+from parley.domain.store.changes import Committed, Seen
 from parley.wire import rows
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ class SqliteTeamStore:
     ) -> None:
         self.path = path
         self._known = Known(kinds)
-        self._watchers: list[Callable[[str, Committed], None]] = []
         writing = team_file.connect(path, writes=not reads_only, durable=durable)
         try:
             with reported(path):
@@ -73,7 +72,8 @@ class SqliteTeamStore:
         except BaseException:
             writing.close()
             raise
-        self._writer = TeamWriter(writing, path, self._known, self._tell, self._log_bytes)
+        self._writer = TeamWriter(writing, path, self._known, self._log_bytes)
+        self.commit = self._writer.commit
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="parley-reader")
@@ -98,22 +98,11 @@ class SqliteTeamStore:
         lost: Callable[[Unavailable], None] | None = None,
     ) -> Callable[[], None]:
         del cares, lost  # nobody else writes, and a file is not lost
-        self._watchers.append(watcher)
-        return lambda: self._watchers.remove(watcher)
+        self._writer.watchers.append(watcher)
+        return lambda: self._writer.watchers.remove(watcher)
 
     async def catch_up(self, *tenants: str) -> None:
         """Only this process writes: what is known is what there is."""
-
-    def _tell(self, tenant: str, committed: Committed) -> None:
-        for watcher in self._watchers:
-            watcher(tenant, committed)
-
-    async def commit(self, changes: TeamChanges) -> Committed:
-        try:
-            # A commit that was begun is finished, even if whoever asked for it goes away: it is the writer's by now.
-            return await self._writer.submit(changes)
-        except Forbidden as error:  # to the server, by the machine: nobody who asks can do anything about it
-            raise Unavailable(error.message) from None
 
     # ------------------------------------------------------------------ records
 

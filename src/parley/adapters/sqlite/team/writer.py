@@ -1,6 +1,6 @@
 """The one writer of the team's store: a thread that commits what has queued up in one transaction.
 
-    loop:   submit ──> queue            ┌──────────── one transaction ────────────┐
+    loop:   commit ──> queue            ┌──────────── one transaction ────────────┐
     thread:            take all ──> decide 1, decide 2, ... ──> write all ──> fsync ──> answer all at once
     loop:                                                                            <── tell the watchers, wake
 
@@ -19,7 +19,7 @@ from parley.adapters.sqlite.file import as_parley
 from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team import writes as team_acts
 from parley.adapters.sqlite.team.source import FileSource
-from parley.domain.errors.errors import ParleyError, Unavailable
+from parley.domain.errors.errors import Forbidden, ParleyError, Unavailable
 from parley.domain.store.changes import Committed
 from parley.domain.store.transaction import Spelling, Transaction, stands_alone
 from parley.domain.store.writes import Blanked
@@ -55,14 +55,14 @@ class TeamWriter:
         db: sqlite3.Connection,
         path: str,
         known: Known,
-        on_commit: Callable[[str, Committed], None],
         log_bytes: Callable[[], int],
     ) -> None:
         self._db = db
         self._path = path
         self._known = known
-        self._on_commit = on_commit
         self._log_bytes = log_bytes
+        # Called in the event loop with each commit and its tenant, before its caller goes on.
+        self.watchers: list[Callable[[str, Committed], None]] = []
         # What the loop has gathered in its present round, and what it has handed over.
         self._gathered: list[Waiting] = []
         self._queue: queue.SimpleQueue[list[Waiting] | None] = queue.SimpleQueue()
@@ -79,8 +79,8 @@ class TeamWriter:
         self._loop = loop
         self._thread.start()
 
-    def submit(self, changes: TeamChanges) -> Future[Committed]:
-        """Queue a change; the future is done when it is durable."""
+    async def commit(self, changes: TeamChanges, /) -> Committed:
+        """Queue a change, and wait until it is durable. Once queued it is committed, even if the caller goes away."""
         if self._loop is None or self._closed:
             raise Unavailable("the store is closed")
         future: Future[Committed] = self._loop.create_future()
@@ -89,7 +89,7 @@ class TeamWriter:
             self._loop.call_soon(self._hand_over)
         self._gathered.append((changes, future))
         self.queued += 1
-        return future
+        return await future
 
     def _hand_over(self) -> None:
         if self._gathered:
@@ -97,7 +97,7 @@ class TeamWriter:
             self._gathered = []
 
     def end(self) -> None:
-        """Take nothing more; what is queued is still committed. Call it where `submit` is called."""
+        """Take nothing more; what is queued is still committed. Call it where `commit` is called."""
         if not self._closed and self._loop is not None:
             self._closed = True
             self._hand_over()
@@ -130,7 +130,7 @@ class TeamWriter:
                 for one in batch:
                     self._settle([one])
                 return
-            outcomes = [as_parley(error, self._path) if isinstance(error, sqlite3.Error | OSError) else error]
+            outcomes = [_as_outcome(error, self._path)]
         done = [(changes.tenant, future, what) for (changes, future), what in zip(batch, outcomes, strict=True)]
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._deliver, done)
@@ -139,7 +139,8 @@ class TeamWriter:
         self.queued -= len(done)
         for tenant, future, outcome in done:
             if isinstance(outcome, Committed):
-                self._on_commit(tenant, outcome)
+                for watcher in self.watchers:
+                    watcher(tenant, outcome)
                 if not future.done():
                     future.set_result(outcome)
             elif not future.done():
@@ -178,6 +179,14 @@ class TeamWriter:
             raise
         finally:
             self._known.trim()
+
+
+def _as_outcome(error: Exception, path: str) -> Exception:
+    """What the caller is told; a caller can do nothing about a file that the machine forbids the server to write."""
+    if not isinstance(error, sqlite3.Error | OSError):
+        return error
+    refusal = as_parley(error, path)
+    return Unavailable(refusal.message) if isinstance(refusal, Forbidden) else refusal
 
 
 def taken(transaction: Transaction, changes: TeamChanges) -> Outcome:

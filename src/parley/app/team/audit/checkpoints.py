@@ -66,14 +66,14 @@ async def keep_forever(team: Team) -> None:
 
 async def make_due(team: Team) -> int:
     """Checkpoints for every audit log that has grown enough, or waited long enough. How many."""
-    keeping = team.audit
-    if keeping.signer is None:
+    state = team.audit
+    if state.signer is None:
         return 0
-    looked = keeping.active
+    looked = state.active
     if looked is None:
         looked = {one.id for one in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
     await team.store.catch_up(*looked)
-    keeping.active = set()
+    state.active = set()
     made = 0
     left = set(looked)
     try:
@@ -84,7 +84,7 @@ async def make_due(team: Team) -> int:
                 left.discard(tenant)
     finally:
         # Whatever was not finished is looked at the next time.
-        keeping.active |= left
+        state.active |= left
     return made
 
 
@@ -138,19 +138,19 @@ async def _make(team: Team, tenant: str, mark: AuditMark, size: int) -> AuditChe
         await _export(team, tenant, size)
     except Unavailable as error:
         # It is made; only its copy waits. The disk for the copies must not stop what needs the checkpoint.
-        team.audit.wrote(tenant)
+        team.audit.mark_active(tenant)
         _log.warning("a checkpoint was not kept outside", extra={"action": "audit_checkpoint", "code": error.code})
     return made
 
 
 async def _export(team: Team, tenant: str, size: int) -> None:
     """Keep outside what is not there yet: after a crash, or with a new folder, that may be many."""
-    keeping = team.audit
-    if keeping.witness is None:
+    state = team.audit
+    if state.witness is None:
         return
-    known = keeping.exported.get(tenant)
+    known = state.exported.get(tenant)
     if known is None:
-        known = await keeping.witness.known(tenant)
+        known = await state.witness.known(tenant)
         if known > size:
             _log.warning(
                 "the audit log is shorter than the checkpoints that were kept of it",
@@ -160,9 +160,9 @@ async def _export(team: Team, tenant: str, size: int) -> None:
         page = await team.store.children(AuditCheckpoint, tenant, "", after=checkpoint_id(known), limit=_PAGE)
         if not page:
             break
-        await keeping.witness.keep(page)
+        await state.witness.keep(page)
         known = page[-1].size
-    keeping.exported[tenant] = min(known, size)
+    state.exported[tenant] = min(known, size)
 
 
 async def mark_of(team: Team, tenant: str) -> AuditMark:

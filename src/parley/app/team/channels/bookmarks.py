@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.directory.agents import check_changes
-from parley.app.team.intents.intents import assigned
+from parley.app.team.directory.permissions import assigned
 from parley.app.team.retry import committed, put
 from parley.domain.channel.bookmark import MOST_OF_AN_AGENT, Bookmark, Start, bookmark_id, first_position, opened, saved
 from parley.domain.channel.event import AGENT_ASSIGNED

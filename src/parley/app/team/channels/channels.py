@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.team.channels import posting
 from parley.app.team.channels.posting import check_present, check_speaks
 from parley.app.team.directory import roles
+from parley.app.team.directory.permissions import intent_access
 from parley.app.team.retry import committed, put
 from parley.domain.channel.channel import (
     Channel,
@@ -23,10 +24,10 @@ from parley.domain.channel.channel import (
     with_members,
     with_policy,
 )
-from parley.domain.directory.access import Access, Permission, Standing, standing
+from parley.domain.directory.access import Access, Permission, standing
 from parley.domain.directory.callers import party_name
 from parley.domain.directory.intent import RESOLVED, TASK_OVER, Intent, Task
-from parley.domain.errors.errors import Forbidden, Invalid, NotFound, Problem
+from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.domain.errors.team import BadTransition, ChannelClosed, NoIntentAccess, QuotaExceeded
 from parley.domain.names import is_name
 from parley.domain.record import expecting
@@ -71,27 +72,6 @@ class Shown(NamedTuple):
 
     channel: Channel
     tally: Tally
-
-
-async def intent_access(team: Team, caller: Caller, intent_id: str, needed: Permission) -> tuple[Intent, Access]:
-    """The intent and its access list, if the caller may do this with it; `NotFound` if it may not know of it."""
-    intent = await team.store.get(Intent, caller.tenant, intent_id)
-    access = await team.store.get(Access, caller.tenant, intent_id)
-    if intent is None or access is None:
-        raise NotFound("there is no such intent")
-    stands = stands_on(access, caller, team.at())
-    if stands is None:
-        raise NotFound("there is no such intent")
-    if not stands.allows(needed):
-        raise Forbidden(f"you have {stands.permission.value} on this intent; this needs {needed.value}")
-    return intent, access
-
-
-def stands_on(access: Access, caller: Caller, now: str) -> Standing | None:
-    """The caller's standing; a key that speaks for the whole tenant rules."""
-    if caller.all_seeing:
-        return Standing(Permission.ADMIN, 0)
-    return standing(access, caller.agent, now) if caller.agent else None
 
 
 async def create(team: Team, caller: Caller, intent_id: str, draft: ChannelDraft) -> Shown:

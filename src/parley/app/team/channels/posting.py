@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.team.rules import governing, holding
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules.proposed import Message
+from parley.app.team.system_posts import audited
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.channel import Channel, lifetime_end, view
-from parley.domain.channel.event import CHANNEL_MESSAGE, EventDraft
 from parley.domain.channel.post import Post, PostDraft, check_answerable, place
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import ROLE_PREFIX, TENANT_MARK, Role
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from parley.app.team.rules.proposed import Governed
     from parley.app.team.team import Team
+    from parley.domain.channel.event import EventDraft
     from parley.domain.directory.callers import Caller
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval
@@ -302,30 +303,7 @@ async def addressed_role(team: Team, tenant: str, draft: PostDraft, expects: lis
 async def _request(team: Team, tenant: str, draft: PostDraft) -> Post | None:
     if draft.pattern is not Pattern.RESPONSE or not draft.in_reply_to:
         return None
-    return await team.request(tenant, draft.in_reply_to)
-
-
-def audited(team: Team, channel: Channel, said: Post, draft: PostDraft) -> EventDraft:
-    """The copy of an audited message in its intent's log."""
-    quoted = b'{"channel_id":"%b","channel_name":"%b","message_id":"%b","message_type":"%b","to":%b,"payload":%b}' % (
-        channel.id.encode(),
-        channel.label.encode(),
-        said.id.encode(),
-        said.pattern.value.encode(),
-        b'"%b"' % said.to.encode() if said.to else b"null",
-        said.payload,
-    )
-    return EventDraft(
-        team.new_id("evt"),
-        channel.intent_id,
-        CHANNEL_MESSAGE,
-        said.sender,
-        quoted,
-        said.created_at,
-        draft.trace_id,
-        draft.parent_event_id,
-        draft.proof,
-    )
+    return await team.requests.get(tenant, draft.in_reply_to)
 
 
 async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, draft: PostDraft) -> Post | Held:
@@ -336,7 +314,7 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     if channel is None or access is None:
         raise NotFound("there is no such channel")
     seen = view(channel, access, caller, team.at())
-    request = await team.request(caller.tenant, request_id)
+    request = await team.requests.get(caller.tenant, request_id)
     if request is None or request.channel_id != channel_id:
         raise NotFound("there is no such message")
     # Of what it may not see an agent learns only that a request was not for it.
@@ -376,7 +354,7 @@ async def ask(team: Team, caller: Caller, channel_id: str, draft: PostDraft, pat
 
 async def ask_again(team: Team, caller: Caller, request_id: str, patience: float) -> Post:
     """Wait on for the first answer to a request that was posted before, as one whose connection broke would."""
-    request = await team.request(caller.tenant, request_id)
+    request = await team.requests.get(caller.tenant, request_id)
     if request is None:
         raise NotFound("there is no such message")
     answer = team.waits.begin(caller.tenant, request)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels.channels import known
 from parley.app.team.channels.streams import check_key
-from parley.app.team.channels.tail import of_channel
+from parley.app.team.state.tail import of_channel
 from parley.domain.channel.channel import View, check_takes_part, view
 from parley.domain.channel.post import Receipt
 from parley.domain.directory.callers import KeyKind
@@ -95,7 +95,7 @@ def _asks(team: Team, caller: Caller, channel_id: str, asked: Asked) -> bool:
     """Whether this is the whole list, asked for by an agent that waits for an answer: it gets the answer at once."""
     if asked.since or asked.to or asked.limit or not caller.agent:
         return False
-    request = team.asks(caller.tenant, channel_id, caller.agent)
+    request = team.requests.unanswered(caller.tenant, channel_id, caller.agent)
     return (
         request is not None and not request.over(team.at()) and team.now() - from_stamp(request.created_at) < _ASKS_FOR
     )
@@ -106,7 +106,7 @@ async def _answered(team: Team, caller: Caller, channel_id: str) -> None:
     listener = team.tail.listen(of_channel(caller.tenant, channel_id))
     try:
         async with asyncio.timeout(HOLD_SECONDS):
-            while request := team.asks(caller.tenant, channel_id, caller.agent):
+            while request := team.requests.unanswered(caller.tenant, channel_id, caller.agent):
                 listener.take()
                 # Where there are other servers, the answer may have come while nobody listened here.
                 if await team.store.answers(caller.tenant, request.id):

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.channels.channels import known, stands_on
-from parley.app.team.channels.tail import of_agent, of_channel, of_intent
+from parley.app.team.channels.channels import known
+from parley.app.team.directory.permissions import stands_on
+from parley.app.team.state.tail import of_agent, of_channel, of_intent
 from parley.domain.channel.channel import Channel, check_takes_part, view
 from parley.domain.channel.event import CHANNEL_MESSAGE
 from parley.domain.channel.post import PostState
@@ -23,7 +24,7 @@ from parley.domain.times import from_stamp
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from parley.app.team.channels.tail import Listener, Topic
+    from parley.app.team.state.tail import Listener, Topic
     from parley.app.team.team import Team
     from parley.domain.channel.feed import FeedItem
     from parley.domain.directory.callers import Caller

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.channels.channels import intent_access, stands_on
 from parley.app.team.directory import roles
-from parley.app.team.intents.events import told
+from parley.app.team.directory.permissions import intent_access, stands_on
 from parley.app.team.retry import committed
 from parley.domain.channel.event import (
     ACCESS_EXPIRED,
@@ -85,7 +84,7 @@ async def replace_all(
             team,
             caller,
             changed,
-            told(team, caller, intent_id, ACCESS_GRANTED, action="acl_set", default_policy=policy.value),
+            team.event_by(caller, intent_id, ACCESS_GRANTED, action="acl_set", default_policy=policy.value),
             "access_set",
             policy=policy.value,
             entries=str(len(grants)),
@@ -102,7 +101,7 @@ async def grant(team: Team, caller: Caller, intent_id: str, draft: GrantDraft) -
         _check_room(access)
         given = _granted(team, caller, access, draft)
         facts = {"principal_id": given.principal_id, "permission": given.permission.value}
-        event = told(team, caller, intent_id, ACCESS_GRANTED, **facts)
+        event = team.event_by(caller, intent_id, ACCESS_GRANTED, **facts)
         return _changes(team, caller, with_grant(access, given), event, "access_granted", **facts)
 
     return (await _changed(team, caller, decide)).grants[-1]
@@ -117,7 +116,7 @@ async def revoke(team: Team, caller: Caller, intent_id: str, grant_id: str) -> N
         if found is None:
             raise NotFound("there is no such entry")
         facts = {"entry_id": grant_id, "principal_id": found.principal_id}
-        event = told(team, caller, intent_id, ACCESS_REVOKED, **facts)
+        event = team.event_by(caller, intent_id, ACCESS_REVOKED, **facts)
         return _changes(team, caller, without_grant(access, grant_id), event, "access_revoked", **facts)
 
     await _changed(team, caller, decide)
@@ -132,7 +131,7 @@ async def expire(team: Team, tenant: str, intent_id: str) -> None:
     nobody = Caller.system(tenant)
     left = replace(access, grants=tuple(one for one in access.grants if one not in over))
     events = tuple(
-        told(team, nobody, intent_id, ACCESS_EXPIRED, entry_id=one.id, principal_id=one.principal_id) for one in over
+        team.event_by(nobody, intent_id, ACCESS_EXPIRED, entry_id=one.id, principal_id=one.principal_id) for one in over
     )
     entries = tuple(team.entry(nobody, "access_expired", intent_id, principal_id=one.principal_id) for one in over)
     try:
@@ -193,8 +192,7 @@ async def request(team: Team, caller: Caller, intent_id: str, draft: RequestDraf
         created_at=team.at(),
         **draft._asdict(),
     )
-    event = told(
-        team,
+    event = team.event_by(
         caller,
         intent_id,
         ACCESS_REQUESTED,
@@ -246,8 +244,8 @@ async def approve(
             caller.tenant,
             puts=(decided, with_grant(access, given)),
             events=(
-                told(team, caller, intent_id, ACCESS_REQUEST_APPROVED, request_id=request_id, **facts),
-                told(team, caller, intent_id, ACCESS_GRANTED, **facts),
+                team.event_by(caller, intent_id, ACCESS_REQUEST_APPROVED, request_id=request_id, **facts),
+                team.event_by(caller, intent_id, ACCESS_GRANTED, **facts),
             ),
             entries=(team.entry(caller, "access_request_approved", intent_id, request=request_id, **facts),),
         )
@@ -268,7 +266,7 @@ async def deny(team: Team, caller: Caller, intent_id: str, request_id: str, reas
             caller.tenant,
             expects=(expecting(access),),
             puts=(decided,),
-            events=(told(team, caller, intent_id, ACCESS_REQUEST_DENIED, **facts),),
+            events=(team.event_by(caller, intent_id, ACCESS_REQUEST_DENIED, **facts),),
             entries=(team.entry(caller, "access_request_denied", intent_id, request=request_id),),
         )
 

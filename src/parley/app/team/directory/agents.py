@@ -6,10 +6,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.directory import roles
+from parley.app.team.directory import departure, roles
 from parley.app.team.retry import put
 from parley.app.team.team import ATTEMPTS
-from parley.app.team.work import departure
 from parley.domain.agents import org_units
 from parley.domain.agents.agent import AgentRecord, health, registered
 from parley.domain.agents.org_units import OrgUnits

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def addressee(team: Team, caller: Caller, draft: PostDraft) -> str:
     """Whom the message will be to: a response goes to the one who asked, a broadcast to everyone."""
     if draft.pattern is Pattern.RESPONSE:
-        request = await team.request(caller.tenant, draft.in_reply_to)
+        request = await team.requests.get(caller.tenant, draft.in_reply_to)
         return request.sender if request else draft.to
     return EVERYONE if draft.pattern is Pattern.BROADCAST else draft.to
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from parley.app.team.channels.channels import intent_access
+from parley.app.team.directory.permissions import intent_access
 from parley.app.team.intents.intents import visible
 from parley.domain.channel.checkpoint import Checkpoint, LogMark, merkle_path, merkle_root, raw_digest, spelled
 from parley.domain.directory.access import Permission

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.channels.channels import intent_access, stands_on
+from parley.app.team.directory.permissions import intent_access, stands_on
 from parley.app.team.retry import committed
-from parley.domain.channel.event import RESERVED, SDK_TYPES, STREAM_WORDS, EventDraft, quoted, stored_type
+from parley.domain.channel.event import RESERVED, SDK_TYPES, STREAM_WORDS, stored_type
 from parley.domain.directory.access import Access, Permission
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.domain.record import expecting
@@ -29,12 +29,6 @@ class Wanted(NamedTuple):
     since: str = ""
     event_type: str = ""
     limit: int = 100
-
-
-def told(team: Team, caller: Caller, intent_id: str, event_type: str, **payload: object) -> EventDraft:
-    """What the server itself says about what a caller did; for the commit that does it."""
-    draft = team.event(intent_id, event_type, caller.actor, quoted(payload))
-    return draft._replace(trace_id=caller.trace_id) if caller.trace_id else draft
 
 
 async def append(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parley.app.team.channels.channels import closing, intent_access, stands_on
+from parley.app.team.channels.channels import closing
 from parley.app.team.channels.posting import check_present
 from parley.app.team.directory import roles
-from parley.app.team.intents.events import told
+from parley.app.team.directory.permissions import assigned, intent_access, stands_on
 from parley.app.team.retry import committed
 from parley.domain.channel.event import (
     AGENT_ASSIGNED,
@@ -84,7 +84,7 @@ async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
     changes = TeamChanges(
         caller.tenant,
         puts=(intent, access),
-        events=(told(team, caller, intent.id, INTENT_CREATED, title=intent.title),),
+        events=(team.event_by(caller, intent.id, INTENT_CREATED, title=intent.title),),
         entries=(team.entry(caller, "intent_created", intent.id),),
     )
     kept = (await team.commit(caller, changes)).puts[0]
@@ -144,8 +144,7 @@ async def patch(team: Team, caller: Caller, intent_id: str, version: int | None,
         check_version(intent, version)
         changed = replace(intent, state=patched(intent.state, patches), updated_at=team.at())
         _check_size(team, changed.state)
-        event = told(
-            team,
+        event = team.event_by(
             caller,
             intent_id,
             STATE_PATCHED,
@@ -180,7 +179,7 @@ async def set_status(
             caller.tenant,
             expects=(expecting(access),),
             puts=(changed, *closed),
-            events=(told(team, caller, intent_id, STATUS_CHANGED, **payload),),
+            events=(team.event_by(caller, intent_id, STATUS_CHANGED, **payload),),
             ended=tuple(channel.id for channel in closed),
             entries=(entry,),
         )
@@ -249,7 +248,7 @@ async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: s
             caller.tenant,
             expects=tuple(expects),
             puts=(with_assignment(access, assignment),),
-            events=(told(team, caller, intent_id, AGENT_ASSIGNED, agent_id=agent, role=role),),
+            events=(team.event_by(caller, intent_id, AGENT_ASSIGNED, agent_id=agent, role=role),),
             entries=(team.entry(caller, "agent_assigned", intent_id, agent=agent, role=role),),
         )
 
@@ -260,11 +259,6 @@ async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: s
     if found is None:
         raise NotFound("the agent was unassigned at this moment")
     return found
-
-
-def assigned(access: Access, agent: str) -> Assignment | None:
-    """The agent's assignment, if it has one."""
-    return next((one for one in access.assignments if one.agent_id == agent), None)
 
 
 async def unassign(team: Team, caller: Caller, intent_id: str, agent: str) -> None:
@@ -281,7 +275,7 @@ async def unassign(team: Team, caller: Caller, intent_id: str, agent: str) -> No
         return TeamChanges(
             caller.tenant,
             puts=(without_assignment(access, agent),),
-            events=(told(team, caller, intent_id, AGENT_UNASSIGNED, agent_id=agent),),
+            events=(team.event_by(caller, intent_id, AGENT_UNASSIGNED, agent_id=agent),),
             entries=(team.entry(caller, "agent_unassigned", intent_id, agent=agent),),
         )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parley.app.team.channels.channels import closing, intent_access
-from parley.app.team.intents.events import told
+from parley.app.team.channels.channels import closing
+from parley.app.team.directory.permissions import intent_access
 from parley.app.team.intents.intents import close_late
 from parley.app.team.retry import committed
 from parley.domain.channel.event import quoted
@@ -71,7 +71,7 @@ async def create(team: Team, caller: Caller, intent_id: str, draft: TaskDraft) -
             caller.tenant,
             expects=(expecting(intent), expecting(access)),
             puts=(task,),
-            events=(told(team, caller, intent_id, "task.created", task_id=task.id, name=task.title),),
+            events=(team.event_by(caller, intent_id, "task.created", task_id=task.id, name=task.title),),
             entries=(team.entry(caller, "task_created", task.id, intent=intent_id),),
         )
 
@@ -124,7 +124,7 @@ async def change(team: Team, caller: Caller, task_id: str, version: int | None, 
             caller.tenant,
             expects=(expecting(access),),
             puts=(changed, *closed),
-            events=(told(team, caller, task.intent_id, event_type, **payload),),
+            events=(team.event_by(caller, task.intent_id, event_type, **payload),),
             ended=tuple(channel.id for channel in closed),
             entries=(entry,),
         )

@@ -39,7 +39,7 @@ from parley.domain.store.changes import Spend
 from parley.domain.times import from_stamp
 
 if TYPE_CHECKING:
-    from parley.app.team.rules.in_force import Rules
+    from parley.app.team.state.rules import Rules
     from parley.app.team.team import Team
     from parley.domain.channel.post import PostDraft
     from parley.domain.directory.callers import Caller

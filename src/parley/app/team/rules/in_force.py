@@ -6,39 +6,28 @@ Whatever was looked at is noted in `expects`, so that a commit is refused when i
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from parley.app.team.state.rules import Rules
+from parley.app.team.state.suspended import NO_SUSPENSIONS
 from parley.domain.agents import org_units
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.org_units import OrgUnits
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Party
 from parley.domain.channel.channel import Channel, MemberPolicy, reaches
 from parley.domain.directory.callers import KeyKind
-from parley.domain.directory.intent import Intent, Task
 from parley.domain.record import Expect, expecting
 from parley.domain.rules import suspension
 from parley.domain.rules.policy import CURRENT, PolicySnapshot
-from parley.domain.rules.suspension import Suspensions, check_not_stopped
+from parley.domain.rules.suspension import Suspensions
 
 if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.directory.access import Access
     from parley.domain.directory.callers import Caller
-    from parley.domain.rules.rulebook import Rulebook
-    from parley.domain.store.changes import TeamChanges
 
 _NO_POLICY = Expect(PolicySnapshot.kind, CURRENT, 0)
-_NO_SUSPENSIONS = Expect(Suspensions.kind, suspension.ALL, 0)
 _NO_UNITS = Expect(OrgUnits.kind, org_units.ALL, 0)
-
-
-class Rules(NamedTuple):
-    """What is in force at this moment."""
-
-    book: Rulebook
-    stopped: Suspensions | None
-    # What a decision by them depends on.
-    expects: tuple[Expect, ...]
 
 
 async def in_force(team: Team, tenant: str, expects: list[Expect]) -> Rules:
@@ -49,26 +38,10 @@ async def in_force(team: Team, tenant: str, expects: list[Expect]) -> Rules:
     known = team.governance.in_force.get(tenant)
     if known is None or known.book is not book or known.stopped is not stopped:
         policy = expecting(snapshot) if snapshot is not None else _NO_POLICY
-        known = Rules(book, stopped, (policy, expecting(stopped) if stopped is not None else _NO_SUSPENSIONS))
+        known = Rules(book, stopped, (policy, expecting(stopped) if stopped is not None else NO_SUSPENSIONS))
         team.governance.in_force[tenant] = known
     expects += known.expects
     return known
-
-
-def tells(changes: TeamChanges) -> bool:
-    """Whether a change says something to others, and is no message: those are judged one by one."""
-    return not changes.posts and (
-        changes.events != () or any(isinstance(one, Channel | Intent | Task) for one in changes.puts)
-    )
-
-
-async def check_active(team: Team, caller: Caller) -> tuple[Expect, ...]:
-    """Refuse whoever somebody has stopped; and what that depends on."""
-    stopped = await team.store.get(Suspensions, caller.tenant, suspension.ALL)
-    if stopped is None:
-        return (_NO_SUSPENSIONS,)
-    check_not_stopped(stopped, await party(team, caller.tenant, caller.agent), None)
-    return (expecting(stopped),)
 
 
 async def several_units(team: Team, tenant: str, expects: list[Expect]) -> bool:

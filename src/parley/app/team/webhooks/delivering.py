@@ -15,7 +15,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from parley.app.team.channels.tail import of_agent, of_intent
+from parley.app.team.state.tail import of_agent, of_intent
 from parley.app.team.webhooks import pushing
 from parley.app.team.webhooks.pushing import Outcome, Progress
 from parley.app.team.webhooks.subscriptions import follow_endpoint, follows
@@ -31,7 +31,7 @@ from parley.domain.record import UNSETTLED
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from parley.app.team.channels.tail import Topic
+    from parley.app.team.state.tail import Topic
     from parley.app.team.team import Team
     from parley.domain.store.changes import Committed
     from parley.ports.team import Outbound

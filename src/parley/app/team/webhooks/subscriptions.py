@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.channels.channels import intent_access
 from parley.app.team.decisions import notices
+from parley.app.team.directory.permissions import intent_access
 from parley.app.team.retry import committed, put
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord

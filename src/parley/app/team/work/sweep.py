@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from parley.app.team.decisions import approvals, exchanges, notifying
 from parley.app.team.directory import access as access_lists
-from parley.app.team.directory import roles
+from parley.app.team.directory import departure, roles
 from parley.app.team.intents import checkpoints
-from parley.app.team.work import departure
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.identity import Challenge
 from parley.domain.channel.channel import Channel, closed, lifetime_end

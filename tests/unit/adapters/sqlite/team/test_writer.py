@@ -31,9 +31,8 @@ class Bench:
         self.known = Known(kinds())
         self.heard: list[Committed] = []
         self.log_bytes = 0
-        self.writer = TeamWriter(
-            self.db, self.path, self.known, lambda _, committed: self.heard.append(committed), lambda: self.log_bytes
-        )
+        self.writer = TeamWriter(self.db, self.path, self.known, lambda: self.log_bytes)
+        self.writer.watchers.append(lambda _, committed: self.heard.append(committed))
         self.statements: list[str] = []
         self.db.set_trace_callback(self.statements.append)
 
@@ -46,7 +45,7 @@ async def at_work(tmp_path: Path) -> AsyncIterator[Bench]:
     bench = Bench(tmp_path / "team.db")
     bench.writer.start(asyncio.get_running_loop())
     try:
-        await bench.writer.submit(TeamChanges(T1, puts=(a_channel(),)))
+        await bench.writer.commit(TeamChanges(T1, puts=(a_channel(),)))
         bench.statements.clear()
         yield bench
     finally:
@@ -58,7 +57,7 @@ async def at_work(tmp_path: Path) -> AsyncIterator[Bench]:
 async def test_what_queues_up_is_committed_in_one_transaction(tmp_path: Path) -> None:
     async with at_work(tmp_path) as bench:
         outcomes = await asyncio.gather(
-            *(bench.writer.submit(TeamChanges(T1, (a_post(f"msg_{n}"),))) for n in range(200))
+            *(bench.writer.commit(TeamChanges(T1, (a_post(f"msg_{n}"),))) for n in range(200))
         )
 
         assert [one.posts[0].seq for one in outcomes] == list(range(1, 201))
@@ -73,7 +72,7 @@ async def test_what_stands_alone_has_a_transaction_of_its_own_and_overtakes_nobo
         batch[2] = batch[2]._replace(ended=("chan_1",))
         batch[3] = batch[3]._replace(departed=("bob",))
 
-        outcomes = await asyncio.gather(*map(bench.writer.submit, batch))
+        outcomes = await asyncio.gather(*map(bench.writer.commit, batch))
 
         assert [one.posts[0].seq for one in outcomes] == [1, 2, 3, 4, 5, 6]
         assert bench.heard[1:] == outcomes
@@ -85,10 +84,10 @@ async def test_what_stands_alone_has_a_transaction_of_its_own_and_overtakes_nobo
 @in_loop
 async def test_an_erasure_says_how_many_it_blanked_and_cuts_the_log(tmp_path: Path) -> None:
     async with at_work(tmp_path) as bench:
-        await bench.writer.submit(TeamChanges(T1, (a_post("msg_1"), a_post("msg_2", sender="bob"))))
+        await bench.writer.commit(TeamChanges(T1, (a_post("msg_1"), a_post("msg_2", sender="bob"))))
 
-        done = await bench.writer.submit(TeamChanges(T1, blank=(Spoken("msg_1"),)))
-        await bench.writer.submit(TeamChanges(T1))
+        done = await bench.writer.commit(TeamChanges(T1, blank=(Spoken("msg_1"),)))
+        await bench.writer.commit(TeamChanges(T1))
 
         assert (done.blanked, bench.heard[2].blanked) == (1, 1)
         assert bench.ran("PRAGMA wal_checkpoint(TRUNCATE)") == 1
@@ -100,7 +99,7 @@ async def test_a_refusal_writes_nothing_at_all(tmp_path: Path) -> None:
         refused = TeamChanges(T1, (a_post(),), (Expect("channel", "chan_1", 9),), puts=(an_intent(),))
 
         with pytest.raises(Stale):
-            await bench.writer.submit(refused)
+            await bench.writer.commit(refused)
 
         assert (bench.ran("INSERT"), bench.ran("UPDATE post"), bench.ran("UPDATE tally")) == (0, 0, 0)
 
@@ -114,7 +113,7 @@ async def test_after_an_error_of_the_file_nothing_that_is_known_is_wrong(tmp_pat
         changes = TeamChanges(T1, (a_post("msg_1"),), puts=(an_intent(),))
 
         outcomes = await asyncio.gather(
-            bench.writer.submit(changes), bench.writer.submit(changes), return_exceptions=True
+            bench.writer.commit(changes), bench.writer.commit(changes), return_exceptions=True
         )
         blocker.execute("ROLLBACK")
         blocker.close()
@@ -122,7 +121,7 @@ async def test_after_an_error_of_the_file_nothing_that_is_known_is_wrong(tmp_pat
         assert {type(one) for one in outcomes} == {Unavailable}
         assert bench.known.heads[T1].position == 0
         assert (T1, "intent", "intent_1") not in bench.known.records
-        assert (await bench.writer.submit(changes)).posts[0].position == 1
+        assert (await bench.writer.commit(changes)).posts[0].position == 1
 
 
 @in_loop
@@ -131,20 +130,20 @@ async def test_a_change_that_cannot_be_written_does_not_stop_the_writer(tmp_path
         unfit = TeamChanges(T1, (a_post("msg_1", payload=object()),))
 
         with pytest.raises((Unavailable, TypeError)):
-            await bench.writer.submit(unfit)
+            await bench.writer.commit(unfit)
 
-        assert (await bench.writer.submit(TeamChanges(T1, (a_post("msg_1"),)))).posts[0].seq == 1
+        assert (await bench.writer.commit(TeamChanges(T1, (a_post("msg_1"),)))).posts[0].seq == 1
 
 
 @in_loop
 async def test_a_log_that_has_grown_too_long_is_cut(tmp_path: Path) -> None:
     async with at_work(tmp_path) as bench:
-        await bench.writer.submit(TeamChanges(T1, (a_post("msg_1"),)))
+        await bench.writer.commit(TeamChanges(T1, (a_post("msg_1"),)))
         assert bench.ran("PRAGMA wal_checkpoint") == 0
 
         bench.log_bytes = team_writer._LONGEST_LOG + 1
-        await bench.writer.submit(TeamChanges(T1, (a_post("msg_2"),)))
-        await bench.writer.submit(TeamChanges(T1, (a_post("msg_3"),)))
+        await bench.writer.commit(TeamChanges(T1, (a_post("msg_2"),)))
+        await bench.writer.commit(TeamChanges(T1, (a_post("msg_3"),)))
 
         assert bench.ran("PRAGMA wal_checkpoint(TRUNCATE)") >= 1
 
@@ -153,9 +152,10 @@ async def test_a_log_that_has_grown_too_long_is_cut(tmp_path: Path) -> None:
 async def test_after_the_end_nothing_is_taken(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "team.db")
     with pytest.raises(Unavailable):
-        bench.writer.submit(TeamChanges(T1))
+        await bench.writer.commit(TeamChanges(T1))
     bench.writer.start(asyncio.get_running_loop())
-    last = bench.writer.submit(TeamChanges(T1, puts=(a_channel(),)))
+    last = asyncio.ensure_future(bench.writer.commit(TeamChanges(T1, puts=(a_channel(),))))
+    await asyncio.sleep(0)
 
     bench.writer.end()
     bench.writer.end()
@@ -163,7 +163,7 @@ async def test_after_the_end_nothing_is_taken(tmp_path: Path) -> None:
 
     assert (await last).puts[0].version == 1
     with pytest.raises(Unavailable):
-        bench.writer.submit(TeamChanges(T1))
+        await bench.writer.commit(TeamChanges(T1))
 
 
 def log_size(path: str) -> int:
@@ -173,19 +173,19 @@ def log_size(path: str) -> int:
 @in_loop
 async def test_a_reader_that_stays_is_waited_for_once_and_the_log_is_cut_when_it_has_gone(tmp_path: Path) -> None:
     async with at_work(tmp_path) as bench:
-        await bench.writer.submit(TeamChanges(T1, posts=(a_post(),)))
+        await bench.writer.commit(TeamChanges(T1, posts=(a_post(),)))
         reader = team_file.connect(bench.path, writes=False)
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM post").fetchall()
 
         for number in range(3):
-            await bench.writer.submit(TeamChanges(T1, posts=(a_post(f"msg_{number}_more"),)))
-            await bench.writer.submit(TeamChanges(T1, blank=(Spoken(f"msg_{number}_more"),)))
-        await bench.writer.submit(TeamChanges(T1))
+            await bench.writer.commit(TeamChanges(T1, posts=(a_post(f"msg_{number}_more"),)))
+            await bench.writer.commit(TeamChanges(T1, blank=(Spoken(f"msg_{number}_more"),)))
+        await bench.writer.commit(TeamChanges(T1))
         waits = [one for one in bench.statements if one.startswith("PRAGMA busy_timeout")]
         reader.close()
-        await bench.writer.submit(TeamChanges(T1))
-        await bench.writer.submit(TeamChanges(T1))
+        await bench.writer.commit(TeamChanges(T1))
+        await bench.writer.commit(TeamChanges(T1))
 
         assert waits[:6:2] == ["PRAGMA busy_timeout=100", "PRAGMA busy_timeout=0", "PRAGMA busy_timeout=0"]
         assert set(waits[1::2]) == {"PRAGMA busy_timeout=30000"}

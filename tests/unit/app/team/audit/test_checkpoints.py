@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from parley.app.team.audit import checkpoints
+from parley.app.team.state.audit import AuditState
 from parley.domain.audit.checkpoint import AuditCheckpoint
 from parley.domain.audit.entry import NO_HASH
 from parley.domain.audit.merkle import is_included, tree_root
@@ -262,7 +263,7 @@ async def test_what_another_server_wrote_gets_its_checkpoint(tmp_path: Path) -> 
         assert await checkpoints.make_due(b.team) == 1
 
         await write(a, checkpoints.DUE_ENTRIES)
-        b.team.audit.wrote(DEFAULT_TENANT)
+        b.team.audit.mark_active(DEFAULT_TENANT)
         assert await checkpoints.make_due(b.team) == 1
 
         assert await sizes(b) == [3, 3 + checkpoints.DUE_ENTRIES]
@@ -274,9 +275,9 @@ async def test_a_server_that_heard_nothing_finds_what_others_wrote(
 ) -> None:
     monkeypatch.setattr(checkpoints, "LOOK_SECONDS", 0.001)
     monkeypatch.setattr(checkpoints, "ALL_SECONDS", 0.01)
+    monkeypatch.setattr(AuditState, "mark_active", lambda *_: None)
     async with two_nodes(tmp_path) as (a, b):
         await a.tenant("acme")
-        monkeypatch.setattr(b.team.audit, "wrote", lambda tenant: None)
         keeping = asyncio.ensure_future(checkpoints.keep_forever(b.team))
         await soon(lambda: b.team.audit.active is not None)
 

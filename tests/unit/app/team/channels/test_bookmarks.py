@@ -11,8 +11,8 @@ import pytest
 from parley.app.team.channels import bookmarks
 from parley.app.team.channels.bookmarks import Placed
 from parley.app.team.directory import agents as registry
+from parley.app.team.directory import departure
 from parley.app.team.intents import intents
-from parley.app.team.work import departure
 from parley.domain.agents.agent import DEAD_AFTER, AgentDraft
 from parley.domain.channel.bookmark import MOST_OF_AN_AGENT, Bookmark, Start
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind

@@ -334,7 +334,7 @@ async def test_a_list_is_not_held_for_a_request_that_was_answered_at_another_ser
         await posting.reply(b.team, b.caller("bob"), CHANNEL, request.id, REPLY)
 
         await a.store.catch_up("default")
-        assert a.team.asks("default", CHANNEL, "alice") is not None  # nobody listened here
+        assert a.team.requests.unanswered("default", CHANNEL, "alice") is not None  # nobody listened here
         assert await read(a, "alice") == [1, 2]
 
 

@@ -9,8 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from parley.app.team.channels import streams, tail
+from parley.app.team.channels import streams
 from parley.app.team.channels.streams import Followed
+from parley.app.team.state import tail
 from parley.domain.channel.channel import Channel, MemberPolicy, without_member
 from parley.domain.channel.event import EventDraft
 from parley.domain.channel.feed import FeedItem

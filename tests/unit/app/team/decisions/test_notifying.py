@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from parley.app.team.decisions import notifying
-from parley.app.team.decisions.state import NoticeKeeping
 from parley.app.team.rules import policies
+from parley.app.team.state.notices import NoticeState
 from parley.app.team.work import sweep
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.errors import DiskFull, Invalid, ParleyError, Unavailable
@@ -27,7 +27,7 @@ from tests.team_rig import Rig, with_rig
 async def with_mailman(rig: Rig) -> FakeMailman:
     await peopled(rig)
     mailman = FakeMailman()
-    rig.team.notices = NoticeKeeping(mailman)
+    rig.team.notices = NoticeState(mailman)
     return mailman
 
 
@@ -131,12 +131,12 @@ async def test_a_restart_before_anybody_was_told_loses_no_notification_and_one_a
     mailman = await with_mailman(rig)
     await waiting(rig)
     await rig.reopen()
-    rig.team.notices = NoticeKeeping(mailman)
+    rig.team.notices = NoticeState(mailman)
     await sweep.sweep(rig.team)
     assert len(mailman.carried) == 1
 
     await rig.reopen()
-    rig.team.notices = NoticeKeeping(mailman)
+    rig.team.notices = NoticeState(mailman)
     await sweep.sweep(rig.team)
 
     assert len(mailman.carried) == 1
@@ -160,7 +160,7 @@ async def test_a_crash_between_the_letter_and_its_mark_brings_the_letter_twice(
     # The same process knows what it has carried; the next one cannot.
     assert len(mailman.carried) == 1
     await rig.reopen()
-    rig.team.notices = NoticeKeeping(mailman)
+    rig.team.notices = NoticeState(mailman)
 
     await sweep.sweep(rig.team)
     await sweep.sweep(rig.team)

@@ -12,7 +12,7 @@ import pytest
 from parley.adapters.data.policy_files import PolicyFiles
 from parley.app.team.decisions import policy_files
 from parley.app.team.rules import policies
-from parley.app.team.rules.policy_state import PolicyKeeping
+from parley.app.team.state.policies import PolicyState
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import DiskFull
 from parley.domain.rules.policy import DEFAULT_DOCUMENT, SHORTEST, Fragment, PolicyLook
@@ -28,7 +28,7 @@ BROKEN = "agent-to-agent:\n  max_rounds: many\n"
 async def followed(rig: Rig) -> Path:
     """The folder of the default tenant, after a first look."""
     files = PolicyFiles(str(rig.path.parent / "policies"))
-    rig.team.policies = PolicyKeeping(SHORTEST, files)
+    rig.team.policies = PolicyState(SHORTEST, files)
     await rig.tenant()
     await policy_files.follow(rig.team, files)
     return rig.path.parent / "policies" / "default"
@@ -159,7 +159,7 @@ async def test_a_restart_keeps_what_is_in_force_and_takes_over_what_was_edited_m
     (folder / "enterprise" / "default.yaml").write_text("agent-to-agent:\n  max_rounds: 7\n")
 
     await rig.reopen()
-    rig.team.policies = PolicyKeeping(SHORTEST, PolicyFiles(str(folder.parent)))
+    rig.team.policies = PolicyState(SHORTEST, PolicyFiles(str(folder.parent)))
     await look(rig)
 
     now = await policies.current(rig.team, "default")
@@ -179,7 +179,7 @@ async def test_a_file_that_was_edited_from_what_is_no_longer_in_force_undoes_not
     await put(rig, "org/sales", ONE, Fragment(max_rounds=1))
     path.write_text(SEVEN)
 
-    rig.team.policies = PolicyKeeping(SHORTEST, files)
+    rig.team.policies = PolicyState(SHORTEST, files)
     await look(rig)
 
     assert (await policies.current(rig.team, "default")).fragments["org/sales"] == Fragment(max_rounds=1)
@@ -195,7 +195,7 @@ async def test_an_older_file_of_which_nothing_is_known_does_not_come_into_force_
     (folder / ".written").unlink()  # a restore that left out what begins with a dot
     await put(rig, "org/sales", ONE, Fragment(max_rounds=1))
 
-    rig.team.policies = PolicyKeeping(SHORTEST, PolicyFiles(str(folder.parent)))
+    rig.team.policies = PolicyState(SHORTEST, PolicyFiles(str(folder.parent)))
     await look(rig)
 
     assert (await policies.current(rig.team, "default")).fragments["org/sales"] == Fragment(max_rounds=1)
@@ -250,7 +250,7 @@ async def test_a_tenant_whose_files_cannot_be_written_does_not_keep_the_others_b
 @with_rig
 async def test_it_looks_again_when_somebody_asks_and_goes_on_after_a_full_disk(rig: Rig) -> None:
     folder = FullOnce()
-    rig.team.policies = PolicyKeeping(SHORTEST, folder)
+    rig.team.policies = PolicyState(SHORTEST, folder)
     await rig.tenant()
     work = asyncio.ensure_future(policy_files.follow_forever(rig.team))
 

@@ -24,8 +24,8 @@ async def write(rig: Rig, agent: str = "alice", event_type: str = "comment", tra
 async def test_what_the_server_tells_carries_the_trace_of_the_call(rig: Rig) -> None:
     caller = rig.caller("alice")
 
-    plain = events.told(rig.team, caller, INTENT, "comment", n=1)
-    traced = events.told(rig.team, caller._replace(trace_id=TRACE), INTENT, "comment", n=1)
+    plain = rig.team.event_by(caller, INTENT, "comment", n=1)
+    traced = rig.team.event_by(caller._replace(trace_id=TRACE), INTENT, "comment", n=1)
 
     assert (plain.trace_id, traced.trace_id) == ("", TRACE)
     assert (plain.actor, json.loads(plain.payload)) == ("alice", {"n": 1})

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from parley.app.team.state.nodes import NodeState
 from parley.app.team.team import Team
 from parley.app.team.work import background, sweep
-from parley.app.team.work.node import NodeKeeping
 from parley.domain.channel.post import PostState
 from parley.domain.errors.errors import DiskFull, Unavailable
 from parley.domain.store.node import Node, StoreReport
@@ -134,7 +134,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 @with_rig
 async def test_a_work_goes_on_while_this_server_leads_it(rig: Rig) -> None:
     others, work = Others(), Work()
-    rig.team.nodes = NodeKeeping(others)
+    rig.team.nodes = NodeState(others)
 
     async with led(rig.team, work.run):
         await soon(lambda: work.running == 1)
@@ -150,7 +150,7 @@ async def test_a_work_goes_on_while_this_server_leads_it(rig: Rig) -> None:
 @with_rig
 async def test_who_cannot_ask_whether_it_leads_does_not(rig: Rig) -> None:
     others, work = Others(), Work()
-    rig.team.nodes = NodeKeeping(others)
+    rig.team.nodes = NodeState(others)
 
     async with led(rig.team, work.run):
         await soon(lambda: work.running == 1)
@@ -170,7 +170,7 @@ async def test_a_work_that_fails_is_logged_and_begun_again(
 ) -> None:
     work = Work()
     work.fails = ValueError("unexpected")
-    rig.team.nodes = NodeKeeping(None if alone else Others())
+    rig.team.nodes = NodeState(None if alone else Others())
 
     async with led(rig.team, work.run):
         await soon(lambda: work.begun >= 2)
@@ -224,7 +224,7 @@ async def test_a_server_that_is_alone_has_nobody_to_tell_how_it_is(rig: Rig) -> 
 @with_rig
 async def test_a_node_whose_clock_is_far_off_the_stores_leads_nothing(rig: Rig) -> None:
     others = Others()
-    rig.team.nodes = NodeKeeping(others, "here")
+    rig.team.nodes = NodeState(others, "here")
 
     for ahead, out in ((0.0, False), (4.0, False), (60.0, True), (-60.0, True), (0.5, False)):
         others.now = rig.clock.at.timestamp() - ahead

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from parley.app.team.directory import agents as registry
-from parley.app.team.work import departure, sweep
+from parley.app.team.directory import departure
+from parley.app.team.work import sweep
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.identity import Challenge
 from parley.domain.channel.channel import Channel, ChannelStatus, Options

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from parley.domain.channel.channel import Channel
 from parley.domain.channel.feed import FeedItem
 from parley.domain.directory.access import Access
-from parley.domain.directory.callers import Key
+from parley.domain.directory.callers import NO_TENANT, Key
 
 if TYPE_CHECKING:
     from parley.domain.channel.post import Post
@@ -123,8 +123,8 @@ class Tail:
                 listener.offer(item)
 
     def cares(self, tenant: str) -> bool:
-        """Whether anybody listens to anything of a tenant."""
-        return tenant in self._tenants
+        """Whether anybody listens to anything of a tenant. Keys belong to none, and every stream must hear of them."""
+        return tenant == NO_TENANT or tenant in self._tenants
 
     def __len__(self) -> int:
         return sum([len(listeners) for listeners in self._tenants.values()])

@@ -11,17 +11,24 @@ if TYPE_CHECKING:
     from parley.ports.team import Condition, Nodes
 
 
-class NodeKeeping:
+class NodeState:
     """Who the others are, and which works this one does for all of them."""
 
-    def __init__(self, nodes: Nodes | None = None, name: str = "", url: str = "", version: str = "") -> None:
+    def __init__(
+        self,
+        nodes: Nodes | None = None,
+        name: str = "",
+        url: str = "",
+        version: str = "",
+        condition: Condition | None = None,
+    ) -> None:
         # None where nobody else can be.
         self.nodes = nodes
         self.name = name
         self.url = url
         self.version = version
-        # Whoever puts the parts together may say who knows how the store is.
-        self.condition: Condition | None = nodes
+        # Reports how the store is.
+        self.condition: Condition | None = condition or nodes
         self.led: set[str] = set()
         # It is about to stop: whoever distributes requests should send them to others.
         self.leaving = False

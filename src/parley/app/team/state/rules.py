@@ -1,13 +1,13 @@
-"""What a server keeps in memory of its exchanges: rulebooks, which exchanges a conversation has, and who queues where.
+"""The rules of a server in memory: rulebooks, the exchanges of each conversation, and who queues where.
 
-All of it is found out again after a restart: the store has the truth.
+All of it is rebuilt after a restart: the store has the truth.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 from parley.domain.exchange.exchange import Exchange
@@ -16,24 +16,33 @@ from parley.domain.rules.rulebook import Rulebook
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from parley.app.team.rules.in_force import Rules
-    from parley.domain.record import Record
+    from parley.domain.record import Expect, Record
     from parley.domain.rules.policy import PolicySnapshot
     from parley.domain.rules.ruling import Detector
+    from parley.domain.rules.suspension import Suspensions
     from parley.domain.store.changes import Committed
     from parley.ports.team import TeamStore, Tightening
 
 _MOST = 20_000
 
 
-class GovernanceKeeping:
-    """Beside the store; one for a server."""
+class Rules(NamedTuple):
+    """What is in force at this moment."""
 
-    def __init__(self) -> None:
-        # Further signs of a commitment; whoever puts the parts together may give some. They only add.
-        self.detectors: tuple[Detector, ...] = ()
+    book: Rulebook
+    stopped: Suspensions | None
+    # What a decision by them depends on.
+    expects: tuple[Expect, ...]
+
+
+class RulesState:
+    """Rulebooks, conversations and queues of one server."""
+
+    def __init__(self, tightening: Tightening | None = None, detectors: tuple[Detector, ...] = ()) -> None:
+        # Further detectors of a commitment. They only add.
+        self.detectors = detectors
         # An organisation's own rules, which only tighten.
-        self.tightening: Tightening | None = None
+        self.tightening = tightening
         # By tenant: the rules that the last decision was made by.
         self.in_force: dict[str, Rules] = {}
         self._books: dict[str, Rulebook] = {}
@@ -76,8 +85,8 @@ class GovernanceKeeping:
             lock = self._queues[key] = asyncio.Lock()
         return lock
 
-    def committed(self, tenant: str, committed: Committed) -> None:
-        """Something was written."""
+    def publish(self, tenant: str, committed: Committed) -> None:
+        """Take a commit into account."""
         for record in committed.puts:
             if isinstance(record, Exchange):
                 key = (tenant, record.conversation_id)

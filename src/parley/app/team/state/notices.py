@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _MOST = 10_000
 
 
-class NoticeKeeping:
+class NoticeState:
     """Who carries letters, and which ones were carried lately."""
 
     def __init__(self, mailman: Mailman | None = None) -> None:

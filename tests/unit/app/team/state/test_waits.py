@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from parley.app.team.channels.waits import Waits
+from parley.app.team.state.waits import Waits
 from parley.domain.channel.post import Post
 from parley.domain.errors.errors import Unavailable
 from parley.domain.errors.team import CircularWait, MessageExpired

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from parley.ports.team import PolicyFolder
 
 
-class PolicyKeeping:
+class PolicyState:
     """The default document, the folder where people edit, and what of it cannot be read."""
 
     def __init__(self, default: Document = SHORTEST, folder: PolicyFolder | None = None) -> None:

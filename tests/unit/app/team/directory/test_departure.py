@@ -11,8 +11,7 @@ import pytest
 from parley.app.team.channels import channels, posting
 from parley.app.team.channels.channels import ChannelChange
 from parley.app.team.directory import agents as registry
-from parley.app.team.directory import roles
-from parley.app.team.work import departure
+from parley.app.team.directory import departure, roles
 from parley.domain.agents.agent import AgentDraft, AgentRecord
 from parley.domain.channel.channel import Channel, ChannelStatus, Member, MemberPolicy, Options
 from parley.domain.channel.post import Post, PostDraft, PostState

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from parley.app.team.rules import state as governance_keeping
-from parley.app.team.rules.state import GovernanceKeeping
+from parley.app.team.state import rules
+from parley.app.team.state.rules import RulesState
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.store.changes import Committed, TeamChanges
@@ -15,13 +15,13 @@ from tests.team_rig import Rig, in_loop, with_rig
 
 
 def test_a_rulebook_is_worked_out_once_for_each_snapshot() -> None:
-    keeping, first, second = GovernanceKeeping(), a_snapshot(), a_snapshot(max_rounds=2)
+    state, first, second = RulesState(), a_snapshot(), a_snapshot(max_rounds=2)
 
-    book = keeping.rulebook("t", first)
+    book = state.rulebook("t", first)
 
-    assert keeping.rulebook("t", first) is book
-    assert keeping.rulebook("other", first) is not book
-    assert keeping.rulebook("t", second).snapshot is second
+    assert state.rulebook("t", first) is book
+    assert state.rulebook("other", first) is not book
+    assert state.rulebook("t", second).snapshot is second
 
 
 async def known(rig: Rig, conversation: str = "conv-1") -> tuple[str, ...]:
@@ -44,7 +44,7 @@ async def test_the_exchanges_of_a_conversation_are_known_from_their_commits_and_
 
 @with_rig
 async def test_what_begins_while_the_store_is_asked_is_not_forgotten(rig: Rig) -> None:
-    keeping = rig.team.governance
+    state = rig.team.governance
     asked = asyncio.Event()
 
     class Slow:
@@ -58,7 +58,7 @@ async def test_what_begins_while_the_store_is_asked_is_not_forgotten(rig: Rig) -
 
     go_on = asyncio.Event()
     slow: Any = Slow()
-    asking = asyncio.create_task(keeping.conversation(slow, DEFAULT_TENANT, "conv-1"))
+    asking = asyncio.create_task(state.conversation(slow, DEFAULT_TENANT, "conv-1"))
     await asked.wait()
     await rig.put(an_exchange())
     go_on.set()
@@ -69,32 +69,32 @@ async def test_what_begins_while_the_store_is_asked_is_not_forgotten(rig: Rig) -
 
 @with_rig
 async def test_what_may_be_too_little_is_asked_for_again(rig: Rig) -> None:
-    keeping = rig.team.governance
+    state = rig.team.governance
     await rig.put(an_exchange())
-    keeping._conversations[DEFAULT_TENANT, "conv-1"] = ()
+    state._conversations[DEFAULT_TENANT, "conv-1"] = ()
 
-    keeping.forget(DEFAULT_TENANT, (an_exchange(),))
+    state.forget(DEFAULT_TENANT, (an_exchange(),))
 
     assert await known(rig) == ("exch_1",)
 
 
 @in_loop
 async def test_those_who_speak_in_one_conversation_wait_for_each_other_and_nobody_else() -> None:
-    keeping = GovernanceKeeping()
+    state = RulesState()
 
-    async with keeping.queue("t", "conv-1"):
-        assert keeping.queue("t", "conv-1").locked()
-        assert not keeping.queue("t", "conv-2").locked()
-        assert not keeping.queue("other", "conv-1").locked()
+    async with state.queue("t", "conv-1"):
+        assert state.queue("t", "conv-1").locked()
+        assert not state.queue("t", "conv-2").locked()
+        assert not state.queue("other", "conv-1").locked()
 
-    assert len(keeping._queues) == 0  # nobody waits any more
+    assert len(state._queues) == 0  # nobody waits any more
 
 
 @with_rig
 async def test_as_many_conversations_as_there_are_do_not_fill_the_memory(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(governance_keeping, "_MOST", 3)
+    monkeypatch.setattr(rules, "_MOST", 3)
 
     for number in range(10):
         await known(rig, f"conv-{number}")
@@ -103,9 +103,9 @@ async def test_as_many_conversations_as_there_are_do_not_fill_the_memory(
 
 
 def test_what_nobody_has_asked_for_is_not_remembered() -> None:
-    keeping = GovernanceKeeping()
+    state = RulesState()
 
-    keeping.committed("t", Committed(1, puts=(an_exchange(), a_snapshot())))
+    state.publish("t", Committed(1, puts=(an_exchange(), a_snapshot())))
 
-    assert keeping._conversations == {}
+    assert state._conversations == {}
     assert TeamChanges("t").puts == ()

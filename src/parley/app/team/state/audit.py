@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from parley.domain.store.changes import Committed
     from parley.ports.team import Signer, Witness
 
 
-class AuditKeeping:
+class AuditState:
     """Who signs, who keeps copies outside, and how far that has come."""
 
     def __init__(self, signer: Signer | None = None, witness: Witness | None = None) -> None:
@@ -22,7 +23,8 @@ class AuditKeeping:
         # Roots of the full subtrees of each tenant's log, which never change: proofs are made from them.
         self.blocks: dict[str, list[bytes]] = {}
 
-    def wrote(self, tenant: str) -> None:
-        """Something was committed in a tenant."""
+    def mark_active(self, tenant: str, committed: Committed | None = None) -> None:
+        """Something was committed in a tenant: its log is due for a checkpoint."""
+        del committed
         if self.active is not None:
             self.active.add(tenant)

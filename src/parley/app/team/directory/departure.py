@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from parley.app.team import system_posts
-from parley.app.team.channels.posting import audited
 from parley.app.team.retry import committed
+from parley.app.team.system_posts import audited
 from parley.domain.agents.agent import AgentRecord, health
 from parley.domain.channel.bookmark import Bookmark
 from parley.domain.channel.channel import without_member

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from parley.app.team.channels import tail as module
-from parley.app.team.channels.tail import Listener, Tail, of_agent, of_channel, of_intent
+from parley.app.team.state import tail as module
+from parley.app.team.state.tail import Listener, Tail, of_agent, of_channel, of_intent
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.event import Event
 from parley.domain.channel.feed import FeedItem

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.app.team.work.node import NodeKeeping
+from parley.app.team.state.nodes import NodeState
 from parley.domain.store.node import Node
 from tests.node_rig import two_nodes
 from tests.team_rig import in_loop
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.both_stores
 
 @in_loop
 async def test_a_server_that_is_alone_does_everything() -> None:
-    nodes = NodeKeeping(name="only", version="1.0")
+    nodes = NodeState(name="only", version="1.0")
 
     assert await nodes.leads("sweep")
     assert nodes.node(5.0, 2) == Node("only", "1.0", uptime=5.0, streams=2, leads=("sweep",))

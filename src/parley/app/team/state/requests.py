@@ -1,0 +1,61 @@
+"""Requests that this process has seen committed: most replies need not read the request they answer from the store."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from parley.domain.directory.callers import ROLE_PREFIX
+from parley.domain.message.message import Pattern
+
+if TYPE_CHECKING:
+    from parley.domain.channel.post import Post
+    from parley.domain.store.changes import Committed
+    from parley.ports.team import TeamStore
+
+_CACHE_SIZE = 10_000
+
+
+class RequestCache:
+    """Recent requests by id, and the last unanswered one of each agent in each channel."""
+
+    def __init__(self, store: TeamStore) -> None:
+        self._store = store
+        self._requests: OrderedDict[str, tuple[str, Post]] = OrderedDict()
+        self._unanswered: OrderedDict[tuple[str, str, str], Post] = OrderedDict()
+
+    def __len__(self) -> int:
+        return max(len(self._requests), len(self._unanswered))
+
+    async def get(self, tenant: str, message_id: str) -> Post | None:
+        """A message that may be answered; one from the cache has neither payload nor metadata."""
+        cached = self._requests.get(message_id)
+        if cached is not None and cached[0] == tenant:
+            post = cached[1]
+            return post if post.seq > (await self._store.tally(tenant, post.channel_id)).floor else None
+        return await self._store.post(tenant, message_id)
+
+    def unanswered(self, tenant: str, channel_id: str, agent: str) -> Post | None:
+        """The agent's last request in a channel, until it is answered. Only requests that this process has seen."""
+        return self._unanswered.get((tenant, channel_id, agent))
+
+    def publish(self, tenant: str, committed: Committed) -> None:
+        """Take a commit into account."""
+        for post in committed.posts:
+            if post.pattern is Pattern.REQUEST:
+                # Content would fill the memory; only recipients and times are needed.
+                request = post._replace(payload=b"", metadata=b"")
+                if not post.to.startswith(ROLE_PREFIX):  # its recipients may change, on another server too
+                    self._requests[post.id] = (tenant, request)
+                self._unanswered[tenant, post.channel_id, post.sender] = request
+                if len(self._requests) > _CACHE_SIZE:
+                    self._requests.popitem(last=False)
+                if len(self._unanswered) > _CACHE_SIZE:
+                    self._unanswered.popitem(last=False)
+            elif post.pattern is Pattern.RESPONSE:
+                answered = self._unanswered.get((tenant, post.channel_id, post.to))
+                if answered is not None and answered.id == post.in_reply_to:
+                    del self._unanswered[tenant, post.channel_id, post.to]
+        if committed.ended or committed.departed or committed.missed:
+            self._requests.clear()
+            self._unanswered.clear()
