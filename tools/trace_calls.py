@@ -36,7 +36,15 @@ ADMIN_KEY = "parley_admin_" + "k" * 40
 POLICY = "agent-to-agent:\n  enabled: true\n  max_rounds: 9\n  pair_budget: 1000\n"
 
 # The names of the effects of each path, as they are or were called.
-REQUEST = {"HeadReader.read", "Api.__call__", "Gate.caller", "Authenticator.caller", "parse", "render"}
+REQUEST = {
+    "HeadReader.read",
+    "Connection._handle",
+    "Api.__call__",
+    "Gate.caller",
+    "Authenticator.caller",
+    "parse",
+    "render",
+}
 WRITE = {"TeamWriter.submit", "TeamWriter.commit", "Transaction.take", "post_to_row"}
 STREAM = {"Tail.publish", "shows", "posted"}
 LANDMARKS = {

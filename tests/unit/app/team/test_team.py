@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from parley.domain.directory.callers import Saved
 from parley.domain.store.changes import TeamChanges
 from tests.team_rig import CHANNEL, Rig, with_rig
@@ -23,6 +25,7 @@ async def test_an_entry_says_who_did_it_and_with_which_key(rig: Rig) -> None:
     assert entry.facts == {"name": "talk", "key": rig.caller("alice").key_id}
 
 
+@pytest.mark.both_stores
 @with_rig
 async def test_the_idempotency_key_of_a_caller_is_written_with_its_commit(rig: Rig) -> None:
     await rig.intent()

@@ -80,7 +80,7 @@ async def follow(
             if listener.behind:
                 async for batch in _catch_up(team, caller, followed, listener, cursor):
                     cursor = batch[-1].position
-                    shown = await _visible(team, caller, followed, batch)
+                    shown = [item for item in batch if await shows(team, caller, followed, item)]
                     if shown:
                         yield shown
             else:
@@ -89,7 +89,7 @@ async def follow(
                 await check_follows(team, caller, followed)
                 if queued:
                     cursor = queued[-1].position
-                    shown = await _visible(team, caller, followed, queued)
+                    shown = [item for item in queued if await shows(team, caller, followed, item)]
                     if shown:
                         yield shown
                 elif not await _woken(listener, _patience(team, key)):
@@ -137,10 +137,6 @@ async def check_key(team: Team, caller: Caller) -> Key:
     if key is None or not key.valid(team.at()):
         raise Unauthorized
     return key
-
-
-async def _visible(team: Team, caller: Caller, followed: Followed, items: list[FeedItem]) -> list[FeedItem]:
-    return [item for item in items if await shows(team, caller, followed, item)]
 
 
 async def shows(team: Team, caller: Caller, followed: Followed, item: FeedItem) -> bool:

@@ -130,12 +130,44 @@ class Connection(asyncio.Protocol):
             self._wait(shared.limits.header_seconds)
 
     def data_received(self, data: bytes) -> None:
-        if self._phase < _BUSY and not self._choked:
-            self._advance(self._received + data if self._received else data)
-        elif self._phase < _LINGER:
-            self._received += data
-            if len(self._received) > _AHEAD_BYTES:
-                self._pause()
+        """Handle what has been received as far as that goes now; without data, what was received ahead."""
+        if self._phase >= _BUSY or self._choked:
+            self._buffer(data)
+            return
+        if self._received:
+            data = self._received + data
+        start = handled = 0
+        try:
+            while start < len(data) and self._phase < _BUSY and not self._choked:
+                if self._phase > _HEAD:
+                    data, whole = self._read_body(data)
+                else:
+                    if data[start] == _CR:
+                        start = after_empty_lines(data, start)
+                    end = data.find(b"\r\n\r\n", start + self._seen) + 4
+                    if end < 4:
+                        self._await_head(data[start:])
+                        break
+                    self._seen = 0
+                    self._request, self._framing = self._reader.read(data[start:end])
+                    start = end + self._framing.length
+                    if self._framing is PLAIN:
+                        whole = True
+                    elif not self._framing.chunked and start <= len(data):
+                        self._request.body, whole = data[end:start], True
+                    else:
+                        (data, whole), start = self._begin_body(data[end:]), 0
+                if whole:
+                    self._ahead = start < len(data)
+                    self._handle(self._request)
+                    handled += 1
+                    if handled == _REQUESTS_IN_A_ROW and self._ahead and self._phase == _IDLE:
+                        self._let_others()
+            self._received = data[start:]
+        except Refused as refused:
+            self._refuse(refused)
+        if self._paused and self._phase < _BUSY and not self._choked:
+            self._resume()
 
     def eof_received(self) -> bool:
         # Whoever stops talking is taken to have gone: nobody is left to wait for a long poll.
@@ -165,7 +197,7 @@ class Connection(asyncio.Protocol):
             if not self._room.done():
                 self._room.set_result(None)
         elif self._phase < _BUSY:
-            self._advance(self._received)
+            self.data_received(b"")
 
     # ------------------------------------------------------------ the listener calls
 
@@ -202,40 +234,12 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------ reading
 
-    def _advance(self, data: bytes) -> None:
-        """Handle what has been received as far as that goes now."""
-        start = handled = 0
-        try:
-            while start < len(data) and self._phase < _BUSY and not self._choked:
-                if self._phase > _HEAD:
-                    data, whole = self._read_body(data)
-                else:
-                    if data[start] == _CR:
-                        start = after_empty_lines(data, start)
-                    end = data.find(b"\r\n\r\n", start + self._seen) + 4
-                    if end < 4:
-                        self._await_head(data[start:])
-                        break
-                    self._seen = 0
-                    self._request, self._framing = self._reader.read(data[start:end])
-                    start = end + self._framing.length
-                    if self._framing is PLAIN:
-                        whole = True
-                    elif not self._framing.chunked and start <= len(data):
-                        self._request.body, whole = data[end:start], True
-                    else:
-                        (data, whole), start = self._begin_body(data[end:]), 0
-                if whole:
-                    self._ahead = start < len(data)
-                    self._handle(self._request)
-                    handled += 1
-                    if handled == _REQUESTS_IN_A_ROW and self._ahead and self._phase == _IDLE:
-                        self._let_others()
-            self._received = data[start:]
-        except Refused as refused:
-            self._refuse(refused)
-        if self._paused and self._phase < _BUSY and not self._choked:
-            self._resume()
+    def _buffer(self, data: bytes) -> None:
+        """Keep what a client sends ahead, and read no further when that is too much."""
+        if self._phase < _LINGER:
+            self._received += data
+            if len(self._received) > _AHEAD_BYTES:
+                self._pause()
 
     def _let_others(self) -> None:
         """A client that sends many requests ahead does not keep the other connections waiting."""
@@ -246,7 +250,7 @@ class Connection(asyncio.Protocol):
     def _take_turn(self) -> None:
         if self._phase == _BUSY:
             self._finish(keep=True)
-            self._advance(self._received)
+            self.data_received(b"")
 
     def _await_head(self, data: bytes) -> None:
         """`data` is a head without its end, or nothing."""
@@ -320,7 +324,7 @@ class Connection(asyncio.Protocol):
         else:
             self._fail(TypeError())
         if self._phase < _BUSY:
-            self._advance(self._received)
+            self.data_received(b"")
 
     def _answer(self, response: Response) -> None:
         stream = response.stream
@@ -395,7 +399,7 @@ class Connection(asyncio.Protocol):
                 self._write(b"0\r\n\r\n")
             self._finish(keep=keep and not self._shared.leaving)
             if self._phase < _BUSY:
-                self._advance(self._received)
+                self.data_received(b"")
 
     def _break_off(self, error: BaseException) -> None:
         """What has been sent must not look like the whole."""
