@@ -9,8 +9,8 @@ WITH_STORE := tests/conformance/channels tests/conformance/ocip tests/interop/op
 	tests/fault/team/test_rounds.py tests/fault/team/test_decisions.py \
 	tests/fault/test_approval_machine.py tests/fault/test_exchange_machine.py
 PYTEST := $(BIN)/pytest -n auto --dist worksteal
-# How many examples a property is tried with: dev 25, ci 100.
-PROFILE := dev
+# While working: 25 examples of a property instead of 100, and nothing that takes seconds.
+QUICK := --hypothesis-profile=dev -m "not slow"
 
 # A finished .venv answers for itself in milliseconds. An interpreter named by hand is always heard.
 ifeq ($(origin PYTHON),file)
@@ -38,10 +38,10 @@ story: setup ## Tell a story between three mailboxes, with real commands
 	$(BIN)/python examples/mailbox_story.py
 
 test: tools ## Run the tests: unit, contract (both stores), conformance, surface, golden
-	$(PYTEST) --hypothesis-profile=$(PROFILE)
+	$(PYTEST) $(QUICK)
 
 system: tools ## Run the system tests: end to end, documentation, peers, faults (short), API fuzzing
-	$(PYTEST) --hypothesis-profile=$(PROFILE) tests/e2e tests/docs tests/interop tests/fault tests/fuzz
+	$(PYTEST) --hypothesis-profile=ci tests/e2e tests/docs tests/interop tests/fault tests/fuzz
 
 stores: tools ## Repeat on PostgreSQL what a store could do differently
 	$(PYTEST) --store postgres -m both_stores $(WITH_STORE)
@@ -60,7 +60,7 @@ types: tools ## Check types
 imports: tools ## Check who may import whom
 	$(BIN)/lint-imports
 
-check: PROFILE := ci
+check: QUICK := --hypothesis-profile=ci
 check: lint types imports test system stores ## Run all of the above but postgres: what CI runs
 
 fault: tools ## Run the fault tests at full length

@@ -379,6 +379,7 @@ def test_what_is_not_there_is_not_found(people: People) -> None:
 # ---------------------------------------------------------------- being told
 
 
+@pytest.mark.slow
 def test_what_waits_is_told_in_the_persons_own_mailbox_and_not_again_after_a_restart(
     stage: Stage, tmp_path: Path
 ) -> None:

@@ -147,6 +147,7 @@ def test_a_message_handler_that_fails_is_a_warning(team: Team) -> None:
     assert (ran.code, ran.err) == (0, "parley: warning: bob: log failed: KeyError: 'x' (handlers.py, line 5)\n")
 
 
+@pytest.mark.slow
 def test_out_of_time_has_its_exit_code(team: Team) -> None:
     written(team, ONE, "import asyncio\nasync def work(step):\n    await asyncio.Event().wait()\n")
 

@@ -387,6 +387,7 @@ async def test_what_is_wrong_with_the_machine_is_not_told_to_the_caller(
     assert str(rig.path.parent) not in answer.body.decode()
 
 
+@pytest.mark.slow
 @in_loop
 async def test_what_is_wrong_with_the_database_is_not_told_to_the_caller(database: str, tmp_path: Path) -> None:
     # A48

@@ -102,6 +102,7 @@ def heard_of(dsn: str, number: int) -> None:
     until(lambda: len(shared_cluster().ask("SELECT 1 FROM node", database=name)) == number)
 
 
+@pytest.mark.slow
 def test_each_server_tells_of_both_and_of_the_database(pair: tuple[ServerProcess, ServerProcess]) -> None:
     first, second = pair
 
@@ -118,6 +119,7 @@ def test_each_server_tells_of_both_and_of_the_database(pair: tuple[ServerProcess
     assert (tellings[0]["ok"], tellings[0]["concerns"]) == (True, [])
 
 
+@pytest.mark.slow
 def test_each_work_is_led_by_one_of_them_and_all_of_them_say_by_whom(pair: tuple[ServerProcess, ServerProcess]) -> None:
     connections = [Connection(server.url, key=ADMIN_KEY) for server in pair]
 
@@ -128,6 +130,7 @@ def test_each_work_is_led_by_one_of_them_and_all_of_them_say_by_whom(pair: tuple
     until(lambda: led() == [["checkpoints", "retention", "sweep", "webhooks"]] * 2)
 
 
+@pytest.mark.slow
 def test_a_server_that_was_killed_is_silent_and_one_that_left_is_not_missed(
     pair: tuple[ServerProcess, ServerProcess], dsn: str, tmp_path: Path
 ) -> None:
@@ -147,6 +150,7 @@ def test_a_server_that_was_killed_is_silent_and_one_that_left_is_not_missed(
     assert [one["code"] for one in found["concerns"]] == ["node_silent"]
 
 
+@pytest.mark.slow
 def test_two_servers_of_one_name_both_say_so(tmp_path: Path, dsn: str) -> None:
     with (
         running(tmp_path / "a", "--node", "same", store=dsn) as first,
@@ -169,6 +173,7 @@ def test_two_servers_of_one_name_both_say_so(tmp_path: Path, dsn: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_and_started_again_shares_its_name_with_nobody(tmp_path: Path, dsn: str) -> None:
     with running(tmp_path / "a", "--node", "a", store=dsn) as server:
         heard_of(dsn, 1)

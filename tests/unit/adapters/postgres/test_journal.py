@@ -339,6 +339,7 @@ async def test_a_listener_that_was_cut_listens_again(dsn: str) -> None:
         await until(lambda: watch.posts == ["msg_1"])
 
 
+@pytest.mark.slow
 @in_loop
 async def test_a_listener_that_gets_no_answer_tries_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     front = Front(deaf_to=b"LISTEN", times=1)
@@ -493,6 +494,7 @@ async def test_a_database_that_was_put_back_is_noticed_at_the_next_commit(dsn: s
         assert await hand.ask("SELECT revision, head FROM tenant") == [(2, 1)]
 
 
+@pytest.mark.slow
 @in_loop
 async def test_who_waits_is_told_while_the_database_is_away_and_it_comes_back_by_itself(
     dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -95,6 +95,7 @@ _BY_NUMBER = {"the feed", "the audit log", "the end of the audit log", "the jour
 _UNDER_THE_LOCK = {"a departure": [DEPART], "an erasure": [UNERASED, BLANK, EMPTY_ANSWERS]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planned_for", ["empty tables", "full tables", "tables that were analysed"])
 @in_loop
 async def test_the_usual_questions_are_answered_by_an_index(dsn: str, planned_for: str) -> None:
@@ -115,6 +116,7 @@ async def test_the_usual_questions_are_answered_by_an_index(dsn: str, planned_fo
     assert [what for what, queries in asked.items() if not queries] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["created_at", "sender"])
 @in_loop
 async def test_a_question_without_an_index_is_found_out(dsn: str, column: str) -> None:

@@ -158,6 +158,7 @@ def test_a_role_whose_commits_may_be_lost_is_refused(made: str, setting: str) ->
     on(made, work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
 def test_a_database_that_does_not_survive_a_power_cut_is_refused(setting: str) -> None:
     settings = {"fsync": "on", "full_page_writes": "on", setting: "off"}

@@ -144,6 +144,7 @@ async def test_a_store_that_is_there_is_left_alone(dsn: str) -> None:
             await shelf.begin(ORIGIN)
 
 
+@pytest.mark.slow
 @in_loop
 async def test_nothing_is_filled_under_a_running_node(dsn: str) -> None:
     store = a_store(dsn)
@@ -178,6 +179,7 @@ async def test_a_node_that_begins_at_the_same_moment_as_a_copy_gives_way(
         await open_store(dsn, kinds(), name="late", connections=4, durable=False)
 
 
+@pytest.mark.slow
 @in_loop
 async def test_a_copy_that_finds_a_node_after_all_leaves_the_database_to_it(
     dsn: str, monkeypatch: pytest.MonkeyPatch

@@ -147,6 +147,7 @@ async def test_the_queue_behind_a_commit_that_failed_fails_with_it_and_does_not_
         assert (await a.commit(TeamChanges(T1, (a_post("msg_1"),)))).position == 1
 
 
+@pytest.mark.slow
 @in_loop
 async def test_who_waits_too_long_for_a_tenant_that_others_hold_is_refused(dsn: str) -> None:
     async with a_hand(dsn) as hand, nodes(dsn, "a") as (a,):

@@ -170,14 +170,17 @@ def test_the_words_are_the_thirteen_in_their_order() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("word", KEYWORDS)
 @pytest.mark.parametrize("disguise", DISGUISES)
-def test_a_word_is_held_in_every_disguise(word: str, disguise: str) -> None:
-    disguised = DISGUISES[disguise](word)
+def test_a_word_is_held_in_every_disguise(disguise: str) -> None:
+    disguised = {word: DISGUISES[disguise](word) for word in KEYWORDS}
+    overlooked = [
+        word
+        for word, text in disguised.items()
+        if word not in keywords_in([text]) or word not in keywords_in([f"Can you {text} this for us?"])
+    ]
 
-    assert disguised != word
-    assert word in keywords_in([disguised])
-    assert word in keywords_in([f"Can you {disguised} this for us?"])
+    assert [word for word, text in disguised.items() if word == text] == []
+    assert overlooked == []
 
 
 @pytest.mark.parametrize("word", KEYWORDS)
@@ -233,10 +236,11 @@ def test_a_whole_body_may_be_given_as_compact_json() -> None:
     assert keywords_in([json.dumps(body, separators=(",", ":"))]) == ("approve", "deadline")
 
 
-@pytest.mark.parametrize("text", lines("never_held.txt"))
-def test_a_word_that_only_looks_like_one_is_never_held(text: str) -> None:
-    for written in (text, f"The {text} is fine.", json.dumps({text: text})):
-        assert keywords_in([written]) == ()
+def test_a_word_that_only_looks_like_one_is_never_held() -> None:
+    texts = lines("never_held.txt")
+    written = [form for text in texts for form in (text, f"The {text} is fine.", json.dumps({text: text}))]
+
+    assert [form for form in written if keywords_in([form])] == []
 
 
 def test_ordinary_sentences_are_held_only_for_a_word_of_the_list(capsys: pytest.CaptureFixture[str]) -> None:

@@ -171,6 +171,7 @@ def test_a_signal_ends_a_process_when_it_has_finished_what_runs(told_by: Any, tm
     assert alice.get_agent("bob").status == "draining"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_a_process_at_once_and_nothing_is_lost(
     told_by: Any, tmp_path: Path, number: signal.Signals

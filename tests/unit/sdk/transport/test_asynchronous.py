@@ -281,6 +281,7 @@ async def _next(pieces: ClosingAsyncIterator) -> bytes:
     return await pieces.__anext__()
 
 
+@pytest.mark.slow
 @in_both_loops
 async def test_a_slow_reader_is_not_taken_for_a_silent_server() -> None:
     """What waits here for somebody to take it has come in time."""
@@ -302,6 +303,7 @@ async def test_a_slow_reader_is_not_taken_for_a_silent_server() -> None:
         assert (len(came), came[-3:], error) == (8_000_003, b"end", None)
 
 
+@pytest.mark.slow
 @in_both_loops
 async def test_an_answer_that_a_busy_loop_has_not_read_yet_is_in_time() -> None:
     asked, go_on, said = threading.Event(), threading.Event(), threading.Event()

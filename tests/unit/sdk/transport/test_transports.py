@@ -293,6 +293,7 @@ def test_a_body_that_stops_is_not_waited_for_for_ever(carrying: Carrying) -> Non
         assert broken(carrying(place_of(host)), get(timeout=0.05)).timed_out
 
 
+@pytest.mark.slow
 def test_a_body_that_comes_in_pieces_gets_the_time_for_each(carrying: Carrying) -> None:
     said = threading.Event()
 

@@ -455,6 +455,7 @@ async def test_without_steps_it_works_until_somebody_resolves_the_intent(
 # ---------------------------------------------------------------- ends that nobody wished for
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [ONE, RFC])
 @with_server
 async def test_a_workflow_that_takes_too_long_is_cancelled_and_abandoned(server: LiveServer, text: str) -> None:

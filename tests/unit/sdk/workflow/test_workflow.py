@@ -136,6 +136,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, server: ServerProcess) 
         Workflow.load(a_file(tmp_path, work=stubborn)).run(server.url, ADMIN_KEY, on_event=tell)
 
 
+@pytest.mark.slow
 def test_the_timeout_of_the_file_counts_unless_another_is_given(tmp_path: Path, server: ServerProcess) -> None:
     waits = "import asyncio\nasync def work(step):\n    await asyncio.Event().wait()\n"
     workflow = Workflow.load(a_file(tmp_path, TEXT + "timeout: 1s\n", waits))

@@ -479,6 +479,7 @@ async def test_a_worker_that_ends_hears_nothing_any_more(rig: Rig) -> None:
     assert len(out.pushes) == 1
 
 
+@pytest.mark.slow
 @in_loop
 async def test_what_is_said_at_one_server_is_pushed_by_the_other(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as (a, b):

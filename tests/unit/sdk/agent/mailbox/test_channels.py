@@ -70,6 +70,7 @@ async def test_a_question_to_all_ends_as_soon_as_everyone_has_answered(boxes: Bo
     assert {one.sender: one.payload["text"] for one in answers} == {"claude": "claude", "gemini": "gemini"}
 
 
+@pytest.mark.slow
 @in_loop
 async def test_a_question_to_several_gives_what_came_in_time(boxes: Boxes) -> None:
     async with boxes.station("codex") as codex:

@@ -195,6 +195,7 @@ async def drip(client: Client, data: bytes, until: "asyncio.Future[Answer]") -> 
         await asyncio.wait([until], timeout=0.02)
 
 
+@pytest.mark.slow
 @on_both_loops
 @pytest.mark.parametrize(
     ("quick", "slow", "limits"),
@@ -250,6 +251,7 @@ async def test_a_stream_that_nobody_takes_is_aborted_and_closed() -> None:
         await endless.closed.wait()
 
 
+@pytest.mark.slow
 @on_both_loops
 async def test_a_stream_that_is_taken_slowly_goes_on() -> None:
     async def much() -> AsyncIterator[bytes]:

@@ -15,8 +15,8 @@ from parley.adapters.files.inbox import FileInbox
 from parley.cli.oacp.listing import rows_of
 from parley.cli.oacp.policy import Policy
 from parley.settings import load
+from tests.interop.oacp.pair import Case, make_workspace, tree
 from tests.interop.peer import BIN, Ran, ours, run
-from tests.surface.cli.oacp_pair import Case, make_workspace, tree
 
 
 def message(*more: str, to: str = "bob", project: str = "p") -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.surface.cli.oacp_pair import Case, Pair, make_pair, make_workspace
+from tests.interop.oacp.pair import Case, Pair, make_pair, make_workspace
 
 GOOD = {
     "id": "msg-1",

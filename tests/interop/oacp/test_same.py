@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.surface.cli.oacp_pair import Case, Pair, Preparation, make_pair, make_workspace, shape_of, tree
+from tests.interop.oacp.pair import Case, Pair, Preparation, make_pair, make_workspace, shape_of, tree
 
 
 def case(
