@@ -9,11 +9,10 @@ from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.cli.parts.remote import add_channel, add_server, aged, channel_id, connection_of, field, seconds, show_table
+from parley.domain.store.limits import LONG_POLL_MAX_SECONDS
 
 if TYPE_CHECKING:
     import argparse
-
-_LONGEST_WAIT = 60.0
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,14 +22,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", default="", metavar="AGENT", help="only what this agent may see")
     parser.add_argument("--limit", type=int, default=None, metavar="N", help="at most so many: 1 to 1000")
-    parser.add_argument("--wait", default="", metavar="TIME", help="wait up to 60s for something new")
+    parser.add_argument(
+        "--wait", default="", metavar="TIME", help=f"wait up to {LONG_POLL_MAX_SECONDS}s for something new"
+    )
     add_server(parser)
 
 
 def _messages(args: argparse.Namespace) -> int:
     connection = connection_of(args)
     found = channel_id(connection, args)
-    wait = min(seconds(args.wait, "--wait"), _LONGEST_WAIT) if args.wait else 0.0
+    wait = min(seconds(args.wait, "--wait"), LONG_POLL_MAX_SECONDS) if args.wait else 0.0
     query = {"since": args.since, "to": args.to, "limit": args.limit, "wait": f"{wait:g}" if wait else ""}
     answer = connection.send("GET", "channels", found, "messages", query=query, timeout=wait + 30)
     evicted = answer.headers.get("x-cursor-evicted", "")

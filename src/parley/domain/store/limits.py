@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import NamedTuple
 
+# The longest that a request for messages may wait for new ones.
+LONG_POLL_MAX_SECONDS = 60
+
 
 class TeamLimits(NamedTuple):
     """All limits with their defaults; settings may change them."""

@@ -13,7 +13,7 @@ from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import NOTHING, timestamp_of, without_none
 from parley.sdk.protocol import asking
 from parley.sdk.protocol.asking import Question
-from parley.sdk.protocol.flow import some_seconds
+from parley.sdk.protocol.flow import header, some_seconds
 from parley.sdk.records.channels import ChannelMessage, made, read
 
 if TYPE_CHECKING:
@@ -67,14 +67,16 @@ class Messages(Area):
         *,
         expires_at: Moment | None = None,
         metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
     ) -> ChannelMessage:
         """Answer a request.
 
-        Only whom it was for may answer. Raises `MessageHeld` when the answer waits for a person.
+        Only whom it was for may answer. Raises `MessageHeld` when the answer waits for a person. Calls with the same
+        `idempotency_key` send one answer: the second returns what the first sent.
         """
         body = without_none(sender=sender, payload=payload, expires_at=timestamp_of(expires_at), metadata=metadata)
         path = ("channels", channel_id, "messages", message_id, "reply")
-        return self._post(*path, body=body)
+        return self._post(*path, body=body, idempotency_key=idempotency_key)
 
     def list_messages(
         self,
@@ -189,8 +191,9 @@ class Messages(Area):
         path = ("channels", channel_id, "search") if channel_id else ("messages", "search")
         return self._fetch(list[ChannelMessage], "GET", *path, query={"q": text, "limit": limit})
 
-    def _post(self, *path: str, body: dict[str, Any]) -> ChannelMessage:
-        answer = self.connection.send("POST", *path, body=body, parsed=False)
+    def _post(self, *path: str, body: dict[str, Any], idempotency_key: str | None = None) -> ChannelMessage:
+        headers = {"idempotency-key": header("idempotency-key", idempotency_key)} if idempotency_key else None
+        answer = self.connection.send("POST", *path, body=body, headers=headers, parsed=False)
         if answer.status == 202:
             raise _held(json.loads(answer.content))
         return read(answer.content, ChannelMessage)

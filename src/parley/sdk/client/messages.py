@@ -12,7 +12,7 @@ from parley.sdk.client.area import AsyncArea
 from parley.sdk.client.fields import NOTHING, timestamp_of, without_none
 from parley.sdk.protocol import asking
 from parley.sdk.protocol.asking import Question
-from parley.sdk.protocol.flow import some_seconds
+from parley.sdk.protocol.flow import header, some_seconds
 from parley.sdk.records.channels import ChannelMessage, made, read
 
 if TYPE_CHECKING:
@@ -66,14 +66,16 @@ class AsyncMessages(AsyncArea):
         *,
         expires_at: Moment | None = None,
         metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
     ) -> ChannelMessage:
         """Answer a request.
 
-        Only whom it was for may answer. Raises `MessageHeld` when the answer waits for a person.
+        Only whom it was for may answer. Raises `MessageHeld` when the answer waits for a person. Calls with the same
+        `idempotency_key` send one answer: the second returns what the first sent.
         """
         body = without_none(sender=sender, payload=payload, expires_at=timestamp_of(expires_at), metadata=metadata)
         path = ("channels", channel_id, "messages", message_id, "reply")
-        return await self._post(*path, body=body)
+        return await self._post(*path, body=body, idempotency_key=idempotency_key)
 
     async def list_messages(
         self,
@@ -190,8 +192,9 @@ class AsyncMessages(AsyncArea):
         path = ("channels", channel_id, "search") if channel_id else ("messages", "search")
         return await self._fetch(list[ChannelMessage], "GET", *path, query={"q": text, "limit": limit})
 
-    async def _post(self, *path: str, body: dict[str, Any]) -> ChannelMessage:
-        answer = await self.connection.send("POST", *path, body=body, parsed=False)
+    async def _post(self, *path: str, body: dict[str, Any], idempotency_key: str | None = None) -> ChannelMessage:
+        headers = {"idempotency-key": header("idempotency-key", idempotency_key)} if idempotency_key else None
+        answer = await self.connection.send("POST", *path, body=body, headers=headers, parsed=False)
         if answer.status == 202:
             raise _held(json.loads(answer.content))
         return read(answer.content, ChannelMessage)

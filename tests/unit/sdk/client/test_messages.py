@@ -72,6 +72,19 @@ async def test_messages_are_sent_read_answered_and_found(server: LiveServer) -> 
 
 
 @with_server
+async def test_an_answer_under_the_same_key_is_sent_once(server: LiveServer) -> None:
+    async with recorded(server, "alice") as alice, recorded(server, "bob") as bob:
+        request = await alice.send_message(CHANNEL, None, "bob", "request", {"text": "Sure?"})
+
+        first = await bob.reply_to(CHANNEL, request.id, None, {"text": "yes"}, idempotency_key="answer-1")
+        again = await bob.reply_to(CHANNEL, request.id, None, {"text": "yes"}, idempotency_key="answer-1")
+
+        assert again == first
+        with pytest.raises(Invalid, match="idempotency-key"):
+            await bob.reply_to(CHANNEL, request.id, None, {"text": "yes"}, idempotency_key="a\r\nx-evil: 1")
+
+
+@with_server
 async def test_a_question_that_nobody_answers_times_out(server: LiveServer) -> None:
     async with recorded(server, "alice") as alice:
         with pytest.raises(AskTimeout):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound, ParleyError, Stale
-from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import AgentGone, BookmarkTaken, Gone
 from parley.sdk.agent.channels import Asks, ServerChannels
 from parley.sdk.agent.logs import told
@@ -185,15 +184,15 @@ class ServerStation:
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> None:
         """Answer a request, under a key that is made of it: a second answer is the first one again."""
-        body: dict[str, Any] = {"sender": self._plan.name, "payload": payload}
-        if metadata:
-            body["metadata"] = metadata
-        path = ("channels", message.channel_id, "messages", message.id, "reply")
-        key = {"idempotency-key": f"answer-{self._plan.name}-{message.id}"}
-        connection = self.client.connection
-        answer = await connection.run(connection.speaker.send("POST", *path, body=body, headers=key, parsed=False))
-        if answer.status == 202:
-            raise MessageHeld("the answer waits for a person", facts=json.loads(answer.content))
+        key = f"answer-{self._plan.name}-{message.id}"
+        await self.client.reply_to(
+            message.channel_id,
+            message.id,
+            self._plan.name,
+            payload,
+            metadata=metadata or None,
+            idempotency_key=key,
+        )
         self._passing.add(message.id)
 
     async def answers_a_question(self, response: ChannelMessage) -> bool:

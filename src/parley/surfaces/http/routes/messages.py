@@ -18,6 +18,7 @@ from parley.domain.errors.team import ImmutableField
 from parley.domain.exchange.approval import Approval
 from parley.domain.message.message import Pattern
 from parley.domain.names import is_name
+from parley.domain.store.limits import LONG_POLL_MAX_SECONDS
 from parley.surfaces.http.api import converted
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.proof import check_named_proof, check_proof
@@ -178,7 +179,7 @@ async def listed(call: Call) -> Response:
         query.get("since", ""),
         to,
         call.whole("limit", 0, 1, limits.page),
-        call.number("wait", 0, 0, 60),
+        call.number("wait", 0, 0, LONG_POLL_MAX_SECONDS),
         call.choice("on_evicted", "continue", "error") == "error",
     )
     page = await reading.page(call.team, call.caller, call.params["channel_id"], asked)
@@ -255,7 +256,7 @@ ROUTES = (
             Param("since", "A message id, a place, or a time: what comes after it."),
             Param("to", "Only what this agent may see."),
             Param("limit", "At most so many.", "integer", 1, 1000),
-            Param("wait", "Wait so many seconds for something new.", "number", 0, 60),
+            Param("wait", "Wait so many seconds for something new.", "number", 0, LONG_POLL_MAX_SECONDS),
             Param("on_evicted", "What to do when the cursor is evicted.", choices=("continue", "error")),
         ),
         refusals=(410,),
