@@ -1,4 +1,4 @@
-"""Messages that wait for a person, made in the kernel; and a mailman who goes nowhere."""
+"""Messages that wait for a person, made in the kernel; and a notifier who goes nowhere."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ async def sweep_at(rig: Rig, **span: float) -> None:
 
 
 @dataclass
-class FakeMailman:
+class FakeNotifier:
     """Keeps what it was given. People in `broken` cannot be reached, others have a mailbox only if they are named."""
 
     people: tuple[str, ...] = ("ann", "ben")
     broken: dict[str, ParleyError] = field(default_factory=dict)
     carried: list[tuple[str, Letter]] = field(default_factory=list)
 
-    async def carry(self, user: str, letter: Letter) -> bool:
+    async def notify(self, user: str, letter: Letter) -> bool:
         if user in self.broken:
             raise self.broken[user]
         if user not in self.people:

@@ -283,8 +283,8 @@ class Stage(_Troupe):
         async with AsyncExitStack() as stack:
             opened = await stack.enter_async_context(wiring.open_team(settings, f"{self.folder}/data", durable=False))
             self._admin_key = await keys.first_start(opened.team, settings.admin_key) or self._admin_key
-            works = [asyncio.ensure_future(work) for work in background.works(opened.team, opened.outbound)]
-            stack.push_async_callback(_cancelled, works)
+            jobs = [asyncio.ensure_future(job) for job in background.jobs(opened.team, opened.outbound)]
+            stack.push_async_callback(_cancelled, jobs)
             api = api_for(opened.team, monotonic=wiring.monotonic, hosts=frozenset(), limited=False)
             self._server.serve(api, limits_for(opened.team))
             self._running = stack.pop_all()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from parley.adapters.files.governance import GovernanceFiles
     from parley.adapters.files.layout import Added, Created
-    from parley.adapters.outside.notifier import MailboxMailman
+    from parley.adapters.outside.notifier import MailboxNotifier
     from parley.adapters.postgres.store import PostgresTeamStore
     from parley.app.team.state.nodes import NodeState
     from parley.app.team.team import Team
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from parley.domain.message.message import Body
     from parley.domain.rules.policy import Document
     from parley.ports.mailbox import Courier, MailEnvelopes, MailSignatures, Store
-    from parley.ports.team import Outbound, Signatures, TeamStore, Tightening
+    from parley.ports.outside import Outbound, RuleExtension, Signatures
+    from parley.ports.team import TeamStore
 
 __all__ = [
     "Kernel",
@@ -56,10 +57,10 @@ __all__ = [
     "open_kernel",
     "open_ledger",
     "open_mailbox",
-    "open_mailman",
+    "open_notifier",
+    "open_rule_extension",
     "open_store",
     "open_team",
-    "own_rules",
     "public_key",
     "read_card",
     "restore",
@@ -269,9 +270,9 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
     from parley.app.team.team import Team
     from parley.wire.ocip import OcipFormat
 
-    with own_rules(settings) as tightening, DataDirectory(data) as directory:
+    with open_rule_extension(settings) as extension, DataDirectory(data) as directory:
         store, nodes = await _open_store(settings, directory.store_path, durable=durable)
-        mailman = open_mailman(settings)
+        notifier = open_notifier(settings)
         try:
             outbound = HttpOutbound(private=settings.webhook_targets == "any")
             team = Team(
@@ -285,14 +286,14 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
                 outbound=outbound,
                 audit=AuditState(open_signer(data), CheckpointFiles(checkpoints_directory(settings, data))),
                 policies=PolicyState(default_policy(), PolicyFiles(os.path.join(data, "policies"))),
-                governance=RulesState(tightening),
-                notices=NoticeState(mailman),
+                governance=RulesState(extension),
+                notices=NoticeState(notifier),
                 nodes=nodes,
             )
             yield Opened(team, outbound)
         finally:
-            if mailman is not None:
-                mailman.close()
+            if notifier is not None:
+                notifier.close()
             with suppress(ParleyError):  # then the others find out by themselves
                 await nodes.leave()
             await store.close()
@@ -341,7 +342,7 @@ def node_name(settings: Settings) -> str:
 
 
 @contextmanager
-def own_rules(settings: Settings) -> Iterator[Tightening | None]:
+def open_rule_extension(settings: Settings) -> Iterator[RuleExtension | None]:
     """The organisation's own rules, compiled; None when the settings name none. `BadConfig` when they are broken."""
     if not settings.rego:
         yield None
@@ -356,13 +357,13 @@ def own_rules(settings: Settings) -> Iterator[Tightening | None]:
         rules.close()
 
 
-def open_mailman(settings: Settings) -> MailboxMailman | None:
+def open_notifier(settings: Settings) -> MailboxNotifier | None:
     """Who carries letters into the mailboxes of a project; None when the settings name no home of mailboxes."""
     if not settings.approvals_home:
         return None
-    from parley.adapters.outside.notifier import MailboxMailman
+    from parley.adapters.outside.notifier import MailboxNotifier
 
-    return MailboxMailman(lambda user, letter: _deliver(settings, user, letter))
+    return MailboxNotifier(lambda user, letter: _deliver(settings, user, letter))
 
 
 def approvals_project(settings: Settings) -> str:

@@ -1,149 +1,29 @@
-"""What a server needs from outside, beside clock and ids: small protocols, the contract in their docstrings.
+"""The store of a server, and the servers that share it: small protocols, the contract in their docstrings.
 
-Unlike those of a mailbox (`ports`), its adapters may suspend.
+Unlike those of a mailbox, their adapters may suspend.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from parley.domain.audit.checkpoint import AuditCheckpoint
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.channel.channel import Channel, Tally
     from parley.domain.channel.event import Event
     from parley.domain.channel.feed import FeedItem
     from parley.domain.channel.post import Post
-    from parley.domain.channel.subscription import Answered, Push
-    from parley.domain.content.classification import DataItem
-    from parley.domain.content.envelope import Envelope, Ext, Wishes
     from parley.domain.directory.callers import Saved
     from parley.domain.errors.errors import Unavailable
-    from parley.domain.exchange.notice import Letter
     from parley.domain.mailbox.ledger import Written
     from parley.domain.record import Record
-    from parley.domain.rules.policy import PolicyLook
-    from parley.domain.rules.ruling import Proposal, Ruling
     from parley.domain.store.changes import AuditQuery, Committed, Query, Seen, Spoken, TeamChanges, Words
     from parley.domain.store.node import Node, StoreReport
     from parley.domain.store.tables import Key, Pulse, Row, Table
 
 R = TypeVar("R", bound="Record")
-
-
-class Signatures(Protocol):
-    """Checks what somebody signed."""
-
-    def verify(self, public_key: bytes, signature: bytes, content: bytes) -> bool:
-        """Whether the owner of this raw Ed25519 key signed exactly this content."""
-        ...
-
-
-class Signer(Protocol):
-    """Signs for this server with a key that never leaves it."""
-
-    @property
-    def public_key(self) -> bytes:
-        """The raw Ed25519 key by which everybody can check what was signed."""
-        ...
-
-    def sign(self, content: bytes) -> bytes:
-        """The signature of exactly this content."""
-        ...
-
-
-class Witness(Protocol):
-    """Keeps the signed checkpoints of the audit logs outside of the store, so that nobody can change both at once."""
-
-    async def known(self, tenant: str) -> int:
-        """How many entries the last checkpoint covers that was kept for this tenant; 0 when there is none."""
-        ...
-
-    async def keep(self, checkpoints: Sequence[AuditCheckpoint]) -> None:
-        """Keep more of one tenant's, durably, behind those that are there; none is ever changed."""
-        ...
-
-
-class PolicyFolder(Protocol):
-    """The policies in force as files that people may edit: a folder for each tenant, in it `scope/name.yaml`.
-
-    What is in force is in the store; this is its mirror, and a way in. It knows, over restarts too, what it wrote
-    itself: whatever is different was written by somebody else.
-    """
-
-    async def look(self, tenants: Sequence[str]) -> Mapping[str, PolicyLook]:
-        """For each tenant: which files somebody has edited and nobody has taken over yet, which of them cannot be
-        read, and whether any are gone. A file that has not changed is not read again.
-        """
-        ...
-
-    async def mirror(self, tenant: str, texts: Mapping[str, str]) -> tuple[str, ...]:
-        """Write what is in force, and take away what no longer is. A file that somebody has edited stays, as long as
-        the document in force is the one that was there before. The names of files that were gone, and are back.
-        """
-        ...
-
-
-class Envelopes(Protocol):
-    """Spells what a governed message carries: bodies and metadata are JSON."""
-
-    def body(self, payload: bytes) -> dict[str, Any]:
-        """A payload as a mapping."""
-        ...
-
-    def payload(self, body: dict[str, Any]) -> bytes:
-        """A mapping as a payload."""
-        ...
-
-    def wishes(self, metadata: bytes) -> Wishes | None:
-        """What the sender of a message asked for."""
-        ...
-
-    def stamped(self, metadata: bytes, envelope: Envelope, ext: Ext, label: str, data: tuple[DataItem, ...]) -> bytes:
-        """The metadata with the envelope, what travels beside it and the disclosure, and with only this data declared.
-
-        Whatever the sender wrote in their place is gone.
-        """
-        ...
-
-
-class Tightening(Protocol):
-    """An organisation's own rules, asked after ours. They can only tighten: an Allow may become a Hold or a Deny."""
-
-    async def tightened(self, proposal: Proposal, ruling: Ruling) -> Ruling:
-        """The ruling, or a stricter one. Whatever goes wrong in the rules is a `PolicyUnavailable`."""
-        ...
-
-
-class Mailman(Protocol):
-    """Who carries letters into people's own mailboxes."""
-
-    async def carry(self, user: str, letter: Letter) -> bool:
-        """Put a letter into a person's mailbox, durably; False when it has none.
-
-        Any `ParleyError` says that it could not be done now; then it may have been done all the same.
-        """
-        ...
-
-
-class Outbound(Protocol):
-    """Carries webhooks out: to public addresses over https, unless it was made for a laptop."""
-
-    async def check(self, url: str) -> None:
-        """Refuse with `TargetForbidden` a URL that no webhook may have, by its spelling or by where it leads now."""
-        ...
-
-    async def push(self, push: Push) -> Answered:
-        """Try once to hand something over, and say what came of it. Where the address leads is looked up and judged
-        anew; no redirect is followed; it ends within 15 seconds. What the other side does wrong is an answer, no error.
-        """
-        ...
-
-    def avoid(self, port: int, names: Iterable[str] = ()) -> None:
-        """From now on refuse this server itself: this port of this machine, and these names."""
-        ...
 
 
 class TeamStore(Protocol):
@@ -343,15 +223,15 @@ class Condition(Protocol):
 class Nodes(Condition, Protocol):
     """The servers that share a store: who does what only one of them does, and how they are."""
 
-    async def leads(self, work: str) -> bool:
-        """Whether this node is the one that does a work, for the next seconds; ask before each piece of it.
+    async def leads(self, job: str) -> bool:
+        """Whether this node is the one that does a job, for the next seconds; ask before each piece of it.
 
         One that falls silent loses it after `LEASE_SECONDS`. A node may sleep through its own time, so a work must bear
         being done twice: its commits are refused as stale, then.
         """
         ...
 
-    async def beat(self, node: Node) -> float:
+    async def heartbeat(self, node: Node) -> float:
         """Say how this node is; one that has not said so for `SILENT_SECONDS` is shown as silent. What time it is for
         the store, in seconds since 1970.
         """

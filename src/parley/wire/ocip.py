@@ -304,7 +304,7 @@ def held_document(approval: Approval, deciders: tuple[str, ...]) -> dict[str, An
 
 
 class OcipFormat:
-    """See `ports.team.Envelopes`."""
+    """See `ports.outside.Envelopes`."""
 
     def body(self, payload: bytes) -> dict[str, Any]:
         found: dict[str, Any] = msgspec.json.decode(payload)

@@ -158,10 +158,10 @@ class Outside:
     def __init__(self) -> None:
         self.kept: list[AuditCheckpoint] = []
 
-    async def known(self, tenant: str) -> int:
+    async def covered(self, tenant: str) -> int:
         return max((one.size for one in self.kept if one.tenant_id == tenant), default=0)
 
-    async def keep(self, checkpoints: object) -> None:
+    async def append(self, checkpoints: object) -> None:
         self.kept += checkpoints  # type: ignore[arg-type]
 
 
@@ -171,7 +171,7 @@ async def test_who_writes_a_whole_new_log_does_not_fit_the_checkpoints_outside(
     server: LiveServer, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     outside = Outside()
-    server.rig.team.audit.witness = outside
+    server.rig.team.audit.archive = outside
     alice, _ = await some_talk(server)
     await audit_checkpoints.make_due(server.rig.team)
     await said(alice, "bob", "and more")

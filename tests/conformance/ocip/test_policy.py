@@ -203,7 +203,7 @@ def test_a_decision_is_plain_python_and_takes_microseconds() -> None:
 class OwnRules:
     """Rules that hold or deny by a word in the body, or break."""
 
-    async def tightened(self, proposal: Proposal, ruling: Ruling) -> Ruling:
+    async def tighten(self, proposal: Proposal, ruling: Ruling) -> Ruling:
         text = str(proposal.body)
         if "broken" in text:
             raise PolicyUnavailable("the rules cannot be evaluated")
@@ -218,7 +218,7 @@ class OwnRules:
 @with_server
 async def test_own_rules_tighten_and_what_fails_in_them_denies(server: LiveServer) -> None:
     alice, bob = await pair(server)
-    server.rig.team.governance.tightening = OwnRules()
+    server.rig.team.governance.extension = OwnRules()
 
     assert (await tell(alice, "bob", "fine")).status == 201
     assert refused(await tell(alice, "bob", "never")) == (403, "policy_denied")
@@ -250,7 +250,7 @@ async def test_rego_denies_and_holds_whoever_asks_at_once_and_allows_nothing(ser
         alice, bob = await pair(server)
         carol = await place(server, "carol", org_unit="sales")
         await put_policy(server, "cross_org: true\nmax_rounds: 50\npair_budget: 600")
-        server.rig.team.governance.tightening = rules
+        server.rig.team.governance.extension = rules
         senders = [await server.client("alice") for _ in range(32)]
 
         answers = await asyncio.gather(

@@ -273,7 +273,7 @@ class Broken:
     def __init__(self, error: Exception) -> None:
         self.error = error
 
-    async def tightened(self, proposal: Proposal, ruling: Ruling) -> Ruling:
+    async def tighten(self, proposal: Proposal, ruling: Ruling) -> Ruling:
         raise self.error
 
 
@@ -284,9 +284,9 @@ async def test_what_cannot_be_judged_is_not_delivered(server: LiveServer) -> Non
     first = await said(alice, "bob", "first")
     unavailable = (503, "policy_unavailable")
 
-    server.rig.team.governance.tightening = Broken(PolicyUnavailable("the rules cannot be asked"))
+    server.rig.team.governance.extension = Broken(PolicyUnavailable("the rules cannot be asked"))
     down = await tell(alice, "bob", conversation_id=envelope_of(first)["conversation_id"])
-    server.rig.team.governance.tightening = None
+    server.rig.team.governance.extension = None
     await (await admin_of(server)).delete("/policies/enterprise/default")
     missing = await tell(alice, "bob")
     assert [(one.status, one.code) for one in (down, missing)] == [unavailable] * 2

@@ -32,7 +32,7 @@ async def under(server: LiveServer, folder: Path, text: str) -> AsyncIterator[Re
     rules.start()
     for agent in ("alice", "bob"):
         await place(server.rig, agent, user_id=f"{agent}.h")
-    server.rig.team.governance.tightening = rules
+    server.rig.team.governance.extension = rules
     try:
         yield rules
     finally:

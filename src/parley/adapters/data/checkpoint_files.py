@@ -19,18 +19,18 @@ _TAIL = 65_536
 
 
 class CheckpointFiles:
-    """See `ports.team.Witness`. One server writes; anybody who may read the folder can compare."""
+    """See `ports.outside.CheckpointArchive`. One server writes; anybody who may read the folder can compare."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
-    async def known(self, tenant: str) -> int:
-        return await asyncio.to_thread(self._known, tenant)
+    async def covered(self, tenant: str) -> int:
+        return await asyncio.to_thread(self._covered, tenant)
 
-    async def keep(self, checkpoints: Sequence[AuditCheckpoint]) -> None:
-        await asyncio.to_thread(self._keep, checkpoints)
+    async def append(self, checkpoints: Sequence[AuditCheckpoint]) -> None:
+        await asyncio.to_thread(self._append, checkpoints)
 
-    def _known(self, tenant: str) -> int:
+    def _covered(self, tenant: str) -> int:
         path = self._path(tenant)
         try:
             with open(path, "r+b") as file:
@@ -48,7 +48,7 @@ class CheckpointFiles:
         begin = tail.rfind(b"\n", 0, max(0, whole - 1)) + 1
         return max((one.size for one in read_checkpoints([tail[begin:whole]])), default=0)
 
-    def _keep(self, checkpoints: Sequence[AuditCheckpoint]) -> None:
+    def _append(self, checkpoints: Sequence[AuditCheckpoint]) -> None:
         if not checkpoints:
             return
         path = self._path(checkpoints[0].tenant_id)

@@ -40,7 +40,7 @@ class _Sight(NamedTuple):
 
 
 class PolicyFiles:
-    """See `ports.team.PolicyFolder`. What was read once is not read again until the file changes."""
+    """See `ports.outside.PolicyFolder`. What was read once is not read again until the file changes."""
 
     def __init__(self, folder: str, limits: Limits = DEFAULT_LIMITS) -> None:
         self._folder = folder

@@ -21,7 +21,7 @@ def read_public_key(content: bytes) -> bytes:
 
 
 class Ed25519Signatures:
-    """See `ports.team.Signatures` and `ports.mailbox.MailSignatures`."""
+    """See `ports.outside.Signatures` and `ports.mailbox.MailSignatures`."""
 
     def public_key(self, seed: bytes) -> bytes:
         return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()

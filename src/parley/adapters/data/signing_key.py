@@ -24,7 +24,7 @@ _LONGEST = 4_096
 
 
 class Ed25519Signer:
-    """See `ports.team.Signer`."""
+    """See `ports.outside.Signer`."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 _SECONDS = 10.0
 
 
-class MailboxMailman:
-    """See `ports.team.Mailman`. `deliver` writes a letter and says whether there was a mailbox for it; it may block."""
+class MailboxNotifier:
+    """See `ports.outside.Notifier`. `deliver` writes a letter, and says whether there is a mailbox; it may block."""
 
     def __init__(self, deliver: Callable[[str, Letter], bool], seconds: float = _SECONDS) -> None:
         self._deliver = deliver
         self._seconds = seconds
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mailman")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="notifier")
         self._last: Future[bool] | None = None
 
-    async def carry(self, user: str, letter: Letter) -> bool:
+    async def notify(self, user: str, letter: Letter) -> bool:
         if not is_name(user):
             return False
         if self._last is not None and not self._last.done():

@@ -118,7 +118,7 @@ def is_allowed(address: Address, *, private: bool = False) -> bool:
 
 
 class HttpOutbound:
-    """See `ports.team.Outbound`. `private` lets http and the addresses of this machine and its networks through."""
+    """See `ports.outside.Outbound`. `private` lets http and the addresses of this machine and its networks through."""
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ class Said(NamedTuple):
 
 
 class RegoRules:
-    """See `ports.team.Tightening`. `path` is a file or a folder; what changes in it is in force a second later."""
+    """See `ports.outside.RuleExtension`. `path` is a file or a folder; a change in it is in force a second later."""
 
     def __init__(self, path: str, monotonic: Callable[[], float], seconds: float = _SECONDS) -> None:
         self._path = path
@@ -88,7 +88,7 @@ class RegoRules:
         if self._worker is not None:
             self._worker.end()
 
-    async def tightened(self, proposal: Proposal, ruling: Ruling) -> Ruling:
+    async def tighten(self, proposal: Proposal, ruling: Ruling) -> Ruling:
         inputs = [input_of(proposal, ruling, one) for one in ruling.receivers]
         said: list[Said] = []
         for first in range(0, len(inputs), _PIECE):

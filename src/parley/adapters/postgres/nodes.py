@@ -90,7 +90,7 @@ class PostgresNodes:
         found = node._replace(queue=store.writer.queued, lag=store.follower.lag, connections=busy, pool=pool)
         return found._replace(namesake=self._namesake)
 
-    async def beat(self, node: Node) -> float:
+    async def heartbeat(self, node: Node) -> float:
         # By name: the node that reads it may be of another version.
         document = msgspec.json.encode({**self.measured(node)._asdict(), "instance": self._holder})
         now, seen, earlier = (await self._store.sessions.fetch("", _BEAT, node.name, document))[0]

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from parley.domain.directory.callers import Caller
     from parley.domain.store.changes import Committed, TeamChanges
     from parley.ports.mailbox import Clock, Ids
-    from parley.ports.team import Envelopes, Outbound, Signatures, TeamStore
+    from parley.ports.outside import Envelopes, Outbound, Signatures
+    from parley.ports.team import TeamStore
 
 ATTEMPTS = 8
 _REPEATABLE = (Intent, Channel, Task)

@@ -141,26 +141,26 @@ async def _serve(
             ssl=context,
         )
         opened.team.nodes.url = _url(context, host, listener.port)
-        await background.beat(opened.team)
+        await background.heartbeat(opened.team)
         # Not before it can be reached: a key that is made is shown.
         admin_key = await keys.first_start(opened.team, settings.admin_key)
         opened.outbound.avoid(listener.port, names - server.LOCAL_NAMES)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, opened.team.policies.look.set)
-        works = [asyncio.ensure_future(work) for work in background.works(opened.team, opened.outbound)]
+        jobs = [asyncio.ensure_future(job) for job in background.jobs(opened.team, opened.outbound)]
         _tell(args, opened.team.nodes.url, admin_key, data, settings.store)
         gc.freeze()  # what was loaded so far stays: nobody has to look through it again
         await stop.wait()
-        await _leave(opened.team, listener, works, int(settings.linger))
+        await _leave(opened.team, listener, jobs, int(settings.linger))
 
 
-async def _leave(team: Team, listener: Listener, works: list[asyncio.Task[None]], linger: int) -> None:
+async def _leave(team: Team, listener: Listener, jobs: list[asyncio.Task[None]], linger: int) -> None:
     """Stop so that nobody notices: others take over, who asks is sent to them, and who waits is answered."""
     import asyncio
     from contextlib import suppress
 
     team.nodes.leaving = True
     if team.nodes.nodes is not None:
-        await _ended(works)
+        await _cancel(jobs)
         with suppress(ParleyError):  # then they find out by themselves
             await team.nodes.leave()
     if linger:
@@ -170,15 +170,15 @@ async def _leave(team: Team, listener: Listener, works: list[asyncio.Task[None]]
     last = asyncio.get_running_loop().call_later(_DRAIN_SECONDS - _LAST_SECONDS, team.waits.lose, _stopping())
     await listener.drain(_DRAIN_SECONDS)
     last.cancel()
-    await _ended(works)
+    await _cancel(jobs)
 
 
-async def _ended(works: list[asyncio.Task[None]]) -> None:
+async def _cancel(jobs: list[asyncio.Task[None]]) -> None:
     import asyncio
 
-    for work in works:
-        work.cancel()
-    await asyncio.gather(*works, return_exceptions=True)
+    for job in jobs:
+        job.cancel()
+    await asyncio.gather(*jobs, return_exceptions=True)
 
 
 def _stopping() -> Unavailable:

@@ -16,11 +16,11 @@ MARKS = checkpoints_of(a_log(30), 5, 10, 20, 30)
 
 
 def keep(folder: Path, *which: int) -> None:
-    asyncio.run(CheckpointFiles(str(folder)).keep([MARKS[one] for one in which]))
+    asyncio.run(CheckpointFiles(str(folder)).append([MARKS[one] for one in which]))
 
 
 def known(folder: Path, tenant: str = TENANT) -> int:
-    return asyncio.run(CheckpointFiles(str(folder)).known(tenant))
+    return asyncio.run(CheckpointFiles(str(folder)).covered(tenant))
 
 
 def test_checkpoints_are_lines_behind_each_other_that_only_the_owner_can_read(tmp_path: Path) -> None:

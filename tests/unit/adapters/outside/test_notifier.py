@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley import settings, wiring
-from parley.adapters.outside.notifier import MailboxMailman
+from parley.adapters.outside.notifier import MailboxNotifier
 from parley.domain.errors.errors import ParleyError, Unavailable, UnknownProject
 from parley.domain.exchange.notice import Letter
 from parley.sdk.mailbox import Mailbox
@@ -19,9 +19,9 @@ LETTER = Letter(
 )
 
 
-def mailman(home: Path, **more: str) -> MailboxMailman:
+def notifier(home: Path, **more: str) -> MailboxNotifier:
     environ = {"HOME": str(home), "PARLEY_APPROVALS_HOME": str(home / "oacp"), **more}
-    found = wiring.open_mailman(settings.load({}, environ))
+    found = wiring.open_notifier(settings.load({}, environ))
     assert found is not None
     return found
 
@@ -30,9 +30,9 @@ def mailman(home: Path, **more: str) -> MailboxMailman:
 async def test_a_letter_lies_in_the_persons_inbox_as_a_notification(tmp_path: Path) -> None:
     home = tmp_path / "oacp"
     wiring.create_project(str(home), "people", ("ann",))
-    carrier = mailman(tmp_path)
+    carrier = notifier(tmp_path)
 
-    carried = [await carrier.carry("ann", LETTER), await carrier.carry("ann", LETTER)]
+    carried = [await carrier.notify("ann", LETTER), await carrier.notify("ann", LETTER)]
 
     assert carried == [True, True]
     first = Mailbox("people", agent="ann", home=home).inbox()[0]
@@ -50,11 +50,11 @@ async def test_a_letter_lies_in_the_persons_inbox_as_a_notification(tmp_path: Pa
 async def test_who_has_no_folder_gets_no_letter_and_nothing_is_made_for_it(tmp_path: Path) -> None:
     home = tmp_path / "oacp"
     wiring.create_project(str(home), "people", ("ann",))
-    carrier = mailman(tmp_path)
+    carrier = notifier(tmp_path)
 
-    assert not await carrier.carry("ben", LETTER)
-    assert not await carrier.carry("ada@example.org", LETTER)
-    assert not await carrier.carry("../ann", LETTER)
+    assert not await carrier.notify("ben", LETTER)
+    assert not await carrier.notify("ada@example.org", LETTER)
+    assert not await carrier.notify("../ann", LETTER)
 
     assert sorted(one.name for one in (home / "projects" / "people" / "agents").iterdir()) == ["ann"]
     carrier.close()
@@ -65,9 +65,9 @@ async def test_the_settings_name_the_project_and_who_the_sender_is(tmp_path: Pat
     home = tmp_path / "oacp"
     for project in ("people", "others"):
         wiring.create_project(str(home), project, ("ann",))
-    carrier = mailman(tmp_path, PARLEY_APPROVALS_PROJECT="others", PARLEY_APPROVALS_AGENT="gatekeeper")
+    carrier = notifier(tmp_path, PARLEY_APPROVALS_PROJECT="others", PARLEY_APPROVALS_AGENT="gatekeeper")
 
-    await carrier.carry("ann", LETTER)
+    await carrier.notify("ann", LETTER)
 
     assert [one.sender for one in Mailbox("others", agent="ann", home=home).inbox()] == ["gatekeeper"]
     assert Mailbox("people", agent="ann", home=home).inbox() == []
@@ -76,10 +76,10 @@ async def test_the_settings_name_the_project_and_who_the_sender_is(tmp_path: Pat
 
 @in_loop
 async def test_a_home_that_is_not_there_is_an_error_to_be_tried_again(tmp_path: Path) -> None:
-    carrier = mailman(tmp_path)
+    carrier = notifier(tmp_path)
 
     with pytest.raises(UnknownProject) as refusal:
-        await carrier.carry("ann", LETTER)
+        await carrier.notify("ann", LETTER)
 
     assert isinstance(refusal.value, ParleyError)
     carrier.close()
@@ -93,17 +93,17 @@ async def test_a_mailbox_that_hangs_is_given_up_and_keeps_nobody_waiting_a_secon
         asked.append(user)
         return goes_on.wait(10) and letter is LETTER
 
-    carrier = MailboxMailman(deliver, seconds=0.05)
+    carrier = MailboxNotifier(deliver, seconds=0.05)
 
     with pytest.raises(Unavailable, match="in time"):
-        await carrier.carry("ann", LETTER)
+        await carrier.notify("ann", LETTER)
     with pytest.raises(Unavailable, match="under way"):
-        await carrier.carry("ben", LETTER)
+        await carrier.notify("ben", LETTER)
     goes_on.set()
 
     async def carried() -> bool:
         try:
-            return await carrier.carry("ben", LETTER)
+            return await carrier.notify("ben", LETTER)
         except Unavailable:
             return False
 
@@ -114,4 +114,4 @@ async def test_a_mailbox_that_hangs_is_given_up_and_keeps_nobody_waiting_a_secon
 
 
 def test_without_a_home_there_is_nobody_who_carries_letters(tmp_path: Path) -> None:
-    assert wiring.open_mailman(settings.load({}, {"HOME": str(tmp_path)})) is None
+    assert wiring.open_notifier(settings.load({}, {"HOME": str(tmp_path)})) is None

@@ -75,7 +75,7 @@ def ruled(**changes: Any) -> tuple[Proposal, Ruling]:  # noqa: ANN401
 
 
 def after(rules: RegoRules, proposal: Proposal, ruling: Ruling) -> Ruling:
-    return asyncio.run(rules.tightened(proposal, ruling))
+    return asyncio.run(rules.tighten(proposal, ruling))
 
 
 def secret(**changes: Any) -> tuple[Proposal, Ruling]:  # noqa: ANN401

@@ -59,7 +59,7 @@ async def test_one_node_leads_a_work_until_it_falls_silent(dsn: str) -> None:
 async def test_who_leaves_lets_go_of_its_works_and_is_missed_by_nobody(dsn: str) -> None:
     async with a_node(dsn, "a") as a, a_node(dsn, "b") as b:
         await a.leads("sweep")
-        await a.beat(Node("a"))
+        await a.heartbeat(Node("a"))
 
         await a.leave("a")
 
@@ -73,7 +73,7 @@ async def test_who_leaves_lets_go_of_its_works_and_is_missed_by_nobody(dsn: str)
 @in_loop
 async def test_a_node_is_shown_to_the_others_as_it_said_with_what_its_store_knows(dsn: str) -> None:
     async with a_node(dsn, "a") as a, a_node(dsn, "b") as b:
-        await a.beat(Node("a", "1.2.3", "http://a", 12.5, streams=3, leads=("sweep", "webhooks")))
+        await a.heartbeat(Node("a", "1.2.3", "http://a", 12.5, streams=3, leads=("sweep", "webhooks")))
 
         (shown,) = (await b.report()).nodes
 
@@ -131,8 +131,8 @@ async def test_a_node_of_a_newer_version_is_shown_with_what_is_known_of_it(dsn: 
 @in_loop
 async def test_a_node_that_says_nothing_is_silent_and_forgotten_in_the_end(dsn: str) -> None:
     async with a_node(dsn, "a") as a, a_node(dsn, "b") as b:
-        await a.beat(Node("a"))
-        await b.beat(Node("b"))
+        await a.heartbeat(Node("a"))
+        await b.heartbeat(Node("b"))
         ask(dsn, "UPDATE node SET seen = seen - interval '1 minute' WHERE name = 'a'")
 
         nodes = (await b.report()).nodes
@@ -158,8 +158,8 @@ async def test_two_servers_of_one_name_both_find_out_and_log_it_once(
 ) -> None:
     async with a_node(dsn, start=1) as one, a_node(dsn, start=2) as two, a_node(dsn, "b") as third:
         for _ in range(5):
-            await one.beat(FIRST)
-            await two.beat(SECOND)
+            await one.heartbeat(FIRST)
+            await two.heartbeat(SECOND)
 
         assert (shared(one), shared(two)) == ("http://2", "http://1")
         assert [one.detail for one in (await third.report()).concerns() if one.code == "name_shared"] == [
@@ -176,12 +176,12 @@ async def test_two_servers_of_one_name_both_find_out_and_log_it_once(
 async def test_who_beats_at_the_same_moment_finds_what_the_other_has_just_written(dsn: str) -> None:
     other = msgspec.json.encode({"name": "a", "url": "http://2", "instance": "a 2"})
     async with a_node(dsn) as nodes, a_node(dsn, "b") as watching:
-        await nodes.beat(FIRST)
+        await nodes.heartbeat(FIRST)
         db = await asyncpg.connect(dsn)
         try:
             async with db.transaction():
                 await db.execute("UPDATE node SET seen = clock_timestamp(), document = $1", other)
-                beating = asyncio.ensure_future(nodes.beat(FIRST))
+                beating = asyncio.ensure_future(nodes.heartbeat(FIRST))
                 await reported(watching, lambda report: report.waiting == 1)
             await beating
         finally:
@@ -193,13 +193,13 @@ async def test_who_beats_at_the_same_moment_finds_what_the_other_has_just_writte
 @in_loop
 async def test_two_that_do_not_take_turns_still_share_their_name(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
     async with a_node(dsn, start=1) as one, a_node(dsn, start=2) as two:
-        await one.beat(FIRST)
-        await two.beat(SECOND)
+        await one.heartbeat(FIRST)
+        await two.heartbeat(SECOND)
         for _ in range(3):
-            await one.beat(FIRST)
+            await one.heartbeat(FIRST)
         met = shared(one)
-        await two.beat(SECOND)
-        await one.beat(FIRST)
+        await two.heartbeat(SECOND)
+        await one.heartbeat(FIRST)
 
     assert (met, codes(caplog)) == ("http://2", ["name_shared"] * 2)
 
@@ -209,10 +209,10 @@ async def test_a_server_that_was_killed_and_started_again_shares_its_name_with_n
     dsn: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with a_node(dsn, start=1) as killed, a_node(dsn, start=2) as again:
-        await killed.beat(FIRST)
-        await killed.beat(FIRST)
+        await killed.heartbeat(FIRST)
+        await killed.heartbeat(FIRST)
         for _ in range(3):
-            await again.beat(FIRST)
+            await again.heartbeat(FIRST)
 
         assert shared(again) == ""
     assert codes(caplog) == []
@@ -223,11 +223,11 @@ async def test_a_database_that_was_put_back_makes_no_namesake_of_who_was_there_b
     dsn: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with a_node(dsn, start=1) as killed, a_node(dsn, start=2) as again:
-        await killed.beat(FIRST)
+        await killed.heartbeat(FIRST)
         (backup,) = ask(dsn, "SELECT seen, document FROM node")
-        await again.beat(FIRST)
+        await again.heartbeat(FIRST)
         ask(dsn, "UPDATE node SET seen = $1, document = $2", *backup)
-        await again.beat(FIRST)
+        await again.heartbeat(FIRST)
 
         assert shared(again) == ""
     assert codes(caplog) == []
@@ -239,9 +239,9 @@ async def test_a_server_of_a_version_that_does_not_say_which_one_it_is_is_no_nam
 ) -> None:
     older = msgspec.json.encode({"name": "a", "version": "0.4.0"})
     async with a_node(dsn) as nodes:
-        await nodes.beat(FIRST)
+        await nodes.heartbeat(FIRST)
         ask(dsn, "UPDATE node SET seen = clock_timestamp(), document = $1", older)
-        await nodes.beat(FIRST)
+        await nodes.heartbeat(FIRST)
 
         assert shared(nodes) == ""
     assert codes(caplog) == []
@@ -252,16 +252,16 @@ async def test_a_name_is_its_own_again_when_the_other_is_gone_and_who_comes_next
     dsn: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_node(dsn, start=1) as one, a_node(dsn, start=2) as two, a_node(dsn, start=3) as next_one:
-        await one.beat(FIRST)
-        await two.beat(SECOND)
-        await one.beat(FIRST)
+        await one.heartbeat(FIRST)
+        await two.heartbeat(SECOND)
+        await one.heartbeat(FIRST)
         before = shared(one)
         # The other has not been met for long enough
         monkeypatch.setattr("parley.adapters.postgres.nodes.SILENT_SECONDS", 0.0)
-        await one.beat(FIRST)
+        await one.heartbeat(FIRST)
         alone = shared(one)
-        await next_one.beat(Node("a", url="http://3"))
-        await one.beat(FIRST)
+        await next_one.heartbeat(Node("a", url="http://3"))
+        await one.heartbeat(FIRST)
 
         assert (before, alone, shared(one)) == ("http://2", "", "http://3")
     assert codes(caplog) == ["name_shared"] * 2
@@ -270,8 +270,8 @@ async def test_a_name_is_its_own_again_when_the_other_is_gone_and_who_comes_next
 @in_loop
 async def test_who_leaves_takes_nothing_of_its_namesake_along(dsn: str) -> None:
     async with a_node(dsn, start=1) as one, a_node(dsn, start=2) as two, a_node(dsn, "b") as third:
-        await one.beat(FIRST)
-        await two.beat(SECOND)
+        await one.heartbeat(FIRST)
+        await two.heartbeat(SECOND)
 
         await one.leave("a")
         left = [node.url for node in (await third.report()).nodes]
@@ -305,7 +305,7 @@ async def test_a_database_that_does_not_say_how_it_is_is_told_of_with_its_reason
     async with a_node(dsn) as nodes:
         ask(dsn, "REVOKE SELECT ON pg_locks FROM PUBLIC")
         unheard = (await nodes.report()).concerns()
-        await nodes.beat(Node("a"))
+        await nodes.heartbeat(Node("a"))
         heard = (await nodes.report()).concerns()
 
     assert [one.code for one in (*unheard, *heard)] == ["database_unreachable"] * 2
@@ -326,11 +326,11 @@ async def test_a_node_that_finds_little_room_says_so_at_its_start(caplog: pytest
         dsn = cluster.create_database("parley")
         aside(lambda: with_tables(dsn))
         async with a_node(dsn, "a") as a, a_node(dsn, "b") as b:
-            await a.beat(Node("a"))
+            await a.heartbeat(Node("a"))
             before = codes(caplog)
 
-            await b.beat(Node("b"))
-            await b.beat(Node("b"))
+            await b.heartbeat(Node("b"))
+            await b.heartbeat(Node("b"))
 
     assert (before, codes(caplog)) == ([], ["pools_too_large"])
 
@@ -362,7 +362,7 @@ async def test_a_standby_is_seen_by_who_may_and_missed_when_it_is_gone(pair: Clu
         standby.stop()
         gone = await reported(nodes, lambda report: not report.replicas)
         # Nothing else can be committed now; who is alive can be seen all the same.
-        await nodes.beat(Node("a"))
+        await nodes.heartbeat(Node("a"))
 
         assert [(one.name, one.state) for one in unknown.replicas] == [("standby", "")]
         assert [(one.name, one.state) for one in follows.replicas] == [("standby", "sync")]

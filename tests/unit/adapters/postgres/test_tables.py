@@ -149,7 +149,7 @@ async def test_a_store_that_is_there_is_left_alone(dsn: str) -> None:
 async def test_nothing_is_filled_under_a_running_node(dsn: str) -> None:
     store = a_store(dsn)
     nodes = PostgresNodes(store, "holder")
-    await nodes.beat(Node("node-1"))
+    await nodes.heartbeat(Node("node-1"))
     async with filling(dsn) as shelf:
         with pytest.raises(Conflict, match="node-1"):
             await shelf.begin(ORIGIN)
@@ -209,7 +209,7 @@ async def test_a_copy_that_finds_a_node_after_all_leaves_the_database_to_it(
 async def test_who_uses_a_database_is_told_from_who_is_gone(dsn: str) -> None:
     first, second = a_store(dsn, "node-1"), a_store(dsn, "node-2")
     nodes = PostgresNodes(first, "holder")
-    await nodes.beat(Node("node-1"))
+    await nodes.heartbeat(Node("node-1"))
     await second.commit(TeamChanges(T1, puts=(an_intent(),)))
     async with closing(await open_shelf(dsn)) as shelf:
         assert await shelf.servers() == Servers(("node-1", "node-2"))

@@ -146,11 +146,11 @@ async def _make(team: Team, tenant: str, mark: AuditMark, size: int) -> AuditChe
 async def _export(team: Team, tenant: str, size: int) -> None:
     """Keep outside what is not there yet: after a crash, or with a new folder, that may be many."""
     state = team.audit
-    if state.witness is None:
+    if state.archive is None:
         return
     known = state.exported.get(tenant)
     if known is None:
-        known = await state.witness.known(tenant)
+        known = await state.archive.covered(tenant)
         if known > size:
             _log.warning(
                 "the audit log is shorter than the checkpoints that were kept of it",
@@ -160,7 +160,7 @@ async def _export(team: Team, tenant: str, size: int) -> None:
         page = await team.store.children(AuditCheckpoint, tenant, "", after=checkpoint_id(known), limit=_PAGE)
         if not page:
             break
-        await state.witness.keep(page)
+        await state.archive.append(page)
         known = page[-1].size
     state.exported[tenant] = min(known, size)
 

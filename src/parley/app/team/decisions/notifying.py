@@ -50,21 +50,21 @@ async def tell(team: Team, tenant: str, approval_id: str) -> None:
 async def _mailed(team: Team, approval: Approval, stage: Stage) -> bool:
     """Put a letter into the mailbox of everyone who may decide and has one; whether all of them could be reached."""
     keeping = team.notices
-    if keeping.mailman is None:
+    if keeping.notifier is None:
         return True
     reached = True
     for user in await approvals.deciders(team, approval):
-        if keeping.has_carried(approval.id, stage.value, user):
+        if keeping.was_notified(approval.id, stage.value, user):
             continue
         try:
-            await keeping.mailman.carry(user, letter(approval, stage))
+            await keeping.notifier.notify(user, letter(approval, stage))
         except ParleyError as error:
             facts = {"action": "notify", "approval": approval.id, "code": error.code, "reason": error.message}
             _log.warning("a person could not be told", extra=facts)
             if not isinstance(error, _FINAL):
                 reached = False
                 continue
-        keeping.carried(approval.id, stage.value, user)
+        keeping.mark_notified(approval.id, stage.value, user)
     return reached
 
 

@@ -15,7 +15,7 @@ from parley.domain.rules.policy import BrokenPolicy
 if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.rules.policy import PolicyLook
-    from parley.ports.team import PolicyFolder
+    from parley.ports.outside import PolicyFolder
 
 _log = logging.getLogger("parley.policies")
 LOOK_SECONDS = 1.0

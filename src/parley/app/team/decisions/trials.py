@@ -52,7 +52,7 @@ async def explain(team: Team, caller: Caller, sender: str, receiver: str, trial:
     one = await rules.party(team, caller.tenant, sender)
     other = await rules.party(team, caller.tenant, receiver)
     found = tried(trial._replace(sender=one, receiver=other), in_force.book, team.governance.detectors)
-    if team.governance.tightening is None:
+    if team.governance.extension is None:
         return found
     return found._replace(steps=(*found.steps, _OWN_RULES))
 

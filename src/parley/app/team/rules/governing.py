@@ -201,8 +201,8 @@ async def _ruled(
     )
     try:
         ruling = rule(proposal, in_force.book)
-        if team.governance.tightening is not None and not isinstance(ruling.verdict, Deny):
-            ruling = await team.governance.tightening.tightened(proposal, ruling)
+        if team.governance.extension is not None and not isinstance(ruling.verdict, Deny):
+            ruling = await team.governance.extension.tighten(proposal, ruling)
     except ParleyError as refusal:
         return recording.refused(team, message, sender, refusal, label, known[0])
     if isinstance(ruling.verdict, Deny):

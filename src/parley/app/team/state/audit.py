@@ -1,4 +1,4 @@
-"""What a server knows of its audit logs from one checkpoint to the next; a restart finds all of it out again."""
+"""The audit logs of a server in memory, from one checkpoint to the next. A restart rebuilds all of it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from parley.domain.store.changes import Committed
-    from parley.ports.team import Signer, Witness
+    from parley.ports.outside import CheckpointArchive, Signer
 
 
 class AuditState:
-    """Who signs, who keeps copies outside, and how far that has come."""
+    """The signer, the archive outside of the store, and how far both have come."""
 
-    def __init__(self, signer: Signer | None = None, witness: Witness | None = None) -> None:
-        # None where no checkpoints are made, or none are kept outside.
+    def __init__(self, signer: Signer | None = None, archive: CheckpointArchive | None = None) -> None:
+        # None where no checkpoints are made, or none are archived.
         self.signer = signer
-        self.witness = witness
-        # Tenants in which something was written since they were looked at; None: nobody has looked yet.
+        self.archive = archive
+        # Tenants with commits since the last look at them; None before the first look.
         self.active: set[str] | None = None
-        # How many entries the last checkpoint covers that was kept outside.
+        # How many entries the last archived checkpoint of each tenant covers.
         self.exported: dict[str, int] = {}
         # Roots of the full subtrees of each tenant's log, which never change: proofs are made from them.
         self.blocks: dict[str, list[bytes]] = {}

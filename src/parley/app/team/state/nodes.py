@@ -1,4 +1,4 @@
-"""What a server knows of the others that share its store; alone, it does everything."""
+"""The servers that share a store, as one of them knows them. Alone, it does every job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class NodeState:
-    """Who the others are, and which works this one does for all of them."""
+    """Who the others are, and which jobs this one does for all of them."""
 
     def __init__(
         self,
@@ -22,15 +22,15 @@ class NodeState:
         version: str = "",
         condition: Condition | None = None,
     ) -> None:
-        # None where nobody else can be.
+        # None where the store is not shared.
         self.nodes = nodes
         self.name = name
         self.url = url
         self.version = version
         # Reports how the store is.
         self.condition: Condition | None = condition or nodes
-        self.led: set[str] = set()
-        # It is about to stop: whoever distributes requests should send them to others.
+        self.leading: set[str] = set()
+        # About to stop: a load balancer should send requests elsewhere.
         self.leaving = False
         # By how many seconds this node's clock is ahead of the store's.
         self.skew = 0.0
@@ -46,10 +46,10 @@ class NodeState:
             said = f"this server's clock is {abs(self.skew):.0f} s off the store's"
             raise Unavailable(said, hint="see to its time service; another server may answer")
 
-    async def leads(self, work: str) -> bool:
-        """Whether this node is the one that does a work."""
-        leads = self.nodes is None or (not self.out_of_time and await self.nodes.leads(work))
-        (self.led.add if leads else self.led.discard)(work)
+    async def leads(self, job: str) -> bool:
+        """Whether this node is the one that does a job."""
+        leads = self.nodes is None or (not self.out_of_time and await self.nodes.leads(job))
+        (self.leading.add if leads else self.leading.discard)(job)
         return leads
 
     async def leave(self) -> None:
@@ -59,7 +59,9 @@ class NodeState:
 
     def node(self, uptime: float, streams: int) -> Node:
         """How this node is."""
-        here = Node(self.name, self.version, self.url, uptime, streams, leads=tuple(sorted(self.led)), skew=self.skew)
+        here = Node(
+            self.name, self.version, self.url, uptime, streams, leads=tuple(sorted(self.leading)), skew=self.skew
+        )
         return self.condition.measured(here) if self.condition is not None else here
 
     async def report(self, here: Node) -> StoreReport:

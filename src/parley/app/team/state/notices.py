@@ -1,4 +1,4 @@
-"""What a server remembers of whom it has told; after a restart somebody may be told twice, but nobody is forgotten."""
+"""Which people a server has notified. After a restart a person may be notified twice, but none is forgotten."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parley.ports.team import Mailman
+    from parley.ports.outside import Notifier
 
 _MOST = 10_000
 
 
 class NoticeState:
-    """Who carries letters, and which ones were carried lately."""
+    """The notifier, and its recent notifications."""
 
-    def __init__(self, mailman: Mailman | None = None) -> None:
+    def __init__(self, notifier: Notifier | None = None) -> None:
         # None where people have no mailboxes.
-        self.mailman = mailman
-        self._carried: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        self.notifier = notifier
+        self._notified: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 
-    def has_carried(self, approval_id: str, stage: str, user: str) -> bool:
-        """Whether this person has this letter: what could not be written down afterwards is not carried again."""
-        return (approval_id, stage, user) in self._carried
+    def was_notified(self, approval_id: str, stage: str, user: str) -> bool:
+        """Whether this person was notified, even if that could not be written down."""
+        return (approval_id, stage, user) in self._notified
 
-    def carried(self, approval_id: str, stage: str, user: str) -> None:
+    def mark_notified(self, approval_id: str, stage: str, user: str) -> None:
         """Remember it."""
-        self._carried[approval_id, stage, user] = None
-        if len(self._carried) > _MOST:
-            self._carried.popitem(last=False)
+        self._notified[approval_id, stage, user] = None
+        if len(self._notified) > _MOST:
+            self._notified.popitem(last=False)

@@ -1,4 +1,4 @@
-"""What a server knows of its policies beside the store: the one it brings along, and what is wrong with the files."""
+"""The policies of a server beside the store: the default, and the folder of files with what is wrong in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from parley.domain.rules.policy import SHORTEST, first_snapshot
 
 if TYPE_CHECKING:
     from parley.domain.rules.policy import BrokenPolicy, Document, PolicySnapshot
-    from parley.ports.team import PolicyFolder
+    from parley.ports.outside import PolicyFolder
 
 
 class PolicyState:
@@ -23,7 +23,7 @@ class PolicyState:
         self.broken: dict[str, tuple[BrokenPolicy, ...]] = {}
         # By tenant: what was in force when its files were last written.
         self.mirrored: dict[str, str] = {}
-        # That somebody should look at the files at once.
+        # Set to have the files read at once.
         self.look = asyncio.Event()
         self._first: dict[str, PolicySnapshot] = {}
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from parley.domain.rules.ruling import Detector
     from parley.domain.rules.suspension import Suspensions
     from parley.domain.store.changes import Committed
-    from parley.ports.team import TeamStore, Tightening
+    from parley.ports.outside import RuleExtension
+    from parley.ports.team import TeamStore
 
 _MOST = 20_000
 
@@ -38,11 +39,11 @@ class Rules(NamedTuple):
 class RulesState:
     """Rulebooks, conversations and queues of one server."""
 
-    def __init__(self, tightening: Tightening | None = None, detectors: tuple[Detector, ...] = ()) -> None:
+    def __init__(self, extension: RuleExtension | None = None, detectors: tuple[Detector, ...] = ()) -> None:
         # Further detectors of a commitment. They only add.
         self.detectors = detectors
         # An organisation's own rules, which only tighten.
-        self.tightening = tightening
+        self.extension = extension
         # By tenant: the rules that the last decision was made by.
         self.in_force: dict[str, Rules] = {}
         self._books: dict[str, Rulebook] = {}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from parley.app.team.state.tail import Topic
     from parley.app.team.team import Team
     from parley.domain.store.changes import Committed
-    from parley.ports.team import Outbound
+    from parley.ports.outside import Outbound
 
 _log = logging.getLogger("parley.webhooks")
 TICK_SECONDS = 1.0

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from parley.app.team.team import Team
     from parley.domain.channel.subscription import Answered
-    from parley.ports.team import Outbound
+    from parley.ports.outside import Outbound
 
 _log = logging.getLogger("parley.webhooks")
 PAGE = 500

@@ -1,6 +1,6 @@
-"""What a server does besides answering: the sweep every second, webhooks, checkpoints.
+"""The jobs of a server beside answering: the sweep every second, webhooks, checkpoints, retention.
 
-Of the servers that share a store one does each of these works, as long as it is heard of; any of them can take it over.
+Of the servers that share a store one leads each job, as long as it renews its lease; any of them can take it over.
 """
 
 from __future__ import annotations
@@ -21,87 +21,87 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from parley.app.team.team import Team
-    from parley.ports.team import Outbound
+    from parley.ports.outside import Outbound
 
 _log = logging.getLogger("parley.background")
 SWEEP_SECONDS = 1.0
-BEAT_SECONDS = 2.0
-# Whoever leads makes sure of it well before its time is over; the others look whether it is over.
+HEARTBEAT_SECONDS = 2.0
+# A leader renews its lease well before it ends; the others look whether it has ended.
 RENEW_SECONDS = LEASE_SECONDS / 3
 LOOK_SECONDS = 1.0
 
 
-def works(team: Team, outbound: Outbound) -> tuple[Coroutine[None, None, None], ...]:
-    """The works that go on beside the answers, until they are cancelled."""
+def jobs(team: Team, outbound: Outbound) -> tuple[Coroutine[None, None, None], ...]:
+    """The jobs of a server; each runs until it is cancelled."""
     return (
-        led(team, "sweep", lambda: sweep_forever(team)),
-        led(team, "webhooks", lambda: webhooks.deliver_forever(team, outbound)),
-        led(team, "checkpoints", lambda: audit_checkpoints.keep_forever(team)),
-        led(team, "retention", lambda: retention.let_go_forever(team)),
+        run_while_leader(team, "sweep", lambda: sweep_forever(team)),
+        run_while_leader(team, "webhooks", lambda: webhooks.deliver_forever(team, outbound)),
+        run_while_leader(team, "checkpoints", lambda: audit_checkpoints.keep_forever(team)),
+        run_while_leader(team, "retention", lambda: retention.let_go_forever(team)),
         policy_files.follow_forever(team),
-        beat_forever(team),
+        heartbeat_forever(team),
     )
 
 
-async def led(team: Team, work: str, begin: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Do a work while this node is the one that does it; where there are no others, always.
+async def run_while_leader(team: Team, job: str, begin: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run a job while this node leads it; without other nodes, always.
 
-    A work that ends by itself has failed: that is logged, and it is begun again.
+    A job that ends by itself has failed: that is logged, and it is started again.
     """
     running: asyncio.Task[None] | None = None
     try:
         while True:
-            leads = await _leads(team, work)
+            leads = await _leads(team, job)
             if running is not None and running.done():
                 error = None if running.cancelled() else running.exception()
-                _log.error("a work ended, and is begun again", exc_info=error, extra={"action": work})
+                _log.error("a work ended, and is begun again", exc_info=error, extra={"action": job})
                 running = None
             if leads and running is None:
                 if team.nodes.nodes is not None:
-                    _log.info("this node takes over a work", extra={"action": work})
+                    _log.info("this node takes over a work", extra={"action": job})
                 running = asyncio.ensure_future(begin())
             elif not leads and running is not None:
-                _log.info("this node gives up a work", extra={"action": work})
-                await _ended(running)
+                _log.info("this node gives up a work", extra={"action": job})
+                await _cancel(running)
                 running = None
             await asyncio.sleep(RENEW_SECONDS if leads else LOOK_SECONDS)
     finally:
         if running is not None:
-            await _ended(running)
+            await _cancel(running)
 
 
-async def _leads(team: Team, work: str) -> bool:
+async def _leads(team: Team, job: str) -> bool:
     try:
-        return await team.nodes.leads(work)
+        return await team.nodes.leads(job)
     except ParleyError as error:
         # Without the store nobody can be sure of it, and others may be by now.
-        team.nodes.led.discard(work)
-        _log.warning("who does a work is not known", extra={"action": work, "code": error.code})
+        team.nodes.leading.discard(job)
+        _log.warning("who does a work is not known", extra={"action": job, "code": error.code})
         return False
 
 
-async def _ended(work: asyncio.Task[None]) -> None:
-    work.cancel()
-    await asyncio.gather(work, return_exceptions=True)
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
-async def beat_forever(team: Team) -> None:
-    """Say how this node is, again and again, where there are others."""
+async def heartbeat_forever(team: Team) -> None:
+    """Send heartbeats, where there are other nodes."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     while team.nodes.nodes is not None:
-        await beat(team, loop.time() - began)
-        await asyncio.sleep(BEAT_SECONDS)
+        await heartbeat(team, loop.time() - began)
+        await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
-async def beat(team: Team, uptime: float = 0.0) -> None:
-    """Say how this node is, where there are others, and see how far its clock is off theirs."""
+async def heartbeat(team: Team, uptime: float = 0.0) -> None:
+    """Report how this node is, where there are others, and measure how far its clock is off the store's."""
     nodes = team.nodes.nodes
     if nodes is None:
         return
     try:
         asked = team.now()
-        there = await nodes.beat(team.nodes.node(uptime, len(team.tail)))
+        there = await nodes.heartbeat(team.nodes.node(uptime, len(team.tail)))
     except ParleyError as error:
         _log.debug("this node could not say how it is", extra={"action": "beat", "code": error.code})
         return

@@ -25,16 +25,16 @@ pytestmark = pytest.mark.both_stores
 
 
 class Outside:
-    """A witness in memory, which can be taken away."""
+    """A archive in memory, which can be taken away."""
 
     def __init__(self) -> None:
         self.kept: dict[str, list[AuditCheckpoint]] = {}
         self.broken = False
 
-    async def known(self, tenant: str) -> int:
+    async def covered(self, tenant: str) -> int:
         return max((one.size for one in self.kept.get(tenant, ())), default=0)
 
-    async def keep(self, checkpoints: Sequence[AuditCheckpoint]) -> None:
+    async def append(self, checkpoints: Sequence[AuditCheckpoint]) -> None:
         if self.broken:
             raise Unavailable("the disk was taken out")
         for one in checkpoints:
@@ -158,7 +158,7 @@ async def test_after_a_restart_the_tree_goes_on_where_it_was(rig: Rig) -> None:
 
 @with_rig
 async def test_every_checkpoint_is_kept_outside_once_and_in_order(rig: Rig) -> None:
-    outside = rig.team.audit.witness = Outside()
+    outside = rig.team.audit.archive = Outside()
     for _ in range(3):
         await write(rig, 2)
         await checkpoints.make(rig.team, DEFAULT_TENANT)
@@ -171,7 +171,7 @@ async def test_every_checkpoint_is_kept_outside_once_and_in_order(rig: Rig) -> N
 
 @with_rig
 async def test_what_could_not_be_kept_outside_is_kept_there_later(rig: Rig) -> None:
-    outside = rig.team.audit.witness = Outside()
+    outside = rig.team.audit.archive = Outside()
     outside.broken = True
     await write(rig, 2)
     await checkpoints.make_due(rig.team)
@@ -186,13 +186,13 @@ async def test_what_could_not_be_kept_outside_is_kept_there_later(rig: Rig) -> N
 
 
 @with_rig
-async def test_a_new_witness_gets_everything_that_there_is(rig: Rig) -> None:
+async def test_a_new_archive_gets_everything_that_there_is(rig: Rig) -> None:
     for _ in range(3):
         await write(rig, 1)
         await checkpoints.make(rig.team, DEFAULT_TENANT)
     await rig.reopen()
 
-    outside = rig.team.audit.witness = Outside()
+    outside = rig.team.audit.archive = Outside()
     await checkpoints.make_due(rig.team)
 
     assert [one.size for one in outside.kept[DEFAULT_TENANT]] == [1, 2, 3]
@@ -200,7 +200,7 @@ async def test_a_new_witness_gets_everything_that_there_is(rig: Rig) -> None:
 
 @with_rig
 async def test_a_log_that_was_set_back_is_said(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
-    outside = rig.team.audit.witness = Outside()
+    outside = rig.team.audit.archive = Outside()
     await write(rig, 2)
     made = await checkpoints.make(rig.team, DEFAULT_TENANT)
     assert made is not None

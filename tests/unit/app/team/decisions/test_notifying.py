@@ -20,15 +20,15 @@ from parley.domain.rules.policy import Fragment
 from parley.domain.store.changes import AuditQuery, Committed, TeamChanges
 from parley.domain.times import from_stamp
 from tests.log_records import logged_by
-from tests.notice_rig import SECRET_WORDS, FakeMailman, decide, now, peopled, sweep_at, told, waiting
+from tests.notice_rig import SECRET_WORDS, FakeNotifier, decide, now, peopled, sweep_at, told, waiting
 from tests.team_rig import Rig, with_rig
 
 
-async def with_mailman(rig: Rig) -> FakeMailman:
+async def with_notifier(rig: Rig) -> FakeNotifier:
     await peopled(rig)
-    mailman = FakeMailman()
-    rig.team.notices = NoticeState(mailman)
-    return mailman
+    notifier = FakeNotifier()
+    rig.team.notices = NoticeState(notifier)
+    return notifier
 
 
 async def stages(rig: Rig) -> list[str]:
@@ -39,13 +39,13 @@ async def stages(rig: Rig) -> list[str]:
 
 @with_rig
 async def test_whom_a_held_message_waits_for_is_told_by_the_next_sweep_and_not_again(rig: Rig) -> None:
-    mailman = await with_mailman(rig)
+    notifier = await with_notifier(rig)
     approval = await waiting(rig)
 
     for _ in range(3):
         await sweep.sweep(rig.team)
 
-    ((user, letter),) = mailman.carried
+    ((user, letter),) = notifier.carried
     assert user == "ann"
     assert f"parley approvals show {approval.id}" in letter.body
     assert approval.reason in letter.body
@@ -56,97 +56,97 @@ async def test_whom_a_held_message_waits_for_is_told_by_the_next_sweep_and_not_a
 
 @with_rig
 async def test_a_letter_never_holds_what_would_be_said(rig: Rig) -> None:
-    mailman = await with_mailman(rig)
+    notifier = await with_notifier(rig)
     await waiting(rig)
 
     await sweep.sweep(rig.team)
 
     assert "elephant" in SECRET_WORDS
-    assert all("elephant" not in letter.body + letter.subject for _, letter in mailman.carried)
+    assert all("elephant" not in letter.body + letter.subject for _, letter in notifier.carried)
 
 
 @with_rig
 async def test_a_person_is_reminded_half_way_and_an_hour_before_the_end_each_time_once(rig: Rig) -> None:
-    mailman = await with_mailman(rig)
+    notifier = await with_notifier(rig)
     approval = await waiting(rig)
     hours = (from_stamp(approval.expires_at) - from_stamp(approval.created_at)).total_seconds() / 3600
     await sweep.sweep(rig.team)
 
     await sweep_at(rig, hours=hours / 2 - 0.1)
-    assert mailman.subjects == [("ann", False)]
+    assert notifier.subjects == [("ann", False)]
     await sweep_at(rig, hours=0.1)
     await sweep_at(rig, hours=0.1)
-    assert mailman.subjects == [("ann", False), ("ann", True)]
+    assert notifier.subjects == [("ann", False), ("ann", True)]
     assert (await now(rig, approval)).reminded_at != ""
     await sweep_at(rig, hours=hours / 2 - 0.1 - 1.1)
-    assert len(mailman.carried) == 2
+    assert len(notifier.carried) == 2
     await sweep_at(rig, hours=0.1)
     await sweep_at(rig, hours=0.5)
 
-    assert mailman.subjects == [("ann", False), ("ann", True), ("ann", True)]
-    assert [letter.urgent for _, letter in mailman.carried] == [False, False, True]
+    assert notifier.subjects == [("ann", False), ("ann", True), ("ann", True)]
+    assert [letter.urgent for _, letter in notifier.carried] == [False, False, True]
     assert await stages(rig) == ["waits", "half_way", "last_hour"]
 
 
 @with_rig
 async def test_at_its_end_an_approval_is_denied_and_nobody_is_told_any_more(rig: Rig) -> None:
-    mailman = await with_mailman(rig)
+    notifier = await with_notifier(rig)
     approval = await waiting(rig)
     await sweep.sweep(rig.team)
 
     await sweep_at(rig, days=30)
 
     assert (await now(rig, approval)).status is ApprovalStatus.EXPIRED
-    assert len(mailman.carried) == 1
+    assert len(notifier.carried) == 1
 
 
 @with_rig
 async def test_who_was_away_for_long_is_told_only_the_last_of_what_was_missed(rig: Rig) -> None:
-    mailman = await with_mailman(rig)
+    notifier = await with_notifier(rig)
     approval = await waiting(rig)
     left = from_stamp(approval.expires_at) - from_stamp(approval.created_at)
 
     await sweep_at(rig, seconds=left.total_seconds() - 600)
     await sweep_at(rig, minutes=1)
 
-    assert mailman.subjects == [("ann", True)]
+    assert notifier.subjects == [("ann", True)]
     assert await stages(rig) == ["last_hour"]
 
 
 @with_rig
 async def test_what_was_decided_reminds_nobody(rig: Rig) -> None:
-    mailman = await with_mailman(rig)
+    notifier = await with_notifier(rig)
     approval = await waiting(rig)
     await sweep.sweep(rig.team)
 
     await decide(rig, approval, Decision.REJECT)
     await sweep_at(rig, days=30)
 
-    assert len(mailman.carried) == 1
+    assert len(notifier.carried) == 1
 
 
 @pytest.mark.both_stores
 @with_rig
 async def test_a_restart_before_anybody_was_told_loses_no_notification_and_one_after_it_repeats_none(rig: Rig) -> None:
-    mailman = await with_mailman(rig)
+    notifier = await with_notifier(rig)
     await waiting(rig)
     await rig.reopen()
-    rig.team.notices = NoticeState(mailman)
+    rig.team.notices = NoticeState(notifier)
     await sweep.sweep(rig.team)
-    assert len(mailman.carried) == 1
+    assert len(notifier.carried) == 1
 
     await rig.reopen()
-    rig.team.notices = NoticeState(mailman)
+    rig.team.notices = NoticeState(notifier)
     await sweep.sweep(rig.team)
 
-    assert len(mailman.carried) == 1
+    assert len(notifier.carried) == 1
 
 
 @with_rig
 async def test_a_crash_between_the_letter_and_its_mark_brings_the_letter_twice(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mailman = await with_mailman(rig)
+    notifier = await with_notifier(rig)
     approval = await waiting(rig)
 
     async def full(_: TeamChanges) -> Committed:
@@ -158,22 +158,22 @@ async def test_a_crash_between_the_letter_and_its_mark_brings_the_letter_twice(
             with pytest.raises(Unavailable):
                 await notifying.tell(rig.team, DEFAULT_TENANT, approval.id)
     # The same process knows what it has carried; the next one cannot.
-    assert len(mailman.carried) == 1
+    assert len(notifier.carried) == 1
     await rig.reopen()
-    rig.team.notices = NoticeState(mailman)
+    rig.team.notices = NoticeState(notifier)
 
     await sweep.sweep(rig.team)
     await sweep.sweep(rig.team)
 
-    assert len(mailman.carried) == 2
+    assert len(notifier.carried) == 2
 
 
 @with_rig
 async def test_a_mailbox_that_cannot_be_reached_is_logged_and_tried_again_while_messages_go_on(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mailman = await with_mailman(rig)
-    mailman.broken["ann"] = Unavailable("the disk of the mailbox is full")
+    notifier = await with_notifier(rig)
+    notifier.broken["ann"] = Unavailable("the disk of the mailbox is full")
     await waiting(rig)
 
     with caplog.at_level(logging.WARNING, "parley.notices"):
@@ -182,13 +182,13 @@ async def test_a_mailbox_that_cannot_be_reached_is_logged_and_tried_again_while_
     assert len(logged_by("parley.notices", caplog)) == 1
     assert await stages(rig) == ["waits"]
     await told(rig, "Where are the notes?", "bob", "alice")
-    del mailman.broken["ann"]
+    del notifier.broken["ann"]
     await sweep_at(rig, seconds=59)
-    assert mailman.carried == []
+    assert notifier.carried == []
     await sweep_at(rig, seconds=1)
     await sweep_at(rig, minutes=5)
 
-    assert mailman.subjects == [("ann", False)]
+    assert notifier.subjects == [("ann", False)]
     assert await stages(rig) == ["waits"]
 
 
@@ -197,8 +197,8 @@ async def test_a_mailbox_that_cannot_be_reached_is_logged_and_tried_again_while_
 async def test_a_letter_that_the_mailboxes_rules_refuse_is_logged_and_not_tried_again(
     rig: Rig, caplog: pytest.LogCaptureFixture, refusal: ParleyError
 ) -> None:
-    mailman = await with_mailman(rig)
-    mailman.broken["ann"] = refusal
+    notifier = await with_notifier(rig)
+    notifier.broken["ann"] = refusal
     approval = await waiting(rig)
 
     with caplog.at_level(logging.WARNING, "parley.notices"):
@@ -211,8 +211,8 @@ async def test_a_letter_that_the_mailboxes_rules_refuse_is_logged_and_not_tried_
 
 @with_rig
 async def test_who_has_no_mailbox_is_no_failure(rig: Rig) -> None:
-    mailman = await with_mailman(rig)
-    mailman.people = ()
+    notifier = await with_notifier(rig)
+    notifier.people = ()
     approval = await waiting(rig)
 
     await sweep.sweep(rig.team)
@@ -233,29 +233,29 @@ async def test_without_mailboxes_it_is_still_on_record_that_it_waits(rig: Rig) -
 
 @with_rig
 async def test_with_four_eyes_only_those_are_told_who_may_decide(rig: Rig) -> None:
-    mailman = await with_mailman(rig)
-    mailman.people = ("ann", "zoe", "yan")
+    notifier = await with_notifier(rig)
+    notifier.people = ("ann", "zoe", "yan")
     four_eyes = Fragment(enabled=True, self_approval=False, approvers=("zoe", "ann", "yan"))
     await policies.put(rig.team, rig.caller("", KeyKind.ADMIN), "enterprise", "default", "text", four_eyes)
     await waiting(rig)
 
     await sweep.sweep(rig.team)
 
-    assert {user for user, _ in mailman.carried} == {"yan", "zoe"}
-    assert len(mailman.carried) == 2
+    assert {user for user, _ in notifier.carried} == {"yan", "zoe"}
+    assert len(notifier.carried) == 2
 
 
 @with_rig
 async def test_what_somebody_decides_meanwhile_is_not_overwritten(rig: Rig) -> None:
-    mailman = await with_mailman(rig)
+    notifier = await with_notifier(rig)
     approval = await waiting(rig)
-    carry = mailman.carry
+    notify = notifier.notify
 
     async def slowly(user: str, letter: object) -> bool:
         await decide(rig, approval, Decision.REJECT)
-        return await carry(user, letter)  # type: ignore[arg-type]
+        return await notify(user, letter)  # type: ignore[arg-type]
 
-    mailman.carry = slowly  # type: ignore[method-assign]
+    notifier.notify = slowly  # type: ignore[method-assign]
 
     await sweep.sweep(rig.team)
 
@@ -265,11 +265,11 @@ async def test_what_somebody_decides_meanwhile_is_not_overwritten(rig: Rig) -> N
 
 @with_rig
 async def test_an_approval_that_is_not_there_is_told_to_nobody(rig: Rig) -> None:
-    mailman = await with_mailman(rig)
+    notifier = await with_notifier(rig)
     approval = await waiting(rig)
 
     await notifying.tell(rig.team, DEFAULT_TENANT, "appr_of_nobody")
     await rig.put(replace(approval, version=1, told_at=rig.at()))
     await notifying.tell(rig.team, DEFAULT_TENANT, approval.id)
 
-    assert mailman.carried == []
+    assert notifier.carried == []

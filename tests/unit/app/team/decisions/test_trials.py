@@ -251,12 +251,12 @@ async def test_a_message_is_explained_by_the_directory_and_what_is_in_force(rig:
 @with_rig
 async def test_rules_of_the_organisations_own_are_named_where_they_are_asked_besides(rig: Rig) -> None:
     class Silent:
-        async def tightened(self, proposal: Proposal, ruling: Ruling) -> Ruling:
+        async def tighten(self, proposal: Proposal, ruling: Ruling) -> Ruling:
             return ruling
 
     trial = Trial(Party(""), Party(""))
     without = await trials.explain(rig.team, ADMIN, "alice", "bob", trial)
-    rig.team.governance.tightening = Silent()
+    rig.team.governance.extension = Silent()
     besides = await trials.explain(rig.team, ADMIN, "alice", "bob", trial)
 
     assert [one.check for one in besides.steps if one not in without.steps] == ["own rules"]

@@ -569,7 +569,7 @@ class Stricter:
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
 
-    async def tightened(self, proposal: Proposal, ruling: Ruling) -> Ruling:
+    async def tighten(self, proposal: Proposal, ruling: Ruling) -> Ruling:
         assert proposal.sender.agent == "alice"
         if self.error is not None:
             raise self.error
@@ -579,10 +579,10 @@ class Stricter:
 @with_rig
 async def test_rules_of_an_organisation_that_break_let_nothing_pass(rig: Rig) -> None:
     await two_agents(rig)
-    rig.team.governance.tightening = Stricter(PolicyUnavailable("its rules are broken"))
+    rig.team.governance.extension = Stricter(PolicyUnavailable("its rules are broken"))
 
     refused = await refusal(send(rig, "alice", "bob"))
-    rig.team.governance.tightening = Stricter()
+    rig.team.governance.extension = Stricter()
     await said(rig, "alice", "bob")
 
     assert refused.code == "policy_unavailable"

@@ -27,13 +27,13 @@ async def test_a_server_that_is_alone_does_everything() -> None:
 async def test_one_of_two_does_a_work_until_it_leaves(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as (a, b):
         first = [await a.team.nodes.leads("sweep"), await b.team.nodes.leads("sweep")]
-        led = (a.team.nodes.led, b.team.nodes.led)
+        led = (a.team.nodes.leading, b.team.nodes.leading)
 
         await a.team.nodes.leave()
         then = [await b.team.nodes.leads("sweep"), await a.team.nodes.leads("sweep")]
 
         assert (first, then) == ([True, False], [True, False])
-        assert led == (a.team.nodes.led, b.team.nodes.led) == (set(), {"sweep"})
+        assert led == (a.team.nodes.leading, b.team.nodes.leading) == (set(), {"sweep"})
 
 
 @in_loop
@@ -41,7 +41,7 @@ async def test_each_tells_how_it_is_and_hears_how_the_others_are(tmp_path: Path)
     async with two_nodes(tmp_path) as (a, b):
         assert await a.team.nodes.leads("webhooks")
         assert a.team.nodes.nodes is not None
-        await a.team.nodes.nodes.beat(a.team.nodes.node(7.0, 3))
+        await a.team.nodes.nodes.heartbeat(a.team.nodes.node(7.0, 3))
         report = await b.team.nodes.report(b.team.nodes.node(1.0, 0))
 
         assert report.kind == "postgresql"

@@ -83,7 +83,7 @@ class Others:
             raise Unavailable("the database is gone")
         return self.leading
 
-    async def beat(self, node: Node) -> float:
+    async def heartbeat(self, node: Node) -> float:
         return self.now
 
     async def leave(self, name: str) -> None: ...
@@ -116,7 +116,7 @@ class Work:
 
 @asynccontextmanager
 async def led(team: Team, run: Callable[[], Coroutine[None, None, None]]) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(background.led(team, "sweep", run))
+    task = asyncio.ensure_future(background.run_while_leader(team, "sweep", run))
     try:
         yield
     finally:
@@ -126,7 +126,7 @@ async def led(team: Team, run: Callable[[], Coroutine[None, None, None]]) -> Asy
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RENEW_SECONDS", "LOOK_SECONDS", "BEAT_SECONDS"):
+    for name in ("RENEW_SECONDS", "LOOK_SECONDS", "HEARTBEAT_SECONDS"):
         monkeypatch.setattr(background, name, 0.001)
 
 
@@ -157,7 +157,7 @@ async def test_who_cannot_ask_whether_it_leads_does_not(rig: Rig) -> None:
         others.leading = None
         await soon(lambda: work.running == 0)
 
-        assert rig.team.nodes.led == set()
+        assert rig.team.nodes.leading == set()
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -205,7 +205,7 @@ async def test_of_two_servers_one_does_the_work_and_the_other_takes_it_over(tmp_
 @in_loop
 async def test_a_server_says_again_and_again_how_it_is(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as (a, b):
-        beating = asyncio.ensure_future(background.beat_forever(a.team))
+        beating = asyncio.ensure_future(background.heartbeat_forever(a.team))
 
         async def heard() -> bool:
             report = await b.team.nodes.report(b.team.nodes.node(0.0, 0))
@@ -218,7 +218,7 @@ async def test_a_server_says_again_and_again_how_it_is(tmp_path: Path) -> None:
 
 @with_rig
 async def test_a_server_that_is_alone_has_nobody_to_tell_how_it_is(rig: Rig) -> None:
-    await background.beat_forever(rig.team)
+    await background.heartbeat_forever(rig.team)
 
 
 @with_rig
@@ -228,7 +228,7 @@ async def test_a_node_whose_clock_is_far_off_the_stores_leads_nothing(rig: Rig) 
 
     for ahead, out in ((0.0, False), (4.0, False), (60.0, True), (-60.0, True), (0.5, False)):
         others.now = rig.clock.at.timestamp() - ahead
-        task = asyncio.ensure_future(background.beat_forever(rig.team))
+        task = asyncio.ensure_future(background.heartbeat_forever(rig.team))
         await soon(lambda ahead=ahead: abs(rig.team.nodes.skew - ahead) < 0.1)
         task.cancel()
         with suppress(asyncio.CancelledError):
