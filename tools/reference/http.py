@@ -15,6 +15,7 @@ from parley.surfaces.entrance.refusals import status_of
 from parley.surfaces.http.http1.message import HttpLimits
 from parley.surfaces.http.route import PUBLIC, Param, Route
 from parley.surfaces.http.server import all_routes
+from parley.wire.api.schemas import schema_components
 from tools.reference.errors import called_name, error_tree, is_sent, pattern_of
 from tools.reference.markdown import ROOT, table
 
@@ -171,7 +172,7 @@ def refusals_in_code() -> set[tuple[str, str, str]]:
 
 def objects(routes: Iterable[Route]) -> Iterator[str]:
     """Every object that a body or an answer holds, with its fields."""
-    _, components = msgspec.json.schema_components(sorted(set(schemas(routes)), key=str), ref_template="{name}")
+    _, components = schema_components(sorted(set(schemas(routes)), key=str), "{name}")
     for name, schema in sorted(components.items(), key=lambda item: title_of(item[0])):
         if "properties" not in schema:
             continue

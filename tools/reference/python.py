@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ForwardRef, get_args
+from typing import ForwardRef, get_args, get_type_hints
 
 import msgspec
 
@@ -270,9 +270,7 @@ def record_section(name: str, record: type, level: str = "###") -> Iterator[str]
 
 def fields_table(record: type) -> list[str]:
     fields: tuple[str, ...] = getattr(record, "_fields", ()) or getattr(record, "__struct_fields__", ())
-    types: dict[str, Any] = {}
-    for kind in reversed(record.__mro__):
-        types |= inspect.get_annotations(kind)
+    types = get_type_hints(record) if issubclass(record, msgspec.Struct) else inspect.get_annotations(record)
     return table(("field", "type"), ((f"`{one}`", f"`{type_name(types[one])}`") for one in fields))
 
 
@@ -320,4 +318,5 @@ def type_name(annotation: object) -> str:
     if isinstance(annotation, ForwardRef):  # as named tuples keep what their fields are
         annotation = annotation.__forward_arg__
     text = annotation.__name__ if isinstance(annotation, type) and not get_args(annotation) else str(annotation)
-    return re.sub(r"\b(?:[a-z_]+\.)+(?=\w)", "", re.sub(r"'([A-Z]\w*)'", r"\1", text)).replace("'", '"')
+    text = re.sub(r"\b(?:[a-z_]+\.)+(?=\w)", "", re.sub(r"'([A-Z]\w*)'", r"\1", text)).replace("'", '"')
+    return re.sub(r"Optional\[(\w+)\]", r"\1 | None", text)

@@ -6,7 +6,7 @@ Strict: a wrong type, a missing field or one too many makes an envelope invalid;
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -20,8 +20,6 @@ from parley.domain.times import parse_time, stamp
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
-
-    from parley.domain.exchange.approval import Approval
 
 OCIP, EXT, DISCLOSURE, DATA = "ocip", "ocip_ext", "disclosure", "data"
 _TYPE, _LEVEL = "exchange_type", "classification"
@@ -263,44 +261,6 @@ def item_document(item: DataItem) -> dict[str, Any]:
         "classification": item.classification.value,
         "description": item.description,
     }
-
-
-class HeldOut(msgspec.Struct):
-    """What became of a message that waits for a person: nobody has it yet."""
-
-    status: Literal["held"]
-    approval: str
-    reason: str
-    cause: str
-    detectedKeywords: list[str]  # noqa: N815  # as the specification spells it
-    requiresHuman: bool  # noqa: N815
-    exchange_id: str
-    conversation_id: str
-    digest: str
-    expires_at: str
-    # The people who may decide about it.
-    deciders: list[str]
-    escalation: dict[str, Any] | None = None
-
-
-def held_document(approval: Approval, deciders: tuple[str, ...]) -> dict[str, Any]:
-    """The answer to a message that is held, with who may decide about it."""
-    document: dict[str, Any] = {
-        "status": "held",
-        "approval": approval.id,
-        "reason": approval.reason,
-        "cause": approval.cause.value,
-        "requiresHuman": True,
-        "detectedKeywords": list(approval.detected_keywords),
-        "exchange_id": approval.exchange_id,
-        "conversation_id": approval.conversation_id,
-        "digest": approval.digest,
-        "expires_at": approval.expires_at,
-        "deciders": list(deciders),
-    }
-    if approval.escalation is not None:
-        document["escalation"] = approval.escalation
-    return document
 
 
 class OcipFormat:

@@ -8,10 +8,9 @@ import pytest
 from parley.domain.content.classification import Classification, DataItem
 from parley.domain.content.envelope import Ext, Purpose, Wishes
 from parley.domain.errors.rules import EnvelopeInvalid
-from parley.domain.exchange.approval import Cause
 from parley.wire import ocip
-from parley.wire.ocip import OcipFormat, envelope_document, ext_document, held_document, read_envelope, wishes_of
-from tests.governed_samples import an_approval, an_envelope
+from parley.wire.ocip import OcipFormat, envelope_document, ext_document, read_envelope, wishes_of
+from tests.governed_samples import an_envelope
 
 # As the specification prints it.
 EXAMPLE: dict[str, Any] = {
@@ -320,23 +319,3 @@ def test_bodies_and_wishes_are_json() -> None:
     assert form.body(form.payload({"text": "日本"})) == {"text": "日本"}
     assert form.wishes(b"{}") is None
     assert form.wishes(b'{"max_rounds":2}') == Wishes(max_rounds=2)
-
-
-def test_the_answer_to_what_is_held_has_everything_that_a_sender_has_to_know() -> None:
-    approval = an_approval(detected_keywords=("promise",))
-
-    assert held_document(approval, ("ann", "dee")) == {
-        "status": "held",
-        "approval": "appr_1",
-        "reason": "why",
-        "cause": "commitment",
-        "requiresHuman": True,
-        "detectedKeywords": ["promise"],
-        "exchange_id": "exch_1",
-        "conversation_id": "conv-1",
-        "digest": approval.digest,
-        "expires_at": approval.expires_at,
-        "deciders": ["ann", "dee"],
-    }
-    limit = an_approval(cause=Cause.ROUND_LIMIT, escalation={"exchangeId": "exch_1"})
-    assert held_document(limit, ())["escalation"] == {"exchangeId": "exch_1"}

@@ -10,7 +10,7 @@ from parley.cli.command import kernel_of, settings_of
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.rules import HumanRequired
 from parley.domain.exchange.approval import ApprovalStatus, Decision
-from parley.wire.api import approvals as governance
+from parley.wire.api.approvals import approval_of, exchange_of
 from parley.wiring import drive
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class MailboxAnswers:
             return self._shown(drive(self._kernel.approval(path[1])))
         if path == ("exchanges",):
             exchanges = [one for one in drive(self._kernel.exchanges()) if _fits(one, asked)]
-            return [governance.exchange(one) for one in _page(exchanges, asked)]
+            return [exchange_of(exchange).to_dict() for exchange in _page(exchanges, asked)]
         if path[0] == "exchanges":
-            return governance.exchange(drive(self._kernel.exchange(path[1])))
+            return exchange_of(drive(self._kernel.exchange(path[1]))).to_dict()
         raise NotFound("/".join(path))
 
     def post(self, *path: str, body: Any = None) -> Any:  # noqa: ANN401  # as a server's
@@ -51,11 +51,11 @@ class MailboxAnswers:
             return self._shown(drive(self._kernel.decide(path[1], deciding)))
         if path[0] == "exchanges":
             key = self._known_key()
-            return governance.exchange(drive(self._kernel.close_exchange(path[1], body["reason"], key)))
+            return exchange_of(drive(self._kernel.close_exchange(path[1], body["reason"], key))).to_dict()
         raise NotFound("/".join(path))
 
     def _shown(self, found: Approval) -> dict[str, Any]:
-        return governance.approval(found, drive(self._kernel.standing(found, self._known_key())))
+        return approval_of(found, drive(self._kernel.standing(found, self._known_key()))).to_dict()
 
     def _known_key(self) -> str:
         """The person's key, where one is given: as an option, or in the environment."""

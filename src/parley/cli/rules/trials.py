@@ -132,7 +132,7 @@ def _explained_here(args: argparse.Namespace) -> Mapping[str, Any]:
     from parley.domain.content.envelope import Origin
     from parley.domain.rules.rulebook import Rulebook
     from parley.domain.rules.trial import Trial, tried
-    from parley.wire.api.trials import explained
+    from parley.wire.api.trials import explanation_of
 
     def party(agent: str, org: str, most: str) -> Party:
         said = Attributes(org_unit=org) if org else Attributes()
@@ -150,7 +150,7 @@ def _explained_here(args: argparse.Namespace) -> Mapping[str, Any]:
         initiates=not args.reply,
         data=tuple(Classification(one) for one in args.data),
     )
-    return explained(tried(trial, Rulebook(_policies(args.policies))))
+    return explanation_of(tried(trial, Rulebook(_policies(args.policies)))).to_dict()
 
 
 def _with_most(attributes: Any, most: str) -> Any:  # noqa: ANN401  # what the directory says about somebody

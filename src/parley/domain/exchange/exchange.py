@@ -203,19 +203,6 @@ def escalation(exchange: Exchange, sender: str, summary: str) -> dict[str, Any]:
     }
 
 
-def state(exchange: Exchange) -> dict[str, Any]:
-    """The exchange's state in the words of the specification."""
-    return {
-        "exchangeId": exchange.id,
-        "conversationId": exchange.conversation_id,
-        "currentRound": exchange.current_round,
-        "maxRounds": exchange.max_rounds,
-        "transcript": [
-            {"round": one.round, "sender": one.sender, "summary": one.summary} for one in exchange.transcript
-        ],
-    }
-
-
 # What a body most likely says in one line, first come first.
 _TELLING = ("summary", "text", "message", "question", "answer", "subject", "title", "content", "body")
 

@@ -2,175 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from parley.wire.api.records.directory import (
+    AgentInfo,
+    Bookmark,
+    Challenge,
+    Health,
+    Heartbeat,
+    Identity,
+    Key,
+    NewKey,
+    Role,
+    ServerInfo,
+    SignatureCheck,
+    Tenant,
+)
 
-import msgspec
-
-from parley.sdk.records.channels import Record, without
-
-
-class Capacity(Record, frozen=True, kw_only=True):
-    """How much an agent can do at once, and how much it does."""
-
-    max_concurrent_tasks: int
-    current_load: int
-
-
-class HeartbeatConfig(Record, frozen=True, kw_only=True):
-    """How often an agent has to say that it is alive, and what becomes of it when it does not."""
-
-    interval_seconds: int
-    unhealthy_after_seconds: int
-    dead_after_seconds: int
-
-
-class AgentInfo(Record, frozen=True, kw_only=True):
-    """What the server knows about an agent."""
-
-    agent_id: str
-    status: str
-    role_id: str | None = None
-    name: str | None = None
-    capabilities: list[str]
-    capacity: Capacity
-    endpoint: str | None = None
-    heartbeat_config: HeartbeatConfig
-    metadata: dict[str, Any]
-    registered_at: datetime
-    last_heartbeat_at: datetime | None = None
-    drain_timeout_seconds: int | None = None
-    version: int
-    public_key: str | None = None
-    did: str | None = None
-    key_algorithm: str | None = None
-    key_registered_at: datetime | None = None
-    key_expires_at: datetime | None = None
-    previous_keys: list[str]
-    tenant_id: str
-    org_unit: str
-    user_id: str | None = None
-    team: str | None = None
-    max_classification: str
-    can_receive_queries: bool
-    can_auto_respond: bool
-    supported_exchange_types: list[str]
-    max_rounds_accepted: int | None = None
-
-
-class Heartbeat(Record, frozen=True, kw_only=True):
-    """When the next heartbeat is due."""
-
-    status: str
-    agent_status: str
-    server_timestamp: datetime
-    next_heartbeat_at: datetime
-
-
-class Bookmark(Record, frozen=True, kw_only=True):
-    """How far an agent has come on its stream.
-
-    Everything up to `position` is dealt with, except the places in `open`. `head` is how far the stream goes.
-    Only `holder`, who opened it last, can save it.
-    """
-
-    agent_id: str
-    name: str
-    position: int
-    open: list[int]
-    holder: str
-    saved_at: datetime
-    head: int
-
-
-class Role(Record, frozen=True, kw_only=True):
-    """A role and who holds it."""
-
-    role_id: str
-    holders: list[str]
-
-
-class Challenge(Record, frozen=True, kw_only=True):
-    """What an agent has to sign to prove its key, and until when."""
-
-    agent_id: str
-    challenge: str
-    challenge_expires_at: datetime
-
-
-class Identity(Record, frozen=True, kw_only=True):
-    """The key that an agent has proved to hold."""
-
-    agent_id: str
-    public_key: str
-    did: str
-    key_algorithm: str
-    registered_at: datetime
-    key_expires_at: datetime | None = None
-    previous_keys: list[str]
-    metadata: dict[str, Any]
-
-
-class SignatureCheck(Record, frozen=True, kw_only=True):
-    """Whether an agent signed something."""
-
-    valid: bool
-    agent_id: str
-    did: str | None = None
-    verified_at: datetime
-
-
-class Tenant(Record, frozen=True, kw_only=True):
-    """A tenant."""
-
-    id: str
-    name: str
-    created_at: datetime
-
-
-class Key(Record, frozen=True, kw_only=True):
-    """A key, without its secret."""
-
-    id: str
-    kind: str
-    tenant_id: str
-    agent_id: str | None = None
-    user_id: str | None = None
-    operator: bool
-    created_at: datetime
-    expires_at: datetime | None = None
-    revoked_at: datetime | None = None
-
-
-class NewKey(Key, frozen=True, kw_only=True):
-    """A key with its secret in `key`, which is shown this once."""
-
-    key: str
-
-    def __repr__(self) -> str:
-        return without("key", self)
-
-
-class Health(Record, frozen=True, kw_only=True):
-    """How the server is: `ready` when it can write and read."""
-
-    status: str
-
-
-class Implementation(Record, frozen=True, kw_only=True):
-    """What the server is."""
-
-    name: str
-    version: str
-
-
-class ServerInfo(Record, frozen=True, kw_only=True):
-    """What the server speaks."""
-
-    protocol: str
-    version: str
-    capabilities: list[str]
-    rfc_urls: list[str] = msgspec.field(name="rfcUrls", default_factory=list)
-    openapi_url: str = msgspec.field(name="openApiUrl", default="")
-    api_base_url: str = msgspec.field(name="apiBaseUrl", default="")
-    implementation: Implementation
+__all__ = [
+    "AgentInfo",
+    "Bookmark",
+    "Challenge",
+    "Health",
+    "Heartbeat",
+    "Identity",
+    "Key",
+    "NewKey",
+    "Role",
+    "ServerInfo",
+    "SignatureCheck",
+    "Tenant",
+]

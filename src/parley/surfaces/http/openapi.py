@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from parley.domain.version import VERSION
 from parley.surfaces.http.problem import ProblemOut
 from parley.surfaces.http.route import PUBLIC
+from parley.wire.api.schemas import schema_components
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +46,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     routes = tuple(routes)
     types = {one for route in routes for one in _types(route)} | {ProblemOut}
     ordered = sorted((one for one in types if one not in (str, None)), key=str)
-    schemas, components = msgspec.json.schema_components(ordered, ref_template=_REF)
+    schemas, components = schema_components(ordered, _REF)
     known = dict(zip(ordered, schemas, strict=True))
     paths: dict[str, Any] = {}
     for route in routes:

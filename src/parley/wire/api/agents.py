@@ -13,7 +13,9 @@ from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Purpose
 from parley.domain.directory.callers import AgentStatus, KeyKind
 from parley.domain.errors.errors import Invalid, Problem
-from parley.wire.api.channels import Mapping, Name, Time, moment
+from parley.wire.api.channels import Name, Time, moment
+from parley.wire.api.records.directory import AgentInfo, Capacity, HeartbeatConfig, Key, NewKey, Role, Tenant
+from parley.wire.api.records.record import Mapping, time_of, time_or_none
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from parley.domain.agents.agent import AgentRecord
     from parley.domain.agents.identity import Identity
     from parley.domain.agents.party import Attributes
-    from parley.domain.directory.callers import Key, Role, Tenant
+    from parley.domain.directory.callers import Key as StoredKey
+    from parley.domain.directory.callers import Role as StoredRole
+    from parley.domain.directory.callers import Tenant as StoredTenant
 
 User = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$(?!\n)", description="A person's name or address.")
@@ -100,178 +104,95 @@ class HolderIn(Struct, forbid_unknown_fields=True):
     agent_id: Name
 
 
-# ---------------------------------------------------------------- what goes out (for the published schemas)
-
-
-class TenantOut(Struct):
-    """A tenant."""
-
-    id: str
-    name: str
-    created_at: Time
-
-
-class KeyOut(Struct):
-    """A key, without its secret."""
-
-    id: str
-    kind: KeyKind
-    tenant_id: str
-    agent_id: str | None
-    user_id: str | None
-    operator: bool
-    created_at: Time
-    expires_at: Time | None
-    revoked_at: Time | None
-
-
-class NewKeyOut(KeyOut):
-    """A key with its secret, which is shown this once."""
-
-    key: str
-
-
-class CapacityOut(Struct):
-    max_concurrent_tasks: int
-    current_load: int
-
-
-class HeartbeatConfigOut(Struct):
-    interval_seconds: int
-    unhealthy_after_seconds: int
-    dead_after_seconds: int
-
-
-class AgentOut(Struct):
-    """An agent's record."""
-
-    agent_id: str
-    status: AgentStatus
-    role_id: str | None
-    name: str | None
-    capabilities: list[str]
-    capacity: CapacityOut
-    endpoint: str | None
-    heartbeat_config: HeartbeatConfigOut
-    metadata: Mapping
-    registered_at: Time
-    last_heartbeat_at: Time | None
-    drain_timeout_seconds: int | None
-    version: int
-    public_key: str | None
-    did: str | None
-    key_algorithm: str | None
-    key_registered_at: Time | None
-    key_expires_at: Time | None
-    previous_keys: list[str]
-    tenant_id: str
-    org_unit: str
-    user_id: str | None
-    team: str | None
-    max_classification: Classification
-    can_receive_queries: bool
-    can_auto_respond: bool
-    supported_exchange_types: list[Purpose]
-    max_rounds_accepted: int | None
-
-
-class HeartbeatOut(Struct):
-    """When the next heartbeat is due."""
-
-    status: Literal["ok"]
-    agent_status: AgentStatus
-    server_timestamp: Time
-    next_heartbeat_at: Time
-
-
-class RoleOut(Struct):
-    """A role and who holds it."""
-
-    role_id: str
-    holders: list[str]
+# ---------------------------------------------------------------- what goes out
 
 
 # ---------------------------------------------------------------- from domain
 
 
-def tenant(shown: Tenant) -> dict[str, Any]:
-    return {"id": shown.id, "name": shown.title, "created_at": shown.created_at}
+def tenant_of(stored: StoredTenant) -> Tenant:
+    return Tenant(id=stored.id, name=stored.title, created_at=time_of(stored.created_at))
 
 
-def key(shown: Key) -> dict[str, Any]:
+def key_of(stored: StoredKey) -> Key:
+    return Key(**_key_fields(stored))
+
+
+def new_key_of(stored: StoredKey, secret: str) -> NewKey:
+    return NewKey(**_key_fields(stored), key=secret)
+
+
+def _key_fields(stored: StoredKey) -> dict[str, Any]:
     return {
-        "id": shown.id,
-        "kind": shown.key_kind.value,
-        "tenant_id": shown.owner,
-        "agent_id": shown.agent_id or None,
-        "user_id": shown.user_id or None,
-        "operator": shown.operator,
-        "created_at": shown.created_at,
-        "expires_at": shown.expires_at or None,
-        "revoked_at": shown.revoked_at or None,
+        "id": stored.id,
+        "kind": stored.key_kind.value,
+        "tenant_id": stored.owner,
+        "agent_id": stored.agent_id or None,
+        "user_id": stored.user_id or None,
+        "operator": stored.operator,
+        "created_at": stored.created_at,
+        "expires_at": stored.expires_at or None,
+        "revoked_at": stored.revoked_at or None,
     }
 
 
-def new_key(shown: Key, secret: str) -> dict[str, Any]:
-    return {**key(shown), "key": secret}
-
-
-def agent(record: AgentRecord, status: AgentStatus, identity: Identity | None) -> dict[str, Any]:
+def agent_of(stored: AgentRecord, status: AgentStatus, identity: Identity | None) -> AgentInfo:
     """An agent as the SDK reads it."""
-    return {
-        "agent_id": record.id,
-        "status": status.value,
-        "role_id": record.role_id or None,
-        "name": record.title or None,
-        "capabilities": list(record.capabilities),
-        "capacity": {
-            "max_concurrent_tasks": record.max_concurrent_tasks,
-            "current_load": record.current_load,
-        },
-        "endpoint": record.endpoint or None,
-        "heartbeat_config": {
-            "interval_seconds": int(HEARTBEAT_EVERY.total_seconds()),
-            "unhealthy_after_seconds": int(UNHEALTHY_AFTER.total_seconds()),
-            "dead_after_seconds": int(DEAD_AFTER.total_seconds()),
-        },
-        "metadata": record.metadata,
-        "registered_at": record.registered_at,
-        "last_heartbeat_at": record.last_heartbeat_at or None,
-        "drain_timeout_seconds": record.drain_timeout_seconds,
-        "version": record.version,
-        "public_key": identity.public_key if identity else None,
-        "did": identity.did if identity else None,
-        "key_algorithm": "Ed25519" if identity else None,
-        "key_registered_at": identity.registered_at if identity else None,
-        "key_expires_at": (identity.expires_at or None) if identity else None,
-        "previous_keys": list(identity.previous_keys) if identity else [],
-        "tenant_id": record.tenant_id,
-        "org_unit": record.attributes.org_unit,
-        "user_id": record.attributes.user_id or None,
-        "team": record.attributes.team or None,
-        "max_classification": record.attributes.max_classification.value,
-        "can_receive_queries": record.attributes.can_receive_queries,
-        "can_auto_respond": record.attributes.can_auto_respond,
-        "supported_exchange_types": [one.value for one in record.attributes.supported_exchange_types],
-        "max_rounds_accepted": record.attributes.max_rounds_accepted,
-    }
+    attributes = stored.attributes
+    return AgentInfo(
+        agent_id=stored.id,
+        status=status.value,
+        role_id=stored.role_id or None,
+        name=stored.title or None,
+        capabilities=list(stored.capabilities),
+        capacity=Capacity(max_concurrent_tasks=stored.max_concurrent_tasks, current_load=stored.current_load),
+        endpoint=stored.endpoint or None,
+        heartbeat_config=_HEARTBEATS,
+        metadata=stored.metadata,
+        registered_at=time_of(stored.registered_at),
+        last_heartbeat_at=time_or_none(stored.last_heartbeat_at),
+        drain_timeout_seconds=stored.drain_timeout_seconds,
+        version=stored.version,
+        public_key=identity.public_key if identity else None,
+        did=identity.did if identity else None,
+        key_algorithm="Ed25519" if identity else None,
+        key_registered_at=time_of(identity.registered_at) if identity else None,
+        key_expires_at=time_or_none(identity.expires_at) if identity else None,
+        previous_keys=list(identity.previous_keys) if identity else [],
+        tenant_id=stored.tenant_id,
+        org_unit=attributes.org_unit,
+        user_id=attributes.user_id or None,
+        team=attributes.team or None,
+        max_classification=attributes.max_classification.value,
+        can_receive_queries=attributes.can_receive_queries,
+        can_auto_respond=attributes.can_auto_respond,
+        supported_exchange_types=[purpose.value for purpose in attributes.supported_exchange_types],
+        max_rounds_accepted=attributes.max_rounds_accepted,
+    )
 
 
-def role(shown: Role) -> dict[str, Any]:
-    return {"role_id": shown.id, "holders": [one.agent for one in shown.holders]}
+_HEARTBEATS = HeartbeatConfig(
+    interval_seconds=int(HEARTBEAT_EVERY.total_seconds()),
+    unhealthy_after_seconds=int(UNHEALTHY_AFTER.total_seconds()),
+    dead_after_seconds=int(DEAD_AFTER.total_seconds()),
+)
+
+
+def role_of(stored: StoredRole) -> Role:
+    return Role(role_id=stored.id, holders=[holder.agent for holder in stored.holders])
 
 
 # ---------------------------------------------------------------- to domain
 
 
-def attributes_of(given: AgentIn, known: Attributes) -> Attributes | None:
-    """What an admin says about an agent, over what was known; None when nothing is said."""
-    said = {name: value for name in _ATTRIBUTES if (value := getattr(given, name)) is not None}
-    if not said:
+def attributes_of(body: AgentIn, present: Attributes) -> Attributes | None:
+    """What an admin sets about an agent, over what it has at present; None when nothing is set."""
+    fields = {name: value for name in _ATTRIBUTES if (value := getattr(body, name)) is not None}
+    if not fields:
         return None
-    if "supported_exchange_types" in said:
-        said["supported_exchange_types"] = tuple(dict.fromkeys(said["supported_exchange_types"]))
-    return replace(known, **said)
+    if "supported_exchange_types" in fields:
+        fields["supported_exchange_types"] = tuple(dict.fromkeys(fields["supported_exchange_types"]))
+    return replace(present, **fields)
 
 
 _ATTRIBUTES = (
@@ -286,8 +207,8 @@ _ATTRIBUTES = (
 )
 
 
-def check_metadata(given: Mapping | None, most: int) -> None:
-    if given and len(json.encode(given)) > most:
+def check_metadata(metadata: Mapping | None, most: int) -> None:
+    if metadata and len(json.encode(metadata)) > most:
         raise Invalid.because([Problem("too_large", "metadata", f"at most {most} bytes")])
 
 

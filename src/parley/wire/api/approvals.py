@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 
 from parley.domain.content.invisible_characters import hidden_in, made_visible
-from parley.domain.exchange.approval import NOT_WAITING, ApprovalStatus, Decision
-from parley.domain.exchange.exchange import Outcome, state
+from parley.domain.exchange.approval import NOT_WAITING, Decision
 from parley.domain.rules.suspension import Stopped
+from parley.wire.api.records.record import time_of, time_or_none
+from parley.wire.api.records.rules import Approval, Exchange, HeldMessage, HiddenCharacter, Suspension, Turn
 
 if TYPE_CHECKING:
-    from parley.domain.exchange.approval import Approval, Standing
-    from parley.domain.exchange.exchange import Exchange
-    from parley.domain.rules.suspension import Suspension
+    from parley.domain.exchange.approval import Approval as StoredApproval
+    from parley.domain.exchange.approval import Standing
+    from parley.domain.exchange.exchange import Exchange as StoredExchange
+    from parley.domain.rules.suspension import Suspension as StoredSuspension
 
 Note = Annotated[str, Meta(max_length=2000)]
 
@@ -46,166 +48,107 @@ class SuspensionIn(Struct, forbid_unknown_fields=True):
     reason: Note = ""
 
 
-# ---------------------------------------------------------------- what goes out (for the published schemas)
-
-
-class TurnOut(Struct):
-    round: int
-    sender: str
-    summary: str
-
-
-class ExchangeOut(Struct, rename="camel"):
-    """An exchange: its state in the words of the specification, and what else is known of it."""
-
-    exchange_id: str
-    conversation_id: str
-    current_round: int
-    max_rounds: int
-    transcript: list[TurnOut]
-    outcome: Outcome
-    exchange_type: str = msgspec.field(name="exchange_type")
-    initiator: str = msgspec.field(name="initiator")
-    responder: str = msgspec.field(name="responder")
-    channel_id: str | None = msgspec.field(name="channel_id")
-    reply_policy: str = msgspec.field(name="reply_policy")
-    requires_commitment: bool = msgspec.field(name="requires_commitment")
-    pending_approvals: list[str] = msgspec.field(name="pending_approvals")
-    started_at: str = msgspec.field(name="started_at")
-    expires_at: str = msgspec.field(name="expires_at")
-    ended_at: str | None = msgspec.field(name="ended_at")
-    ended_by: str | None = msgspec.field(name="ended_by")
-    reason: str | None = msgspec.field(name="reason")
-    policy_version: str = msgspec.field(name="policy_version")
-
-
-class HiddenOut(Struct):
-    """A character that a reader cannot see, or that changes how others are read."""
-
-    where: str
-    position: int
-    code_point: str
-    name: str
-
-
-class ApprovalOut(Struct):
-    """What a person has to decide, with exactly what would be sent."""
-
-    id: str
-    status: ApprovalStatus
-    cause: str
-    reason: str
-    detectedKeywords: list[str]  # noqa: N815  # as the specification spells it
-    escalation: dict[str, Any] | None
-    exchange_id: str | None
-    conversation_id: str | None
-    channel_id: str | None
-    agent: str
-    user: str
-    # Who may decide it now, and the code with which a decision by whoever asks would be refused.
-    deciders: list[str]
-    barred: str | None
-    to: str
-    exchange_type: str
-    classification: str
-    payload: dict[str, Any] | None
-    metadata: dict[str, Any] | None
-    message_type: str | None
-    correlation_id: str | None
-    visible_text: str
-    hidden_characters: list[HiddenOut]
-    digest: str
-    policy_version: str
-    created_at: str
-    expires_at: str
-    decided_at: str | None
-    decided_by: str | None
-    note: str | None
-    message_id: str | None
-
-
-class SuspensionOut(Struct):
-    """Something that is stopped."""
-
-    what: Stopped
-    name: str
-    reason: str
-    by: str
-    at: str
+# ---------------------------------------------------------------- what goes out
 
 
 # ---------------------------------------------------------------- from domain
 
 
-def exchange(shown: Exchange) -> dict[str, Any]:
-    waiting = [*shown.holds, *([shown.limit_approval] if shown.limit_approval and not shown.over else [])]
-    return {
-        **state(shown),
-        "outcome": shown.outcome.value,
-        "exchange_type": shown.purpose.value,
-        "initiator": shown.initiator,
-        "responder": shown.responder,
-        "channel_id": shown.channel_id or None,
-        "reply_policy": shown.reply_policy.value,
-        "requires_commitment": shown.requires_commitment,
-        "pending_approvals": waiting,
-        "started_at": shown.started_at,
-        "expires_at": shown.expires_at,
-        "ended_at": shown.ended_at or None,
-        "ended_by": shown.ended_by or None,
-        "reason": shown.reason or None,
-        "policy_version": shown.policy_version,
-    }
+def exchange_of(stored: StoredExchange) -> Exchange:
+    waits_for_limit = bool(stored.limit_approval) and not stored.over
+    return Exchange(
+        exchange_id=stored.id,
+        conversation_id=stored.conversation_id,
+        current_round=stored.current_round,
+        max_rounds=stored.max_rounds,
+        transcript=[Turn(round=turn.round, sender=turn.sender, summary=turn.summary) for turn in stored.transcript],
+        outcome=stored.outcome.value,
+        exchange_type=stored.purpose.value,
+        initiator=stored.initiator,
+        responder=stored.responder,
+        channel_id=stored.channel_id or None,
+        reply_policy=stored.reply_policy.value,
+        requires_commitment=stored.requires_commitment,
+        pending_approvals=[*stored.holds, *([stored.limit_approval] if waits_for_limit else [])],
+        started_at=time_of(stored.started_at),
+        expires_at=time_of(stored.expires_at),
+        ended_at=time_or_none(stored.ended_at),
+        ended_by=stored.ended_by or None,
+        reason=stored.reason or None,
+        policy_version=stored.policy_version,
+    )
 
 
-def approval(shown: Approval, standing: Standing = NOT_WAITING) -> dict[str, Any]:
+def approval_of(stored: StoredApproval, standing: Standing = NOT_WAITING) -> Approval:
     """An approval as its approver sees it: nothing that would be sent is hidden from a reader."""
-    held = shown.draft
-    payload = held.payload if held is not None else ""
-    return {
-        "id": shown.id,
-        "status": shown.status.value,
-        "cause": shown.cause.value,
-        "reason": shown.reason,
-        "detectedKeywords": list(shown.detected_keywords),
-        "escalation": shown.escalation,
-        "exchange_id": shown.exchange_id or None,
-        "conversation_id": shown.conversation_id or None,
-        "channel_id": shown.channel_id or None,
-        "agent": shown.agent,
-        "user": shown.user,
-        "deciders": list(standing.deciders),
-        "barred": standing.barred or None,
-        "to": shown.to,
-        "exchange_type": shown.purpose.value,
-        "classification": shown.classification,
-        "payload": msgspec.json.decode(payload) if held is not None else None,
-        "metadata": msgspec.json.decode(held.metadata) if held is not None else None,
-        "message_type": held.pattern if held is not None else None,
-        "correlation_id": (held.in_reply_to or None) if held is not None else None,
-        "visible_text": made_visible(payload),
-        "hidden_characters": [
-            {"where": where, "position": one.position, "code_point": one.code_point, "name": one.name}
-            for where, text in (("payload", payload), ("metadata", held.metadata if held is not None else ""))
-            for one in hidden_in(text)
-        ],
-        "digest": shown.digest,
-        "policy_version": shown.policy_version,
-        "created_at": shown.created_at,
-        "expires_at": shown.expires_at,
-        "decided_at": shown.decided_at or None,
-        "decided_by": shown.decided_by or None,
-        "note": shown.note or None,
-        "message_id": shown.message_id or None,
-    }
+    held = stored.draft
+    payload, metadata = (held.payload, held.metadata) if held is not None else ("", "")
+    return Approval(
+        id=stored.id,
+        status=stored.status.value,
+        cause=stored.cause.value,
+        reason=stored.reason,
+        detected_keywords=list(stored.detected_keywords),
+        escalation=stored.escalation,
+        exchange_id=stored.exchange_id or None,
+        conversation_id=stored.conversation_id or None,
+        channel_id=stored.channel_id or None,
+        agent=stored.agent,
+        user=stored.user,
+        deciders=list(standing.deciders),
+        barred=standing.barred or None,
+        to=stored.to,
+        exchange_type=stored.purpose.value,
+        classification=stored.classification,
+        payload=msgspec.json.decode(payload) if held is not None else None,
+        metadata=msgspec.json.decode(metadata) if held is not None else None,
+        message_type=held.pattern if held is not None else None,
+        correlation_id=(held.in_reply_to or None) if held is not None else None,
+        visible_text=made_visible(payload),
+        hidden_characters=[*_hidden("payload", payload), *_hidden("metadata", metadata)],
+        digest=stored.digest,
+        policy_version=stored.policy_version,
+        created_at=time_of(stored.created_at),
+        expires_at=time_of(stored.expires_at),
+        decided_at=time_or_none(stored.decided_at),
+        decided_by=stored.decided_by or None,
+        note=stored.note or None,
+        message_id=stored.message_id or None,
+    )
 
 
-def suspension(shown: Suspension) -> dict[str, Any]:
-    return {"what": shown.what.value, "name": shown.name, "reason": shown.reason, "by": shown.by, "at": shown.at}
+def _hidden(where: str, text: str) -> list[HiddenCharacter]:
+    return [
+        HiddenCharacter(where=where, position=hidden.position, code_point=hidden.code_point, name=hidden.name)
+        for hidden in hidden_in(text)
+    ]
 
 
-def answer_payload(given: dict[str, Any] | str | None) -> bytes:
+def held_of(approval: StoredApproval, deciders: tuple[str, ...]) -> HeldMessage:
+    """The answer to a message that is held, with who may decide about it."""
+    return HeldMessage(
+        status="held",
+        approval=approval.id,
+        reason=approval.reason,
+        cause=approval.cause.value,
+        requires_human=True,
+        detected_keywords=list(approval.detected_keywords),
+        exchange_id=approval.exchange_id,
+        conversation_id=approval.conversation_id,
+        digest=approval.digest,
+        expires_at=time_of(approval.expires_at),
+        deciders=list(deciders),
+        escalation=UNSET if approval.escalation is None else approval.escalation,
+    )
+
+
+def suspension_of(stored: StoredSuspension) -> Suspension:
+    at = time_of(stored.at)
+    return Suspension(what=stored.what.value, name=stored.name, reason=stored.reason, by=stored.by, at=at)
+
+
+def answer_payload(answer: dict[str, Any] | str | None) -> bytes:
     """What a person says, as a payload; empty when it says nothing."""
-    if not given:
+    if not answer:
         return b""
-    return msgspec.json.encode({"text": given} if isinstance(given, str) else given)
+    return msgspec.json.encode({"text": answer} if isinstance(answer, str) else answer)

@@ -2,68 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
-from parley.wire.api.intents import TimeOut
-from parley.wire.proofs.audit_log import CheckpointLine, EntryLine
+from parley.wire.api.records.audit import AuditCheckpoint, AuditEntry
+from parley.wire.api.records.record import json_of, time_of
+from parley.wire.proofs.audit_log import checkpoint_document
 
 if TYPE_CHECKING:
-    from parley.domain.audit.entry import AuditEntry
+    from parley.domain.audit.checkpoint import AuditCheckpoint as StoredCheckpoint
+    from parley.domain.audit.entry import AuditEntry as StoredEntry
 
 _Text = Annotated[str, Meta(min_length=1, max_length=256)]
-
-
-class AuditEntryOut(Struct):
-    """An entry at its place. `document` is exactly what is hashed; null when it was let go of."""
-
-    number: int
-    side: str
-    seq: int
-    id: str
-    at: TimeOut
-    exchange_id: str | None
-    entry_hash: str
-    document: dict[str, Any] | None
-
-
-class AuditPageOut(Struct):
-    """Some entries in their order, after which number the next page begins, and before which number there are older
-    ones, when `before` was asked for; null: there is none.
-    """
-
-    entries: list[AuditEntryOut]
-    next: int | None
-    previous: int | None
-
-
-class AuditCheckpointsOut(Struct):
-    """Signed checkpoints, oldest first, and the key by which they are checked: 32 bytes in hexadecimal."""
-
-    public_key: str | None
-    key_id: str | None
-    checkpoints: list[CheckpointLine]
-
-
-class AuditProofOut(Struct):
-    """That an entry is part of what a checkpoint signs: the neighbours from its leaf up to the root."""
-
-    parley_audit_proof: int
-    entry: AuditLineOut
-    path: list[str]
-    checkpoint: CheckpointLine
-
-
-class AuditLineOut(Struct):
-    """An entry as an export has it."""
-
-    number: int
-    side: str
-    seq: int
-    entry_hash: str
-    document: dict[str, Any] | None = None
 
 
 class ErasureIn(Struct, forbid_unknown_fields=True):
@@ -73,26 +24,18 @@ class ErasureIn(Struct, forbid_unknown_fields=True):
     agent_id: _Text | None = None
 
 
-class ErasureOut(Struct):
-    """What was erased, and the entry that says so."""
-
-    messages: int
-    exchanges: int
-    approvals: int
-    entry_id: str
-
-
-def entry(shown: AuditEntry) -> dict[str, Any]:
-    return {
-        "number": shown.number,
-        "side": shown.side,
-        "seq": shown.seq,
-        "id": shown.id,
-        "at": shown.at,
-        "exchange_id": shown.exchange_id or None,
-        "entry_hash": shown.entry_hash,
-        "document": msgspec.Raw(shown.document) if shown.document else None,
-    }
+def entry_of(stored: StoredEntry) -> AuditEntry:
+    return AuditEntry(
+        number=stored.number,
+        side=stored.side,
+        seq=stored.seq,
+        id=stored.id,
+        at=time_of(stored.at),
+        exchange_id=stored.exchange_id or None,
+        entry_hash=stored.entry_hash,
+        document=json_of(stored.document) if stored.document else None,
+    )
 
 
-__all__ = ["AuditCheckpointsOut", "AuditPageOut", "AuditProofOut", "EntryLine", "ErasureIn", "ErasureOut", "entry"]
+def checkpoint_of(stored: StoredCheckpoint) -> AuditCheckpoint:
+    return AuditCheckpoint(**checkpoint_document(stored))

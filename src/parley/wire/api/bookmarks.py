@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
 from parley.domain.channel.bookmark import MOST_OPEN, Start
-from parley.wire.api.channels import Time
+from parley.wire.api.records.directory import Bookmark
+from parley.wire.api.records.record import time_of
 
 if TYPE_CHECKING:
-    from parley.domain.channel.bookmark import Bookmark
+    from parley.domain.channel.bookmark import Bookmark as StoredBookmark
 
 Position = Annotated[int, Meta(ge=0, le=2**40 - 1, description="A place in the tenant, as the id of an event says it.")]
 
@@ -31,25 +32,13 @@ class BookmarkIn(Struct, forbid_unknown_fields=True):
     open: Annotated[list[Position], Meta(max_length=MOST_OPEN)] = []
 
 
-class BookmarkOut(Struct):
-    """A bookmark. `holder` is whoever opened it last, `head` the tenant's last position."""
-
-    agent_id: str
-    name: str
-    position: int
-    open: list[int]
-    holder: str
-    saved_at: Time
-    head: int
-
-
-def bookmark(shown: Bookmark, head: int) -> dict[str, Any]:
-    return {
-        "agent_id": shown.agent,
-        "name": shown.label,
-        "position": shown.position,
-        "open": shown.open,
-        "holder": shown.holder,
-        "saved_at": shown.saved_at,
-        "head": head,
-    }
+def bookmark_of(stored: StoredBookmark, head: int) -> Bookmark:
+    return Bookmark(
+        agent_id=stored.agent,
+        name=stored.label,
+        position=stored.position,
+        open=list(stored.open),
+        holder=stored.holder,
+        saved_at=time_of(stored.saved_at),
+        head=head,
+    )

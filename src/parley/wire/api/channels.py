@@ -6,7 +6,7 @@ message is put together from its parts. That is several times faster than encodi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -17,12 +17,15 @@ from parley.domain.directory.callers import address
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.message.message import Pattern
 from parley.domain.times import parse_time
+from parley.wire.api.records.channels import Channel, ChannelOptions
+from parley.wire.api.records.record import Mapping, time_of, time_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from parley.domain.channel.channel import Channel, Tally
+    from parley.domain.channel.channel import Channel as StoredChannel
+    from parley.domain.channel.channel import Tally
     from parley.domain.channel.post import Post
     from parley.domain.store.changes import Seen
 
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$(?!\n)", description="An agent or channel name.")]
 Text = Annotated[str, Meta(max_length=64 * 1024)]
 Time = Annotated[str, Meta(description="RFC 3339 with an offset.", extra_json_schema={"format": "date-time"})]
-Mapping = dict[str, Any]
 
 _encode = msgspec.json.Encoder().encode
 # The bytes of `"":0,`: what is shorter than so many of them cannot hold too many keys, and is not counted.
@@ -120,49 +122,7 @@ class MessagePatch(Struct, forbid_unknown_fields=True):
     status: Literal["read"]
 
 
-# ---------------------------------------------------------------- what goes out (for the published schemas)
-
-
-class OptionsOut(Struct):
-    audit: bool
-    ttl_seconds: int | None
-    max_messages: int
-
-
-class ChannelOut(Struct):
-    """A channel."""
-
-    id: str
-    intent_id: str
-    task_id: str | None
-    name: str
-    created_by: str
-    members: list[str]
-    member_policy: MemberPolicy
-    options: OptionsOut
-    status: ChannelStatus
-    created_at: Time
-    closed_at: Time | None
-    message_count: int
-    last_message_at: Time | None
-
-
-class MessageOut(Struct):
-    """A message as its reader sees it."""
-
-    id: str
-    channel_id: str
-    sender: str
-    to: str | None
-    message_type: Pattern
-    correlation_id: str | None
-    payload: Mapping
-    metadata: Mapping
-    status: Literal["pending", "delivered", "read", "expired"]
-    created_at: Time
-    expires_at: Time | None
-    read_at: Time | None
-    seq: Annotated[int, Meta(description="Its place in the channel.")]
+# ---------------------------------------------------------------- what goes out
 
 
 # ---------------------------------------------------------------- to domain
@@ -248,29 +208,25 @@ def posted(post: Post, status: str, read_at: str = "") -> bytes:
     ).encode() + b'%b,"metadata":%b}' % (post.payload, post.metadata)
 
 
-def messages(found: Iterable[Seen], now: str) -> bytes:
+def messages(seen_posts: Iterable[Seen], now: str) -> bytes:
     """A bare list of messages."""
-    return b"[" + b",".join([message(one, now) for one in found]) + b"]"
+    return b"[" + b",".join([message(seen, now) for seen in seen_posts]) + b"]"
 
 
-def channel(shown: Channel, tally: Tally) -> dict[str, Any]:
-    """A channel's fields."""
-    return {
-        "id": shown.id,
-        "intent_id": shown.intent_id,
-        "task_id": shown.task_id or None,
-        "name": shown.label,
-        "created_by": shown.created_by,
-        "members": [one.agent for one in shown.members],
-        "member_policy": shown.policy.value,
-        "options": {
-            "audit": shown.options.audit,
-            "ttl_seconds": shown.options.ttl_seconds,
-            "max_messages": shown.options.max_messages,
-        },
-        "status": shown.status.value,
-        "created_at": shown.created_at,
-        "closed_at": shown.closed_at or None,
-        "message_count": tally.total,
-        "last_message_at": tally.last_at or None,
-    }
+def channel_of(stored: StoredChannel, tally: Tally) -> Channel:
+    options = stored.options
+    return Channel(
+        id=stored.id,
+        intent_id=stored.intent_id,
+        task_id=stored.task_id or None,
+        name=stored.label,
+        created_by=stored.created_by,
+        members=[member.agent for member in stored.members],
+        member_policy=stored.policy.value,
+        options=ChannelOptions(audit=options.audit, ttl_seconds=options.ttl_seconds, max_messages=options.max_messages),
+        status=stored.status.value,
+        created_at=time_of(stored.created_at),
+        closed_at=time_or_none(stored.closed_at),
+        message_count=tally.total,
+        last_message_at=time_or_none(tally.last_at),
+    )

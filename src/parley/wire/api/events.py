@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
-from parley.wire.api.intents import Agent, Id, Mapping, TimeOut
+from parley.wire.api.intents import Agent, Id
+from parley.wire.api.records.intents import ChainBreak, ChainCheck, Checkpoint
+from parley.wire.api.records.record import Mapping, time_of
 
 if TYPE_CHECKING:
-    from parley.domain.channel.checkpoint import Checkpoint
+    from parley.domain.channel.checkpoint import Checkpoint as StoredCheckpoint
+    from parley.wire.proofs.event_log import Chain
 
 EventName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.]{0,63}$(?!\n)", description="A type, like comment.")]
 TraceId = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$(?!\n)", description="32 lower-case hexadecimal digits.")]
@@ -32,43 +35,6 @@ class EventIn(Struct, forbid_unknown_fields=True):
     parent_event_id: Id | None = None
 
 
-class EventOut(Struct):
-    """An event at its place in the log."""
-
-    id: str
-    intent_id: str
-    event_type: str
-    actor: str
-    payload: Mapping
-    created_at: TimeOut
-    sequence: int
-    previous_event_hash: str | None
-    event_hash: str
-    trace_id: str | UnsetType = UNSET
-    parent_event_id: str | UnsetType = UNSET
-    proof: Mapping | UnsetType = UNSET
-
-
-class BreakOut(Struct):
-    """Where the chain does not hold."""
-
-    sequence: int
-    event_id: str
-    reason: str
-
-
-class ChainOut(Struct):
-    """Whether a log is whole."""
-
-    intent_id: str
-    valid: bool
-    chain_valid: bool
-    event_count: int
-    first_sequence: int
-    last_sequence: int
-    breaks: list[BreakOut]
-
-
 def trace_of(traceparent: str) -> str:
     """The trace id of a W3C traceparent header; "" for none, or for one that means nothing."""
     match = _TRACEPARENT.match(traceparent)
@@ -87,60 +53,29 @@ class CheckpointIn(Struct, forbid_unknown_fields=True):
     scope: Literal["intent"] = "intent"
 
 
-class CheckpointOut(Struct):
-    """What a log was, in one hash."""
-
-    checkpoint_id: str
-    intent_id: str
-    scope: str
-    merkle_root: str
-    event_count: int
-    first_sequence: int
-    last_sequence: int
-    created_at: TimeOut
-    signed_by: str | None
-    signature: str | None
-    anchor: Mapping | None
+def chain_check_of(intent_id: str, chain: Chain) -> ChainCheck:
+    return ChainCheck(
+        intent_id=intent_id,
+        valid=chain.valid,
+        chain_valid=chain.valid,
+        event_count=chain.count,
+        first_sequence=chain.first,
+        last_sequence=chain.last,
+        breaks=[ChainBreak(**each._asdict()) for each in chain.breaks],
+    )
 
 
-class NeighbourOut(Struct):
-    """One step of a proof: the hash to be joined, and from which side."""
-
-    hash: str
-    position: Literal["left", "right"]
-
-
-class ProofOut(Struct):
-    """That an event is part of a checkpoint."""
-
-    event_id: str
-    event_hash: str
-    checkpoint_id: str
-    merkle_root: str
-    proof_hashes: list[NeighbourOut]
-    leaf_index: int
-
-
-class ConsistencyOut(Struct):
-    """Whether two checkpoints tell one story."""
-
-    from_checkpoint: str
-    to_checkpoint: str
-    consistent: bool
-    boundary_event: str | None
-
-
-def checkpoint(shown: Checkpoint) -> dict[str, Any]:
-    return {
-        "checkpoint_id": shown.id,
-        "intent_id": shown.intent_id,
-        "scope": "intent",
-        "merkle_root": shown.merkle_root,
-        "event_count": shown.event_count,
-        "first_sequence": shown.first_sequence,
-        "last_sequence": shown.last_sequence,
-        "created_at": shown.created_at,
-        "signed_by": shown.signed_by or None,
-        "signature": shown.signature or None,
-        "anchor": None,
-    }
+def checkpoint_of(stored: StoredCheckpoint) -> Checkpoint:
+    return Checkpoint(
+        checkpoint_id=stored.id,
+        intent_id=stored.intent_id,
+        scope="intent",
+        merkle_root=stored.merkle_root,
+        event_count=stored.event_count,
+        first_sequence=stored.first_sequence,
+        last_sequence=stored.last_sequence,
+        created_at=time_of(stored.created_at),
+        signed_by=stored.signed_by or None,
+        signature=stored.signature or None,
+        anchor=None,
+    )

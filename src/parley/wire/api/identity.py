@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct, ValidationError, convert
 
@@ -12,11 +12,13 @@ from parley.domain.agents.identity import ALGORITHM, Proof
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.team import ProofInvalid
 from parley.domain.times import stamp
-from parley.wire.api.channels import Mapping, Time
+from parley.wire.api.channels import Time
+from parley.wire.api.records.directory import Identity
+from parley.wire.api.records.record import Mapping, time_of, time_or_none
 from parley.wire.proofs.event_log import canonical
 
 if TYPE_CHECKING:
-    from parley.domain.agents.identity import Identity
+    from parley.domain.agents.identity import Identity as StoredIdentity
     from parley.domain.channel.post import PostDraft
     from parley.wire.api.channels import MessageIn
 
@@ -82,47 +84,17 @@ class ProofIn(Struct):
 # ---------------------------------------------------------------- what goes out
 
 
-class ChallengeOut(Struct):
-    """What has to be signed, and until when."""
-
-    agent_id: str
-    challenge: str
-    challenge_expires_at: Time
-
-
-class IdentityOut(Struct):
-    """The key that an agent has proved to hold."""
-
-    agent_id: str
-    public_key: str
-    did: str
-    key_algorithm: str
-    registered_at: Time
-    key_expires_at: Time | None
-    previous_keys: list[str]
-    metadata: Mapping
-
-
-class SignatureOut(Struct):
-    """Whether the agent signed it."""
-
-    valid: bool
-    agent_id: str
-    did: str | None
-    verified_at: Time
-
-
-def identity(shown: Identity) -> dict[str, Any]:
-    return {
-        "agent_id": shown.id,
-        "public_key": shown.public_key,
-        "did": shown.did,
-        "key_algorithm": ALGORITHM,
-        "registered_at": shown.registered_at,
-        "key_expires_at": shown.expires_at or None,
-        "previous_keys": list(shown.previous_keys),
-        "metadata": {},
-    }
+def identity_of(stored: StoredIdentity) -> Identity:
+    return Identity(
+        agent_id=stored.id,
+        public_key=stored.public_key,
+        did=stored.did,
+        key_algorithm=ALGORITHM,
+        registered_at=time_of(stored.registered_at),
+        key_expires_at=time_or_none(stored.expires_at),
+        previous_keys=list(stored.previous_keys),
+        metadata={},
+    )
 
 
 # ---------------------------------------------------------------- spellings

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, convert
 
 from parley.domain.rules.policy import KEYS
-from parley.wire.api.channels import Mapping, Time
+from parley.wire.api.records.record import time_or_none
+from parley.wire.api.records.rules import BrokenPolicy, Policies, Policy, PolicyFlaw, PolicyInForce, PolicyRevision
 from parley.wire.files.policy import encode_value
 
 if TYPE_CHECKING:
     from parley.domain.agents.party import Attributes
-    from parley.domain.rules.policy import BrokenPolicy, Fragment, Policy, PolicySnapshot
+    from parley.domain.rules.policy import BrokenPolicy as BrokenFile
+    from parley.domain.rules.policy import Fragment, PolicySnapshot
+    from parley.domain.rules.policy import Policy as EffectivePolicy
 
 
 class PolicyIn(Struct, forbid_unknown_fields=True):
@@ -21,111 +24,54 @@ class PolicyIn(Struct, forbid_unknown_fields=True):
     text: Annotated[str, Meta(min_length=1, description="YAML with one key, `agent-to-agent`.")]
 
 
-class PolicyOut(Struct):
-    """A policy document: what was written, and what it says, key by key."""
-
-    scope: str
-    name: str
-    # Of everything that is in force.
-    label: str
-    keys: Mapping
-    text: str | None = None
+def policy_of(document: str, label: str, fragment: Fragment, text: str | None) -> Policy:
+    """A policy document by its name, `scope/name`, with the keys that it has."""
+    scope, _, name = document.partition("/")
+    rules = {key: encode_value(getattr(fragment, key)) for key in KEYS if getattr(fragment, key) is not None}
+    return Policy(scope=scope, name=name, label=label, rules=rules, text=text)
 
 
-class FlawOut(Struct):
-    """What is wrong with one line of a file."""
-
-    file: str
-    line: int
-    key: str
-    code: str
-    detail: str
-
-
-class BrokenOut(Struct):
-    """A file that changed nothing, because of what is wrong with it."""
-
-    file: str
-    message: str
-    flaws: list[FlawOut]
-
-
-class PoliciesOut(Struct):
-    """What is in force: one label for all of it."""
-
-    label: str
-    made_at: Time | None
-    made_by: str | None
-    policies: list[PolicyOut]
-    broken: list[BrokenOut]
-
-
-class RevisionOut(Struct):
-    """What was in force from a moment on."""
-
-    label: str
-    made_at: Time | None
-    made_by: str | None
-    documents: list[str]
-
-
-class InForceOut(Struct):
-    """What is in force for somebody; `policy` is null when nothing is allowed because the enterprise has no policy."""
-
-    label: str
-    agent: str | None
-    org_unit: str
-    team: str | None
-    user_id: str | None
-    policy: Mapping | None
-    origins: Mapping
-
-
-def said(fragment: Fragment) -> dict[str, Any]:
-    """The keys that a document sets."""
-    return {key: encode_value(getattr(fragment, key)) for key in KEYS if getattr(fragment, key) is not None}
-
-
-def documents(snapshot: PolicySnapshot, *, texts: bool = True) -> list[dict[str, Any]]:
+def documents_of(snapshot: PolicySnapshot, *, texts: bool = True) -> list[Policy]:
     """All documents of a snapshot, the enterprise's first."""
     order = {"enterprise": 0, "org": 1, "team": 2, "user": 3}
-    found = []
-    for document in sorted(snapshot.texts, key=lambda one: (order[one.partition("/")[0]], one)):
-        scope, _, name = document.partition("/")
-        keys = said(snapshot.fragments[document])
-        text = snapshot.texts[document] if texts else None
-        found.append({"scope": scope, "name": name, "label": snapshot.label, "keys": keys, "text": text})
-    return found
+    names = sorted(snapshot.texts, key=lambda name: (order[name.partition("/")[0]], name))
+    return [
+        policy_of(name, snapshot.label, snapshot.fragments[name], snapshot.texts[name] if texts else None)
+        for name in names
+    ]
 
 
-def policies(snapshot: PolicySnapshot, broken: tuple[BrokenPolicy, ...], *, texts: bool) -> dict[str, Any]:
-    return {
-        "label": snapshot.label,
-        "made_at": snapshot.made_at or None,
-        "made_by": snapshot.made_by or None,
-        "policies": documents(snapshot, texts=texts),
-        "broken": [{"file": one.file, "message": one.message, "flaws": list(one.flaws)} for one in broken],
-    }
+def policies_of(snapshot: PolicySnapshot, broken: tuple[BrokenFile, ...], *, texts: bool) -> Policies:
+    return Policies(
+        label=snapshot.label,
+        made_at=time_or_none(snapshot.made_at),
+        made_by=snapshot.made_by or None,
+        policies=documents_of(snapshot, texts=texts),
+        broken=[
+            BrokenPolicy(file=policy.file, message=policy.message, flaws=convert(policy.flaws, list[PolicyFlaw]))
+            for policy in broken
+        ],
+    )
 
 
-def revision(snapshot: PolicySnapshot) -> dict[str, Any]:
-    return {
-        "label": snapshot.label,
-        "made_at": snapshot.made_at or None,
-        "made_by": snapshot.made_by or None,
-        "documents": sorted(snapshot.texts),
-    }
+def revision_of(snapshot: PolicySnapshot) -> PolicyRevision:
+    return PolicyRevision(
+        label=snapshot.label,
+        made_at=time_or_none(snapshot.made_at),
+        made_by=snapshot.made_by or None,
+        documents=sorted(snapshot.texts),
+    )
 
 
-def in_force(
-    label: str, agent: str, attributes: Attributes, policy: Policy | None, origins: dict[str, str]
-) -> dict[str, Any]:
-    return {
-        "label": label,
-        "agent": agent or None,
-        "org_unit": attributes.org_unit,
-        "team": attributes.team or None,
-        "user_id": attributes.user_id or None,
-        "policy": {key: encode_value(getattr(policy, key)) for key in KEYS} if policy is not None else None,
-        "origins": origins,
-    }
+def in_force_of(
+    label: str, agent: str, attributes: Attributes, policy: EffectivePolicy | None, origins: dict[str, str]
+) -> PolicyInForce:
+    return PolicyInForce(
+        label=label,
+        agent=agent or None,
+        org_unit=attributes.org_unit,
+        team=attributes.team or None,
+        user_id=attributes.user_id or None,
+        policy={key: encode_value(getattr(policy, key)) for key in KEYS} if policy is not None else None,
+        origins=origins,
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
@@ -11,6 +12,8 @@ from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Origin, Purpose
 from parley.domain.rules.trial import Trial
 from parley.wire.api.channels import Name, Time
+from parley.wire.api.records.record import time_of
+from parley.wire.api.records.rules import Explanation, ExplanationStep, Replay, ReplayChange
 
 if TYPE_CHECKING:
     from parley.domain.rules.replay import Change
@@ -43,107 +46,59 @@ class ReplayIn(Struct, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 10_000
 
 
-class StepOut(Struct):
-    """One thing that was looked at."""
-
-    check: str
-    value: str
-    source: str
-    found: str
-
-
-class ExplainedOut(Struct):
-    """What the rules would make of a message, and everything that was looked at."""
-
-    verdict: Literal["allow", "hold", "deny"]
-    governed: bool
-    code: str | None
-    reason: str | None
-    policy_version: str | None
-    classification: Classification
-    detectedKeywords: list[str]  # noqa: N815  # as the specification spells it
-    steps: list[StepOut]
-
-
-class ChangeOut(Struct):
-    """A message that would fare otherwise."""
-
-    entry_id: str
-    at: Time
-    message_id: str
-    exchange_id: str
-    sender: str
-    receiver: str
-    was: str
-    now: str
-    reason: str
-
-
-class ReplayedOut(Struct):
-    """What a replay found; `next` is null when there is nothing more to try."""
-
-    messages: int
-    with_content: int
-    policy_version: str
-    denied: int
-    held: int
-    released: int
-    next: int | None
-    changes: list[ChangeOut]
-
-
-def trial_of(given: ExplainIn) -> Trial:
+def trial_of(body: ExplainIn) -> Trial:
     return Trial(
-        Party(given.sender),
-        Party(given.to),
-        given.exchange_type,
-        classification=given.classification,
-        texts=(given.text,) if given.text else (),
-        origin=Origin.HUMAN if given.human else Origin.AGENT,
-        round=given.round,
-        max_rounds=given.max_rounds,
-        initiates=not given.replies,
-        data=tuple(given.data),
+        Party(body.sender),
+        Party(body.to),
+        body.exchange_type,
+        classification=body.classification,
+        texts=(body.text,) if body.text else (),
+        origin=Origin.HUMAN if body.human else Origin.AGENT,
+        round=body.round,
+        max_rounds=body.max_rounds,
+        initiates=not body.replies,
+        data=tuple(body.data),
     )
 
 
-def explained(found: Tried) -> dict[str, Any]:
-    return {
-        "verdict": found.word,
-        "governed": found.governed,
-        "code": found.code or None,
-        "reason": found.why or None,
-        "policy_version": found.policy.version if found.policy else None,
-        "classification": found.level.value,
-        "detectedKeywords": list(found.keywords),
-        "steps": [
-            {"check": one.check, "value": one.value, "source": one.source, "found": one.result} for one in found.steps
+def explanation_of(trial: Tried) -> Explanation:
+    return Explanation(
+        verdict=trial.word,
+        governed=trial.governed,
+        code=trial.code or None,
+        reason=trial.why or None,
+        policy_version=trial.policy.version if trial.policy else None,
+        classification=trial.level.value,
+        detected_keywords=list(trial.keywords),
+        steps=[
+            ExplanationStep(check=step.check, value=step.value, source=step.source, found=step.result)
+            for step in trial.steps
         ],
-    }
+    )
 
 
-def replayed(messages: int, with_content: int, label: str, changes: list[Change], after: int | None) -> dict[str, Any]:
-    counted = {word: sum(one.now == word for one in changes) for word in ("deny", "hold", "allow")}
-    return {
-        "messages": messages,
-        "with_content": with_content,
-        "policy_version": label,
-        "denied": counted["deny"],
-        "held": counted["hold"],
-        "released": counted["allow"],
-        "next": after,
-        "changes": [
-            {
-                "entry_id": one.entry_id,
-                "at": one.at,
-                "message_id": one.message_id,
-                "exchange_id": one.exchange_id,
-                "sender": one.sender,
-                "receiver": one.receiver,
-                "was": one.was,
-                "now": one.now,
-                "reason": one.why,
-            }
-            for one in changes
+def replay_of(messages: int, with_content: int, label: str, changes: list[Change], after: int | None) -> Replay:
+    counts = Counter(change.now for change in changes)
+    return Replay(
+        messages=messages,
+        with_content=with_content,
+        policy_version=label,
+        denied=counts["deny"],
+        held=counts["hold"],
+        released=counts["allow"],
+        next=after,
+        changes=[
+            ReplayChange(
+                entry_id=change.entry_id,
+                at=time_of(change.at),
+                message_id=change.message_id,
+                exchange_id=change.exchange_id,
+                sender=change.sender,
+                receiver=change.receiver,
+                was=change.was,
+                now=change.now,
+                reason=change.why,
+            )
+            for change in changes
         ],
-    }
+    )

@@ -21,20 +21,23 @@ import msgspec
 from msgspec import Meta, Struct
 
 from parley.domain.channel.post import PostState
-from parley.domain.channel.subscription import Reason, SubscriptionState, item_type
+from parley.domain.channel.subscription import SubscriptionState, item_type
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.team import WebhookInvalid, WebhookReplayed
 from parley.domain.exchange.notice import facts_of
 from parley.domain.times import parse_time, stamp
 from parley.wire.api import channels as rfc0021
-from parley.wire.api.channels import Name, Time  # msgspec reads them
+from parley.wire.api.channels import Name
+from parley.wire.api.records.channels import Attempt, NewSubscription, Subscription, SubscriptionSecret
+from parley.wire.api.records.record import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from parley.domain.channel.feed import FeedItem
-    from parley.domain.channel.subscription import Push, Subscription
+    from parley.domain.channel.subscription import Push
+    from parley.domain.channel.subscription import Subscription as StoredSubscription
 
 SECRET_PREFIX = "whsec_"  # noqa: S105  # what a secret begins with
 TOLERANCE = timedelta(minutes=5)
@@ -166,89 +169,53 @@ class SubscriptionPatch(Struct, forbid_unknown_fields=True):
     active: bool
 
 
-class AttemptOut(Struct):
-    """One try to push something."""
-
-    at: Time
-    item_id: str
-    number: Annotated[int, Meta(description="Which try for this item, from 1.")]
-    status: Annotated[int | None, Meta(description="The status of the answer; null when there was none.")]
-    error: str | None
+def subscription_of(stored: StoredSubscription) -> Subscription:
+    return Subscription(**_subscription_fields(stored))
 
 
-class SubscriptionOut(Struct):
-    """A subscription. Times stand here in both spellings: the OpenIntent SDK reads the second."""
-
-    id: str
-    intent_id: str | None
-    portfolio_id: str | None
-    subscriber_id: str | None
-    event_types: list[str]
-    webhook_url: str | None
-    active: bool
-    state: SubscriptionState
-    disabled_reason: Reason | None
-    follows_endpoint: bool
-    tries: int
-    next_try_at: Time | None
-    last_attempt: AttemptOut | None
-    created_at: Time
-    expires_at: Time | None
-    createdAt: Time  # noqa: N815  # as the SDK reads it
-    expiresAt: Time | None  # noqa: N815
+def new_subscription_of(stored: StoredSubscription) -> NewSubscription:
+    return NewSubscription(**_subscription_fields(stored), secret=stored.secret)
 
 
-class SubscriptionMade(SubscriptionOut):
-    """A new subscription with the secret that signs its webhooks; it is not shown again."""
-
-    secret: str
-
-
-class SecretOut(Struct):
-    """A new secret; it is not shown again. The old one signs beside it for a day."""
-
-    id: str
-    secret: str
-    old_secret_until: Time
-
-
-def subscription(shown: Subscription, *, with_secret: bool = False) -> dict[str, object]:
-    """A subscription's fields."""
-    last = shown.attempts[-1:]
-    fields: dict[str, object] = {
-        "id": shown.id,
-        "intent_id": shown.intent_id or None,
-        "portfolio_id": None,
-        "subscriber_id": shown.subscriber_id or None,
-        "event_types": list(shown.event_types),
-        "webhook_url": shown.url or None,
-        "active": shown.state is SubscriptionState.ACTIVE,
-        "state": shown.state.value,
-        "disabled_reason": shown.reason.value or None,
-        "follows_endpoint": shown.endpoint,
-        "tries": shown.tries,
-        "next_try_at": shown.next_try or None,
-        "last_attempt": attempts(shown)[-1] if last else None,
-        "created_at": shown.created_at,
-        "expires_at": shown.expires_at or None,
-        "createdAt": shown.created_at,
-        "expiresAt": shown.expires_at or None,
+def _subscription_fields(stored: StoredSubscription) -> dict[str, Any]:
+    created_at, expires_at = stored.created_at, stored.expires_at or None
+    return {
+        "id": stored.id,
+        "intent_id": stored.intent_id or None,
+        "subscriber_id": stored.subscriber_id or None,
+        "event_types": list(stored.event_types),
+        "webhook_url": stored.url or None,
+        "active": stored.state is SubscriptionState.ACTIVE,
+        "state": stored.state.value,
+        "disabled_reason": stored.reason.value or None,
+        "follows_endpoint": stored.endpoint,
+        "tries": stored.tries,
+        "next_try_at": stored.next_try or None,
+        "last_attempt": attempts_of(stored)[-1] if stored.attempts else None,
+        "created_at": created_at,
+        "expires_at": expires_at,
+        "createdAt": created_at,
+        "expiresAt": expires_at,
     }
-    return {**fields, "secret": shown.secret} if with_secret else fields
 
 
-def attempts(shown: Subscription) -> list[dict[str, object]]:
+def attempts_of(stored: StoredSubscription) -> list[Attempt]:
     """The last tries, the oldest first."""
     return [
-        {
-            "at": one.at,
-            "item_id": one.item_id,
-            "number": one.number,
-            "status": one.status or None,
-            "error": one.error or None,
-        }
-        for one in shown.attempts
+        Attempt(
+            at=time_of(attempt.at),
+            item_id=attempt.item_id,
+            number=attempt.number,
+            status=attempt.status or None,
+            error=attempt.error or None,
+        )
+        for attempt in stored.attempts
     ]
+
+
+def secret_of(stored: StoredSubscription) -> SubscriptionSecret:
+    until = time_of(stored.old_secret_until)
+    return SubscriptionSecret(id=stored.id, secret=stored.secret, old_secret_until=until)
 
 
 def moment(text: str | None) -> str:

@@ -18,7 +18,6 @@ from parley.domain.exchange.exchange import (
     escalated,
     escalation,
     released,
-    state,
     summary_of,
 )
 from tests.governed_samples import AT, END, an_exchange
@@ -177,19 +176,6 @@ def test_the_escalation_is_that_of_the_specification() -> None:
         "Round 3 (agent-alice): Asked follow-up question\n"
         "Round 4 (agent-bob): Provided additional context",
         "reason": "Exchange reached maximum round limit (3). Human review required.",
-    }
-
-
-def test_the_state_is_that_of_the_specification() -> None:
-    assert state(talk(2)) == {
-        "exchangeId": "exch_1",
-        "conversationId": "conv-1",
-        "currentRound": 2,
-        "maxRounds": 3,
-        "transcript": [
-            {"round": 1, "sender": "alice", "summary": "said 1"},
-            {"round": 2, "sender": "bob", "summary": "said 2"},
-        ],
     }
 
 

@@ -5,18 +5,18 @@ import json
 import msgspec
 import pytest
 
-from parley.domain.exchange.approval import ApprovalStatus, Decision, Standing
+from parley.domain.exchange.approval import ApprovalStatus, Cause, Decision, Standing
 from parley.domain.exchange.exchange import Outcome, accepted, ended, escalated
 from parley.domain.rules.suspension import Stopped, Suspension
 from parley.wire.api import approvals as governance
-from parley.wire.api.approvals import ApprovalOut, CloseIn, DecisionIn, ExchangeOut, SuspensionIn, SuspensionOut
+from parley.wire.api.approvals import CloseIn, DecisionIn, SuspensionIn
 from tests.governed_samples import AT, END, a_held_draft, an_approval, an_exchange
 
 
 def test_an_exchange_is_shown_in_the_words_of_the_specification_and_ours() -> None:
-    shown = governance.exchange(escalated(accepted(an_exchange(), "alice", "asked", AT, 1), "appr_1"))
+    shown = governance.exchange_of(escalated(accepted(an_exchange(), "alice", "asked", AT, 1), "appr_1"))
 
-    assert shown == {
+    assert shown.to_dict() == {
         "exchangeId": "exch_1",
         "conversationId": "conv-1",
         "currentRound": 1,
@@ -37,18 +37,17 @@ def test_an_exchange_is_shown_in_the_words_of_the_specification_and_ours() -> No
         "reason": None,
         "policy_version": "",
     }
-    msgspec.convert(shown, ExchangeOut)
 
 
 def test_what_waits_is_shown_as_long_as_it_does() -> None:
     limit = escalated(an_exchange(), "appr_2", limit=True)
 
-    assert governance.exchange(limit)["pending_approvals"] == ["appr_2"]
-    assert governance.exchange(ended(limit, Outcome.RESOLVED, AT, "ann", "x"))["pending_approvals"] == []
+    assert governance.exchange_of(limit)["pending_approvals"] == ["appr_2"]
+    assert governance.exchange_of(ended(limit, Outcome.RESOLVED, AT, "ann", "x"))["pending_approvals"] == []
 
 
 def test_an_approval_shows_exactly_what_would_be_sent() -> None:
-    shown = governance.approval(an_approval())
+    shown = governance.approval_of(an_approval())
 
     assert shown["payload"] == {"text": "We promise it."}
     assert shown["metadata"] == {"k": "v"}
@@ -56,12 +55,11 @@ def test_an_approval_shows_exactly_what_would_be_sent() -> None:
     assert shown["visible_text"] == '{"text":"We promise it."}'
     assert shown["hidden_characters"] == []
     assert (shown["status"], shown["decided_by"], shown["message_id"]) == ("pending", None, None)
-    msgspec.convert(shown, ApprovalOut)
 
 
 def test_an_approval_says_who_may_decide_and_why_the_one_who_asks_may_not() -> None:
-    shown = governance.approval(an_approval(), Standing(("ann", "dee"), "not_approver"))
-    decided = governance.approval(an_approval(status=ApprovalStatus.APPROVED))
+    shown = governance.approval_of(an_approval(), Standing(("ann", "dee"), "not_approver"))
+    decided = governance.approval_of(an_approval(status=ApprovalStatus.APPROVED))
 
     assert (shown["deciders"], shown["barred"]) == (["ann", "dee"], "not_approver")
     assert (decided["deciders"], decided["barred"]) == ([], None)
@@ -70,7 +68,7 @@ def test_an_approval_says_who_may_decide_and_why_the_one_who_asks_may_not() -> N
 def test_nothing_hides_from_who_approves_neither_in_the_payload_nor_beside_it() -> None:
     draft = a_held_draft(payload='{"text":"ok\u202e\u200b"}', metadata='{"note":"\U000e0041"}')
 
-    shown = governance.approval(an_approval(draft=draft))
+    shown = governance.approval_of(an_approval(draft=draft))
 
     assert shown["visible_text"] == '{"text":"ok⟨U+202E⟩⟨U+200B⟩"}'
     assert [(one["where"], one["position"], one["code_point"]) for one in shown["hidden_characters"]] == [
@@ -83,7 +81,7 @@ def test_nothing_hides_from_who_approves_neither_in_the_payload_nor_beside_it() 
 
 
 def test_an_approval_without_a_message_shows_none() -> None:
-    shown = governance.approval(an_approval(draft=None, status=ApprovalStatus.CLOSED, decided_by="ann"))
+    shown = governance.approval_of(an_approval(draft=None, status=ApprovalStatus.CLOSED, decided_by="ann"))
 
     assert (shown["payload"], shown["metadata"], shown["message_type"], shown["decided_by"]) == (
         None,
@@ -91,14 +89,12 @@ def test_an_approval_without_a_message_shows_none() -> None:
         None,
         "ann",
     )
-    msgspec.convert(shown, ApprovalOut)
 
 
 def test_a_suspension_is_shown_as_it_is() -> None:
-    shown = governance.suspension(Suspension(what=Stopped.PAIR, name="a,b", reason="night", by="ann", at=AT))
+    shown = governance.suspension_of(Suspension(what=Stopped.PAIR, name="a,b", reason="night", by="ann", at=AT))
 
-    assert shown == {"what": "pair", "name": "a,b", "reason": "night", "by": "ann", "at": AT}
-    msgspec.convert(shown, SuspensionOut)
+    assert shown.to_dict() == {"what": "pair", "name": "a,b", "reason": "night", "by": "ann", "at": AT}
 
 
 @pytest.mark.parametrize(
@@ -132,3 +128,23 @@ def test_what_is_to_be_stopped_is_read_strictly() -> None:
             msgspec.json.decode(body, type=SuspensionIn)
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"outcome":"denied"}', type=CloseIn)
+
+
+def test_the_answer_to_what_is_held_has_everything_that_a_sender_has_to_know() -> None:
+    approval = an_approval(detected_keywords=("promise",))
+
+    assert msgspec.to_builtins(governance.held_of(approval, ("ann", "dee"))) == {
+        "status": "held",
+        "approval": "appr_1",
+        "reason": "why",
+        "cause": "commitment",
+        "requiresHuman": True,
+        "detectedKeywords": ["promise"],
+        "exchange_id": "exch_1",
+        "conversation_id": "conv-1",
+        "digest": approval.digest,
+        "expires_at": approval.expires_at,
+        "deciders": ["ann", "dee"],
+    }
+    limit = an_approval(cause=Cause.ROUND_LIMIT, escalation={"exchangeId": "exch_1"})
+    assert governance.held_of(limit, ()).escalation == {"exchangeId": "exch_1"}

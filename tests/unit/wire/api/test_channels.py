@@ -20,10 +20,8 @@ from parley.wire.api.channels import (
     AskIn,
     BatchIn,
     ChannelIn,
-    ChannelOut,
     ChannelPatch,
     MessageIn,
-    MessageOut,
     MessagePatch,
     OptionsIn,
     ReplyIn,
@@ -33,6 +31,7 @@ from parley.wire.api.channels import (
     options_of,
     traced,
 )
+from parley.wire.api.records.channels import ChannelMessage
 from tests.contract.team_store import a_channel, a_post, a_request
 from tests.samples import PROPERTY
 
@@ -222,13 +221,13 @@ def test_only_what_is_a_trace_is_taken_into_the_log(metadata: dict[str, Any], ex
         a_post(to="*", in_reply_to="msg_0", payload='{"a":"ü\\u2028\\n"}'.encode(), metadata=b'{"m":[1]}'),
     ],
 )
-def test_a_message_is_what_the_published_schema_says(post: Any) -> None:  # noqa: ANN401  # a Post
+def test_a_message_is_what_its_record_says(post: Any) -> None:  # noqa: ANN401  # a Post
     for read_at in ("", AT):
         content = rfc0021.message(Seen(post, read_at), AT)
         document = json.loads(content)
 
-        msgspec.json.decode(content, type=MessageOut)
-        assert set(document) == set(MessageOut.__struct_fields__)
+        assert msgspec.json.decode(content, type=ChannelMessage).id == post.id
+        assert set(document) == {*ChannelMessage.__struct_fields__} - {*ChannelMessage.may_be_absent}
         assert (document["to"], document["correlation_id"]) == (post.to or None, post.in_reply_to or None)
         assert (document["expires_at"], document["read_at"]) == (post.expires_at or None, read_at or None)
         assert document["payload"] == json.loads(post.payload)
@@ -260,7 +259,7 @@ def test_each_reader_is_shown_how_the_message_stands_for_it() -> None:
     assert rfc0021.messages([], AT) == b"[]"
 
 
-def test_a_channel_is_what_the_published_schema_says() -> None:
+def test_a_channel_is_shown_with_how_much_is_in_it() -> None:
     plain = a_channel(members=(Member(agent="alice", since=1),))
     full = replace(
         plain,
@@ -271,11 +270,9 @@ def test_a_channel_is_what_the_published_schema_says() -> None:
         options=Options(audit=True, ttl_seconds=60, max_messages=5),
     )
 
-    shown = rfc0021.channel(full, Tally(7, AT, 3))
+    shown = rfc0021.channel_of(full, Tally(7, AT, 3))
 
-    msgspec.convert(shown, ChannelOut)
-    assert set(shown) == set(ChannelOut.__struct_fields__)
     assert (shown["message_count"], shown["last_message_at"], shown["closed_at"]) == (7, AT, LATER)
     assert (shown["members"], shown["options"]["ttl_seconds"]) == (["alice"], 60)
-    empty = rfc0021.channel(plain, Tally())
+    empty = rfc0021.channel_of(plain, Tally())
     assert (empty["task_id"], empty["closed_at"], empty["last_message_at"]) == (None, None, None)

@@ -2,7 +2,8 @@ import msgspec
 import pytest
 
 from parley.domain.channel.checkpoint import Checkpoint
-from parley.wire.api.events import CheckpointOut, EventIn, checkpoint, trace_of
+from parley.wire.api.events import EventIn, chain_check_of, checkpoint_of, trace_of
+from parley.wire.proofs.event_log import Chain
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -40,12 +41,17 @@ def test_what_is_no_event_is_refused(more: dict[str, object]) -> None:
         msgspec.convert({"event_type": "comment", **more}, EventIn)
 
 
-def test_a_checkpoint_has_every_field_that_the_sdk_reads() -> None:
+def test_a_checkpoint_counts_its_events_and_says_null_where_nothing_is() -> None:
     made = Checkpoint(
         id="c", tenant_id="t", intent_id="i", merkle_root="r", first_sequence=2, last_sequence=4, created_at="x"
     )
 
-    document = checkpoint(made)
+    checkpoint = checkpoint_of(made)
 
-    assert msgspec.to_builtins(msgspec.convert(document, CheckpointOut)) == document
-    assert (document["event_count"], document["signed_by"], document["anchor"]) == (3, None, None)
+    assert (checkpoint.event_count, checkpoint.signed_by, checkpoint.anchor) == (3, None, None)
+
+
+def test_a_chain_that_holds_has_no_breaks() -> None:
+    check = chain_check_of("i", Chain())
+
+    assert (check.intent_id, check.valid, check.event_count, check.breaks) == ("i", True, 0, [])

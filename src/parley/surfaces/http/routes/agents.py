@@ -13,7 +13,9 @@ from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.times import stamp
 from parley.surfaces.http.route import Call, Param, Route, etag, json
 from parley.wire.api import agents as registry
-from parley.wire.api.agents import AgentIn, AgentOut, AgentStatusIn, HeartbeatIn, HeartbeatOut
+from parley.wire.api.agents import AgentIn, AgentStatusIn, HeartbeatIn
+from parley.wire.api.records.directory import AgentInfo, Heartbeat
+from parley.wire.api.records.record import time_of
 
 if TYPE_CHECKING:
     from parley.app.team.directory.agents import Listed
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 
 async def _shown(call: Call, found: Listed) -> Response:
-    known = await identities.find(call.team, call.caller.tenant, found.record.id)
-    return json(200, registry.agent(found.record, found.status, known), etag(found.record.version))
+    identity = await identities.find(call.team, call.caller.tenant, found.record.id)
+    return json(200, registry.agent_of(found.record, found.status, identity), etag(found.record.version))
 
 
 async def register(call: Call) -> Response:
@@ -55,7 +57,7 @@ async def listed(call: Call) -> Response:
     )
     found = await agents.listed(call.team, call.caller, wanted)
     known = await identities.all_of(call.team, call.caller.tenant)
-    return json(200, [registry.agent(one.record, one.status, known.get(one.record.id)) for one in found])
+    return json(200, [registry.agent_of(one.record, one.status, known.get(one.record.id)) for one in found])
 
 
 def _status(text: str) -> AgentStatus | None:
@@ -72,13 +74,13 @@ async def heartbeat(call: Call) -> Response:
     given: HeartbeatIn = call.body
     found = await agents.heartbeat(call.team, call.caller, call.params["agent_id"], given.current_load)
     now = call.team.now()
-    document = {
-        "status": "ok",
-        "agent_status": found.status.value,
-        "server_timestamp": stamp(now),
-        "next_heartbeat_at": stamp(now + HEARTBEAT_EVERY),
-    }
-    return json(200, document)
+    answer = Heartbeat(
+        status="ok",
+        agent_status=found.status.value,
+        server_timestamp=time_of(stamp(now)),
+        next_heartbeat_at=time_of(stamp(now + HEARTBEAT_EVERY)),
+    )
+    return json(200, answer)
 
 
 async def change_status(call: Call) -> Response:
@@ -98,16 +100,16 @@ _FILTERS = (
     Param("capability", "Only agents that can do this."),
 )
 ROUTES = (
-    Route("POST", "/agents/register", register, "Register an agent", _TAG, {200: AgentOut}, body=AgentIn),
-    Route("GET", "/agents", listed, "Find agents", _TAG, {200: list[AgentOut]}, query=_FILTERS),
-    Route("GET", "/agents/{agent_id}/record", show, "Get an agent's record", _TAG, {200: AgentOut}),
+    Route("POST", "/agents/register", register, "Register an agent", _TAG, {200: AgentInfo}, body=AgentIn),
+    Route("GET", "/agents", listed, "Find agents", _TAG, {200: list[AgentInfo]}, query=_FILTERS),
+    Route("GET", "/agents/{agent_id}/record", show, "Get an agent's record", _TAG, {200: AgentInfo}),
     Route(
         "POST",
         "/agents/{agent_id}/heartbeat",
         heartbeat,
         "Say that an agent is alive",
         _TAG,
-        {200: HeartbeatOut},
+        {200: Heartbeat},
         body=HeartbeatIn,
         body_optional=True,
         refusals=(410,),
@@ -118,9 +120,9 @@ ROUTES = (
         change_status,
         "Set an agent active or draining, or deregister it",
         _TAG,
-        {200: AgentOut},
+        {200: AgentInfo},
         body=AgentStatusIn,
         refusals=(410,),
     ),
-    Route("DELETE", "/agents/{agent_id}", deregister, "Deregister an agent", _TAG, {200: AgentOut}),
+    Route("DELETE", "/agents/{agent_id}", deregister, "Deregister an agent", _TAG, {200: AgentInfo}),
 )

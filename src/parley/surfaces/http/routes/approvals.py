@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parley.app.team.decisions import approvals
 from parley.app.team.decisions.approvals import Deciding
 from parley.domain.exchange.approval import ApprovalStatus
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire.api import approvals as governance
-from parley.wire.api.approvals import ApprovalOut, DecisionIn
+from parley.wire.api.approvals import DecisionIn
+from parley.wire.api.records.rules import Approval
 
 if TYPE_CHECKING:
-    from parley.domain.exchange.approval import Approval
+    from parley.domain.exchange.approval import Approval as StoredApproval
     from parley.surfaces.http.http1.message import Response
 
 
-async def _shown(call: Call, found: Approval) -> dict[str, Any]:
-    return governance.approval(found, await approvals.standing(call.team, call.caller, found))
+async def _approval(call: Call, stored: StoredApproval) -> Approval:
+    return governance.approval_of(stored, await approvals.standing(call.team, call.caller, stored))
 
 
 async def listed(call: Call) -> Response:
@@ -29,19 +30,19 @@ async def listed(call: Call) -> Response:
         after=call.query.get("after", ""),
         limit=call.whole("limit", 100, 1, call.team.limits.page),
     )
-    return json(200, [await _shown(call, one) for one in found])
+    return json(200, [await _approval(call, stored) for stored in found])
 
 
 async def show(call: Call) -> Response:
     found = await approvals.show(call.team, call.caller, call.params["approval_id"])
-    return json(200, await _shown(call, found))
+    return json(200, await _approval(call, found))
 
 
 async def decide(call: Call) -> Response:
     given: DecisionIn = call.body
     deciding = Deciding(given.decision, given.digest, given.note, governance.answer_payload(given.answer))
     found = await approvals.decide(call.team, call.caller, call.params["approval_id"], deciding)
-    return json(200, await _shown(call, found))
+    return json(200, await _approval(call, found))
 
 
 _TAG = "approvals"
@@ -52,7 +53,7 @@ ROUTES = (
         listed,
         "List what waits, or waited, for a person",
         _TAG,
-        {200: list[ApprovalOut]},
+        {200: list[Approval]},
         scope=EVERYBODY,
         query=(
             Param("status", "Only those that stand so.", choices=tuple(one.value for one in ApprovalStatus)),
@@ -60,14 +61,14 @@ ROUTES = (
             Param("limit", "At most so many.", "integer", 1, 1000),
         ),
     ),
-    Route("GET", "/approvals/{approval_id}", show, "Get an approval", _TAG, {200: ApprovalOut}, scope=EVERYBODY),
+    Route("GET", "/approvals/{approval_id}", show, "Get an approval", _TAG, {200: Approval}, scope=EVERYBODY),
     Route(
         "POST",
         "/approvals/{approval_id}/decision",
         decide,
         "Approve, reject or answer, as a person",
         _TAG,
-        {200: ApprovalOut},
+        {200: Approval},
         scope=EVERYBODY,
         body=DecisionIn,
         keyed=True,

@@ -14,9 +14,9 @@ from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import ADMINS, EVERYBODY, Call, Param, Route, json
 from parley.wire.api import audit as audit_api
 from parley.wire.api import intents as openintent
-from parley.wire.api.audit import AuditCheckpointsOut, AuditPageOut, AuditProofOut, ErasureIn, ErasureOut
+from parley.wire.api.audit import ErasureIn
+from parley.wire.api.records.audit import AuditCheckpoint, AuditCheckpoints, AuditPage, AuditProof, Erasure
 from parley.wire.proofs import audit_log
-from parley.wire.proofs.audit_log import CheckpointLine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -42,12 +42,8 @@ async def listed(call: Call) -> Response:
         until=openintent.moment(query.get("until", ""), "until"),
     )
     found = await audits.page(call.team, call.caller, filters)
-    document = {
-        "entries": [audit_api.entry(one) for one in found.entries],
-        "next": found.next or None,
-        "previous": found.previous or None,
-    }
-    return json(200, document)
+    entries = [audit_api.entry_of(entry) for entry in found.entries]
+    return json(200, AuditPage(entries=entries, next=found.next or None, previous=found.previous or None))
 
 
 async def export(call: Call) -> Response:
@@ -90,12 +86,12 @@ async def checkpoints(call: Call) -> Response:
     limit = call.whole("limit", 100, 1, call.team.limits.page)
     found = await audit_checkpoints.listed(call.team, call.caller.tenant, after, limit)
     public_key = _public_key(call)
-    document = {
-        "public_key": public_key,
-        "key_id": key_id(public_key) if public_key else None,
-        "checkpoints": [audit_log.checkpoint_document(one) for one in found],
-    }
-    return json(200, document)
+    answer = AuditCheckpoints(
+        public_key=public_key,
+        key_id=key_id(public_key) if public_key else None,
+        checkpoints=[audit_api.checkpoint_of(stored) for stored in found],
+    )
+    return json(200, answer)
 
 
 async def checkpoint(call: Call) -> Response:
@@ -106,7 +102,7 @@ async def checkpoint(call: Call) -> Response:
     found = await audit_checkpoints.of_size(call.team, call.caller.tenant, size)
     if found is None:
         raise NotFound("there is no such checkpoint")
-    return json(200, audit_log.checkpoint_document(found))
+    return json(200, audit_api.checkpoint_of(found))
 
 
 async def proof(call: Call) -> Response:
@@ -120,7 +116,7 @@ async def erase(call: Call) -> Response:
     done = await retention.erase(
         call.team, call.caller, conversation_id=given.conversation_id or "", agent_id=given.agent_id or ""
     )
-    return json(201, done._asdict())
+    return json(201, Erasure(**done._asdict()))
 
 
 def _public_key(call: Call) -> str | None:
@@ -139,7 +135,7 @@ ROUTES = (
         listed,
         "List audit entries in their order; next is where the following page begins, previous where older ones end",
         _TAG,
-        {200: AuditPageOut},
+        {200: AuditPage},
         EVERYBODY,
         query=(
             _AFTER,
@@ -172,7 +168,7 @@ ROUTES = (
         checkpoints,
         "List the signed checkpoints, and the key by which they are checked",
         _TAG,
-        {200: AuditCheckpointsOut},
+        {200: AuditCheckpoints},
         EVERYBODY,
         query=(_AFTER, _LIMIT),
     ),
@@ -182,7 +178,7 @@ ROUTES = (
         checkpoint,
         "The checkpoint over this many entries; latest is the last one",
         _TAG,
-        {200: CheckpointLine},
+        {200: AuditCheckpoint},
         EVERYBODY,
     ),
     Route(
@@ -191,7 +187,7 @@ ROUTES = (
         proof,
         "Prove that an entry, by its id or number, is part of what a checkpoint signs",
         _TAG,
-        {200: AuditProofOut},
+        {200: AuditProof},
         EVERYBODY,
         refusals=(409,),
     ),
@@ -201,7 +197,7 @@ ROUTES = (
         erase,
         "Erase what was said in a conversation or by somebody; that it was said stays on record",
         _TAG,
-        {201: ErasureOut},
+        {201: Erasure},
         ADMINS,
         body=ErasureIn,
     ),

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from parley.app.team.channels import bookmarks
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Route, json
-from parley.wire.api import bookmarks as bookmark
-from parley.wire.api.bookmarks import BookmarkIn, BookmarkOpenIn, BookmarkOut
+from parley.wire.api.bookmarks import BookmarkIn, BookmarkOpenIn, bookmark_of
+from parley.wire.api.records.directory import Bookmark
 
 if TYPE_CHECKING:
     from parley.app.team.channels.bookmarks import Placed
 
 
 def _shown(placed: Placed) -> Response:
-    return json(200, bookmark.bookmark(placed.bookmark, placed.head))
+    return json(200, bookmark_of(placed.bookmark, placed.head))
 
 
 def _which(call: Call) -> tuple[str, str]:
@@ -52,13 +52,11 @@ ROUTES = (
         open_,
         "Take over how far an agent has dealt with its stream",
         _TAG,
-        {200: BookmarkOut},
+        {200: Bookmark},
         body=BookmarkOpenIn,
         body_optional=True,
     ),
-    Route(
-        "PUT", _ONE, save, "Keep how far an agent has dealt with its stream", _TAG, {200: BookmarkOut}, body=BookmarkIn
-    ),
-    Route("GET", _ONE, show, "See how far an agent has dealt with its stream", _TAG, {200: BookmarkOut}),
+    Route("PUT", _ONE, save, "Keep how far an agent has dealt with its stream", _TAG, {200: Bookmark}, body=BookmarkIn),
+    Route("GET", _ONE, show, "See how far an agent has dealt with its stream", _TAG, {200: Bookmark}),
     Route("DELETE", _ONE, delete, "Forget how far an agent has dealt with its stream", _TAG, {204: None}),
 )

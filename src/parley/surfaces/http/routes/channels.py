@@ -10,15 +10,16 @@ from parley.app.team.channels import channels
 from parley.app.team.channels.channels import ChannelChange, ChannelDraft
 from parley.surfaces.http.route import EVERYBODY, Call, Route, json
 from parley.wire.api import channels as rfc0021
-from parley.wire.api.channels import ChannelIn, ChannelOut, ChannelPatch
+from parley.wire.api.channels import ChannelIn, ChannelPatch
+from parley.wire.api.records.channels import Channel
 
 if TYPE_CHECKING:
     from parley.app.team.channels.channels import Shown
     from parley.surfaces.http.http1.message import Response
 
 
-def _document(shown: Shown) -> dict[str, object]:
-    return rfc0021.channel(shown.channel, shown.tally)
+def _channel(shown: Shown) -> Channel:
+    return rfc0021.channel_of(shown.channel, shown.tally)
 
 
 async def create(call: Call) -> Response:
@@ -31,20 +32,20 @@ async def create(call: Call) -> Response:
         given.task_id or "",
     )
     shown = await channels.create(call.team, call.caller, call.params["intent_id"], draft)
-    return json(201, _document(shown))
+    return json(201, _channel(shown))
 
 
 async def listed(call: Call) -> Response:
     found = await channels.listed(call.team, call.caller, call.params["intent_id"])
-    return json(200, [_document(shown) for shown in found])
+    return json(200, [_channel(shown) for shown in found])
 
 
 async def show(call: Call) -> Response:
-    return json(200, _document(await channels.show(call.team, call.caller, call.params["channel_id"])))
+    return json(200, _channel(await channels.show(call.team, call.caller, call.params["channel_id"])))
 
 
 async def _made_again(call: Call, channel_id: str) -> Response:
-    return json(201, _document(await channels.show(call.team, call.caller, channel_id)))
+    return json(201, _channel(await channels.show(call.team, call.caller, channel_id)))
 
 
 async def change(call: Call) -> Response:
@@ -64,7 +65,7 @@ async def change(call: Call) -> Response:
             no_ttl=options.ttl_seconds is None,
             max_messages=None if options.max_messages is UNSET else options.max_messages,
         )
-    return json(200, _document(await channels.change(call.team, call.caller, call.params["channel_id"], wanted)))
+    return json(200, _channel(await channels.change(call.team, call.caller, call.params["channel_id"], wanted)))
 
 
 async def delete(call: Call) -> Response:
@@ -81,7 +82,7 @@ ROUTES = (
         create,
         "Create a channel",
         _TAG,
-        {201: ChannelOut},
+        {201: Channel},
         body=ChannelIn,
         again=_made_again,
     ),
@@ -91,17 +92,17 @@ ROUTES = (
         listed,
         "List channels on an intent",
         _TAG,
-        {200: list[ChannelOut]},
+        {200: list[Channel]},
         scope=EVERYBODY,
     ),
-    Route("GET", "/channels/{channel_id}", show, "Get channel details", _TAG, {200: ChannelOut}, scope=EVERYBODY),
+    Route("GET", "/channels/{channel_id}", show, "Get channel details", _TAG, {200: Channel}, scope=EVERYBODY),
     Route(
         "PATCH",
         "/channels/{channel_id}",
         change,
         "Update a channel: members, options, status",
         _TAG,
-        {200: ChannelOut},
+        {200: Channel},
         body=ChannelPatch,
     ),
     Route("DELETE", "/channels/{channel_id}", delete, "Close and delete a channel", _TAG, {200: dict[str, str]}),

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from parley.domain.version import VERSION
 from parley.surfaces.http.route import PUBLIC, Call, Route, json
+from parley.wire.api.records.directory import Implementation, ServerInfo
 
 if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Response
 
 _PROTOCOL = "0.1"
 _RFCS = ("0001", "0006", "0011", "0012", "0016", "0018", "0019", "0020", "0021")
-_DOCUMENT = {
-    "protocol": "OpenIntent Coordination Protocol",
-    "version": _PROTOCOL,
-    "rfcUrls": [f"/rfc/{number}" for number in _RFCS],
-    "capabilities": [
+_INFO = ServerInfo(
+    protocol="OpenIntent Coordination Protocol",
+    version=_PROTOCOL,
+    rfc_urls=[f"/rfc/{number}" for number in _RFCS],
+    capabilities=[
         "intents",
         "events",
         "agents",
@@ -32,16 +33,16 @@ _DOCUMENT = {
         "channels",
         "messaging",
     ],
-    "openApiUrl": "/openapi.json",
-    "apiBaseUrl": "/api/v1",
-    "implementation": {"name": "parley", "version": VERSION},
-}
+    openapi_url="/openapi.json",
+    api_base_url="/api/v1",
+    implementation=Implementation(name="parley", version=VERSION),
+)
 _CONFIG = {"protocol_version": _PROTOCOL, "suspension": {"default_retry_policy": None}}
 
 
 async def well_known(call: Call) -> Response:
     del call
-    return json(200, _DOCUMENT)
+    return json(200, _INFO)
 
 
 async def config(call: Call) -> Response:
@@ -57,7 +58,7 @@ ROUTES = (
         well_known,
         "What this server speaks",
         _TAG,
-        {200: dict[str, Any]},
+        {200: ServerInfo},
         scope=PUBLIC,
         bare=True,
     ),

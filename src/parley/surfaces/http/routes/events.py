@@ -14,20 +14,21 @@ from parley.surfaces.http.headers import TRACEPARENT, traced
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Param, Route, json
 from parley.wire.api import intents as openintent
-from parley.wire.api.events import ChainOut, EventIn, EventOut
+from parley.wire.api.events import EventIn, chain_check_of
+from parley.wire.api.records.intents import ChainCheck, Event
 from parley.wire.proofs.event_log import Chain, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from parley.domain.channel.event import Event
+    from parley.domain.channel.event import Event as StoredEvent
 
 _HEX = frozenset("0123456789abcdef")
 
 
-def _list(call: Call, found: Iterable[Event], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
+def _list(call: Call, found: Iterable[StoredEvent], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
     names = call.team.sdk_event_names
-    return Response(200, b"[" + b",".join([served(one, sdk_names=names) for one in found]) + b"]", headers=headers)
+    return Response(200, b"[" + b",".join([served(event, sdk_names=names) for event in found]) + b"]", headers=headers)
 
 
 async def append(call: Call) -> Response:
@@ -77,16 +78,7 @@ async def verify(call: Call) -> Response:
     chain = Chain()
     async for piece in events.whole(call.team, call.caller, intent_id):
         await asyncio.to_thread(chain.take_all, piece)
-    document = {
-        "intent_id": intent_id,
-        "valid": chain.valid,
-        "chain_valid": chain.valid,
-        "event_count": chain.count,
-        "first_sequence": chain.first,
-        "last_sequence": chain.last,
-        "breaks": [one._asdict() for one in chain.breaks],
-    }
-    return json(200, document)
+    return json(200, chain_check_of(intent_id, chain))
 
 
 _TAG = "events"
@@ -99,7 +91,7 @@ ROUTES = (
         append,
         "Write into an intent's log",
         _TAG,
-        {201: EventOut},
+        {201: Event},
         body=EventIn,
         headers=(TRACEPARENT,),
     ),
@@ -109,7 +101,7 @@ ROUTES = (
         listed,
         "List an intent's events in their order; without after and since the last ones",
         _TAG,
-        {200: list[EventOut]},
+        {200: list[Event]},
         query=(
             Param("event_type", "Only those of this type."),
             Param("since", "Only from this moment on."),
@@ -117,15 +109,15 @@ ROUTES = (
             _LIMIT,
         ),
     ),
-    Route("GET", _EVENTS + "/verify", verify, "Check the whole chain of an intent's log", _TAG, {200: ChainOut}),
-    Route("GET", _EVENTS + "/{event_id}", show, "Get an event", _TAG, {200: EventOut}),
+    Route("GET", _EVENTS + "/verify", verify, "Check the whole chain of an intent's log", _TAG, {200: ChainCheck}),
+    Route("GET", _EVENTS + "/{event_id}", show, "Get an event", _TAG, {200: Event}),
     Route(
         "GET",
         "/events",
         traces,
         "List the events of a trace",
         _TAG,
-        {200: list[EventOut]},
+        {200: list[Event]},
         query=(Param("trace_id", "32 lower-case hexadecimal digits."), _LIMIT),
     ),
 )

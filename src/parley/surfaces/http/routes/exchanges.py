@@ -8,8 +8,8 @@ from parley.app.team.decisions import exchanges
 from parley.app.team.decisions.exchanges import Wanted
 from parley.domain.exchange.exchange import Outcome
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
-from parley.wire.api import approvals as governance
-from parley.wire.api.approvals import CloseIn, ExchangeOut
+from parley.wire.api.approvals import CloseIn, exchange_of
+from parley.wire.api.records.rules import Exchange
 
 if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Response
@@ -26,18 +26,18 @@ async def listed(call: Call) -> Response:
         call.whole("limit", 100, 1, call.team.limits.page),
     )
     found = await exchanges.listed(call.team, call.caller, wanted)
-    return json(200, [governance.exchange(one) for one in found])
+    return json(200, [exchange_of(exchange) for exchange in found])
 
 
 async def show(call: Call) -> Response:
     found = await exchanges.show(call.team, call.caller, call.params["exchange_id"])
-    return json(200, governance.exchange(found))
+    return json(200, exchange_of(found))
 
 
 async def close(call: Call) -> Response:
     given: CloseIn = call.body
     found = await exchanges.close(call.team, call.caller, call.params["exchange_id"], given.reason)
-    return json(200, governance.exchange(found))
+    return json(200, exchange_of(found))
 
 
 _TAG = "exchanges"
@@ -48,7 +48,7 @@ ROUTES = (
         listed,
         "List exchanges",
         _TAG,
-        {200: list[ExchangeOut]},
+        {200: list[Exchange]},
         scope=EVERYBODY,
         query=(
             Param("outcome", "Only those that stand so.", choices=tuple(one.value for one in Outcome)),
@@ -58,14 +58,14 @@ ROUTES = (
             Param("limit", "At most so many.", "integer", 1, 1000),
         ),
     ),
-    Route("GET", "/exchanges/{exchange_id}", show, "Get an exchange", _TAG, {200: ExchangeOut}, scope=EVERYBODY),
+    Route("GET", "/exchanges/{exchange_id}", show, "Get an exchange", _TAG, {200: Exchange}, scope=EVERYBODY),
     Route(
         "POST",
         "/exchanges/{exchange_id}/close",
         close,
         "Close an exchange",
         _TAG,
-        {200: ExchangeOut},
+        {200: Exchange},
         scope=EVERYBODY,
         body=CloseIn,
         body_optional=True,

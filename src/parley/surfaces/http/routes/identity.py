@@ -9,15 +9,9 @@ from parley.app.team.directory.identity import PublicKey
 from parley.surfaces.http.route import Call, Route, json
 from parley.wire.api import identity
 from parley.wire.api.agents import lenient_moment
-from parley.wire.api.identity import (
-    ChallengeIn,
-    ChallengeOut,
-    IdentityIn,
-    IdentityOut,
-    RotateIn,
-    SignatureOut,
-    VerifyIn,
-)
+from parley.wire.api.identity import ChallengeIn, IdentityIn, RotateIn, VerifyIn
+from parley.wire.api.records.directory import Challenge, Identity, SignatureCheck
+from parley.wire.api.records.record import time_of
 from parley.wire.proofs.event_log import canonical
 
 if TYPE_CHECKING:
@@ -34,11 +28,12 @@ async def register(call: Call) -> Response:
     expires_at = lenient_moment(given.key_expires_at, "key_expires_at")
     key = _key(given.public_key, "public_key")
     asked = await identities.challenge(call.team, call.caller, call.params["agent_id"], key, expires_at)
-    return json(200, {"agent_id": asked.id, "challenge": asked.text, "challenge_expires_at": asked.ends_at})
+    until = time_of(asked.ends_at)
+    return json(200, Challenge(agent_id=asked.id, challenge=asked.text, challenge_expires_at=until))
 
 
 async def show(call: Call) -> Response:
-    return json(200, identity.identity(await identities.show(call.team, call.caller, call.params["agent_id"])))
+    return json(200, identity.identity_of(await identities.show(call.team, call.caller, call.params["agent_id"])))
 
 
 async def answer(call: Call) -> Response:
@@ -54,7 +49,7 @@ async def answer(call: Call) -> Response:
         identity.raw_signature(given.signature),
         identity.challenge_contents(given.challenge),
     )
-    return json(201, identity.identity(made))
+    return json(201, identity.identity_of(made))
 
 
 async def verify(call: Call) -> Response:
@@ -62,7 +57,8 @@ async def verify(call: Call) -> Response:
     known = await identities.show(call.team, call.caller, call.params["agent_id"])
     raw, signature = identity.raw_key(known.public_key), identity.raw_signature(given.signature)
     valid = identities.signed(call.team, known, raw, signature, (canonical(given.payload),))
-    return json(200, {"valid": valid, "agent_id": known.id, "did": known.did, "verified_at": call.team.at()})
+    verified_at = time_of(call.team.at())
+    return json(200, SignatureCheck(valid=valid, agent_id=known.id, did=known.did, verified_at=verified_at))
 
 
 async def rotate(call: Call) -> Response:
@@ -76,7 +72,7 @@ async def rotate(call: Call) -> Response:
         identity.raw_signature(given.signature),
         identity.rotation_content(given),
     )
-    return json(200, identity.identity(changed))
+    return json(200, identity.identity_of(changed))
 
 
 _TAG = "identity"
@@ -88,14 +84,14 @@ ROUTES = (
         register,
         "Ask for a challenge that proves an agent's key",
         _TAG,
-        {200: ChallengeOut},
+        {200: Challenge},
         body=IdentityIn,
         refusals=(410,),
     ),
-    Route("GET", _IDENTITY, show, "Get an agent's identity", _TAG, {200: IdentityOut}),
-    Route("POST", _IDENTITY + "/challenge", answer, "Answer a challenge", _TAG, {201: IdentityOut}, body=ChallengeIn),
+    Route("GET", _IDENTITY, show, "Get an agent's identity", _TAG, {200: Identity}),
+    Route("POST", _IDENTITY + "/challenge", answer, "Answer a challenge", _TAG, {201: Identity}, body=ChallengeIn),
     Route(
-        "POST", _IDENTITY + "/verify", verify, "Check an agent's signature", _TAG, {200: SignatureOut}, body=VerifyIn
+        "POST", _IDENTITY + "/verify", verify, "Check an agent's signature", _TAG, {200: SignatureCheck}, body=VerifyIn
     ),
-    Route("POST", _IDENTITY + "/rotate", rotate, "Replace an agent's key", _TAG, {200: IdentityOut}, body=RotateIn),
+    Route("POST", _IDENTITY + "/rotate", rotate, "Replace an agent's key", _TAG, {200: Identity}, body=RotateIn),
 )

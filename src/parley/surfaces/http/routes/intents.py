@@ -12,16 +12,17 @@ from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, 
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Param, Route, etag, json
 from parley.wire.api import intents as openintent
-from parley.wire.api.intents import AssignIn, AssignmentOut, IntentIn, IntentOut, IntentsOut, IntentStatusIn, StateIn
+from parley.wire.api.intents import AssignIn, IntentIn, IntentStatusIn, StateIn
+from parley.wire.api.records.intents import Assignment, Intent, IntentList
 
 if TYPE_CHECKING:
-    from parley.domain.directory.intent import Intent
+    from parley.domain.directory.intent import Intent as StoredIntent
 
 _STATUSES = tuple(status.value for status in IntentStatus)
 
 
-def _answered(status: int, intent: Intent) -> Response:
-    return json(status, openintent.intent(intent), etag(intent.version))
+def _answered(status: int, intent: StoredIntent) -> Response:
+    return json(status, openintent.intent_of(intent), etag(intent.version))
 
 
 async def create(call: Call) -> Response:
@@ -51,7 +52,7 @@ async def listed(call: Call) -> Response:
         limit=call.whole("limit", 50, 1, call.team.limits.page),
         offset=call.whole("offset", 0, 0, 1_000_000),
     )
-    return json(200, {"intents": [openintent.intent(one) for one in found]})
+    return json(200, IntentList([openintent.intent_of(intent) for intent in found]))
 
 
 async def show(call: Call) -> Response:
@@ -84,7 +85,7 @@ async def assign(call: Call) -> Response:
         raise Invalid.because([Problem("required", "agent_id", "name the agent to be assigned")])
     intent_id = call.params["intent_id"]
     assignment = await intents.assign(call.team, traced(call), intent_id, agent, given.role)
-    return json(200, openintent.assignment(intent_id, assignment))
+    return json(200, openintent.assignment_of(intent_id, assignment))
 
 
 async def unassign(call: Call) -> Response:
@@ -95,7 +96,7 @@ async def unassign(call: Call) -> Response:
 async def assignments(call: Call) -> Response:
     intent_id = call.params["intent_id"]
     found = await intents.assignments(call.team, call.caller, intent_id)
-    return json(200, [openintent.assignment(intent_id, one) for one in found])
+    return json(200, [openintent.assignment_of(intent_id, assignment) for assignment in found])
 
 
 _TAG = "intents"
@@ -108,7 +109,7 @@ ROUTES = (
         create,
         "Create an intent",
         _TAG,
-        {201: IntentOut},
+        {201: Intent},
         body=IntentIn,
         headers=(TRACEPARENT,),
         again=_made_again,
@@ -119,21 +120,21 @@ ROUTES = (
         listed,
         "List the intents that one may see",
         _TAG,
-        {200: IntentsOut},
+        {200: IntentList},
         query=(
             Param("status", "Only those of this status.", choices=_STATUSES),
             Param("limit", "At most so many.", "integer", 1, 1000),
             Param("offset", "Without the first so many.", "integer", 0, 1_000_000),
         ),
     ),
-    Route("GET", _INTENT, show, "Get an intent", _TAG, {200: IntentOut}),
+    Route("GET", _INTENT, show, "Get an intent", _TAG, {200: Intent}),
     Route(
         "POST",
         _INTENT + "/state",
         patch,
         "Patch an intent's state",
         _TAG,
-        {200: IntentOut},
+        {200: Intent},
         body=StateIn,
         headers=_CHANGES,
         refusals=(428,),
@@ -144,7 +145,7 @@ ROUTES = (
         set_status,
         "Change an intent's status",
         _TAG,
-        {200: IntentOut},
+        {200: Intent},
         body=IntentStatusIn,
         headers=_CHANGES,
         refusals=(428,),
@@ -155,11 +156,11 @@ ROUTES = (
         assign,
         "Assign an agent",
         _TAG,
-        {200: AssignmentOut},
+        {200: Assignment},
         body=AssignIn,
         headers=(TRACEPARENT,),
     ),
-    Route("GET", _INTENT + "/agents", assignments, "List assigned agents", _TAG, {200: list[AssignmentOut]}),
+    Route("GET", _INTENT + "/agents", assignments, "List assigned agents", _TAG, {200: list[Assignment]}),
     Route(
         "DELETE",
         _INTENT + "/agents/{agent_id}",

@@ -8,8 +8,9 @@ from parley.app.team.directory import keys
 from parley.app.team.directory.keys import KeyDraft
 from parley.surfaces.http.route import ADMINS, Call, Route, json
 from parley.wire.api import agents as registry
-from parley.wire.api.agents import KeyIn, KeyOut, NewKeyOut, TenantIn, TenantOut
+from parley.wire.api.agents import KeyIn, TenantIn
 from parley.wire.api.channels import moment
+from parley.wire.api.records.directory import Key, NewKey, Tenant
 
 if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Response
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 
 async def create_tenant(call: Call) -> Response:
     given: TenantIn = call.body
-    return json(201, registry.tenant(await keys.create_tenant(call.team, call.caller, given.id, given.name)))
+    return json(201, registry.tenant_of(await keys.create_tenant(call.team, call.caller, given.id, given.name)))
 
 
 async def tenants(call: Call) -> Response:
-    return json(200, [registry.tenant(one) for one in await keys.tenants(call.team, call.caller)])
+    return json(200, [registry.tenant_of(tenant) for tenant in await keys.tenants(call.team, call.caller)])
 
 
 async def create(call: Call) -> Response:
@@ -34,36 +35,36 @@ async def create(call: Call) -> Response:
         moment(given.expires_at),
     )
     made = await keys.create(call.team, call.caller, draft)
-    return json(201, registry.new_key(made.key, made.secret))
+    return json(201, registry.new_key_of(made.key, made.secret))
 
 
 async def listed(call: Call) -> Response:
-    return json(200, [registry.key(one) for one in await keys.listed(call.team, call.caller)])
+    return json(200, [registry.key_of(key) for key in await keys.listed(call.team, call.caller)])
 
 
 async def revoke(call: Call) -> Response:
-    return json(200, registry.key(await keys.revoke(call.team, call.caller, call.params["key_id"])))
+    return json(200, registry.key_of(await keys.revoke(call.team, call.caller, call.params["key_id"])))
 
 
 async def rotate(call: Call) -> Response:
     made = await keys.rotate(call.team, call.caller, call.params["key_id"])
-    return json(201, registry.new_key(made.key, made.secret))
+    return json(201, registry.new_key_of(made.key, made.secret))
 
 
 _TAG = "keys"
 ROUTES = (
-    Route("POST", "/tenants", create_tenant, "Create a tenant", _TAG, {201: TenantOut}, scope=ADMINS, body=TenantIn),
-    Route("GET", "/tenants", tenants, "List tenants", _TAG, {200: list[TenantOut]}, scope=ADMINS),
-    Route("POST", "/keys", create, "Create a key", _TAG, {201: NewKeyOut}, scope=ADMINS, body=KeyIn, confidential=True),
-    Route("GET", "/keys", listed, "List the tenant's keys", _TAG, {200: list[KeyOut]}, scope=ADMINS),
-    Route("DELETE", "/keys/{key_id}", revoke, "Revoke a key", _TAG, {200: KeyOut}, scope=ADMINS),
+    Route("POST", "/tenants", create_tenant, "Create a tenant", _TAG, {201: Tenant}, scope=ADMINS, body=TenantIn),
+    Route("GET", "/tenants", tenants, "List tenants", _TAG, {200: list[Tenant]}, scope=ADMINS),
+    Route("POST", "/keys", create, "Create a key", _TAG, {201: NewKey}, scope=ADMINS, body=KeyIn, confidential=True),
+    Route("GET", "/keys", listed, "List the tenant's keys", _TAG, {200: list[Key]}, scope=ADMINS),
+    Route("DELETE", "/keys/{key_id}", revoke, "Revoke a key", _TAG, {200: Key}, scope=ADMINS),
     Route(
         "POST",
         "/keys/{key_id}/rotate",
         rotate,
         "Replace a key by a new one; the old one ends at once",
         _TAG,
-        {201: NewKeyOut},
+        {201: NewKey},
         scope=ADMINS,
         confidential=True,
     ),

@@ -25,9 +25,11 @@ from parley.surfaces.http.proof import check_named_proof, check_proof
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire import ocip
 from parley.wire.api import channels as rfc0021
-from parley.wire.api.channels import AskIn, BatchIn, MessageIn, MessageOut, MessagePatch, ReplyIn
+from parley.wire.api.approvals import held_of
+from parley.wire.api.channels import AskIn, BatchIn, MessageIn, MessagePatch, ReplyIn
 from parley.wire.api.events import trace_of
-from parley.wire.ocip import HeldOut
+from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.rules import HeldMessage
 
 if TYPE_CHECKING:
     from parley.domain.channel.post import Post, PostDraft
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 # So many messages are spelled at once.
 _PIECE = 500
-_FIELDS = frozenset(MessageOut.__struct_fields__) - {"status"}
+_FIELDS = frozenset(ChannelMessage.__struct_fields__) - {"status", *ChannelMessage.may_be_absent}
 
 
 async def _created(call: Call, said: Post | Held) -> Response:
@@ -46,7 +48,7 @@ async def _created(call: Call, said: Post | Held) -> Response:
 
 
 async def _held(call: Call, approval: Approval) -> Response:
-    return json(202, ocip.held_document(approval, await approvals.deciders(call.team, approval)))
+    return json(202, held_of(approval, await approvals.deciders(call.team, approval)))
 
 
 async def _created_again(call: Call, message_id: str) -> Response:
@@ -237,7 +239,7 @@ ROUTES = (
         send,
         "Send a message",
         _TAG,
-        {201: MessageOut, 200: MessageOut, 202: HeldOut},
+        {201: ChannelMessage, 200: ChannelMessage, 202: HeldMessage},
         body=MessageIn,
         keyed=True,
         again=_sent_again,
@@ -251,7 +253,7 @@ ROUTES = (
         listed,
         "List messages",
         _TAG,
-        {200: list[MessageOut]},
+        {200: list[ChannelMessage]},
         query=(
             Param("since", "A message id, a place, or a time: what comes after it."),
             Param("to", "Only what this agent may see."),
@@ -262,14 +264,14 @@ ROUTES = (
         refusals=(410,),
         scope=EVERYBODY,
     ),
-    Route("GET", _MESSAGES + "/{message_id}", show, "Get a message", _TAG, {200: MessageOut}, scope=EVERYBODY),
+    Route("GET", _MESSAGES + "/{message_id}", show, "Get a message", _TAG, {200: ChannelMessage}, scope=EVERYBODY),
     Route(
         "PATCH",
         _MESSAGES + "/{message_id}",
         mark,
         "Mark a message as read",
         _TAG,
-        {200: MessageOut},
+        {200: ChannelMessage},
         body=MessagePatch,
         body_raw=True,
         scope=EVERYBODY,
@@ -280,7 +282,7 @@ ROUTES = (
         reply,
         "Answer a request",
         _TAG,
-        {201: MessageOut, 202: HeldOut},
+        {201: ChannelMessage, 202: HeldMessage},
         body=ReplyIn,
         keyed=True,
         again=_created_again,
@@ -292,7 +294,7 @@ ROUTES = (
         send_batch,
         "Send several messages",
         _TAG,
-        {201: list[MessageOut]},
+        {201: list[ChannelMessage]},
         body=BatchIn,
         documents=100,
         scope=EVERYBODY,
@@ -303,7 +305,7 @@ ROUTES = (
         ask,
         "Ask, and get the answer",
         _TAG,
-        {200: MessageOut, 202: HeldOut},
+        {200: ChannelMessage, 202: HeldMessage},
         body=AskIn,
         keyed=True,
         again=_asked_again,
@@ -316,7 +318,7 @@ ROUTES = (
         send_by_name,
         "Send a message to a channel by name, which is created when it does not exist",
         _TAG,
-        {201: MessageOut, 202: HeldOut},
+        {201: ChannelMessage, 202: HeldMessage},
         body=MessageIn,
         keyed=True,
         again=_created_again,
@@ -328,7 +330,7 @@ ROUTES = (
         search,
         "Search all messages that one may see",
         _TAG,
-        {200: list[MessageOut]},
+        {200: list[ChannelMessage]},
         query=_SEARCH,
         scope=EVERYBODY,
     ),
@@ -338,7 +340,7 @@ ROUTES = (
         search,
         "Search one channel",
         _TAG,
-        {200: list[MessageOut]},
+        {200: list[ChannelMessage]},
         query=_SEARCH,
         scope=EVERYBODY,
     ),

@@ -8,7 +8,8 @@ from parley.app.team.rules import policies
 from parley.domain.rules.policy import Scope, document_name
 from parley.surfaces.http.route import ADMINS, EVERYBODY, Call, Param, Route, json
 from parley.wire.api import policies as policy_json
-from parley.wire.api.policies import InForceOut, PoliciesOut, PolicyIn, PolicyOut, RevisionOut
+from parley.wire.api.policies import PolicyIn
+from parley.wire.api.records.rules import Policies, Policy, PolicyInForce, PolicyRevision
 from parley.wire.files.policy import read_policy
 
 if TYPE_CHECKING:
@@ -20,12 +21,12 @@ async def listed(call: Call) -> Response:
     seen = await policies.listed(call.team, call.caller, label)
     # Files are the business of those who may write them.
     broken = call.team.policies.broken.get(call.caller.tenant, ()) if call.caller.all_seeing and not label else ()
-    return json(200, policy_json.policies(seen, broken, texts=call.flag("texts")))
+    return json(200, policy_json.policies_of(seen, broken, texts=call.flag("texts")))
 
 
 async def show(call: Call) -> Response:
     found = await policies.show(call.team, call.caller, call.params["scope"], call.params["name"])
-    return json(200, policy_json.documents(found)[0])
+    return json(200, policy_json.documents_of(found)[0])
 
 
 async def put(call: Call) -> Response:
@@ -34,22 +35,23 @@ async def put(call: Call) -> Response:
     document = document_name(scope, name)
     fragment = read_policy(given.text, f"{document}.yaml", scope=Scope(scope))
     now = await policies.put(call.team, call.caller, scope, name, given.text, fragment)
-    shown = {"scope": scope, "name": name, "label": now.label, "keys": policy_json.said(fragment), "text": given.text}
-    return json(200, shown)
+    return json(200, policy_json.policy_of(document, now.label, fragment, given.text))
 
 
 async def remove(call: Call) -> Response:
     now = await policies.remove(call.team, call.caller, call.params["scope"], call.params["name"])
-    return json(200, policy_json.policies(now, (), texts=False))
+    return json(200, policy_json.policies_of(now, (), texts=False))
 
 
 async def history(call: Call) -> Response:
-    return json(200, [policy_json.revision(one) for one in await policies.history(call.team, call.caller.tenant)])
+    return json(
+        200, [policy_json.revision_of(snapshot) for snapshot in await policies.history(call.team, call.caller.tenant)]
+    )
 
 
 async def in_force(call: Call) -> Response:
     found = await policies.in_force(call.team, call.caller, call.query.get("agent", ""))
-    return json(200, policy_json.in_force(*found))
+    return json(200, policy_json.in_force_of(*found))
 
 
 _TAG = "policies"
@@ -64,7 +66,7 @@ ROUTES = (
         listed,
         "List the policies in force, and the files that cannot be used",
         _TAG,
-        {200: PoliciesOut},
+        {200: Policies},
         scope=EVERYBODY,
         query=(_LABEL, _TEXTS),
     ),
@@ -74,7 +76,7 @@ ROUTES = (
         in_force,
         "Get what is in force for an agent, and which policy says so",
         _TAG,
-        {200: InForceOut},
+        {200: PolicyInForce},
         scope=EVERYBODY,
         query=(_AGENT,),
     ),
@@ -84,10 +86,10 @@ ROUTES = (
         history,
         "List all that was in force, the newest first",
         _TAG,
-        {200: list[RevisionOut]},
+        {200: list[PolicyRevision]},
         scope=ADMINS,
     ),
-    Route("GET", _ONE, show, "Get a policy", _TAG, {200: PolicyOut}, scope=EVERYBODY),
-    Route("PUT", _ONE, put, "Put a policy into force", _TAG, {200: PolicyOut}, scope=ADMINS, body=PolicyIn),
-    Route("DELETE", _ONE, remove, "Take a policy out of force", _TAG, {200: PoliciesOut}, scope=ADMINS),
+    Route("GET", _ONE, show, "Get a policy", _TAG, {200: Policy}, scope=EVERYBODY),
+    Route("PUT", _ONE, put, "Put a policy into force", _TAG, {200: Policy}, scope=ADMINS, body=PolicyIn),
+    Route("DELETE", _ONE, remove, "Take a policy out of force", _TAG, {200: Policies}, scope=ADMINS),
 )

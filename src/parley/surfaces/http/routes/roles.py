@@ -7,35 +7,38 @@ from typing import TYPE_CHECKING
 from parley.app.team.directory import roles
 from parley.surfaces.http.route import ADMINS, Call, Route, json
 from parley.wire.api import agents as registry
-from parley.wire.api.agents import HolderIn, RoleOut
+from parley.wire.api.agents import HolderIn
+from parley.wire.api.records.directory import Role
 
 if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Response
 
 
 async def listed(call: Call) -> Response:
-    return json(200, [registry.role(one) for one in await roles.listed(call.team, call.caller)])
+    return json(200, [registry.role_of(role) for role in await roles.listed(call.team, call.caller)])
 
 
 async def show(call: Call) -> Response:
-    return json(200, registry.role(await roles.held(call.team, call.caller, call.params["role_id"])))
+    return json(200, registry.role_of(await roles.held(call.team, call.caller, call.params["role_id"])))
 
 
 async def grant(call: Call) -> Response:
     given: HolderIn = call.body
-    return json(200, registry.role(await roles.grant(call.team, call.caller, call.params["role_id"], given.agent_id)))
+    return json(
+        200, registry.role_of(await roles.grant(call.team, call.caller, call.params["role_id"], given.agent_id))
+    )
 
 
 async def revoke(call: Call) -> Response:
     role_id, agent_id = call.params["role_id"], call.params["agent_id"]
-    return json(200, registry.role(await roles.revoke(call.team, call.caller, role_id, agent_id)))
+    return json(200, registry.role_of(await roles.revoke(call.team, call.caller, role_id, agent_id)))
 
 
 _TAG = "roles"
 _HOLDERS = "/roles/{role_id}/holders"
 ROUTES = (
-    Route("GET", "/roles", listed, "List roles", _TAG, {200: list[RoleOut]}),
-    Route("GET", _HOLDERS, show, "Get the holders of a role", _TAG, {200: RoleOut}),
-    Route("POST", _HOLDERS, grant, "Grant a role", _TAG, {200: RoleOut}, scope=ADMINS, body=HolderIn),
-    Route("DELETE", _HOLDERS + "/{agent_id}", revoke, "Revoke a role", _TAG, {200: RoleOut}, scope=ADMINS),
+    Route("GET", "/roles", listed, "List roles", _TAG, {200: list[Role]}),
+    Route("GET", _HOLDERS, show, "Get the holders of a role", _TAG, {200: Role}),
+    Route("POST", _HOLDERS, grant, "Grant a role", _TAG, {200: Role}, scope=ADMINS, body=HolderIn),
+    Route("DELETE", _HOLDERS + "/{agent_id}", revoke, "Revoke a role", _TAG, {200: Role}, scope=ADMINS),
 )

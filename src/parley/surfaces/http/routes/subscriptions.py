@@ -8,14 +8,8 @@ from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire.api import webhooks as webhook
-from parley.wire.api.webhooks import (
-    AttemptOut,
-    SecretOut,
-    SubscriptionIn,
-    SubscriptionMade,
-    SubscriptionOut,
-    SubscriptionPatch,
-)
+from parley.wire.api.records.channels import Attempt, NewSubscription, Subscription, SubscriptionSecret
+from parley.wire.api.webhooks import SubscriptionIn, SubscriptionPatch
 
 
 async def create(call: Call) -> Response:
@@ -29,37 +23,36 @@ async def create(call: Call) -> Response:
         webhook.moment(given.expires_at),
     )
     made = await subscriptions.create(call.team, call.speaker(given.subscriber_id), wanted)
-    return json(201, webhook.subscription(made, with_secret=True))
+    return json(201, webhook.new_subscription_of(made))
 
 
 async def listed(call: Call) -> Response:
     if call.query.get("portfolio_id"):
         return json(200, [])
     found = await subscriptions.listed(call.team, call.caller, call.query.get("intent_id", ""))
-    return json(200, [webhook.subscription(one) for one in found])
+    return json(200, [webhook.subscription_of(subscription) for subscription in found])
 
 
 async def show(call: Call) -> Response:
     found = await subscriptions.show(call.team, call.caller, call.params["subscription_id"])
-    return json(200, webhook.subscription(found))
+    return json(200, webhook.subscription_of(found))
 
 
 async def attempts(call: Call) -> Response:
     found = await subscriptions.show(call.team, call.caller, call.params["subscription_id"])
-    return json(200, webhook.attempts(found))
+    return json(200, webhook.attempts_of(found))
 
 
 async def switch(call: Call) -> Response:
     given: SubscriptionPatch = call.body
     subscription_id = call.params["subscription_id"]
     found = await subscriptions.switch(call.team, call.caller, subscription_id, active=given.active)
-    return json(200, webhook.subscription(found))
+    return json(200, webhook.subscription_of(found))
 
 
 async def renew_secret(call: Call) -> Response:
     found = await subscriptions.renew_secret(call.team, call.caller, call.params["subscription_id"])
-    document = {"id": found.id, "secret": found.secret, "old_secret_until": found.old_secret_until}
-    return json(200, document)
+    return json(200, webhook.secret_of(found))
 
 
 async def delete(call: Call) -> Response:
@@ -76,7 +69,7 @@ ROUTES = (
         create,
         "Subscribe by webhook; the secret is shown only now",
         _TAG,
-        {201: SubscriptionMade},
+        {201: NewSubscription},
         scope=EVERYBODY,
         body=SubscriptionIn,
     ),
@@ -86,21 +79,21 @@ ROUTES = (
         listed,
         "List one's subscriptions",
         _TAG,
-        {200: list[SubscriptionOut]},
+        {200: list[Subscription]},
         scope=EVERYBODY,
         query=(
             Param("intent_id", "Only those for this intent."),
             Param("portfolio_id", "There are no portfolios: gives none."),
         ),
     ),
-    Route("GET", _ONE, show, "Get a subscription", _TAG, {200: SubscriptionOut}, scope=EVERYBODY),
+    Route("GET", _ONE, show, "Get a subscription", _TAG, {200: Subscription}, scope=EVERYBODY),
     Route(
         "GET",
         _ONE + "/attempts",
         attempts,
         "List the last tries to push",
         _TAG,
-        {200: list[AttemptOut]},
+        {200: list[Attempt]},
         scope=EVERYBODY,
     ),
     Route(
@@ -109,7 +102,7 @@ ROUTES = (
         switch,
         "Switch a subscription on or off",
         _TAG,
-        {200: SubscriptionOut},
+        {200: Subscription},
         scope=EVERYBODY,
         body=SubscriptionPatch,
     ),
@@ -119,7 +112,7 @@ ROUTES = (
         renew_secret,
         "Sign by a new secret, which is shown only now",
         _TAG,
-        {200: SecretOut},
+        {200: SubscriptionSecret},
         scope=EVERYBODY,
     ),
     Route("DELETE", _ONE, delete, "Unsubscribe", _TAG, {204: None}, scope=EVERYBODY),

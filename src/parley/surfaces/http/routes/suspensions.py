@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from parley.app.team.rules import suspensions
 from parley.domain.rules.suspension import Stopped
 from parley.surfaces.http.route import ADMINS, Call, Param, Route, json
-from parley.wire.api import approvals as governance
-from parley.wire.api.approvals import SuspensionIn, SuspensionOut
+from parley.wire.api.approvals import SuspensionIn, suspension_of
+from parley.wire.api.records.rules import Suspension
 
 if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Response
 
 
 async def listed(call: Call) -> Response:
-    return json(200, [governance.suspension(one) for one in await suspensions.listed(call.team, call.caller)])
+    return json(200, [suspension_of(stored) for stored in await suspensions.listed(call.team, call.caller)])
 
 
 async def suspend(call: Call) -> Response:
     given: SuspensionIn = call.body
-    one = await suspensions.suspend(call.team, call.caller, given.what, given.name, given.reason)
-    return json(201, governance.suspension(one))
+    suspension = await suspensions.suspend(call.team, call.caller, given.what, given.name, given.reason)
+    return json(201, suspension_of(suspension))
 
 
 async def lift(call: Call) -> Response:
@@ -33,14 +33,14 @@ async def lift(call: Call) -> Response:
 
 _TAG = "suspensions"
 ROUTES = (
-    Route("GET", "/suspensions", listed, "List what is suspended", _TAG, {200: list[SuspensionOut]}, scope=ADMINS),
+    Route("GET", "/suspensions", listed, "List what is suspended", _TAG, {200: list[Suspension]}, scope=ADMINS),
     Route(
         "POST",
         "/suspensions",
         suspend,
         "Suspend an agent, a pair, an org unit or the tenant",
         _TAG,
-        {201: SuspensionOut},
+        {201: Suspension},
         scope=ADMINS,
         body=SuspensionIn,
     ),

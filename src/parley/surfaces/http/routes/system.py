@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from parley.domain.directory.callers import NO_TENANT, KeyKind, Saved
 from parley.domain.errors.errors import NotFound, Unavailable
 from parley.domain.store.changes import TeamChanges
@@ -14,6 +12,7 @@ from parley.surfaces.http import docs_page, openapi
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import PUBLIC, Answer, Call, Route, json
 from parley.surfaces.http.routes import status
+from parley.wire.api.records.directory import Health
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,15 +24,9 @@ _TAG = "system"
 _Documents = dict[str, Any]
 
 
-class StatusOut(msgspec.Struct):
-    """How the server is."""
-
-    status: str
-
-
 async def alive(call: Call) -> Response:
     del call
-    return json(200, StatusOut("ok"))
+    return json(200, Health(status="ok"))
 
 
 async def ready(call: Call) -> Response:
@@ -46,7 +39,7 @@ async def ready(call: Call) -> Response:
     await store.commit(TeamChanges(NO_TENANT, saved=written))
     if await store.saved(_PROBE) is None:
         raise Unavailable("the store does not give back what was written")
-    return json(200, StatusOut("ready"))
+    return json(200, Health(status="ready"))
 
 
 def routes(metrics: Metrics, all_of_them: Callable[[], tuple[Route, ...]]) -> tuple[Route, ...]:
@@ -96,8 +89,8 @@ def _table(
     scrapers = frozenset({KeyKind.ADMIN, KeyKind.SERVICE})
     plain = "text/plain; version=0.0.4; charset=utf-8"
     return (
-        Route("GET", "/healthz", alive, "Is the process alive?", _TAG, {200: StatusOut}, PUBLIC, bare=True),
-        Route("GET", "/readyz", ready, "Can it write and read?", _TAG, {200: StatusOut}, PUBLIC, bare=True),
+        Route("GET", "/healthz", alive, "Is the process alive?", _TAG, {200: Health}, PUBLIC, bare=True),
+        Route("GET", "/readyz", ready, "Can it write and read?", _TAG, {200: Health}, PUBLIC, bare=True),
         Route(
             "GET",
             "/metrics",

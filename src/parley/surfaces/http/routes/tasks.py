@@ -10,23 +10,23 @@ from parley.domain.directory.intent import TaskStatus
 from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, traced
 from parley.surfaces.http.route import Call, Param, Route, etag, json
-from parley.wire.api import intents as openintent
-from parley.wire.api.intents import TaskIn, TaskOut, TaskPatch
+from parley.wire.api.records.intents import Task
+from parley.wire.api.tasks import TaskIn, TaskPatch, details_of, task_of
 
 if TYPE_CHECKING:
-    from parley.domain.directory.intent import Task
+    from parley.domain.directory.intent import Task as StoredTask
     from parley.surfaces.http.http1.message import Response
 
 _STATUSES = tuple(status.value for status in TaskStatus)
 
 
-def _answered(status: int, task: Task) -> Response:
-    return json(status, openintent.task(task), etag(task.version))
+def _answered(status: int, task: StoredTask) -> Response:
+    return json(status, task_of(task), etag(task.version))
 
 
 async def create(call: Call) -> Response:
     given: TaskIn = call.body
-    draft = TaskDraft(given.name, given.description or "", given.assigned_agent or "", openintent.details_of(given))
+    draft = TaskDraft(given.name, given.description or "", given.assigned_agent or "", details_of(given))
     return _answered(201, await tasks.create(call.team, traced(call), given.intent_id, draft))
 
 
@@ -50,12 +50,12 @@ async def listed(call: Call) -> Response:
         limit=call.whole("limit", 100, 1, call.team.limits.page),
         offset=call.whole("offset", 0, 0, 1_000_000),
     )
-    return json(200, [openintent.task(one) for one in found])
+    return json(200, [task_of(task) for task in found])
 
 
 async def change(call: Call) -> Response:
     given: TaskPatch = call.body
-    wanted = TaskChange(given.status, given.name, given.description, given.assigned_agent, openintent.details_of(given))
+    wanted = TaskChange(given.status, given.name, given.description, given.assigned_agent, details_of(given))
     version = needed_version(call.request)
     return _answered(200, await tasks.change(call.team, traced(call), call.params["task_id"], version, wanted))
 
@@ -68,19 +68,19 @@ ROUTES = (
         create,
         "Create a task",
         _TAG,
-        {201: TaskOut},
+        {201: Task},
         body=TaskIn,
         headers=(TRACEPARENT,),
         again=_made_again,
     ),
-    Route("GET", "/tasks/{task_id}", show, "Get a task", _TAG, {200: TaskOut}),
+    Route("GET", "/tasks/{task_id}", show, "Get a task", _TAG, {200: Task}),
     Route(
         "PATCH",
         "/tasks/{task_id}",
         change,
         "Change a task",
         _TAG,
-        {200: TaskOut},
+        {200: Task},
         body=TaskPatch,
         headers=(IF_MATCH, TRACEPARENT),
         refusals=(428,),
@@ -91,7 +91,7 @@ ROUTES = (
         listed,
         "List the tasks of an intent",
         _TAG,
-        {200: list[TaskOut]},
+        {200: list[Task]},
         query=(
             Param("status", "Only those of this status.", choices=_STATUSES),
             Param("limit", "At most so many.", "integer", 1, 1000),

@@ -10,7 +10,8 @@ from parley.domain.times import stamp
 from parley.surfaces.http.route import ADMINS, Call, Route, json
 from parley.wire.api import trials as wire
 from parley.wire.api.channels import moment
-from parley.wire.api.trials import ExplainedOut, ExplainIn, ReplayedOut, ReplayIn
+from parley.wire.api.records.rules import Explanation, Replay
+from parley.wire.api.trials import ExplainIn, ReplayIn
 from parley.wire.files.policy import read_policy
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 async def explain(call: Call) -> Response:
     given: ExplainIn = call.body
     found = await trials.explain(call.team, call.caller, given.sender, given.to, wire.trial_of(given))
-    return json(200, wire.explained(found))
+    return json(200, wire.explanation_of(found))
 
 
 async def replay(call: Call) -> Response:
@@ -36,7 +37,7 @@ async def replay(call: Call) -> Response:
     since = moment(given.since, "since")
     begin = stamp(since) if since else ""
     found = await trials.replay(call.team, call.caller, snapshot, since=begin, after=given.after, most=given.limit)
-    return json(200, wire.replayed(found.messages, found.with_content, found.label, found.changes, found.next))
+    return json(200, wire.replay_of(found.messages, found.with_content, found.label, found.changes, found.next))
 
 
 _TAG = "policies"
@@ -47,7 +48,7 @@ ROUTES = (
         explain,
         "Say what the rules would make of a message, and why",
         _TAG,
-        {200: ExplainedOut},
+        {200: Explanation},
         scope=ADMINS,
         body=ExplainIn,
     ),
@@ -57,7 +58,7 @@ ROUTES = (
         replay,
         "Try recorded messages under changed policies",
         _TAG,
-        {200: ReplayedOut},
+        {200: Replay},
         scope=ADMINS,
         body=ReplayIn,
     ),

@@ -1,0 +1,99 @@
+"""Access lists and access requests as JSON; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from parley.domain.directory.access import Permission
+from parley.wire.api.intents import Agent, Reason, Time
+from parley.wire.api.records.intents import AccessList, AccessRequest, Grant
+from parley.wire.api.records.record import time_of, time_or_none
+
+if TYPE_CHECKING:
+    from parley.domain.directory.access import Access
+    from parley.domain.directory.access import AccessRequest as StoredRequest
+    from parley.domain.directory.access import Grant as StoredGrant
+
+
+class GrantIn(Struct):
+    """An entry of an access list. The SDK passes on what its caller wrote, so more fields may be there."""
+
+    principal_id: Annotated[str, Meta(min_length=1, max_length=64)]
+    principal_type: Literal["agent", "user", "group"] = "agent"
+    permission: Permission = Permission.READ
+    reason: Reason | None = None
+    expires_at: Time | None = None
+
+
+class AclIn(Struct, forbid_unknown_fields=True):
+    """A whole access list."""
+
+    default_policy: Literal["open", "closed"] = "open"
+    entries: Annotated[list[GrantIn], Meta(max_length=1_000)] = []
+
+
+class AccessRequestIn(Struct, forbid_unknown_fields=True):
+    """A wish to be let in."""
+
+    principal_id: Agent | None = None
+    principal_type: Literal["agent", "user", "group"] = "agent"
+    requested_permission: Permission = Permission.READ
+    reason: Reason | None = ""
+    capabilities: Annotated[list[Annotated[str, Meta(max_length=200)]], Meta(max_length=100)] | None = None
+
+
+class ApproveIn(Struct, forbid_unknown_fields=True):
+    """A yes, perhaps to less, or for a while."""
+
+    decided_by: Agent | None = None
+    permission: Permission | None = None
+    expires_at: Time | None = None
+    reason: Reason | None = None
+
+
+class DenyIn(Struct, forbid_unknown_fields=True):
+    """A no."""
+
+    decided_by: Agent | None = None
+    reason: Reason | None = None
+
+
+def grant_of(intent_id: str, stored: StoredGrant) -> Grant:
+    return Grant(
+        id=stored.id,
+        intent_id=intent_id,
+        principal_id=stored.principal_id,
+        principal_type=stored.principal_type,
+        permission=stored.permission.value,
+        granted_by=stored.granted_by,
+        granted_at=time_of(stored.granted_at),
+        expires_at=time_or_none(stored.expires_at),
+        reason=stored.reason or None,
+    )
+
+
+def access_list_of(stored: Access) -> AccessList:
+    return AccessList(
+        intent_id=stored.id,
+        default_policy=stored.policy.value,
+        entries=[grant_of(stored.id, grant) for grant in stored.grants],
+    )
+
+
+def access_request_of(stored: StoredRequest) -> AccessRequest:
+    return AccessRequest(
+        id=stored.id,
+        intent_id=stored.intent_id,
+        principal_id=stored.principal_id,
+        principal_type=stored.principal_type,
+        requested_permission=stored.permission.value,
+        reason=stored.reason,
+        status=stored.status.value,
+        capabilities=list(stored.capabilities),
+        decided_by=stored.decided_by or None,
+        decided_at=time_or_none(stored.decided_at),
+        decision_reason=stored.decision_reason or None,
+        created_at=time_of(stored.created_at),
+    )

@@ -1,0 +1,132 @@
+"""Channels, messages and webhooks as the API answers with them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from parley.wire.api.records.record import Mapping, Record, Timestamp, repr_without
+
+# ---------------------------------------------------------------- channels and messages
+
+
+class ChannelOptions(Record, frozen=True, kw_only=True):
+    """How a channel keeps its messages."""
+
+    audit: bool = False
+    ttl_seconds: int | None = None
+    max_messages: int = 1000
+
+
+class Channel(Record, frozen=True, kw_only=True):
+    """A channel on an intent."""
+
+    id: str
+    intent_id: str
+    task_id: str | None = None
+    name: str
+    created_by: str
+    members: list[str]
+    member_policy: str
+    options: ChannelOptions
+    status: str
+    created_at: Timestamp
+    closed_at: Timestamp | None = None
+    message_count: int = 0
+    last_message_at: Timestamp | None = None
+
+
+class ChannelMessage(Record, frozen=True, kw_only=True):
+    """A message in a channel, as its reader sees it."""
+
+    may_be_absent = ("channel", "intent_id")
+
+    id: str
+    channel_id: str
+    sender: str
+    to: str | None = None
+    message_type: str
+    correlation_id: str | None = None
+    payload: Mapping
+    metadata: Mapping = msgspec.field(default_factory=dict)
+    status: str = "delivered"
+    created_at: Timestamp
+    expires_at: Timestamp | None = None
+    read_at: Timestamp | None = None
+    seq: Annotated[int, Meta(description="Its place in the channel.")] = 0
+    # Where an agent receives it: the channel's name and the intent that it belongs to.
+    channel: Annotated[str, Meta(description="The channel's name, where an agent receives it.")] = ""
+    intent_id: Annotated[str, Meta(description="The intent of the channel, on streams and in webhooks.")] = ""
+
+    @property
+    def error(self) -> str:
+        """Why the agent that was asked could not answer; empty when it did."""
+        error = self.payload.get("error") if self.metadata.get("error") else None
+        text = error.get("message") if isinstance(error, dict) else error
+        return str(text) if text else ""
+
+    @property
+    def kind(self) -> str:
+        """What is asked, where the sender said so: one of the twelve kinds; else empty."""
+        kind = self.metadata.get("kind")
+        return kind if isinstance(kind, str) else ""
+
+
+# ---------------------------------------------------------------- webhooks
+
+
+class Attempt(Record, frozen=True, kw_only=True):
+    """One try to push something. `status` is None when nobody answered."""
+
+    at: Timestamp
+    item_id: str
+    number: Annotated[int, Meta(description="Which try for this item, from 1.")]
+    status: Annotated[int | None, Meta(description="The status of the answer; null when there was none.")] = None
+    error: str | None = None
+
+
+class Subscription(Record, frozen=True, kw_only=True):
+    """A webhook: what is pushed where, and how that goes.
+
+    Its times are there in both spellings: the OpenIntent SDK reads `createdAt` and `expiresAt`.
+    """
+
+    id: str
+    intent_id: str | None = None
+    portfolio_id: str | None = None
+    subscriber_id: str | None = None
+    event_types: list[str]
+    webhook_url: str | None = None
+    active: bool
+    state: str
+    disabled_reason: str | None = None
+    follows_endpoint: bool
+    tries: int
+    next_try_at: Timestamp | None = None
+    last_attempt: Attempt | None = None
+    created_at: Timestamp
+    expires_at: Timestamp | None = None
+    createdAt: Timestamp | None = None  # noqa: N815
+    expiresAt: Timestamp | None = None  # noqa: N815
+
+
+class NewSubscription(Subscription, frozen=True, kw_only=True):
+    """A new subscription with the secret that signs its webhooks; it is not shown again."""
+
+    secret: str
+
+    def __repr__(self) -> str:
+        return repr_without("secret", self)
+
+
+class SubscriptionSecret(Record, frozen=True, kw_only=True):
+    """A new secret; it is not shown again. The old one signs beside it until then."""
+
+    id: str
+    secret: str
+    old_secret_until: Timestamp
+
+    def __repr__(self) -> str:
+        return repr_without("secret", self)

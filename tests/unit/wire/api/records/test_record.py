@@ -1,0 +1,103 @@
+"""Records: declared once for the server, the client and the published schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import get_type_hints
+
+import msgspec
+import pytest
+
+from parley.wire.api.records import audit, channels, directory, intents, rules
+from parley.wire.api.records.channels import Channel, ChannelOptions
+from parley.wire.api.records.record import Record, json_of, time_of, time_or_none
+from tests.unit.sdk.record_samples import CHANNEL, an_approval
+
+STAMP = "2026-03-13T14:30:00.000000+00:00"
+TIMES = {"at", "made_at", "old_secret_until", "server_timestamp"}
+
+
+def a_channel() -> Channel:
+    return msgspec.convert(CHANNEL, Channel)
+
+
+def records() -> Iterator[type[Record]]:
+    for module in (audit, channels, directory, intents, rules):
+        for kind in vars(module).values():
+            if isinstance(kind, type) and issubclass(kind, Record):
+                yield kind
+
+
+def test_a_record_has_attributes_and_keys() -> None:
+    channel = a_channel()
+
+    assert channel.name == channel["name"] == channel.get("name") == "questions"
+    assert channel.created_at == datetime(2026, 3, 13, 14, 30, 0, 1, tzinfo=UTC)
+    assert channel["options"]["audit"] is True
+    assert "name" in channel
+    assert "nothing" not in channel
+    assert channel.get("nothing") is None
+    assert channel.get("nothing", 7) == 7
+    with pytest.raises(KeyError, match="nothing"):
+        channel["nothing"]
+    assert dict(channel) == {name: channel[name] for name in channel.keys()}  # noqa: SIM118  # it is no dict
+
+
+def test_a_field_has_the_name_of_python_and_that_of_the_json() -> None:
+    approval = an_approval()
+
+    assert approval.detected_keywords == approval["detected_keywords"] == approval["detectedKeywords"] == ["promise"]
+    assert "detectedKeywords" in approval
+    assert approval.to_dict()["detectedKeywords"] == ["promise"]
+
+
+def test_what_a_newer_server_says_is_left_aside() -> None:
+    assert "said_by_a_newer_server" not in a_channel()
+
+
+def test_a_value_that_only_a_newer_server_knows_is_read_as_it_is() -> None:
+    assert msgspec.convert({**CHANNEL, "status": "frozen"}, Channel).status == "frozen"
+
+
+def test_a_record_never_changes() -> None:
+    with pytest.raises(AttributeError):
+        a_channel().name = "another"  # type: ignore[misc]
+
+
+def test_a_record_goes_back_to_json() -> None:
+    document = a_channel().to_dict()
+
+    assert document["options"] == {"audit": True, "ttl_seconds": None, "max_messages": 7}
+    assert msgspec.convert(document, Channel) == a_channel()
+
+
+def test_a_record_is_made_by_hand_with_what_matters() -> None:
+    assert ChannelOptions(max_messages=7).to_dict() == {"audit": False, "ttl_seconds": None, "max_messages": 7}
+
+
+def test_a_time_is_a_datetime() -> None:
+    for record in records():
+        for field, kind in get_type_hints(record).items():
+            if field in TIMES or field.endswith("_at"):
+                signed = (record.__name__, field) == ("AuditCheckpoint", "at")  # a signature covers its letters
+                assert kind in ((str,) if signed else (datetime, datetime | None)), (record, field)
+
+
+def test_stored_times_and_documents_are_sent_as_they_are() -> None:
+    entry = audit.AuditEntry(
+        number=1, side="a", seq=1, id="aud_1", at=time_of(STAMP), entry_hash="h", document=json_of(b'{"b": 1,  "a":2}')
+    )
+
+    content = msgspec.json.encode(entry)
+
+    assert f'"at":"{STAMP}"'.encode() in content
+    assert b'"document":{"b": 1,  "a":2}' in content
+    assert msgspec.json.decode(content, type=audit.AuditEntry).at == datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
+    assert time_or_none("") is None
+
+
+def test_every_name_is_of_one_record() -> None:
+    names = [record.__name__ for record in set(records())]
+
+    assert sorted(names) == sorted(set(names))
