@@ -10,8 +10,8 @@ from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import NAME_SOMEBODY, confirmed, either, on_terminal, safe
 from parley.cli.parts.body import read_text_file
+from parley.cli.parts.decisions import add_either, decisions_of
 from parley.cli.parts.remote import aged, field, show, show_table
-from parley.cli.parts.server_or_mailbox import add_either, connection_of
 from parley.domain.content.invisible_characters import hidden_in, made_visible
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound
 from parley.domain.errors.rules import HumanRequired, NotApprover, SelfApproval
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from parley.cli.output import Screen
-    from parley.cli.parts.server_or_mailbox import Answers
+    from parley.cli.parts.decisions import Decisions, Document
 
 _EVERY = "all"
 _WAITS = ApprovalStatus.PENDING.value
@@ -81,14 +81,13 @@ def _add_answer(parser: argparse.ArgumentParser) -> None:
 
 def _list(args: argparse.Namespace) -> int:
     status = "" if args.status == _EVERY else args.status
-    query = {"status": status, "after": args.after, "limit": args.limit}
-    found = connection_of(args, agent=False).get("approvals", query=query)
+    approvals = decisions_of(args).list_approvals(status, after=args.after, limit=args.limit)
     columns = {
         "ID": field("id"),
         "STATUS": field("status"),
         "CAUSE": field("cause"),
         "AGE": aged("created_at"),
-        "UNTIL": lambda one: safe(str(one["expires_at"])[:16]),
+        "UNTIL": lambda approval: safe(str(approval["expires_at"])[:16]),
         "FOR": _for,
         "FROM": field("agent"),
         "TO": field("to"),
@@ -97,8 +96,8 @@ def _list(args: argparse.Namespace) -> int:
     }
     nothing = "Nothing waits for a decision." if status == _WAITS else "There is no such approval."
     screen = screen_of(args)
-    show_table(args, screen, found, columns, nothing)
-    if not args.json and any(one["status"] == _WAITS and not one["deciders"] for one in found):
+    show_table(args, screen, approvals, columns, nothing)
+    if not args.json and any(entry["status"] == _WAITS and not entry["deciders"] for entry in approvals):
         screen.line(screen.paint(f"Where it waits for nobody: {NAME_SOMEBODY}.", "yellow"))
     return OK
 
@@ -109,22 +108,22 @@ def _for(found: Mapping[str, Any]) -> str:
 
 
 def _show(args: argparse.Namespace) -> int:
-    connection = connection_of(args, agent=False)
-    found = connection.get("approvals", args.approval)
+    decisions = decisions_of(args)
+    approval = decisions.get_approval(args.approval)
     screen = screen_of(args)
     if args.json:
-        screen.json(found)
+        screen.json(approval)
     else:
-        show_approval(screen, found, _so_far(connection, found))
+        show_approval(screen, approval, _so_far(decisions, approval))
     return OK
 
 
-def _so_far(connection: Answers, found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _so_far(decisions: Decisions, approval: Document) -> list[Mapping[str, Any]]:
     """What was said in its exchange before, where there is one already and it may be seen."""
-    if not found["exchange_id"] or found["escalation"]:
+    if not approval["exchange_id"] or approval["escalation"]:
         return []  # an escalation tells it anyway
     try:
-        exchange = connection.get("exchanges", found["exchange_id"])
+        exchange = decisions.get_exchange(approval["exchange_id"])
     except (NotFound, Forbidden):
         return []
     return list(exchange["transcript"])
@@ -213,51 +212,55 @@ def _approve(args: argparse.Namespace) -> int:
         raise Invalid(
             "nobody can be asked here", hint="look with: parley approvals show; then add --yes, or its --digest"
         )
-    found = _found(args)
+    decisions = decisions_of(args)
+    approval = _get_decidable(decisions, args.approval)
     screen = screen_of(args)
     if not args.json:
-        show_approval(screen, found, _so_far(connection_of(args, agent=False), found))
+        show_approval(screen, approval, _so_far(decisions, approval))
     if asks and not confirmed("Send exactly this?"):
         screen.line("Nothing was decided.")
         return FOUND_PROBLEMS
-    decided = _decided(args, found, {"decision": "approve"})
+    decided = _decide(args, decisions, approval, "approve")
     show(args, screen, decided, f"Approved {safe(decided['id'])}: sent as {safe(str(decided['message_id']))}")
     return OK
 
 
 def _reject(args: argparse.Namespace) -> int:
-    decided = _decided(args, _found(args), {"decision": "reject"})
+    decisions = decisions_of(args)
+    decided = _decide(args, decisions, _get_decidable(decisions, args.approval), "reject")
     line = f"Rejected {safe(decided['id'])}: nothing of it is sent, and its exchange is denied"
     show(args, screen_of(args), decided, line)
     return OK
 
 
 def _answer(args: argparse.Namespace) -> int:
-    said = _said(args)
-    decided = _decided(args, _found(args), {"decision": "answer", "answer": said})
+    text = _read_answer(args)
+    decisions = decisions_of(args)
+    decided = _decide(args, decisions, _get_decidable(decisions, args.approval), "answer", text)
     line = f"Answered {safe(decided['id'])} as {safe(str(decided['decided_by']))}: {safe(str(decided['message_id']))}"
     show(args, screen_of(args), decided, line)
     return OK
 
 
-def _found(args: argparse.Namespace) -> dict[str, Any]:
+def _get_decidable(decisions: Decisions, approval_id: str) -> Document:
     """What is to be decided; refused at once, and before anything of it is shown, for who may not decide."""
-    found: dict[str, Any] = connection_of(args, agent=False).get("approvals", args.approval)
-    if found["barred"]:
-        who = either(found["deciders"], "")
-        said = f"only {who} may decide this, with a key of their own" if who else f"it waits for {_NOBODY}"
-        raise _REFUSALS.get(found["barred"], NotApprover)(said)
-    return found
+    approval = decisions.get_approval(approval_id)
+    if approval["barred"]:
+        who = either(approval["deciders"], "")
+        text = f"only {who} may decide this, with a key of their own" if who else f"it waits for {_NOBODY}"
+        raise _REFUSALS.get(approval["barred"], NotApprover)(text)
+    return approval
 
 
-def _decided(args: argparse.Namespace, found: Mapping[str, Any], decision: Mapping[str, object]) -> dict[str, Any]:
-    """Decide about what was fetched, or about what the user has seen elsewhere: the server compares the digests."""
-    body = {**decision, "digest": args.digest or found["digest"], "note": args.note}
-    answer: dict[str, Any] = connection_of(args, agent=False).post("approvals", args.approval, "decision", body=body)
-    return answer
+def _decide(
+    args: argparse.Namespace, decisions: Decisions, approval: Document, decision: str, answer: str | None = None
+) -> Document:
+    """Decide about what was fetched, or about what the user has seen elsewhere: the digests are compared."""
+    digest = args.digest or approval["digest"]
+    return decisions.decide(args.approval, decision, digest=digest, note=args.note, answer=answer)
 
 
-def _said(args: argparse.Namespace) -> str:
+def _read_answer(args: argparse.Namespace) -> str:
     if args.text is not None and args.body_file is not None:
         raise Invalid("give the answer once: TEXT or --body-file")
     if args.body_file is not None:

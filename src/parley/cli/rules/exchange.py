@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
+from parley.cli.parts.decisions import ExchangeFilter, add_either, decisions_of
 from parley.cli.parts.remote import aged, field, show, show_table
-from parley.cli.parts.server_or_mailbox import add_either, connection_of
 from parley.domain.exchange.exchange import Outcome
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from parley.cli.output import Screen
-    from parley.cli.parts.server_or_mailbox import Answers
+    from parley.cli.parts.decisions import Decisions
 
 _COLOURS = {"in_progress": "cyan", "resolved": "green", "escalated": "yellow", "denied": "red", "expired": "dim"}
 
@@ -43,41 +43,35 @@ def _add_close(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the audit log")
 
 
-def _connection(args: argparse.Namespace) -> Answers:
+def _decisions(args: argparse.Namespace) -> Decisions:
     """In the name of the key, or of the agent that was named: a person's key has no use for $PARLEY_AGENT."""
-    return connection_of(args, agent=bool(args.agent))
+    return decisions_of(args, agent=bool(args.agent))
 
 
 def _list(args: argparse.Namespace) -> int:
-    query = {
-        "outcome": args.outcome,
-        "agent": args.agent,
-        "conversation_id": args.conversation,
-        "after": args.after,
-        "limit": args.limit,
-    }
-    found = connection_of(args, agent=False).get("exchanges", query=query)
+    wanted = ExchangeFilter(args.outcome, args.agent, args.conversation)
+    exchanges = decisions_of(args).list_exchanges(wanted, after=args.after, limit=args.limit)
     columns = {
         "ID": field("exchangeId"),
         "OUTCOME": field("outcome"),
         "TYPE": field("exchange_type"),
-        "ROUND": lambda one: f"{one['currentRound']}/{one['maxRounds']}",
+        "ROUND": lambda exchange: f"{exchange['currentRound']}/{exchange['maxRounds']}",
         "AGE": aged("started_at"),
         "FROM": field("initiator"),
         "TO": field("responder"),
         "CONVERSATION": field("conversationId"),
     }
-    show_table(args, screen_of(args), found, columns, "There is no such exchange.")
+    show_table(args, screen_of(args), exchanges, columns, "There is no such exchange.")
     return OK
 
 
 def _show(args: argparse.Namespace) -> int:
-    found = _connection(args).get("exchanges", args.exchange)
+    exchange = _decisions(args).get_exchange(args.exchange)
     screen = screen_of(args)
     if args.json:
-        screen.json(found)
+        screen.json(exchange)
     else:
-        show_exchange(screen, found)
+        show_exchange(screen, exchange)
     return OK
 
 
@@ -110,7 +104,7 @@ def _field(screen: Screen, found: Mapping[str, Any], name: str) -> None:
 
 
 def _close(args: argparse.Namespace) -> int:
-    closed = _connection(args).post("exchanges", args.exchange, "close", body={"reason": args.reason})
+    closed = _decisions(args).close_exchange(args.exchange, args.reason)
     line = f"Closed {safe(closed['exchangeId'])} after round {closed['currentRound']}: {safe(closed['outcome'])}"
     show(args, screen_of(args), closed, line)
     return OK

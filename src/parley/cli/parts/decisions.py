@@ -1,0 +1,117 @@
+"""Approvals and exchanges, of a server or of a mailbox: the same commands for both.
+
+A mailbox is meant when --home or --project is given; a server when its address or a key is, as an option, in the
+environment or in a file. Without any of that it is the mailbox that other commands would find, else the server.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+from parley.cli.command import settings_of
+from parley.cli.parts.remote import add_server, connection_of
+from parley.domain.errors.errors import ParleyError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from parley.sdk.blocking.connection import Connection
+    from parley.settings import Settings
+
+Document: TypeAlias = dict[str, Any]
+
+
+class ExchangeFilter(NamedTuple):
+    """Which exchanges to list; what is empty does not restrict."""
+
+    outcome: str = ""
+    agent: str = ""
+    conversation_id: str = ""
+
+
+class Decisions(Protocol):
+    """What waits for a person, what a person decides, and the exchanges it belongs to. Documents are as in the API."""
+
+    def list_approvals(self, status: str, *, after: str, limit: int) -> list[Document]: ...
+
+    def get_approval(self, approval_id: str) -> Document: ...
+
+    def decide(
+        self, approval_id: str, decision: str, *, digest: str, note: str, answer: str | None = None
+    ) -> Document: ...
+
+    def list_exchanges(self, wanted: ExchangeFilter, *, after: str, limit: int) -> list[Document]: ...
+
+    def get_exchange(self, exchange_id: str) -> Document: ...
+
+    def close_exchange(self, exchange_id: str, reason: str) -> Document: ...
+
+
+class ServerDecisions:
+    """Approvals and exchanges of a server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def list_approvals(self, status: str, *, after: str, limit: int) -> list[Document]:
+        query = {"status": status, "after": after, "limit": limit}
+        approvals: list[Document] = self._connection.get("approvals", query=query)
+        return approvals
+
+    def get_approval(self, approval_id: str) -> Document:
+        approval: Document = self._connection.get("approvals", approval_id)
+        return approval
+
+    def decide(self, approval_id: str, decision: str, *, digest: str, note: str, answer: str | None = None) -> Document:
+        body = {"decision": decision, "digest": digest, "note": note}
+        if answer is not None:
+            body["answer"] = answer
+        approval: Document = self._connection.post("approvals", approval_id, "decision", body=body)
+        return approval
+
+    def list_exchanges(self, wanted: ExchangeFilter, *, after: str, limit: int) -> list[Document]:
+        query = wanted._asdict() | {"after": after, "limit": limit}
+        exchanges: list[Document] = self._connection.get("exchanges", query=query)
+        return exchanges
+
+    def get_exchange(self, exchange_id: str) -> Document:
+        exchange: Document = self._connection.get("exchanges", exchange_id)
+        return exchange
+
+    def close_exchange(self, exchange_id: str, reason: str) -> Document:
+        exchange: Document = self._connection.post("exchanges", exchange_id, "close", body={"reason": reason})
+        return exchange
+
+
+def add_either(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
+    """The options of a server and those of a mailbox."""
+    add_server(parser, agent=agent)
+    group = parser.add_argument_group("mailbox")
+    group.add_argument("--home", "--oacp-dir", default="", help="the home of all projects: without a server")
+    group.add_argument("-p", "--project", default="", help="the project: without a server")
+    if not agent and "--agent" not in parser._option_string_actions:  # `list` has its own
+        group.add_argument("-a", "--agent", default="", metavar="AGENT", help="whose mailbox")
+
+
+def decisions_of(args: argparse.Namespace, *, agent: bool = False) -> Decisions:
+    """The decisions of the server or the mailbox that the options name."""
+    if not _means_mailbox(args, settings_of(args)):
+        return ServerDecisions(connection_of(args, agent=agent))
+    from parley.cli.parts.mailbox_decisions import MailboxDecisions
+
+    return MailboxDecisions(args)
+
+
+def _means_mailbox(args: argparse.Namespace, settings: Settings) -> bool:
+    if args.home or args.project:
+        return True
+    sources = {setting.name: setting.source for setting in settings.sources}
+    if any(sources[name] != "default" for name in ("url", "key")):
+        return False
+    from parley.wiring import find_place
+
+    try:
+        find_place(settings)
+    except ParleyError:
+        return False
+    return True
