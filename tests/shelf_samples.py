@@ -5,9 +5,9 @@ from __future__ import annotations
 from parley.domain.audit.entry import AuditDraft
 from parley.domain.channel.post import PostState, Receipt
 from parley.domain.directory.callers import NO_TENANT, Saved, Tenant
-from parley.domain.store.changes import Moved, Spend, TeamChanges, Words
+from parley.domain.store.changes import ErasureQuery, Moved, Spend, TeamChanges
 from parley.domain.store.tables import TABLES, Row
-from parley.ports.team import Shelf, TeamStore
+from parley.ports.team import StoreTables, TeamStore
 from tests.contract.team_store import AT, a_channel, a_post, a_request, an_answer, an_entry, an_event, an_intent
 
 ACME, GLOBEX, IDLE = "acme", "globex", "idle"
@@ -47,7 +47,7 @@ async def live(store: TeamStore, tenant: str, of: str = "1") -> None:
             spends=(Spend("pair/alice,bob", 9), Spend("pair/alice,bob", 9, "2026-03")),
         )
     )
-    await store.commit(TeamChanges(tenant, blank=(await store.words(tenant, Words(("exch_1",)), 0))[0]))
+    await store.commit(TeamChanges(tenant, erase=(await store.words(tenant, ErasureQuery(("exch_1",)), 0))[0]))
     found = Moved(waiting.id, PostState.DELIVERED, ("carol",))
     await store.commit(TeamChanges(tenant, moved=(found,), events=(an_event(f"evt3_{name}", intent),)))
 
@@ -57,10 +57,10 @@ def _fact(name: str, side: str) -> AuditDraft:
 
 
 async def let_go(store: TeamStore, tenant: str, through: int = 2) -> None:
-    await store.commit(TeamChanges(tenant, let_go=through))
+    await store.commit(TeamChanges(tenant, trim_audit=through))
 
 
-async def tables(shelf: Shelf, limit: int = 3) -> dict[str, list[Row]]:
+async def tables(shelf: StoreTables, limit: int = 3) -> dict[str, list[Row]]:
     """Every row of every table, read by small pages."""
     found: dict[str, list[Row]] = {}
     for table in TABLES:

@@ -33,7 +33,7 @@ from parley.app.team.team import Team
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.channel import Channel, Member, MemberPolicy, Options, Tally, lifetime_end
 from parley.domain.channel.post import Post, PostDraft
-from parley.domain.directory.access import Access, Assignment, Grant, Permission, Policy
+from parley.domain.directory.access import Access, AccessPolicy, Assignment, Grant, Permission
 from parley.domain.directory.callers import (
     DEFAULT_TENANT,
     NO_TENANT,
@@ -193,7 +193,7 @@ class Rig:
         intent_id: str = INTENT,
         created_by: str = "alice",
         *,
-        policy: Policy = Policy.OPEN,
+        policy: AccessPolicy = AccessPolicy.OPEN,
         grants: tuple[Grant, ...] = (),
         assignments: tuple[Assignment, ...] = (),
         status: IntentStatus = IntentStatus.ACTIVE,

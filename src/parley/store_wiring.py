@@ -13,7 +13,7 @@ from parley.domain.store.tables import Servers
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from parley.ports.team import FillingShelf, Shelf, TeamStore
+    from parley.ports.team import StoreTables, StoreTarget, TeamStore
 
 
 def is_database(place: str) -> bool:
@@ -29,7 +29,7 @@ def store_path(place: str) -> str:
 
 
 @asynccontextmanager
-async def open_shelf(place: str) -> AsyncIterator[tuple[Shelf, Callable[[], Awaitable[Servers]]]]:
+async def open_shelf(place: str) -> AsyncIterator[tuple[StoreTables, Callable[[], Awaitable[Servers]]]]:
     """A store as plain tables, as of now, and who says which servers use it."""
     if is_database(place):
         _check_driver()
@@ -41,12 +41,12 @@ async def open_shelf(place: str) -> AsyncIterator[tuple[Shelf, Callable[[], Awai
         finally:
             await database.close()
         return
-    from parley.adapters.sqlite.team.tables import SqliteShelf
+    from parley.adapters.sqlite.team.tables import SqliteTables
 
     async def servers() -> Servers:
         return _servers_of(place)
 
-    file = SqliteShelf(store_path(place))
+    file = SqliteTables(store_path(place))
     try:
         yield file, servers
     finally:
@@ -61,7 +61,7 @@ def _servers_of(place: str) -> Servers:
 
 
 @asynccontextmanager
-async def open_filling(place: str) -> AsyncIterator[tuple[FillingShelf, str]]:
+async def open_filling(place: str) -> AsyncIterator[tuple[StoreTarget, str]]:
     """A store to be filled from another, and the place that it has until it is finished. No server starts on it."""
     if is_database(place):
         _check_driver()
@@ -74,13 +74,13 @@ async def open_filling(place: str) -> AsyncIterator[tuple[FillingShelf, str]]:
             await database.close()
         return
     from parley.adapters.data.directory import DataDirectory
-    from parley.adapters.sqlite.team.tables import FillingSqliteShelf
+    from parley.adapters.sqlite.team.tables import SqliteTarget
 
     with ExitStack() as held:
         path = place
         if is_directory(place):
             path = held.enter_context(DataDirectory(place)).store_path
-        file = FillingSqliteShelf(path)
+        file = SqliteTarget(path)
         held.callback(file.close)
         yield file, file.filled
 

@@ -185,9 +185,9 @@ def _mail_signatures() -> MailSignatures:
 
 def public_key_of(secret: str) -> str:
     """The public half of a person's key, as the governance file has it."""
-    from parley.domain.exchange.signature import seed_of, spelled
+    from parley.domain.exchange.signature import encode_bytes, seed_of
 
-    return spelled(_mail_signatures().public_key(seed_of(secret)))
+    return encode_bytes(_mail_signatures().public_key(seed_of(secret)))
 
 
 async def deciding(kernel: Kernel, approval: Approval, decision: str, *, key: str, note: str, answer: Body) -> Approval:

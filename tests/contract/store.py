@@ -15,10 +15,10 @@ from parley.domain.audit.entry import AuditDraft
 from parley.domain.content.envelope import Purpose, ReplyPolicy
 from parley.domain.errors.errors import Duplicate, Stale
 from parley.domain.exchange.exchange import Exchange
-from parley.domain.exchange.incoming import Met, Receipt, Spent
+from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict, Spent
 from parley.domain.hashes import digest
-from parley.domain.mailbox.delivery import Delivery, Key, Lease, Status
-from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept, Seen, Written, expect
+from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Lease, Status
+from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery, StoredEntry, StoredMessage, WatchedFile, expect
 from parley.domain.message.message import Kind, Message
 from parley.domain.record import Expect as RecordExpect
 from parley.ports.mailbox import Store
@@ -27,15 +27,15 @@ from tests.samples import NOW, STRUCTURED, a_message
 T = TypeVar("T")
 
 
-def kept(message: Message, content: bytes = b"", *, minted: bool = False) -> Kept:
+def kept(message: Message, content: bytes = b"", *, minted: bool = False) -> StoredMessage:
     """A message with bytes; the store never reads them, so any will do."""
     carried = content or f"{message.id}\n{message.subject}\n{message.body}\n".encode()
-    return Kept(message, carried, digest(carried), minted)
+    return StoredMessage(message, carried, digest(carried), minted)
 
 
-def delivery_of(one: Kept, status: Status = Status.PENDING, /, **changes: object) -> Delivery:
+def delivery_of(one: StoredMessage, status: Status = Status.PENDING, /, **changes: object) -> Delivery:
     changed: dict[str, Any] = changes
-    delivery = Delivery(Key(one.message.id, one.digest, one.message.to[0]), f"{one.message.id}.yaml", status)
+    delivery = Delivery(DeliveryKey(one.message.id, one.digest, one.message.to[0]), f"{one.message.id}.yaml", status)
     return delivery._replace(**changed)
 
 
@@ -64,7 +64,7 @@ def an_audit(entry_id: str, **facts: str) -> AuditDraft:
     return AuditDraft(entry_id, "claude", "2026-03-13T14:30:00Z", "agent_exchange", "claude", facts, "e1")
 
 
-def assert_chained(written: tuple[Written, ...]) -> None:
+def assert_chained(written: tuple[StoredEntry, ...]) -> None:
     """Positions from 1 without a gap, each link recomputed from the entry and the link before it."""
     previous = b"\x00" * 32
     for position, one in enumerate(written, start=1):
@@ -126,60 +126,60 @@ class StoreContract(ABC):
         )
         one = kept(message, b"\xff raw bytes \x00")
 
-        self.commit(store, kept=(one,))
+        self.commit(store, messages=(one,))
 
         assert self.run(store.find(message.id)) == (one,)
         assert self.run(store.conversation("conv-1")) == (one,)
 
     def test_structured_bodies_keep_their_types(self, store: Store) -> None:
         for number, (kind, body) in enumerate(STRUCTURED.items()):
-            self.commit(store, kept=(kept(a_message(kind, id=f"m{number}", body=body)),))
+            self.commit(store, messages=(kept(a_message(kind, id=f"m{number}", body=body)),))
 
             assert self.run(store.find(f"m{number}"))[0].message.body == body
 
     def test_keeping_the_same_message_again_changes_nothing(self, store: Store) -> None:
         one = kept(a_message(), minted=True)
-        self.commit(store, kept=(one,))
+        self.commit(store, messages=(one,))
         before = self.everything(store)
 
-        self.commit(store, kept=(one, one))
+        self.commit(store, messages=(one, one))
 
         assert self.everything(store) == before
 
     def test_a_minted_id_with_other_content_is_a_duplicate(self, store: Store) -> None:
-        self.commit(store, kept=(kept(a_message(), b"one", minted=True),))
+        self.commit(store, messages=(kept(a_message(), b"one", minted=True),))
         before = self.everything(store)
 
         with pytest.raises(Duplicate, match="msg-20260313T1430Z-claude-a8f3"):
-            self.commit(store, kept=(kept(a_message(), b"two", minted=True),), entries=(entry(),))
+            self.commit(store, messages=(kept(a_message(), b"two", minted=True),), entries=(entry(),))
 
         assert self.everything(store) == before
 
     def test_one_commit_cannot_mint_an_id_twice(self, store: Store) -> None:
         with pytest.raises(Duplicate):
-            self.commit(store, kept=tuple(kept(a_message(), text, minted=True) for text in (b"one", b"two")))
+            self.commit(store, messages=tuple(kept(a_message(), text, minted=True) for text in (b"one", b"two")))
 
         assert self.run(store.find(a_message().id)) == ()
 
     def test_an_id_that_another_sender_uses_may_be_minted(self, store: Store) -> None:
         foreign = kept(a_message(sender="gemini"), b"one")
         mine = kept(a_message(), b"two", minted=True)
-        self.commit(store, kept=(foreign,))
+        self.commit(store, messages=(foreign,))
 
-        self.commit(store, kept=(mine,))
+        self.commit(store, messages=(mine,))
 
         assert [one.content for one in self.run(store.find(a_message().id))] == [b"one", b"two"]
 
     def test_foreign_messages_may_share_an_id(self, store: Store) -> None:
         first, second = kept(a_message(), b"one"), kept(a_message(), b"two")
 
-        self.commit(store, kept=(first,))
-        self.commit(store, kept=(second,))
+        self.commit(store, messages=(first,))
+        self.commit(store, messages=(second,))
 
         assert self.run(store.find(a_message().id)) == (first, second)
 
     def test_an_unknown_id_finds_nothing(self, store: Store) -> None:
-        self.commit(store, kept=(kept(a_message()),))
+        self.commit(store, messages=(kept(a_message()),))
 
         assert self.run(store.find("msg-20260313T1430Z-claude")) == ()
 
@@ -188,10 +188,12 @@ class StoreContract(ABC):
     @pytest.mark.parametrize(
         ("refusal", "cause"),
         [
-            pytest.param({"expects": (Expect(Key("m1", "x", "codex"), Status.PENDING),)}, Stale, id="expectation"),
+            pytest.param(
+                {"expects": (ExpectDelivery(DeliveryKey("m1", "x", "codex"), Status.PENDING),)}, Stale, id="expectation"
+            ),
             pytest.param({"new_conversation": "conv-1"}, Stale, id="conversation"),
             pytest.param({"new_file": "taken.yaml"}, Stale, id="file"),
-            pytest.param({"kept": (kept(a_message(id="m1"), b"other", minted=True),)}, Duplicate, id="duplicate"),
+            pytest.param({"messages": (kept(a_message(id="m1"), b"other", minted=True),)}, Duplicate, id="duplicate"),
         ],
     )
     def test_a_refused_commit_leaves_no_trace(
@@ -200,19 +202,23 @@ class StoreContract(ABC):
         known = kept(a_message(id="m1", conversation_id="conv-1"))
         delivery = delivery_of(known, file="taken.yaml")
         self.commit(
-            store, kept=(known,), deliveries=(delivery,), entries=(entry(),), seen=(Seen("watcher", "old.yaml"),)
+            store,
+            messages=(known,),
+            deliveries=(delivery,),
+            entries=(entry(),),
+            seen=(WatchedFile("watcher", "old.yaml"),),
         )
         before = self.everything(store)
         new = kept(a_message(id="m2", conversation_id="conv-2"))
         changes = {
-            "kept": (new,),
+            "messages": (new,),
             "deliveries": (delivery_of(new), delivery._replace(status=Status.DELIVERED)),
             "entries": (entry("claimed"), entry("done")),
-            "seen": (Seen("watcher", "new.yaml"),),
-            "unseen": (Seen("watcher", "old.yaml"),),
+            "seen": (WatchedFile("watcher", "new.yaml"),),
+            "unseen": (WatchedFile("watcher", "old.yaml"),),
         }
-        if "kept" in refusal:
-            refusal = {"kept": (new, *refusal["kept"])}
+        if "messages" in refusal:
+            refusal = {"messages": (new, *refusal["messages"])}
 
         with pytest.raises(cause):
             self.commit(store, **{**changes, **refusal})
@@ -249,11 +255,11 @@ class StoreContract(ABC):
         self.commit(store, deliveries=(claimed,))
 
         with pytest.raises(Stale):
-            self.commit(store, entries=(entry(),), expects=(Expect(claimed.key, status, token),))
+            self.commit(store, entries=(entry(),), expects=(ExpectDelivery(claimed.key, status, token),))
 
     def test_nobody_may_have_been_faster_where_nothing_was_expected(self, store: Store) -> None:
         delivery = delivery_of(kept(a_message()))
-        nothing = Expect(delivery.key, None)
+        nothing = ExpectDelivery(delivery.key, None)
 
         self.commit(store, deliveries=(delivery,), expects=(nothing,))
 
@@ -270,17 +276,19 @@ class StoreContract(ABC):
     # -- what must be new
 
     def test_a_new_conversation_must_be_unknown(self, store: Store) -> None:
-        self.commit(store, kept=(kept(a_message(conversation_id="conv-1")),), new_conversation="conv-1")
+        self.commit(store, messages=(kept(a_message(conversation_id="conv-1")),), new_conversation="conv-1")
 
+        second = kept(a_message(id="m2", conversation_id="conv-1"))
         with pytest.raises(Stale, match="conv-1"):
-            self.commit(store, kept=(kept(a_message(id="m2", conversation_id="conv-1")),), new_conversation="conv-1")
+            self.commit(store, messages=(second,), new_conversation="conv-1")
 
-        self.commit(store, kept=(kept(a_message(id="m3", conversation_id="conv-1")),))
+        self.commit(store, messages=(kept(a_message(id="m3", conversation_id="conv-1")),))
 
     def test_a_new_file_must_be_unknown_to_every_recipient(self, store: Store) -> None:
         one = kept(a_message())
         both = tuple(
-            delivery_of(one, key=Key(one.message.id, one.digest, who), file="a.yaml") for who in ("codex", "gemini")
+            delivery_of(one, key=DeliveryKey(one.message.id, one.digest, who), file="a.yaml")
+            for who in ("codex", "gemini")
         )
         self.commit(store, deliveries=both, new_file="a.yaml")
 
@@ -338,20 +346,20 @@ class StoreContract(ABC):
 
     def test_a_conversation_is_read_in_the_order_it_was_kept(self, store: Store) -> None:
         made = [kept(a_message(id=f"m{n}", conversation_id="conv-1")) for n in (2, 1, 3)]
-        self.commit(store, kept=(made[0],))
-        self.commit(store, kept=(kept(a_message(id="m9", conversation_id="conv-10")), made[1], made[2]))
+        self.commit(store, messages=(made[0],))
+        self.commit(store, messages=(kept(a_message(id="m9", conversation_id="conv-10")), made[1], made[2]))
 
         assert self.run(store.conversation("conv-1")) == tuple(made)
 
     def test_messages_without_a_conversation_are_none(self, store: Store) -> None:
-        self.commit(store, kept=(kept(a_message(id="m1")), kept(a_message(id="m2"))))
+        self.commit(store, messages=(kept(a_message(id="m1")), kept(a_message(id="m2"))))
 
         assert self.run(store.conversation("")) == ()
         assert self.run(store.count_conversations("")) == 0
 
     def test_conversations_are_counted_once_each_by_the_beginning_of_their_id(self, store: Store) -> None:
         ids = ["conv-a-001", "conv-a-001", "conv-a-002", "conv-a", "conv-b-001", "CONV-A-003", "conv-a-\u00fc"]
-        self.commit(store, kept=tuple(kept(a_message(id=f"m{n}", conversation_id=c)) for n, c in enumerate(ids)))
+        self.commit(store, messages=tuple(kept(a_message(id=f"m{n}", conversation_id=c)) for n, c in enumerate(ids)))
 
         assert self.run(store.count_conversations("conv-a-")) == 3
         assert self.run(store.count_conversations("conv-")) == 5
@@ -370,18 +378,18 @@ class StoreContract(ABC):
         ],
     )
     def test_search_finds_text_in_any_case(self, store: Store, where: str, text: str, wanted: str) -> None:
-        self.commit(store, kept=(kept(a_message(id="other")), kept(a_message(**{"id": "m1", where: text}), b"raw")))
+        self.commit(store, messages=(kept(a_message(id="other")), kept(a_message(**{"id": "m1", where: text}), b"raw")))
 
         for spelling in (wanted, wanted.upper(), text):
             assert [one.content for one in self.run(store.search(spelling, 10))] == [b"raw"]
 
     def test_search_looks_into_the_fields_of_a_body(self, store: Store) -> None:
-        self.commit(store, kept=(kept(a_message(Kind.REVIEW_REQUEST, id="m1")), kept(a_message(id="m2"))))
+        self.commit(store, messages=(kept(a_message(Kind.REVIEW_REQUEST, id="m1")), kept(a_message(id="m2"))))
 
         assert [one.message.id for one in self.run(store.search("FEAT/rate-limit", 10))] == ["m1"]
 
     def test_search_takes_no_part_of_the_text_as_a_pattern(self, store: Store) -> None:
-        self.commit(store, kept=(kept(a_message(body="plain")),))
+        self.commit(store, messages=(kept(a_message(body="plain")),))
 
         assert self.run(store.search("%", 10)) == ()
         assert self.run(store.search("pl_in", 10)) == ()
@@ -389,7 +397,7 @@ class StoreContract(ABC):
 
     def test_search_gives_the_newest_first_and_no_more_than_asked(self, store: Store) -> None:
         for number in range(5):
-            self.commit(store, kept=(kept(a_message(id=f"m{number}")),))
+            self.commit(store, messages=(kept(a_message(id=f"m{number}")),))
 
         assert [one.message.id for one in self.run(store.search("rate", 3))] == ["m4", "m3", "m2"]
         assert len(self.run(store.search("", 100))) == 5
@@ -398,7 +406,7 @@ class StoreContract(ABC):
 
     def test_positions_are_dense_and_each_entry_is_linked_to_the_one_before(self, store: Store) -> None:
         assert self.commit(store, entries=(entry("sent", to="codex", file="ü"), entry("delivered"))) == 2
-        assert self.commit(store, seen=(Seen("watcher", "a.yaml"),)) == 2
+        assert self.commit(store, seen=(WatchedFile("watcher", "a.yaml"),)) == 2
         assert self.commit(store, entries=(entry("claimed"),), durable=False) == 3
 
         written = self.run(store.entries(0, 10))
@@ -414,7 +422,7 @@ class StoreContract(ABC):
     def test_entries_are_paged_without_gap_or_overlap(self, store: Store) -> None:
         for number in range(7):
             self.commit(store, entries=tuple(entry(f"a{number}.{n}") for n in range(number % 3)))
-        paged: list[Written] = []
+        paged: list[StoredEntry] = []
 
         while page := self.run(store.entries(paged[-1].position if paged else 0, 2)):
             assert len(page) <= 2
@@ -426,17 +434,19 @@ class StoreContract(ABC):
     # -- watchers
 
     def test_what_one_watcher_has_seen_says_nothing_about_another(self, store: Store) -> None:
-        self.commit(store, seen=(Seen("one", "a.yaml"), Seen("one", "b.yaml"), Seen("two", "c.yaml")))
+        self.commit(
+            store, seen=(WatchedFile("one", "a.yaml"), WatchedFile("one", "b.yaml"), WatchedFile("two", "c.yaml"))
+        )
 
         assert self.run(store.seen("one")) == {"a.yaml", "b.yaml"}
         assert self.run(store.seen("two")) == {"c.yaml"}
         assert self.run(store.seen("three")) == frozenset()
 
     def test_seeing_twice_is_seeing_once_and_can_be_taken_back(self, store: Store) -> None:
-        self.commit(store, seen=(Seen("one", "a.yaml"), Seen("two", "a.yaml")))
-        self.commit(store, seen=(Seen("one", "a.yaml"),))
+        self.commit(store, seen=(WatchedFile("one", "a.yaml"), WatchedFile("two", "a.yaml")))
+        self.commit(store, seen=(WatchedFile("one", "a.yaml"),))
 
-        self.commit(store, unseen=(Seen("one", "a.yaml"), Seen("one", "never.yaml")))
+        self.commit(store, unseen=(WatchedFile("one", "a.yaml"), WatchedFile("one", "never.yaml")))
 
         assert self.run(store.seen("one")) == frozenset()
         assert self.run(store.seen("two")) == {"a.yaml"}
@@ -470,10 +480,10 @@ class StoreContract(ABC):
     def test_what_a_decision_depended_on_must_still_be_so(self, store: Store) -> None:
         self.commit(store, puts=(an_exchange("e1"),))
 
-        self.commit(store, known=(RecordExpect("exchange", "e1", 1), RecordExpect("exchange", "e2", 0)))
+        self.commit(store, expected_records=(RecordExpect("exchange", "e1", 1), RecordExpect("exchange", "e2", 0)))
         for stale in (RecordExpect("exchange", "e1", 0), RecordExpect("exchange", "e2", 1)):
             with pytest.raises(Stale):
-                self.commit(store, known=(stale,), entries=(entry(),))
+                self.commit(store, expected_records=(stale,), entries=(entry(),))
 
         assert self.run(store.entries(0, 10)) == ()
 
@@ -503,13 +513,13 @@ class StoreContract(ABC):
         assert not self.run(store.has_records("spent", "odd"))
 
     def test_a_record_that_moves_to_another_parent_is_found_there_only(self, store: Store) -> None:
-        held = Receipt(id="d", tenant_id="acme", message_id="m", file="f", status=Met.HELD, at="")
+        held = InboxReceipt(id="d", tenant_id="acme", message_id="m", file="f", status=InboxVerdict.HELD, at="")
         self.commit(store, puts=(held,))
 
-        self.commit(store, puts=(replace(held, version=1, status=Met.ADMITTED),))
+        self.commit(store, puts=(replace(held, version=1, status=InboxVerdict.ADMITTED),))
 
         assert not self.run(store.has_records("receipt", "held"))
-        assert [one.status for one in self.run(store.records(Receipt, "admitted"))] == [Met.ADMITTED]
+        assert [one.status for one in self.run(store.records(InboxReceipt, "admitted"))] == [InboxVerdict.ADMITTED]
 
     # -- the audit chain
 
@@ -545,11 +555,11 @@ class StoreContract(ABC):
 
     def test_a_message_and_its_audit_entry_are_written_together_or_not_at_all(self, store: Store) -> None:
         one = kept(a_message(), minted=True)
-        self.commit(store, kept=(one,), audits=(an_audit("a1"),), puts=(an_exchange("e1"),), tenant="acme")
+        self.commit(store, messages=(one,), audits=(an_audit("a1"),), puts=(an_exchange("e1"),), tenant="acme")
         other = kept(a_message(), b"other", minted=True)
 
         with pytest.raises(Duplicate):
-            self.commit(store, kept=(other,), audits=(an_audit("a2"),), puts=(an_exchange("e2", responder="x"),))
+            self.commit(store, messages=(other,), audits=(an_audit("a2"),), puts=(an_exchange("e2", responder="x"),))
 
         assert [found.id for found in self.run(store.audits(0, 10))] == ["a1"]
         assert self.run(store.record(Exchange, "e2")) is None

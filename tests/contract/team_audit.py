@@ -11,7 +11,7 @@ from parley.domain.audit.entry import AuditDraft, AuditEntry, entry_hash
 from parley.domain.channel.post import ERASED, PostState
 from parley.domain.directory.callers import SYSTEM
 from parley.domain.errors.errors import NotFound
-from parley.domain.store.changes import AuditQuery, Moved, Spoken, TeamChanges, Words
+from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery, Moved, TeamChanges
 from parley.ports.team import TeamStore
 from tests.contract.team_store import (
     AT,
@@ -42,10 +42,10 @@ async def all_of(store: TeamStore, tenant: str = T1) -> tuple[AuditEntry, ...]:
     return await store.audits(tenant, AuditQuery())
 
 
-async def erased(store: TeamStore, words: Words) -> int:
+async def erased(store: TeamStore, words: ErasureQuery) -> int:
     """Blank all that says these words; how many messages there were."""
     found, _ = await store.words(T1, words, 0)
-    return (await store.commit(TeamChanges(T1, blank=found))).blanked
+    return (await store.commit(TeamChanges(T1, erase=found))).erased
 
 
 async def empty(store: TeamStore, *scopes: str) -> list[bool]:
@@ -103,7 +103,7 @@ class TeamAuditContract(TeamStoreContract):
         before = await all_of(store)
 
         # What is written by the same commit may be let go of, too: the order within a commit is not the point.
-        await store.commit(TeamChanges(T1, audits=(an_audit(4),), let_go=2))
+        await store.commit(TeamChanges(T1, audits=(an_audit(4),), trim_audit=2))
 
         after = await all_of(store)
         assert [one.document == b"" for one in after] == [True, True, False, False]
@@ -127,10 +127,10 @@ class TeamAuditContract(TeamStoreContract):
         await store.commit(TeamChanges(T1, posts))
         before = {one.id: await store.post(T1, one.id) for one in posts}
 
-        by_exchange = await erased(store, Words(exchanges=("ex_1", "ex_9")))
-        again = await erased(store, Words(exchanges=("ex_1",)))
-        by_sender = await erased(store, Words(sender="alice"))
-        nobody = await erased(store, Words())
+        by_exchange = await erased(store, ErasureQuery(exchanges=("ex_1", "ex_9")))
+        again = await erased(store, ErasureQuery(exchanges=("ex_1",)))
+        by_sender = await erased(store, ErasureQuery(sender="alice"))
+        nobody = await erased(store, ErasureQuery())
 
         assert (by_exchange, again, by_sender, nobody) == (2, 0, 2, 0)
         for name, post in before.items():
@@ -141,7 +141,7 @@ class TeamAuditContract(TeamStoreContract):
 
     @stored
     async def test_nothing_of_a_commit_is_done_where_no_message_of_it_says_anything(self, store: TeamStore) -> None:
-        blank = TeamChanges(T1, audits=(an_audit(1),), blank=(Spoken("msg_1"), Spoken("msg_2")))
+        blank = TeamChanges(T1, audits=(an_audit(1),), erase=(ErasableMessage("msg_1"), ErasableMessage("msg_2")))
         with pytest.raises(NotFound):
             await store.commit(blank)
         assert await store.audit_size(T1) == 0
@@ -151,17 +151,17 @@ class TeamAuditContract(TeamStoreContract):
         with pytest.raises(NotFound):
             await store.commit(blank)
 
-        assert (done.blanked, await store.audit_size(T1)) == (1, 1)
+        assert (done.erased, await store.audit_size(T1)) == (1, 1)
 
     @stored
     async def test_the_entry_of_an_erasure_says_how_many_messages_it_blanked(self, store: TeamStore) -> None:
         posts = tuple([a_post(f"msg_{n}") for n in range(5)])
         await store.commit(TeamChanges(T1, posts))
 
-        first = tuple(map(Spoken, ("msg_1", "msg_3", "msg_9")))
-        await store.commit(TeamChanges(T1, audits=(an_audit(1),), blank=first))
-        rest = tuple(map(Spoken, ("msg_0", "msg_1", "msg_2", "msg_4")))
-        await store.commit(TeamChanges(T1, audits=(an_audit(2, facts={"messages": 2}),), blank=rest))
+        first = tuple(map(ErasableMessage, ("msg_1", "msg_3", "msg_9")))
+        await store.commit(TeamChanges(T1, audits=(an_audit(1),), erase=first))
+        rest = tuple(map(ErasableMessage, ("msg_0", "msg_1", "msg_2", "msg_4")))
+        await store.commit(TeamChanges(T1, audits=(an_audit(2, facts={"messages": 2}),), erase=rest))
 
         assert [json.loads(one.document)["messages"] for one in await all_of(store)] == [2, 5]
 
@@ -170,13 +170,13 @@ class TeamAuditContract(TeamStoreContract):
         posts = [a_post(f"msg_{n}", sender="bob" if n % 3 else "alice") for n in range(9)]
         await store.commit(TeamChanges(T1, tuple(posts)))
 
-        everything, through = await store.words(T1, Words(sender="bob"), 0)
-        rest, _ = await store.words(T1, Words(sender="bob"), 5)
+        everything, through = await store.words(T1, ErasureQuery(sender="bob"), 0)
+        rest, _ = await store.words(T1, ErasureQuery(sender="bob"), 5)
 
         assert [one.message_id for one in everything] == ["msg_1", "msg_2", "msg_4", "msg_5", "msg_7", "msg_8"]
         assert [one.message_id for one in rest] == ["msg_5", "msg_7", "msg_8"]
-        assert await store.words(T1, Words(sender="bob"), through) == ((), 0)
-        assert await store.words("nobody", Words(sender="bob"), 0) == ((), 0)
+        assert await store.words(T1, ErasureQuery(sender="bob"), through) == ((), 0)
+        assert await store.words("nobody", ErasureQuery(sender="bob"), 0) == ((), 0)
 
     @stored
     async def test_what_was_said_to_somebody_alone_about_its_messages_is_among_its_words(
@@ -185,9 +185,9 @@ class TeamAuditContract(TeamStoreContract):
         posts = (a_post("msg_1", sender=SYSTEM, to="bob"), a_post("msg_2", sender=SYSTEM), a_post("msg_3", to="bob"))
         await store.commit(TeamChanges(T1, posts))
 
-        found, _ = await store.words(T1, Words(sender="bob"), 0)
+        found, _ = await store.words(T1, ErasureQuery(sender="bob"), 0)
 
-        assert found == (Spoken("msg_1"),)
+        assert found == (ErasableMessage("msg_1"),)
 
     @stored
     async def test_words_of_a_message_that_takes_a_new_place_meanwhile_are_found_there(self, store: TeamStore) -> None:
@@ -196,7 +196,7 @@ class TeamAuditContract(TeamStoreContract):
 
         await store.commit(TeamChanges(T1, moved=(Moved("msg_2", PostState.DELIVERED, ("bob",)),)))
 
-        found, _ = await store.words(T1, Words(sender="alice"), 1)
+        found, _ = await store.words(T1, ErasureQuery(sender="alice"), 1)
         assert [one.message_id for one in found] == ["msg_3", "msg_2"]
 
     @stored
@@ -204,9 +204,9 @@ class TeamAuditContract(TeamStoreContract):
         await store.commit(TeamChanges(T2, puts=(a_channel("chan_2", T2),)))
         await store.commit(TeamChanges(T2, (a_post("msg_9", "chan_2", exchange_id="ex_1"),)))
 
-        found, _ = await store.words(T1, Words(("ex_1",), "alice"), 0)
+        found, _ = await store.words(T1, ErasureQuery(("ex_1",), "alice"), 0)
         with pytest.raises(NotFound):
-            await store.commit(TeamChanges(T1, blank=(Spoken("msg_9"),)))
+            await store.commit(TeamChanges(T1, erase=(ErasableMessage("msg_9"),)))
 
         kept = await store.post(T2, "msg_9")
         assert found == ()
@@ -226,11 +226,11 @@ class TeamAuditContract(TeamStoreContract):
             await store.commit(TeamChanges(T1, saved=told))
         await store.commit(TeamChanges(T1, saved=a_use("other", status=201, answer=b"something else")))
 
-        await erased(store, Words(exchanges=("ex_1",)))
+        await erased(store, ErasureQuery(exchanges=("ex_1",)))
 
         assert await empty(store, "of msg_1", "of msg_4", "of msg_6") == [True, True, True]
         assert await empty(store, "of msg_2", "of msg_3", "other") == [False, False, False]
 
-        await erased(store, Words(sender="bob"))
+        await erased(store, ErasureQuery(sender="bob"))
 
         assert await empty(store, "of msg_2", "of msg_3", "other") == [True, False, False]

@@ -29,7 +29,7 @@ from parley.domain.store.tables import (
     Row,
     Table,
 )
-from parley.ports.team import FillingShelf, Shelf
+from parley.ports.team import StoreTables, StoreTarget
 from tests.shelf_samples import tables
 
 S = TypeVar("S")
@@ -68,7 +68,7 @@ ROWS: dict[str, list[Row]] = {
 }
 
 
-def filled(test: Callable[[Any, FillingShelf], Coroutine[Any, Any, None]]) -> Callable[[TeamShelfContract], None]:
+def filled(test: Callable[[Any, StoreTarget], Coroutine[Any, Any, None]]) -> Callable[[TeamShelfContract], None]:
     """Run a test in an event loop of its own, on a shelf that has `ROWS`."""
 
     @wraps(test)
@@ -85,7 +85,7 @@ def filled(test: Callable[[Any, FillingShelf], Coroutine[Any, Any, None]]) -> Ca
     return run
 
 
-async def fill(shelf: FillingShelf) -> None:
+async def fill(shelf: StoreTarget) -> None:
     for table in TABLES:
         await shelf.put(table, ROWS[table.name], [])
 
@@ -94,22 +94,22 @@ class TeamShelfContract(ABC):
     """A shelf's own test inherits it. `filling` and `reading` open the same store each time."""
 
     @abstractmethod
-    def filling(self) -> AbstractAsyncContextManager[FillingShelf]: ...
+    def filling(self) -> AbstractAsyncContextManager[StoreTarget]: ...
 
     @abstractmethod
-    def reading(self) -> AbstractAsyncContextManager[Shelf]: ...
+    def reading(self) -> AbstractAsyncContextManager[StoreTables]: ...
 
     @pytest.mark.parametrize("limit", [1, 3, 1000])
     def test_what_was_put_is_read_in_the_order_of_keys_by_pages_of_any_length(self, limit: int) -> None:
         @filled
-        async def test(self: TeamShelfContract, shelf: FillingShelf) -> None:
+        async def test(self: TeamShelfContract, shelf: StoreTarget) -> None:
             assert await tables(shelf, limit) == ROWS
             assert {table.name: await shelf.count(table) for table in TABLES} == {n: len(r) for n, r in ROWS.items()}
 
         test(self)
 
     @filled
-    async def test_a_page_ends_where_it_has_enough_bytes(self, shelf: FillingShelf) -> None:
+    async def test_a_page_ends_where_it_has_enough_bytes(self, shelf: StoreTarget) -> None:
         long = b"x" * (PAGE_BYTES // 2 + 1)
         added = [a_row(n, payload=long) for n in range(10, 15)]
         await shelf.put(POST, added, [POST.key_of(row) for row in ROWS["post"]])
@@ -121,23 +121,23 @@ class TeamShelfContract(ABC):
         assert (await tables(shelf, 500))["post"] == added
 
     @filled
-    async def test_a_finished_one_is_read_like_the_one_that_was_filled(self, shelf: FillingShelf) -> None:
+    async def test_a_finished_one_is_read_like_the_one_that_was_filled(self, shelf: StoreTarget) -> None:
         await shelf.finish()
 
         async with self.reading() as other:
             assert await tables(other) == ROWS
-            assert (await other.pulse(), await other.pulse(now=True)) == (await other.pulse(),) * 2
-            assert (await other.pulse()).said == 10
+            assert (await other.mark(), await other.mark(now=True)) == (await other.mark(),) * 2
+            assert (await other.mark()).said == 10
 
     @filled
-    async def test_rows_are_replaced_and_taken_away(self, shelf: FillingShelf) -> None:
+    async def test_rows_are_replaced_and_taken_away(self, shelf: StoreTarget) -> None:
         one, two, three = ROWS["post"]
         await shelf.put(POST, [a_row(2, payload=b"other")], [POST.key_of(one), POST.key_of(two)])
 
         assert await shelf.page(POST, None, 9) == [a_row(2, payload=b"other"), three]
 
     @filled
-    async def test_who_has_a_name_that_another_has_now_gives_way_until_its_own_turn(self, shelf: FillingShelf) -> None:
+    async def test_who_has_a_name_that_another_has_now_gives_way_until_its_own_turn(self, shelf: StoreTarget) -> None:
         swapped = [(1, "agent", "a", 2, "", "called b", "", b"{}"), (1, "agent", "b", 2, "", "called a", "", b"{}")]
         await shelf.put(RECORD, [(*row[:5], f"called {row[2]}", *row[6:]) for row in swapped], [(1, "agent", "a")])
 
@@ -148,19 +148,19 @@ class TeamShelfContract(ABC):
         assert (found["a"], found["b"]) == ("called b", "called a")
 
     @filled
-    async def test_tenants_change_their_numbers(self, shelf: FillingShelf) -> None:
+    async def test_tenants_change_their_numbers(self, shelf: StoreTarget) -> None:
         await shelf.put(TENANT, [(2, "globex", 1, 0, GENESIS, 0), (7, "", 0, 0, GENESIS, 0)], [(2,), (7,)])
 
         assert [row[:2] for row in await shelf.page(TENANT, None, 9)] == [(1, "acme"), (2, "globex"), (7, "")]
 
     @filled
-    async def test_a_message_that_found_its_addressee_later_moves_on(self, shelf: FillingShelf) -> None:
+    async def test_a_message_that_found_its_addressee_later_moves_on(self, shelf: StoreTarget) -> None:
         await shelf.put(POST, [a_row(9, id="msg_1", seq=4)], [])
 
         assert [row[3] for row in await shelf.page(POST, None, 9)] == ["msg_2", "msg_3", "msg_1"]
 
     @filled
-    async def test_an_audit_document_is_let_go_of_and_others_come_after_it(self, shelf: FillingShelf) -> None:
+    async def test_an_audit_document_is_let_go_of_and_others_come_after_it(self, shelf: StoreTarget) -> None:
         bare = (*ROWS["audit"][0][:-1], b"")
         more = (NUMBER + 2, "alice", 2, "aud_2", "2026", "", "6e", b"")
         await shelf.put(AUDIT, [bare, more], [])
@@ -170,7 +170,7 @@ class TeamShelfContract(ABC):
     @pytest.mark.parametrize("table", [EVENT, ENTRY, AUDIT], ids=lambda table: table.name)
     def test_a_log_is_not_written_over(self, table: Table) -> None:
         @filled
-        async def test(self: TeamShelfContract, shelf: FillingShelf) -> None:
+        async def test(self: TeamShelfContract, shelf: StoreTarget) -> None:
             row = ROWS[table.name][0]
             other = tuple(b"other" if value == row[-1] else value for value in row)
             with pytest.raises(ParleyError):
@@ -180,7 +180,7 @@ class TeamShelfContract(ABC):
         test(self)
 
     @filled
-    async def test_half_a_page_is_never_written(self, shelf: FillingShelf) -> None:
+    async def test_half_a_page_is_never_written(self, shelf: StoreTarget) -> None:
         again = ROWS["event"][0]
         with pytest.raises(ParleyError):
             await shelf.put(EVENT, [(NUMBER + 9, *again[1:2], 2, "evt_2", *again[4:]), again], [])
@@ -188,7 +188,7 @@ class TeamShelfContract(ABC):
         assert await shelf.count(EVENT) == 1
 
     @filled
-    async def test_an_unfinished_copy_is_gone_on_with_and_is_nobody_elses(self, shelf: FillingShelf) -> None:
+    async def test_an_unfinished_copy_is_gone_on_with_and_is_nobody_elses(self, shelf: StoreTarget) -> None:
         await self.let_go_of(shelf)
 
         async with self.filling() as again:
@@ -199,7 +199,7 @@ class TeamShelfContract(ABC):
             assert await tables(again) == ROWS
 
     @filled
-    async def test_a_finished_copy_that_nobody_used_is_gone_on_with(self, shelf: FillingShelf) -> None:
+    async def test_a_finished_copy_that_nobody_used_is_gone_on_with(self, shelf: StoreTarget) -> None:
         await shelf.finish()
         await self.let_go_of(shelf)
 
@@ -211,16 +211,16 @@ class TeamShelfContract(ABC):
             assert await other.count(SAVED) == 0
 
     @filled
-    async def test_two_do_not_fill_one_at_a_time(self, shelf: FillingShelf) -> None:
+    async def test_two_do_not_fill_one_at_a_time(self, shelf: StoreTarget) -> None:
         with pytest.raises(Conflict, match="another copy"):
             async with self.filling() as other:
                 await other.begin(ORIGIN)
 
     @filled
-    async def test_an_installation_is_known_by_the_first_link_of_its_first_tenant(self, shelf: FillingShelf) -> None:
+    async def test_an_installation_is_known_by_the_first_link_of_its_first_tenant(self, shelf: StoreTarget) -> None:
         assert await shelf.origin() == "acme " + "01" * 32
 
-    async def let_go_of(self, shelf: FillingShelf) -> None:
+    async def let_go_of(self, shelf: StoreTarget) -> None:
         """Close what fills it, as the end of its process would."""
         await closed(shelf)
 

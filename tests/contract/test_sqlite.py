@@ -11,7 +11,7 @@ import pytest
 
 from parley.adapters.sqlite.ledger.store import SqliteStore
 from parley.domain.mailbox.delivery import Status
-from parley.domain.mailbox.ledger import Written
+from parley.domain.mailbox.ledger import StoredEntry
 from parley.ports.mailbox import Store
 from tests.contract.store import StoreContract, assert_chained
 
@@ -21,8 +21,8 @@ WRITERS, COMMITS = 4, 25
 WRITER = """
 import sys
 from parley.adapters.sqlite.ledger.store import SqliteStore
-from parley.domain.mailbox.ledger import Changes, Entry, Expect
-from parley.domain.mailbox.delivery import Key, Status
+from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery
+from parley.domain.mailbox.delivery import DeliveryKey, Status
 from parley.domain.errors.errors import Stale
 
 path, name, commits = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -40,7 +40,8 @@ for number in range(commits):
     entries = [Entry(f"{name}.{number}", "", name, "", "") for _ in range(2 if number % 3 == 0 else 1)]
     if number % 5 == 0:
         try:
-            run(store.commit(Changes(entries=tuple(entries), expects=(Expect(Key("x", "y", "z"), Status.DONE),))))
+            missing = ExpectDelivery(DeliveryKey("x", "y", "z"), Status.DONE)
+            run(store.commit(Changes(entries=tuple(entries), expects=(missing,))))
         except Stale:
             pass
     last = run(store.commit(Changes(entries=tuple(entries), durable=number % 2 == 0)))
@@ -77,7 +78,7 @@ class TestSqliteStore(StoreContract):
             writer.stdin.write("go\n")
             writer.stdin.flush()
 
-        read: list[Written] = []
+        read: list[StoredEntry] = []
         while any(writer.poll() is None for writer in writers):
             read += self.run(store.entries(len(read), 7))
         while page := self.run(store.entries(len(read), 7)):

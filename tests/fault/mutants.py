@@ -13,7 +13,7 @@ from parley.app.mailbox import sending as post
 from parley.app.mailbox.kernel import Kernel
 from parley.domain.errors.errors import ParleyError
 from parley.domain.mailbox.delivery import Delivery, Status
-from parley.domain.mailbox.ledger import Changes, Kept
+from parley.domain.mailbox.ledger import Changes, StoredMessage
 
 
 def _put(owner: object, name: str, part: object) -> None:
@@ -26,7 +26,12 @@ def claim_after_read() -> None:
     """No lock on the file, and a claim that does not ask the ledger whether somebody was faster, and takes its time."""
 
     async def commit(
-        kernel: Kernel, action: str, kept: Kept | None, known: Delivery | None, after: Delivery, _governed: object
+        kernel: Kernel,
+        action: str,
+        kept: StoredMessage | None,
+        known: Delivery | None,
+        after: Delivery,
+        _governed: object,
     ) -> None:
         entry = receipts._entry(kernel, action, after.key, {})
         time.sleep(0.02)  # noqa: ASYNC251  # it runs in no loop
@@ -74,7 +79,7 @@ def mark_before_delivery() -> None:
     carry = post._carry
 
     async def marked_first(
-        kernel: Kernel, kept: Kept, deliveries: tuple[Delivery, ...]
+        kernel: Kernel, kept: StoredMessage, deliveries: tuple[Delivery, ...]
     ) -> tuple[tuple[Delivery, ...], list[ParleyError]]:
         await post._mark(kernel, kept, [one._replace(status=Status.DELIVERED) for one in deliveries])
         return await carry(kernel, kept, deliveries)

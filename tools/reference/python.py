@@ -15,7 +15,7 @@ from parley.domain.directory.intent import TaskStatus
 from parley.domain.errors.errors import ParleyError
 from parley.domain.message.message import Draft
 from parley.domain.message.review import Finding, ReviewState
-from parley.domain.workflow.plan import Outcome
+from parley.domain.workflow.plan import WorkflowOutcome
 from parley.sdk.agent import channels
 from parley.sdk.agent.plan import Start
 from parley.sdk.mailbox import Mailbox
@@ -90,7 +90,7 @@ The members of an enum are texts: `Kind.QUESTION == "question"`. Wherever one is
 TYPES: dict[str, str | Iterable[str]] = {
     "Kind": "one of the kinds of a mailbox message, see [kinds.md](kinds.md)",
     "Moment": "a `datetime` with a zone, or a text as RFC 3339 has it",
-    "Outcome": Outcome,
+    "Outcome": WorkflowOutcome,
     "Priority": parley.Priority,
     "ReviewState": ReviewState,
     "Start": get_args(Start),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.domain.errors.errors import Duplicate, Stale
-from parley.domain.mailbox.ledger import GENESIS, Changes, Kept, Written, chain
+from parley.domain.mailbox.ledger import GENESIS, Changes, StoredEntry, StoredMessage, chain
 from parley.domain.message.message import search_text
 
 if TYPE_CHECKING:
     from parley.domain.audit.entry import AuditEntry
-    from parley.domain.mailbox.delivery import Delivery, Key, Status
+    from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
     from parley.domain.record import Record
 
 R = TypeVar("R", bound="Record")
@@ -20,9 +20,9 @@ class MemoryStore:
     """A ledger that lives as long as its process."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], Kept] = {}
-        self._deliveries: dict[Key, Delivery] = {}
-        self._written: list[Written] = []
+        self._kept: dict[tuple[str, str], StoredMessage] = {}
+        self._deliveries: dict[DeliveryKey, Delivery] = {}
+        self._written: list[StoredEntry] = []
         self._seen: set[tuple[str, str]] = set()
         self._records: dict[tuple[str, str], Any] = {}
         self._audits: list[AuditEntry] = []
@@ -33,7 +33,7 @@ class MemoryStore:
 
     async def commit(self, changes: Changes) -> int:
         self._check(changes)
-        for kept in changes.kept:
+        for kept in changes.messages:
             self._kept.setdefault((kept.message.id, kept.digest), kept._replace(minted=False))
         for delivery in changes.deliveries:
             self._deliveries[delivery.key] = delivery
@@ -44,7 +44,7 @@ class MemoryStore:
         for entry in changes.entries:
             position = len(self._written) + 1
             link = chain(self._written[-1].link if self._written else GENESIS, position, entry)
-            self._written.append(Written(position, entry, link))
+            self._written.append(StoredEntry(position, entry, link))
         return len(self._written)
 
     def _govern(self, changes: Changes) -> None:
@@ -66,7 +66,7 @@ class MemoryStore:
             )
 
     def _check(self, changes: Changes) -> None:
-        for one in (*changes.puts, *changes.known):
+        for one in (*changes.puts, *changes.expected_records):
             there = self._records.get((one.kind, one.id))
             if (there.version if there else 0) != one.version:
                 raise Stale(f"{one.kind} {one.id} has changed meanwhile")
@@ -86,13 +86,13 @@ class MemoryStore:
             raise Stale(f"the conversation {changes.new_conversation} exists already")
         if changes.new_file and any(one.file == changes.new_file for one in self._deliveries.values()):
             raise Stale(f"the file name {changes.new_file} is used already")
-        for kept in changes.kept:
-            for other in (*self._kept.values(), *changes.kept):
+        for kept in changes.messages:
+            for other in (*self._kept.values(), *changes.messages):
                 same_id = (other.message.id, other.message.sender) == (kept.message.id, kept.message.sender)
                 if kept.minted and same_id and other.digest != kept.digest:
                     raise Duplicate(f"the id {kept.message.id} is taken by another message")
 
-    async def delivery(self, key: Key) -> Delivery | None:
+    async def delivery(self, key: DeliveryKey) -> Delivery | None:
         return self._deliveries.get(key)
 
     async def deliveries(self, *statuses: Status) -> tuple[Delivery, ...]:
@@ -105,10 +105,10 @@ class MemoryStore:
             if one.key.recipient == recipient and (one.key.message_id in names or one.file in names)
         )
 
-    async def find(self, message_id: str) -> tuple[Kept, ...]:
+    async def find(self, message_id: str) -> tuple[StoredMessage, ...]:
         return tuple(kept for kept in self._kept.values() if kept.message.id == message_id)
 
-    async def conversation(self, conversation_id: str) -> tuple[Kept, ...]:
+    async def conversation(self, conversation_id: str) -> tuple[StoredMessage, ...]:
         found = [k for k in self._kept.values() if k.message.conversation_id == conversation_id]
         return tuple(found) if conversation_id else ()
 
@@ -116,12 +116,12 @@ class MemoryStore:
         ids = {kept.message.conversation_id for kept in self._kept.values()} - {""}
         return sum(1 for one in ids if one.startswith(prefix))
 
-    async def search(self, text: str, limit: int) -> tuple[Kept, ...]:
+    async def search(self, text: str, limit: int) -> tuple[StoredMessage, ...]:
         wanted = text.casefold()
         found = [kept for kept in reversed(self._kept.values()) if wanted in search_text(kept.message)]
         return tuple(found[:limit])
 
-    async def entries(self, after: int, limit: int) -> tuple[Written, ...]:
+    async def entries(self, after: int, limit: int) -> tuple[StoredEntry, ...]:
         return tuple(self._written[after : after + limit])
 
     async def record(self, kind: type[R], record_id: str) -> R | None:

@@ -41,7 +41,7 @@ class Record:
         """The moment at which something has to happen to it, as a stamp; empty for never."""
         return ""
 
-    def settled(self, position: int) -> Self:
+    def with_position(self, position: int) -> Self:
         """The record as it is kept: what was `UNSETTLED` is now the position of its commit."""
         del position
         return self

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.content.envelope import Carried, Envelope, Ext
     from parley.domain.errors.errors import ParleyError
-    from parley.domain.mailbox.delivery import Delivery, Key, Status
-    from parley.domain.mailbox.ledger import Changes, Kept, Written
+    from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
+    from parley.domain.mailbox.ledger import Changes, StoredEntry, StoredMessage
     from parley.domain.message.message import Heading, Message, Reading, Value
     from parley.domain.record import Record
     from parley.domain.rules.project import Governance
@@ -71,7 +71,7 @@ class Store(Protocol):
         """
         ...
 
-    async def delivery(self, key: Key) -> Delivery | None:
+    async def delivery(self, key: DeliveryKey) -> Delivery | None:
         """One delivery, None when the ledger has none."""
         ...
 
@@ -83,11 +83,11 @@ class Store(Protocol):
         """The recipient's deliveries whose message id or file is one of `names`, oldest first."""
         ...
 
-    async def find(self, message_id: str) -> tuple[Kept, ...]:
+    async def find(self, message_id: str) -> tuple[StoredMessage, ...]:
         """Every kept message with this id (foreign tools may use one id twice), oldest first."""
         ...
 
-    async def conversation(self, conversation_id: str) -> tuple[Kept, ...]:
+    async def conversation(self, conversation_id: str) -> tuple[StoredMessage, ...]:
         """The kept messages of a conversation, oldest first."""
         ...
 
@@ -95,11 +95,11 @@ class Store(Protocol):
         """How many kept conversations have an id that begins with `prefix`."""
         ...
 
-    async def search(self, text: str, limit: int) -> tuple[Kept, ...]:
+    async def search(self, text: str, limit: int) -> tuple[StoredMessage, ...]:
         """Messages whose subject, body or id contains `text`, in any case; newest first."""
         ...
 
-    async def entries(self, after: int, limit: int) -> tuple[Written, ...]:
+    async def entries(self, after: int, limit: int) -> tuple[StoredEntry, ...]:
         """The next entries after a position, in order."""
         ...
 

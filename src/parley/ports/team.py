@@ -17,11 +17,19 @@ if TYPE_CHECKING:
     from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Saved
     from parley.domain.errors.errors import Unavailable
-    from parley.domain.mailbox.ledger import Written
+    from parley.domain.mailbox.ledger import StoredEntry
     from parley.domain.record import Record
-    from parley.domain.store.changes import AuditQuery, Committed, Query, Seen, Spoken, TeamChanges, Words
+    from parley.domain.store.changes import (
+        AuditQuery,
+        Committed,
+        ErasableMessage,
+        ErasureQuery,
+        Query,
+        ReaderPost,
+        TeamChanges,
+    )
     from parley.domain.store.node import Node, StoreReport
-    from parley.domain.store.tables import Key, Pulse, Row, Table
+    from parley.domain.store.tables import Key, Row, StoreMark, Table
 
 R = TypeVar("R", bound="Record")
 
@@ -99,11 +107,11 @@ class TeamStore(Protocol):
         """A message that is still kept."""
         ...
 
-    async def seen(self, tenant: str, post: Post, viewer: str) -> Seen:
+    async def seen(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
         """The message with the receipt that counts for this reader ("": one who sees all)."""
         ...
 
-    async def page(self, tenant: str, query: Query) -> tuple[Seen, ...]:
+    async def page(self, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
         """Messages of a channel that a reader may see, unexpired, in order, without gaps."""
         ...
 
@@ -143,7 +151,7 @@ class TeamStore(Protocol):
         """
         ...
 
-    async def words(self, tenant: str, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+    async def words(self, tenant: str, words: ErasureQuery, after: int) -> tuple[tuple[ErasableMessage, ...], int]:
         """Messages after a position that still say what is looked for, in order, and up to where was looked.
 
         Only so many are looked through at once: it is 0 when there are no more.
@@ -187,7 +195,7 @@ class TeamStore(Protocol):
         """One event."""
         ...
 
-    async def entries(self, tenant: str, after: int, limit: int) -> tuple[Written, ...]:
+    async def entries(self, tenant: str, after: int, limit: int) -> tuple[StoredEntry, ...]:
         """The tenant's ledger after a position."""
         ...
 
@@ -242,7 +250,7 @@ class Nodes(Condition, Protocol):
         ...
 
 
-class Shelf(Protocol):
+class StoreTables(Protocol):
     """A store as plain tables, as of one moment: whoever uses it meanwhile changes nothing of what is read here."""
 
     async def count(self, table: Table) -> int:
@@ -261,12 +269,12 @@ class Shelf(Protocol):
         """By what this installation is told from any other, and never changes; empty when nothing was ever done."""
         ...
 
-    async def pulse(self, *, now: bool = False) -> Pulse:
+    async def mark(self, *, now: bool = False) -> StoreMark:
         """Where the store stood at that moment, or stands now."""
         ...
 
 
-class FillingShelf(Shelf, Protocol):
+class StoreTarget(StoreTables, Protocol):
     """A store that is filled from another one. No server starts on it before it is finished."""
 
     async def begin(self, origin: str) -> None:

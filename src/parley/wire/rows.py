@@ -106,7 +106,7 @@ def entry_from_row(document: str) -> Entry:
     return Entry(**fields)
 
 
-def spelled(document: dict[str, Any]) -> bytes:
+def encode_audit_entry(document: dict[str, Any]) -> bytes:
     """An entry of the audit log as it is hashed: keys are ASCII and numbers whole, so this is RFC 8785."""
     return _canonical(document)
 

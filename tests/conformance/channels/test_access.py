@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parley.domain.channel.channel import MemberPolicy
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
 from parley.surfaces.http import api
 from tests.conformance.channels.talk import (
@@ -24,7 +24,7 @@ from tests.team_rig import INTENT, LiveServer, with_server
 
 async def closed_intent(server: LiveServer, *agents: str) -> None:
     """The intent of the rig, for alice and these agents only."""
-    await server.rig.access(policy=Policy.CLOSED, grants=tuple(map(server.rig.grant, agents)))
+    await server.rig.access(policy=AccessPolicy.CLOSED, grants=tuple(map(server.rig.grant, agents)))
 
 
 @pytest.mark.requirement("RFC21-5-1-REQUIRED", "RFC21-5-1-SEE", "RFC21-R-0011")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parley.domain.channel.channel import MemberPolicy
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
 from tests.conformance.channels.talk import CHANNELS, MESSAGES, heard, listed, messages_of, reply, request, send
 from tests.team_rig import LiveServer, with_server
@@ -45,7 +45,7 @@ async def test_who_is_no_member_of_an_explicit_channel_cannot_be_addressed(serve
 @pytest.mark.requirement("RFC21-4.1-FORBIDDEN")
 @with_server
 async def test_who_has_no_access_to_the_intent_cannot_be_addressed_either(server: LiveServer) -> None:
-    await server.rig.access(policy=Policy.CLOSED)
+    await server.rig.access(policy=AccessPolicy.CLOSED)
     alice = await server.client("alice")
 
     answer = await alice.post(MESSAGES, {"to": "eve", "payload": {}})
@@ -88,7 +88,7 @@ async def test_on_an_explicit_channel_a_role_reaches_its_members_only(server: Li
 @with_server
 async def test_on_an_intent_channel_a_role_reaches_those_with_access_only(server: LiveServer) -> None:
     await server.rig.role("data", "bob", "carol")
-    await server.rig.access(policy=Policy.CLOSED, grants=(server.rig.grant("bob"),))
+    await server.rig.access(policy=AccessPolicy.CLOSED, grants=(server.rig.grant("bob"),))
     alice, bob, carol = [await server.client(name) for name in ("alice", "bob", "carol")]
 
     await send(alice, "for data", to="role:data")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parley.domain.channel.channel import MemberPolicy, Options
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
 from tests.conformance.channels.talk import (
     CHANNEL_FIELDS,
@@ -443,7 +443,7 @@ async def test_a_name_opens_no_explicit_channel_to_others(server: LiveServer) ->
 @pytest.mark.requirement("RFC21-1.4-IMPLICIT")
 @with_server
 async def test_nobody_makes_a_channel_by_name_on_an_intent_without_access(server: LiveServer) -> None:
-    await server.rig.access(policy=Policy.CLOSED)
+    await server.rig.access(policy=AccessPolicy.CLOSED)
     alice, eve = await server.client("alice"), await server.client("eve")
 
     answer = await eve.post(f"{CHANNELS}/progress/messages", {"payload": {}})

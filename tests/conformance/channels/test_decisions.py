@@ -9,7 +9,7 @@ import pytest
 
 from parley.app.team.work.sweep import sweep
 from parley.domain.channel.channel import MemberPolicy, Options
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
 from parley.domain.store.limits import TeamLimits
 from parley.wire.proofs.event_log import event_hash
@@ -99,7 +99,7 @@ async def test_explicit_channels_are_known_to_members_creator_coordinator_and_ad
 @with_server
 async def test_what_may_not_be_known_answers_like_what_does_not_exist(server: LiveServer) -> None:
     await server.rig.channel("chan_2", policy=MemberPolicy.EXPLICIT)
-    await server.rig.intent("intent_2", "alice", policy=Policy.CLOSED)
+    await server.rig.intent("intent_2", "alice", policy=AccessPolicy.CLOSED)
     await server.rig.channel("chan_3", intent_id="intent_2")
     alice, eve = await server.client("alice"), await server.client("eve")
     said = await send(alice, path=messages_of("chan_3"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import KeyKind
 from parley.domain.directory.intent import IntentStatus
 from tests.conformance.channels.talk import (
@@ -178,7 +178,7 @@ async def test_an_event_has_its_fields_and_the_actor_of_the_key(server: LiveServ
 @pytest.mark.requirement("CHAN-INTENT-ASSIGN", "CHAN-INTENT-UNASSIGN", "CHAN-ACCESS-ASSIGNED")
 @with_server
 async def test_agents_are_assigned_with_a_role_and_unassigned(server: LiveServer) -> None:
-    await server.rig.access(policy=Policy.CLOSED)
+    await server.rig.access(policy=AccessPolicy.CLOSED)
     alice, bob, carol = [await server.client(name) for name in ("alice", "bob", "carol")]
     outside = await bob.get(MESSAGES)
 
@@ -217,7 +217,7 @@ async def test_another_role_takes_the_place_of_the_first(server: LiveServer) -> 
 async def test_each_permission_allows_what_it_says_and_what_is_below_it(
     server: LiveServer, permission: Permission
 ) -> None:
-    await server.rig.access(policy=Policy.CLOSED, grants=(server.rig.grant("bob", permission),))
+    await server.rig.access(policy=AccessPolicy.CLOSED, grants=(server.rig.grant("bob", permission),))
     alice, bob = await server.client("alice"), await server.client("bob")
     asked = await request(alice, "bob")
 
@@ -263,7 +263,7 @@ async def test_the_access_list_is_read_and_replaced(server: LiveServer) -> None:
 @pytest.mark.requirement("CHAN-ACCESS-ENTRIES")
 @with_server
 async def test_an_entry_grants_and_its_end_revokes(server: LiveServer) -> None:
-    await server.rig.access(policy=Policy.CLOSED)
+    await server.rig.access(policy=AccessPolicy.CLOSED)
     alice, bob = await server.client("alice"), await server.client("bob")
 
     granted = await alice.post(f"{THIS}/acl/entries", {"principal_id": "bob", "permission": "write"})
@@ -282,7 +282,7 @@ async def test_an_entry_grants_and_its_end_revokes(server: LiveServer) -> None:
 @pytest.mark.requirement("CHAN-ACCESS-REQUEST")
 @with_server
 async def test_access_is_asked_for_and_approved_or_denied(server: LiveServer) -> None:
-    await server.rig.access(policy=Policy.CLOSED)
+    await server.rig.access(policy=AccessPolicy.CLOSED)
     alice, bob, eve = [await server.client(name) for name in ("alice", "bob", "eve")]
     path = f"{THIS}/access-requests"
     body = {"requested_permission": "write", "reason": "I can help"}
@@ -305,7 +305,7 @@ async def test_access_is_asked_for_and_approved_or_denied(server: LiveServer) ->
 @pytest.mark.requirement("CHAN-ACCESS-EXPIRES")
 @with_server
 async def test_a_grant_may_expire(server: LiveServer) -> None:
-    await server.rig.access(policy=Policy.CLOSED)
+    await server.rig.access(policy=AccessPolicy.CLOSED)
     alice, bob = await server.client("alice"), await server.client("bob")
     entry = {"principal_id": "bob", "permission": "write", "expires_at": later(server, hours=1)}
     await alice.post(f"{THIS}/acl/entries", entry)

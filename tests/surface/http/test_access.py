@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import KeyKind
 from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, with_server
 
@@ -16,7 +16,7 @@ REQUESTS = f"/intents/{INTENT}/access-requests"
 
 async def closed(server: LiveServer) -> tuple[Client, Client]:
     """Alice's intent, closed, and bob outside of it."""
-    await server.rig.access(policy=Policy.CLOSED)
+    await server.rig.access(policy=AccessPolicy.CLOSED)
     return await server.client("alice"), await server.client("bob")
 
 
@@ -193,7 +193,7 @@ async def test_nobody_lets_itself_in(server: LiveServer) -> None:
     asked = (await bob.post(REQUESTS, {"principal_id": "bob", "requested_permission": "admin"})).json["id"]
 
     hidden = await bob.post(f"{REQUESTS}/{asked}/approve", {})
-    await server.rig.access(policy=Policy.OPEN)
+    await server.rig.access(policy=AccessPolicy.OPEN)
     seen = await bob.post(f"{REQUESTS}/{asked}/approve", {})
 
     assert hidden.status == 404

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.domain.directory.access import Access, Permission, Policy, needed_to_assign
+from parley.domain.directory.access import Access, AccessPolicy, Permission, needed_to_assign
 from parley.domain.directory.callers import NO_TENANT, Key, KeyKind
 from tests.surface.http.attack import nothing_happens, refusal
 from tests.team_process import ROOT
@@ -151,7 +151,7 @@ async def test_a_key_gets_no_right_by_asking_for_it(server: LiveServer, extra: d
 async def test_what_was_lent_for_a_while_cannot_be_made_ones_own(server: LiveServer) -> None:
     # A46: an entry that is taken away leaves nothing behind
     rig = server.rig
-    await rig.intent("intent_2", policy=Policy.CLOSED, grants=(rig.grant("eve"),))
+    await rig.intent("intent_2", policy=AccessPolicy.CLOSED, grants=(rig.grant("eve"),))
     eve = await server.client("eve")
 
     async with nothing_happens(server):
@@ -167,7 +167,7 @@ def test_only_what_stays_may_be_made_an_assignment_without_an_admin() -> None:
     access = Access(id=INTENT, tenant_id="default", created_by="alice")
 
     assert needed_to_assign(access, "eve", "worker", "") is Permission.WRITE
-    assert needed_to_assign(replace(access, policy=Policy.CLOSED), "eve", "worker", "") is Permission.ADMIN
+    assert needed_to_assign(replace(access, policy=AccessPolicy.CLOSED), "eve", "worker", "") is Permission.ADMIN
     assert needed_to_assign(access, "eve", "coordinator", "") is Permission.ADMIN
 
 

@@ -21,12 +21,12 @@ from parley.app.team.state.waits import Waits
 from parley.domain.channel.channel import Channel, Options
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import Post
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.team import CircularWait
 from parley.domain.message.message import Pattern
 from parley.domain.record import Record
-from parley.domain.store.changes import Query, Seen, TeamChanges
+from parley.domain.store.changes import Query, ReaderPost, TeamChanges
 from parley.domain.store.limits import TeamLimits
 from parley.ports.team import TeamStore
 from parley.surfaces.entrance.authentication import Authenticator
@@ -245,7 +245,7 @@ async def test_a_long_list_is_read_a_piece_at_a_time_and_has_no_gap(rig: Rig, mo
         await rig.say("alice", str(n))
     read, asked = rig.store.page, list[int]()
 
-    async def counted(tenant: str, query: Query) -> tuple[Seen, ...]:
+    async def counted(tenant: str, query: Query) -> tuple[ReaderPost, ...]:
         asked.append(query.limit)
         return await read(tenant, query)
 
@@ -268,7 +268,7 @@ async def test_what_is_evicted_while_a_list_is_read_leaves_no_gap(rig: Rig, monk
         await rig.say("alice", str(n))
     read = rig.store.page
 
-    async def busy(tenant: str, query: Query) -> tuple[Seen, ...]:
+    async def busy(tenant: str, query: Query) -> tuple[ReaderPost, ...]:
         found = await read(tenant, query)
         if query.after_seq == 0:
             for n in range(6, 11):
@@ -451,7 +451,7 @@ async def test_who_stops_talking_is_taken_to_have_gone_and_others_go_on(server: 
 @with_server
 async def test_nobody_waits_longer_than_an_hour_for_an_answer(server: LiveServer, seconds: int, status: int) -> None:
     # A60
-    await server.rig.intent("intent_2", policy=Policy.OPEN)
+    await server.rig.intent("intent_2", policy=AccessPolicy.OPEN)
     alice, bob = await server.client("alice"), await server.client("bob")
 
     asking = asyncio.ensure_future(

@@ -11,7 +11,7 @@ import pytest
 
 from parley.app.team.work import sweep
 from parley.domain.channel.channel import Channel, MemberPolicy
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
 from parley.domain.message.message import Pattern
 from parley.domain.times import stamp
@@ -68,7 +68,7 @@ WITHOUT_IDS = ("/agents/{agent_id}", "/roles/", "/schemas/", "/subscribe/agents/
 async def belongings(server: LiveServer) -> dict[str, str]:
     """One of everything, on an intent that is closed to all but alice."""
     rig = server.rig
-    await rig.intent("intent_2", policy=Policy.CLOSED)
+    await rig.intent("intent_2", policy=AccessPolicy.CLOSED)
     await rig.channel("chan_2", intent_id="intent_2", label="talk")
     alice, admin = await server.client("alice"), await server.client(kind=KeyKind.ADMIN)
     said = await rig.say("alice", "needle", to="alice", pattern=Pattern.REQUEST, channel_id="chan_2")
@@ -304,7 +304,7 @@ async def test_ids_are_too_many_to_be_guessed(server: LiveServer) -> None:
 
 async def closed_to_all_but(rig: Rig, *agents: str, expires_at: str = "") -> None:
     grants = tuple(rig.grant(one, expires_at=expires_at) for one in agents)
-    await rig.intent("intent_2", policy=Policy.CLOSED, grants=grants)
+    await rig.intent("intent_2", policy=AccessPolicy.CLOSED, grants=grants)
     await rig.channel("chan_2", *agents, intent_id="intent_2")
 
 
@@ -381,7 +381,7 @@ async def test_who_lost_a_role_gets_no_more_of_its_mail(server: LiveServer) -> N
 async def test_a_stream_ends_with_the_right_to_follow_it(server: LiveServer, act: str) -> None:
     # A46
     rig = server.rig
-    await rig.intent("intent_2", policy=Policy.CLOSED, assignments=(rig.assignment("bob"),))
+    await rig.intent("intent_2", policy=AccessPolicy.CLOSED, assignments=(rig.assignment("bob"),))
     channel = await rig.channel("chan_2", intent_id="intent_2")
     bob, alice = await server.client("bob"), await server.client("alice")
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from parley.domain.channel.channel import MemberPolicy, Options
-from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import KeyKind
 from tests.team_rig import CHANNEL, INTENT, LiveServer, with_server
 
@@ -155,7 +155,7 @@ async def test_limits_hold_at_the_last_that_fits_and_at_the_first_that_does_not(
 @with_server
 async def test_what_one_may_not_know_of_is_not_found_in_the_same_words(server: LiveServer) -> None:
     rig = server.rig
-    await rig.intent("intent_closed", policy=Policy.CLOSED)
+    await rig.intent("intent_closed", policy=AccessPolicy.CLOSED)
     await rig.channel("chan_closed", intent_id="intent_closed")
     await rig.channel("chan_explicit", policy=MemberPolicy.EXPLICIT)
     dave = await server.client("dave")
@@ -175,7 +175,9 @@ async def test_what_one_may_not_know_of_is_not_found_in_the_same_words(server: L
 
 @with_server
 async def test_members_are_managed_by_those_who_may(server: LiveServer) -> None:
-    await server.rig.intent("intent_2", policy=Policy.CLOSED, grants=(server.rig.grant("bob"), server.rig.grant("eve")))
+    await server.rig.intent(
+        "intent_2", policy=AccessPolicy.CLOSED, grants=(server.rig.grant("bob"), server.rig.grant("eve"))
+    )
     await server.rig.channel("chan_2", "bob", intent_id="intent_2", policy=MemberPolicy.EXPLICIT)
     alice, bob = await server.client("alice"), await server.client("bob")
 
@@ -193,7 +195,7 @@ async def test_members_are_managed_by_those_who_may(server: LiveServer) -> None:
 
 @with_server
 async def test_who_only_reads_makes_no_channel(server: LiveServer) -> None:
-    await server.rig.intent("intent_2", policy=Policy.CLOSED, grants=(server.rig.grant("bob", Permission.READ),))
+    await server.rig.intent("intent_2", policy=AccessPolicy.CLOSED, grants=(server.rig.grant("bob", Permission.READ),))
     bob = await server.client("bob")
 
     refused = await bob.post("/intents/intent_2/channels", {"name": "x"})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
 from tests.behind_the_server import change
 from tests.team_rig import INTENT, Client, LiveServer, with_server
@@ -144,7 +144,7 @@ async def test_checkpoints_of_what_one_may_not_see_are_not_there(server: LiveSer
     alice, admin = await server.client("alice"), await server.client(kind=KeyKind.ADMIN)
     (event,) = await written(alice, 1)
     checkpoint = (await made(admin))["checkpoint_id"]
-    await server.rig.access(policy=Policy.CLOSED)
+    await server.rig.access(policy=AccessPolicy.CLOSED)
 
     for client in (await server.client("mallory"), await server.client("alice", tenant="other")):
         answers = [

@@ -10,7 +10,7 @@ import rfc8785
 
 from parley.domain.channel.channel import Options
 from parley.domain.channel.event import RESERVED
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
 from tests.behind_the_server import change
 from tests.team_rig import INTENT, LiveServer, with_server
@@ -112,7 +112,7 @@ async def test_a_moment_that_is_none_is_refused(server: LiveServer) -> None:
 @with_server
 async def test_a_trace_is_followed_over_all_intents_that_one_may_see(server: LiveServer) -> None:
     alice, bob = await server.client("alice"), await server.client("bob")
-    await server.rig.intent("intent_2", "alice", policy=Policy.CLOSED)
+    await server.rig.intent("intent_2", "alice", policy=AccessPolicy.CLOSED)
     parent = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
     await alice.post(EVENTS, {"event_type": "comment", "payload": {}}, parent)
     await alice.post(f"/intents/{INTENT}/state", {"patches": []}, {**parent, "If-Match": "1"})
@@ -205,7 +205,7 @@ async def test_an_event_of_another_intent_is_not_found_here(server: LiveServer) 
 
 @with_server
 async def test_who_may_not_see_the_intent_sees_nothing_of_its_log(server: LiveServer) -> None:
-    await server.rig.access(policy=Policy.CLOSED)
+    await server.rig.access(policy=AccessPolicy.CLOSED)
     alice, mallory = await server.client("alice"), await server.client("mallory")
     event = (await alice.post(EVENTS, {"event_type": "comment", "trace_id": TRACE})).json["id"]
 

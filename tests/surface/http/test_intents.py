@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
 from tests.team_rig import CHANNEL, INTENT, LiveServer, with_server
 
@@ -53,7 +53,7 @@ async def test_a_page_of_intents_goes_on_where_the_last_one_ended(server: LiveSe
 
 @with_server
 async def test_an_intent_that_one_may_not_see_is_as_if_it_were_not_there(server: LiveServer) -> None:
-    await server.rig.access(policy=Policy.CLOSED)
+    await server.rig.access(policy=AccessPolicy.CLOSED)
     mallory = await server.client("mallory")
 
     hidden = await mallory.get(f"/intents/{INTENT}")

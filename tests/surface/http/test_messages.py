@@ -12,7 +12,7 @@ import pytest
 
 from parley.app.team.channels import reading
 from parley.domain.channel.channel import MemberPolicy, Options
-from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.times import stamp
 from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, soon, with_query, with_server
@@ -272,7 +272,7 @@ async def test_outside_its_channel_a_message_does_not_exist(server: LiveServer) 
 
 @with_server
 async def test_who_is_not_in_the_channel_cannot_be_written_to(server: LiveServer) -> None:
-    await server.rig.intent("intent_2", policy=Policy.CLOSED, grants=(server.rig.grant("bob", Permission.READ),))
+    await server.rig.intent("intent_2", policy=AccessPolicy.CLOSED, grants=(server.rig.grant("bob", Permission.READ),))
     await server.rig.channel("chan_2", intent_id="intent_2", policy=MemberPolicy.EXPLICIT)
     alice = await server.client("alice")
 

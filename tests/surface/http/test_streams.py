@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from parley.domain.channel.channel import MemberPolicy, without_member
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Unavailable
 from parley.domain.store.changes import TeamChanges
@@ -185,7 +185,7 @@ async def test_a_revoked_key_ends_its_streams_at_once(server: LiveServer) -> Non
 
 @with_server
 async def test_lost_access_to_the_intent_ends_its_streams_at_once(server: LiveServer) -> None:
-    await server.rig.intent("intent_2", policy=Policy.CLOSED, grants=(server.rig.grant("bob"),))
+    await server.rig.intent("intent_2", policy=AccessPolicy.CLOSED, grants=(server.rig.grant("bob"),))
     await server.rig.channel("chan_2", intent_id="intent_2")
     bob = await server.client("bob")
 

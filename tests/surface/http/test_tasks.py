@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from tests.team_rig import INTENT, LiveServer, with_server
 
 
@@ -118,7 +118,7 @@ async def test_a_task_of_an_intent_that_one_may_not_see_is_not_there(server: Liv
     alice, mallory = await server.client("alice"), await server.client("mallory")
     stranger = await server.client("alice", tenant="other")
     task = (await alice.post("/tasks", {"intent_id": INTENT, "name": "look"})).json["id"]
-    await server.rig.access(policy=Policy.CLOSED)
+    await server.rig.access(policy=AccessPolicy.CLOSED)
 
     for client in (mallory, stranger):
         answers = [

@@ -3,16 +3,16 @@
 from parley.adapters.memory import MemoryStore
 from parley.app.mailbox.kernel import drive
 from parley.domain.hashes import digest
-from parley.domain.mailbox.delivery import Delivery, Key, Status
-from parley.domain.mailbox.ledger import Changes, Entry, Kept, Seen
+from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
+from parley.domain.mailbox.ledger import Changes, Entry, StoredMessage, WatchedFile
 from tests.samples import a_message
 
 
 def test_two_stores_share_nothing() -> None:
     one, other = MemoryStore(), MemoryStore()
-    kept = Kept(a_message(), b"x", digest(b"x"), minted=True)
-    delivery = Delivery(Key("m1", "d", "codex"), "a.yaml", Status.PENDING)
-    changes = Changes((kept,), (delivery,), (Entry("sent", "", "", "", ""),), seen=(Seen("w", "a.yaml"),))
+    kept = StoredMessage(a_message(), b"x", digest(b"x"), minted=True)
+    delivery = Delivery(DeliveryKey("m1", "d", "codex"), "a.yaml", Status.PENDING)
+    changes = Changes((kept,), (delivery,), (Entry("sent", "", "", "", ""),), seen=(WatchedFile("w", "a.yaml"),))
 
     drive(one.commit(changes))
 
@@ -24,7 +24,7 @@ def test_two_stores_share_nothing() -> None:
 
 def test_what_was_minted_is_read_like_what_a_file_store_reads() -> None:
     store = MemoryStore()
-    kept = Kept(a_message(), b"x", digest(b"x"), minted=True)
+    kept = StoredMessage(a_message(), b"x", digest(b"x"), minted=True)
 
     drive(store.commit(Changes((kept,))))
 

@@ -16,7 +16,7 @@ def test_a_record_without_a_parent_name_or_time_has_none() -> None:
 
 
 def test_what_has_nothing_unsettled_stays_as_it_is() -> None:
-    assert THING.settled(7) is THING
+    assert THING.with_position(7) is THING
 
 
 def test_a_changed_record_is_another_with_everything_else_as_it_was() -> None:

@@ -30,7 +30,7 @@ from parley.domain.exchange.exchange import summary_of
 from parley.domain.hashes import digest
 from parley.domain.rules.judge import Deny, Hold
 from parley.domain.rules.ruling import with_verdict
-from parley.domain.rules.trial import word_of
+from parley.domain.rules.trial import verdict_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -286,7 +286,7 @@ def input_of(proposal: Proposal, ruling: Ruling, receiver: Party) -> dict[str, A
         "round": envelope.exchange_round,
         "max_rounds": envelope.max_rounds,
         "hops": ruling.ext.hops,
-        "verdict": word_of(verdict),
+        "verdict": verdict_name(verdict),
         "cause": verdict.cause.value if isinstance(verdict, Hold) else "",
         "approved": proposal.approval is not None,
     }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from parley.adapters.postgres.sessions import Sessions
-    from parley.domain.store.writes import Evicted
+    from parley.domain.store.writes import EvictPosts
 
 _log = logging.getLogger("parley.postgres")
 REMOVE = (
@@ -34,11 +34,11 @@ class Evictor:
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._due: dict[int, Evicted] = {}
+        self._due: dict[int, EvictPosts] = {}
         self._before = ""
         self._work: asyncio.Task[None] | None = None
 
-    def take(self, evicted: Iterable[Evicted]) -> None:
+    def take(self, evicted: Iterable[EvictPosts]) -> None:
         """Remove these, soon."""
         self._due.update({one.channel: one for one in evicted})
         if (self._due or self._before) and (self._work is None or self._work.done()):

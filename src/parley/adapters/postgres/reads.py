@@ -8,12 +8,12 @@ from parley.domain.audit.entry import AuditEntry
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import ERASED
 from parley.domain.directory.callers import SYSTEM
-from parley.domain.store.changes import Spoken
+from parley.domain.store.changes import ErasableMessage
 from parley.wire import rows
 
 if TYPE_CHECKING:
     from parley.adapters.postgres.journal import Fetch
-    from parley.domain.store.changes import AuditQuery, Words
+    from parley.domain.store.changes import AuditQuery, ErasureQuery
 
 # So much of a feed is read at once: each stream holds its share until its reader has taken it.
 FEED_BYTES = 4 * 1024 * 1024
@@ -120,7 +120,9 @@ async def read_feed(fetch: Fetch, tenant: int, after: int, through: int, limit: 
     return [item for item in items[:limit] if item.position <= last], last
 
 
-async def read_words(fetch: Fetch, tenant: int, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+async def read_words(
+    fetch: Fetch, tenant: int, words: ErasureQuery, after: int
+) -> tuple[tuple[ErasableMessage, ...], int]:
     """See `TeamStore.words`."""
     low = tenant << rows.SHIFT
     ((end,),) = await fetch(_NEAR, low + after, low | rows.MASK, _WINDOW)
@@ -132,7 +134,7 @@ async def read_words(fetch: Fetch, tenant: int, words: Words, after: int) -> tup
         columns = [[one[at] for one in found] for at in (0, 2, 3, 4)]
         for message_id, other in await fetch(_TOGETHER, *columns):
             told[message_id].add(other)
-    return tuple([Spoken(*one) for one in (await _kept(fetch, told)).items()]), end & rows.MASK
+    return tuple([ErasableMessage(*one) for one in (await _kept(fetch, told)).items()]), end & rows.MASK
 
 
 async def _kept(fetch: Fetch, told: dict[str, set[str]]) -> dict[str, tuple[str, ...]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from parley.adapters.postgres.journal import Fetch
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
-    from parley.domain.store.changes import Spoken, TeamChanges
+    from parley.domain.store.changes import ErasableMessage, TeamChanges
     from parley.domain.store.transaction import BudgetKey, Head, LogEnd, NameKey, RecordKey, SideKey
 
 PLACE = "tally.number, tally.intent, tally.seq, tally.count, tally.last_at, tally.floor"
@@ -31,7 +31,7 @@ UNERASED = "SELECT 1 FROM post WHERE id = ANY($1) AND number >> 40 = $2 AND meta
 
 
 class Loaded:
-    """See `domain.store.transaction.Source`: what was asked for, and what is known.
+    """See `domain.store.transaction.TransactionSource`: what was asked for, and what is known.
 
     What is known is noted when it is looked for: it may be forgotten while the rest is asked for.
     """
@@ -69,8 +69,8 @@ class Loaded:
         for changes in batch:
             if changes.moved:
                 await self._load_pending(changes, fetch)
-            if changes.blank:
-                ids = [one.message_id for one in changes.blank]
+            if changes.erase:
+                ids = [one.message_id for one in changes.erase]
                 found = await fetch(UNERASED, ids, self._tenancies[changes.tenant].number, ERASED)
                 self._unerased = len(found)
 
@@ -255,7 +255,7 @@ class Loaded:
     def pending(self, tenant: str, message_id: str) -> Post | None:
         return self._pending.get((tenant, message_id))
 
-    def unerased(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+    def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         del tenant, messages  # only one commit of a transaction asks for it
         return self._unerased
 

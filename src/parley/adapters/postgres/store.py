@@ -25,8 +25,8 @@ from parley.adapters.postgres.writer import TeamWriter
 from parley.domain.channel.channel import Channel, Tally
 from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Unavailable
-from parley.domain.mailbox.ledger import Written
-from parley.domain.store.changes import Seen
+from parley.domain.mailbox.ledger import StoredEntry
+from parley.domain.store.changes import ReaderPost
 from parley.wire import rows
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.feed import FeedItem
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
-    from parley.domain.store.changes import AuditQuery, Committed, Query, Spoken, Words
+    from parley.domain.store.changes import AuditQuery, Committed, ErasableMessage, ErasureQuery, Query
 
 R = TypeVar("R", bound="Record")
 
@@ -184,14 +184,14 @@ class PostgresTeamStore:
         found = await self._posts(tenant, reads.BY_ID, message_id)
         return found[0] if found else None
 
-    async def seen(self, tenant: str, post: Post, viewer: str) -> Seen:
+    async def seen(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
         of_addressee = not viewer or (viewer == post.sender and post.recipients is not None)
         agent = post.to if of_addressee else viewer
         query = "SELECT read_at FROM receipt WHERE tenant = $1 AND post_id = $2 AND agent = $3"
         found = await self._of(tenant, query, post.id, agent)
-        return Seen(post, found[0][0] if found else "")
+        return ReaderPost(post, found[0][0] if found else "")
 
-    async def page(self, tenant: str, query: Query) -> tuple[Seen, ...]:
+    async def page(self, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
         one = await self.follower.tenancy(tenant)
         if one is None:
             return ()
@@ -209,7 +209,7 @@ class PostgresTeamStore:
             query.limit,
             (one.number << rows.SHIFT) + one.head.position,
         )
-        return tuple([Seen(rows.post_from_row(row), row[17]) for row in found])
+        return tuple([ReaderPost(rows.post_from_row(row), row[17]) for row in found])
 
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
         return await self._posts(tenant, reads.ANSWERS, request_id)
@@ -226,7 +226,7 @@ class PostgresTeamStore:
         number = found[0][0] if found else None
         return None if number is None else int(number) & rows.MASK
 
-    async def words(self, tenant: str, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+    async def words(self, tenant: str, words: ErasureQuery, after: int) -> tuple[tuple[ErasableMessage, ...], int]:
         one = await self.follower.tenancy(tenant)
         return await reads.read_words(self._fetching(one), one.number, words, after) if one is not None else ((), 0)
 
@@ -321,9 +321,9 @@ class PostgresTeamStore:
         found = await self._within(tenant, reads.EVENT, event_id)
         return rows.event_from_row(found[0]) if found else None
 
-    async def entries(self, tenant: str, after: int, limit: int) -> tuple[Written, ...]:
+    async def entries(self, tenant: str, after: int, limit: int) -> tuple[StoredEntry, ...]:
         found = await self._of(tenant, reads.ENTRIES, after, limit)
-        return tuple([Written(at, rows.entry_from_row(document), link) for at, document, link in found])
+        return tuple([StoredEntry(at, rows.entry_from_row(document), link) for at, document, link in found])
 
     async def audits(self, tenant: str, query: AuditQuery) -> tuple[AuditEntry, ...]:
         one = await self.follower.tenancy(tenant)

@@ -17,7 +17,7 @@ from parley.adapters.postgres.connect import FAILURES, as_parley, connect
 from parley.adapters.postgres.sessions import EVERYBODY
 from parley.domain.errors.errors import BadConfig, Conflict, Invalid, NotFound
 from parley.domain.store.node import SILENT_SECONDS
-from parley.domain.store.tables import AUDIT, ENTRY, PAGE_BYTES, POST, TABLES, TENANT, Pulse, Servers
+from parley.domain.store.tables import AUDIT, ENTRY, PAGE_BYTES, POST, TABLES, TENANT, Servers, StoreMark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -146,10 +146,10 @@ async def _servers(db: Connection) -> Servers:
             await asyncio.sleep(_AGAIN)
 
 
-class PostgresShelf(_Tables):
-    """See `ports.team.Shelf`; made by `open_shelf`."""
+class PostgresTables(_Tables):
+    """See `ports.team.StoreTables`; made by `open_shelf`."""
 
-    def __init__(self, connection: Connection, beside: Connection, pulse: Pulse) -> None:
+    def __init__(self, connection: Connection, beside: Connection, pulse: StoreMark) -> None:
         super().__init__(connection)
         self._beside = beside
         self._pulse = pulse
@@ -158,7 +158,7 @@ class PostgresShelf(_Tables):
         await super().close()
         self._beside.terminate()
 
-    async def pulse(self, *, now: bool = False) -> Pulse:
+    async def mark(self, *, now: bool = False) -> StoreMark:
         if not now:
             return self._pulse
         with _failures():
@@ -169,10 +169,10 @@ class PostgresShelf(_Tables):
         return await _servers(self._beside)
 
 
-class FillingPostgresShelf(_Tables):
-    """See `ports.team.FillingShelf`; made by `open_filling`."""
+class PostgresTarget(_Tables):
+    """See `ports.team.StoreTarget`; made by `open_filling`."""
 
-    async def pulse(self, *, now: bool = False) -> Pulse:
+    async def mark(self, *, now: bool = False) -> StoreMark:
         del now  # nobody else writes to it
         with _failures():
             return await _pulse(self._db)
@@ -228,7 +228,7 @@ class FillingPostgresShelf(_Tables):
                 return
             await self._delete(table, table.key, gone)
             for columns in unique:
-                await self._delete(table, columns, table.held(columns, rows))
+                await self._delete(table, columns, table.values_in(columns, rows))
             await self._insert(table, rows)
 
     async def _append(self, table: Table, rows: Sequence[Row]) -> None:
@@ -282,7 +282,7 @@ class FillingPostgresShelf(_Tables):
             )
 
 
-async def open_shelf(dsn: str) -> PostgresShelf:
+async def open_shelf(dsn: str) -> PostgresTables:
     """A database as it is now, to be read."""
     with _failures():
         db = await _connect(dsn)
@@ -291,7 +291,7 @@ async def open_shelf(dsn: str) -> PostgresShelf:
             try:
                 await db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 await _check(db)
-                return PostgresShelf(db, beside, await _pulse(db))
+                return PostgresTables(db, beside, await _pulse(db))
             except BaseException:
                 beside.terminate()
                 raise
@@ -300,7 +300,7 @@ async def open_shelf(dsn: str) -> PostgresShelf:
             raise
 
 
-async def open_filling(dsn: str) -> FillingPostgresShelf:
+async def open_filling(dsn: str) -> PostgresTarget:
     """A database to be filled; its tables are made. `BadConfig` for one on which no server would start afterwards."""
     with _failures():
         db = await _connect(dsn)
@@ -309,7 +309,7 @@ async def open_filling(dsn: str) -> FillingPostgresShelf:
             await _check_free(db)
             await schema.migrate(db)
             await db.execute("SET synchronous_commit = off")  # what is lost is copied again
-            return FillingPostgresShelf(db)
+            return PostgresTarget(db)
         except BaseException:
             db.terminate()
             raise
@@ -349,9 +349,9 @@ async def _check_free(db: Connection) -> None:
         raise Conflict(said, hint="make a database for Parley alone")
 
 
-async def _pulse(db: Connection) -> Pulse:
+async def _pulse(db: Connection) -> StoreMark:
     row = await db.fetchrow(_PULSE)
-    return Pulse(*row) if row is not None else Pulse(0, 0)
+    return StoreMark(*row) if row is not None else StoreMark(0, 0)
 
 
 def _type(table: Table, column: str) -> str:
@@ -367,7 +367,7 @@ def _unkept(table: Table, rows: Iterable[Row]) -> str:
     for row in rows:
         for column, value in zip(table.columns, row, strict=True):
             if not _can_be_kept(_type(table, column), value):
-                where = f"the {column} of the {table.name} with {table.spelled(table.key_of(row))}"
+                where = f"the {column} of the {table.name} with {table.key_text(table.key_of(row))}"
                 return f"PostgreSQL cannot keep {where}: {str(value)[:40]!a}"
     return ""
 

@@ -18,10 +18,10 @@ from parley.adapters.postgres.source import Loaded
 from parley.adapters.postgres.writes import Writing
 from parley.domain.directory.callers import Tenant
 from parley.domain.errors.errors import ParleyError
-from parley.domain.store.transaction import Head, Spelling, Transaction
-from parley.domain.store.writes import Forgotten
+from parley.domain.store.transaction import Encoders, Head, Transaction
+from parley.domain.store.writes import ForgetKeys
 from parley.wire.proofs.event_log import appended
-from parley.wire.rows import spelled
+from parley.wire.rows import encode_audit_entry
 
 if TYPE_CHECKING:
     from parley.adapters.postgres.cache import Note, Tenancy
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 _log = logging.getLogger("parley.postgres")
-_SPELLING = Spelling(appended, spelled)
+_SPELLING = Encoders(appended, encode_audit_entry)
 # A change that cannot be written as it is: its own fault, which must not stop the writer.
 UNFIT = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 # What can go wrong behind a commit. None of it makes the commit undone: it must not be tried again.
@@ -153,7 +153,7 @@ class Transacting:
         self._learn(transaction, tenancies)
         self._evictor.take(transaction.evicted())
         for act in transaction.acts:
-            if isinstance(act, Forgotten):
+            if isinstance(act, ForgetKeys):
                 self._evictor.forget(act.before)
         for changes, outcome in zip(batch, outcomes, strict=True):
             if told and outcome is not None and not isinstance(outcome, Exception):
@@ -211,7 +211,7 @@ class Transacting:
             tenancies[budget_key[0]].budgets[budget_key] = spent
         for (tenant, intent_id), end in transaction.logs.items():
             tenancies[tenant].logs[intent_id] = end
-        if any(isinstance(act, Forgotten) for act in transaction.acts):
+        if any(isinstance(act, ForgetKeys) for act in transaction.acts):
             self._follower.forget_budgets()
         for one in tenancies.values():
             one.trim()

@@ -13,16 +13,16 @@ from parley.adapters.postgres.evictor import FORGET, REMOVE
 from parley.domain.channel.post import ERASED, NO_PAYLOAD
 from parley.domain.store.transaction import name_key
 from parley.domain.store.writes import (
-    Blanked,
-    Departed,
-    Ended,
-    Evicted,
-    Expired,
-    Forgotten,
-    Found,
-    LetGo,
-    Received,
-    Said,
+    EraseContent,
+    EvictPosts,
+    ExpireChannel,
+    ExpirePost,
+    ExpireRequests,
+    ForgetKeys,
+    InsertPosts,
+    InsertReceipts,
+    MovePost,
+    TrimAudit,
 )
 from parley.wire import rows
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from parley.adapters.postgres.cache import Tenancy
     from parley.domain.store.changes import TeamChanges
     from parley.domain.store.transaction import Transaction
-    from parley.domain.store.writes import Act
+    from parley.domain.store.writes import Write
 
     Connection = asyncpg.Connection[asyncpg.Record]
     Columns = list[list[Any]]
@@ -118,7 +118,7 @@ class Writing:
         acts = self._of.acts
         last = acts[-1] if acts else None
         # What was said goes with the rest, unless something has to come after it.
-        said = last if isinstance(last, Said) else Said([], [])
+        said = last if isinstance(last, InsertPosts) else InsertPosts([], [])
         for act in acts[:-1] if last is said else acts:
             await self._act(act)
         notes = self._notes(batch)
@@ -127,7 +127,7 @@ class Writing:
 
     # ------------------------------------------------------------------ the usual
 
-    def _usual(self, said: Said, notes: dict[str, Note]) -> list[list[Any]]:
+    def _usual(self, said: InsertPosts, notes: dict[str, Note]) -> list[list[Any]]:
         of = self._of
         columns = _columns(16, _post_rows(said))
         columns += _columns(2, _earlier(said))
@@ -227,17 +227,17 @@ class Writing:
 
     # ------------------------------------------------------------------ acts
 
-    async def _act(self, act: Act) -> None:
+    async def _act(self, act: Write) -> None:
         db = self._db
         match act:
-            case Said():
+            case InsertPosts():
                 marks = ", ".join(f"${n}::{kind}[]" for n, kind in enumerate(_POST, 1))
                 await db.execute(f"INSERT INTO post SELECT * FROM unnest({marks})", *_columns(16, _post_rows(act)))
                 await db.executemany(
                     "UPDATE post SET answered = true WHERE number >> 40 = $1 AND id = $2 AND NOT answered",
                     _earlier(act),
                 )
-            case Found(tenant, post):
+            case MovePost(tenant, post):
                 await db.execute(
                     "UPDATE post SET number = $3, seq = $4, state = $5, recipients = $6"
                     " WHERE id = $2 AND number >> 40 = $1",
@@ -248,7 +248,7 @@ class Writing:
                     post.state.value,
                     rows.joined(post.recipients),
                 )
-            case Received(tenant, receipts):
+            case InsertReceipts(tenant, receipts):
                 await db.executemany(
                     "INSERT INTO receipt VALUES ($1, $2, $3, $4) ON CONFLICT (post_id, agent) DO NOTHING",
                     [(tenant, *one) for one in receipts],
@@ -258,23 +258,23 @@ class Writing:
                     await db.execute(statement, *values)
 
 
-def _statements(act: Act) -> Iterable[tuple[Any, ...]]:
+def _statements(act: Write) -> Iterable[tuple[Any, ...]]:
     match act:
-        case Expired(tenant, message_id):
+        case ExpirePost(tenant, message_id):
             yield _EXPIRE, tenant, message_id
-        case Ended(channel):
+        case ExpireChannel(channel):
             yield _END, channel
-        case Departed(tenant, agent):
+        case ExpireRequests(tenant, agent):
             yield DEPART, tenant, agent
-        case Evicted(_, channel, floor):
+        case EvictPosts(_, channel, floor):
             yield REMOVE, channel, floor
-        case Blanked(tenant, messages):
+        case EraseContent(tenant, messages):
             yield EMPTY_ANSWERS, [scope for one in messages for scope in one.scopes]
             yield BLANK, [one.message_id for one in messages], tenant, NO_PAYLOAD, ERASED
-        case LetGo(tenant, through):
+        case TrimAudit(tenant, through):
             low = tenant << rows.SHIFT
             yield "UPDATE audit SET document = '' WHERE place BETWEEN $1 AND $2 AND document <> ''", low, low | through
-        case Forgotten(before):
+        case ForgetKeys(before):
             yield (_OF_ALL,)  # budgets are every tenant's; it stands alone in its transaction
             yield FORGET, before  # a piece of it; the rest goes beside the commits
             yield "DELETE FROM budget WHERE span <> '' AND span < $1", before
@@ -285,7 +285,7 @@ def _columns(width: int, found: Sequence[Sequence[Any]]) -> Columns:
     return [list(column) for column in zip(*found, strict=True)] if found else [[] for _ in range(width)]
 
 
-def _post_rows(said: Said) -> list[tuple[Any, ...]]:
+def _post_rows(said: InsertPosts) -> list[tuple[Any, ...]]:
     """Messages as rows. Whether one is answered within the transaction is said here: no statement sees its own rows."""
     answered = {message_id for _, message_id in said.answered}
     return [
@@ -294,7 +294,7 @@ def _post_rows(said: Said) -> list[tuple[Any, ...]]:
     ]
 
 
-def _earlier(said: Said) -> list[tuple[int, str]]:
+def _earlier(said: InsertPosts) -> list[tuple[int, str]]:
     """The requests that are answered and not said here."""
     own = {post.id for _, _, post in said.posts}
     return [(tenant, message_id) for tenant, message_id in said.answered if message_id not in own]

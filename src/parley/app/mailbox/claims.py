@@ -23,8 +23,17 @@ from parley.domain.errors.errors import (
     Unreadable,
 )
 from parley.domain.hashes import digest
-from parley.domain.mailbox.delivery import Delivery, Key, Lease, Status, check_token, claim, lease_over, take_lease
-from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept, expect
+from parley.domain.mailbox.delivery import (
+    Delivery,
+    DeliveryKey,
+    Lease,
+    Status,
+    check_token,
+    claim,
+    lease_over,
+    take_lease,
+)
+from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery, StoredMessage, expect
 from parley.domain.mailbox.listing import Claimed, Finished
 from parley.domain.names import printable
 from parley.domain.times import format_time
@@ -101,7 +110,7 @@ async def _claim_held(kernel: Kernel, held: Held, length: timedelta | None) -> C
     except Invalid as error:
         await _bury(kernel, held.name, error)
         return None
-    kept = Kept(message, held.content, digest(held.content))
+    kept = StoredMessage(message, held.content, digest(held.content))
     for _ in range(_ATTEMPTS):
         try:
             return await _claim_kept(kernel, held, kept, doubts, length)
@@ -111,10 +120,10 @@ async def _claim_held(kernel: Kernel, held: Held, length: timedelta | None) -> C
 
 
 async def _claim_kept(
-    kernel: Kernel, held: Held, kept: Kept, doubts: tuple[Problem, ...], length: timedelta | None
+    kernel: Kernel, held: Held, kept: StoredMessage, doubts: tuple[Problem, ...], length: timedelta | None
 ) -> Claimed | None:
     message = kept.message
-    key = Key(message.id, kept.digest, kernel.agent)
+    key = DeliveryKey(message.id, kept.digest, kernel.agent)
     loaded = known = await kernel.store.delivery(key)
     if known is not None and known.status is Status.DONE:
         if await _finished_before(kernel, known, held):
@@ -146,7 +155,7 @@ async def _claim_kept(
     return Claimed(message, held.name, lease, delivery.tries, doubts)
 
 
-async def _judged(kernel: Kernel, kept: Kept, file: str) -> Admission | None:
+async def _judged(kernel: Kernel, kept: StoredMessage, file: str) -> Admission | None:
     """What the rules make of a message on this side; None, after a glance, for one that they cannot concern."""
     message = kept.message
     if (
@@ -160,13 +169,13 @@ async def _judged(kernel: Kernel, kept: Kept, file: str) -> Admission | None:
     return await mail_receiving.met(kernel, kept, file)
 
 
-async def _not_handed_over(kernel: Kernel, held: Held, kept: Kept, admission: Admission) -> None:
+async def _not_handed_over(kernel: Kernel, held: Held, kept: StoredMessage, admission: Admission) -> None:
     """A message that waits for my person, that my person has answered, or that the rules refuse: on record first."""
-    key = Key(kept.message.id, kept.digest, kernel.agent)
+    key = DeliveryKey(kept.message.id, kept.digest, kernel.agent)
     if admission.changes.puts:
         entry = _entry(kernel, admission.status.value, key, {"file": held.name})
         kept_too = (kept,) if admission.waits else ()
-        await kernel.store.commit(admission.changes._replace(kept=kept_too, entries=(entry,)))
+        await kernel.store.commit(admission.changes._replace(messages=kept_too, entries=(entry,)))
     if admission.answered:
         await kernel.inbox.archive(held.name, held.content)
     elif not admission.waits and admission.refusal is not None:
@@ -371,31 +380,33 @@ async def _unclaimed(kernel: Kernel, ref: str) -> Delivery:
     found = await find.find(kernel, ref)
     if found.place != "inbox":
         raise UnknownMessage(f"{found.message.id} is not in the inbox of {kernel.agent}")
-    key = Key(found.message.id, found.digest, kernel.agent)
+    key = DeliveryKey(found.message.id, found.digest, kernel.agent)
     if "ocip" in found.message.extras:
         from parley.app.mailbox.rules import receiving as mail_receiving
 
         await mail_receiving.admitted(kernel, found.message.id)
-    await kernel.store.commit(Changes(kept=(Kept(found.message, found.content, found.digest),)))
+    await kernel.store.commit(Changes(messages=(StoredMessage(found.message, found.content, found.digest),)))
     return Delivery(key, found.file, Status.DELIVERED)
 
 
 async def _commit(
     kernel: Kernel,
     action: str,
-    kept: Kept | None,
+    kept: StoredMessage | None,
     known: Delivery | None,
     after: Delivery,
     governed: Changes | None = None,
 ) -> None:
     """Write what became of a delivery, with what the rules add to it."""
-    expects = (expect(known) if known is not None else Expect(after.key, None),)
+    expects = (expect(known) if known is not None else ExpectDelivery(after.key, None),)
     facts = {"file": after.file, "until": after.lease.until if after.lease else ""}
     entry = _entry(kernel, action, after.key, facts)
     changes = governed or Changes()
     kept_too = (kept,) if kept else ()
-    await kernel.store.commit(changes._replace(kept=kept_too, deliveries=(after,), entries=(entry,), expects=expects))
+    await kernel.store.commit(
+        changes._replace(messages=kept_too, deliveries=(after,), entries=(entry,), expects=expects)
+    )
 
 
-def _entry(kernel: Kernel, action: str, key: Key, facts: dict[str, str]) -> Entry:
+def _entry(kernel: Kernel, action: str, key: DeliveryKey, facts: dict[str, str]) -> Entry:
     return Entry(action, format_time(kernel.clock.now().at), kernel.agent, key.message_id, key.digest, facts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.mailbox.read import listing
 from parley.domain.errors.errors import Ambiguous, Invalid, ParleyError, UnknownMessage
 from parley.domain.hashes import digest
-from parley.domain.mailbox.delivery import Key, Status
+from parley.domain.mailbox.delivery import DeliveryKey, Status
 from parley.domain.mailbox.listing import Found, Item
 from parley.domain.message.message import search_text
 from parley.domain.names import is_message_file
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from parley.app.mailbox.kernel import Kernel
-    from parley.domain.mailbox.ledger import Kept
+    from parley.domain.mailbox.ledger import StoredMessage
     from parley.domain.message.message import Message
     from parley.domain.message.review import Review
 
@@ -59,7 +59,9 @@ async def full_id(kernel: Kernel, ref: str) -> str:
 
 async def _is_claimed(kernel: Kernel, found: Found) -> bool:
     store = kernel.store_if_any
-    known = await store.delivery(Key(found.message.id, found.digest, kernel.agent)) if store is not None else None
+    known = (
+        await store.delivery(DeliveryKey(found.message.id, found.digest, kernel.agent)) if store is not None else None
+    )
     return known is not None and known.status is Status.CLAIMED
 
 
@@ -127,7 +129,7 @@ async def _load(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[Found
     return found
 
 
-def _from_ledger(kept: Kept, place: str = "ledger", file: str = "") -> Found:
+def _from_ledger(kept: StoredMessage, place: str = "ledger", file: str = "") -> Found:
     return Found(kept.message, kept.content, kept.digest, place, file)
 
 
@@ -140,7 +142,7 @@ async def thread(kernel: Kernel, ref: str) -> list[Found]:
         raise UnknownMessage("a conversation or message has a name")
     files = [one for one in await _all_files(kernel) if not one[1].problem]
     links = {_Link(item.id, item.conversation_id, item.in_reply_to) for _, item in files}
-    kept: dict[tuple[str, str], Kept] = {}
+    kept: dict[tuple[str, str], StoredMessage] = {}
     reach = _Reach({ref}, {ref})
     while True:
         reach = _spread(reach, links)
@@ -200,7 +202,7 @@ def _spread(reach: _Reach, links: set[_Link]) -> _Reach:
         ids, conversations = grown, wider
 
 
-async def _remembered(kernel: Kernel, reach: _Reach) -> dict[tuple[str, str], Kept]:
+async def _remembered(kernel: Kernel, reach: _Reach) -> dict[tuple[str, str], StoredMessage]:
     """What the ledger knows of these ids and conversations."""
     store = kernel.store_if_any
     if store is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import read
-from parley.domain.mailbox.ledger import Changes, Seen
+from parley.domain.mailbox.ledger import Changes, WatchedFile
 from parley.domain.names import printable
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ async def shown(kernel: Kernel, watcher: str, items: list[Item]) -> None:
     """Move the watcher's cursor past `items`: to be called when their output has succeeded, not before."""
     known = await kernel.store.seen(watcher)
     marks = await _marks(kernel)
-    now_seen = tuple(Seen(watcher, marks.get(item.file, printable(item.file))) for item in items)
-    vanished = tuple(Seen(watcher, mark) for mark in known - set(marks.values()))
+    now_seen = tuple(WatchedFile(watcher, marks.get(item.file, printable(item.file))) for item in items)
+    vanished = tuple(WatchedFile(watcher, mark) for mark in known - set(marks.values()))
     await kernel.store.commit(Changes(seen=now_seen, unseen=vanished))
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from parley.app.mailbox.rules.approvals import Deciding
     from parley.app.mailbox.rules.sending import Spoken
-    from parley.domain.exchange.approval import Approval, ApprovalStatus, Standing
+    from parley.domain.exchange.approval import Approval, ApprovalStatus, DecisionRight
     from parley.domain.exchange.exchange import Exchange
-    from parley.domain.mailbox.delivery import Key, Lease
+    from parley.domain.mailbox.delivery import DeliveryKey, Lease
     from parley.domain.mailbox.listing import Claimed, Finished, Found, Item, Sent
     from parley.domain.message.message import Draft, Heading, Message
     from parley.domain.message.review import Review
@@ -69,7 +69,7 @@ class Kernel:
         self.limits = limits
         self.enforce_owner = enforce_owner
         # Claims that last as long as this process: the lock dies with it.
-        self.held: dict[Key, Held] = {}
+        self.held: dict[DeliveryKey, Held] = {}
         # What listings have read, by place and file.
         self.headings: dict[str, dict[tuple[str, int], Heading]] = {}
         self._open_store = open_store
@@ -260,7 +260,7 @@ class Kernel:
 
         return await mail_approvals.show(self, approval_id)
 
-    async def standing(self, approval: Approval, key: str = "") -> Standing:
+    async def standing(self, approval: Approval, key: str = "") -> DecisionRight:
         """See `app.mail_approvals.standing`."""
         from parley.app.mailbox.rules import approvals as mail_approvals
 

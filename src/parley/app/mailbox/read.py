@@ -94,6 +94,6 @@ async def _held_files(kernel: Kernel) -> list[str]:
     store = kernel.store_if_any
     if store is None or not await store.has_records("receipt", "held"):
         return []
-    from parley.domain.exchange.incoming import Met, Receipt
+    from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
 
-    return [one.file for one in await store.records(Receipt, Met.HELD.value, limit=_MOST_HELD)]
+    return [one.file for one in await store.records(InboxReceipt, InboxVerdict.HELD.value, limit=_MOST_HELD)]

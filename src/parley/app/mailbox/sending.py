@@ -20,8 +20,8 @@ from parley.domain.errors.errors import (
     UnknownAgent,
 )
 from parley.domain.hashes import digest
-from parley.domain.mailbox.delivery import Delivery, Key, Status
-from parley.domain.mailbox.ledger import Changes, Entry, Expect, Kept
+from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
+from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery, StoredMessage
 from parley.domain.mailbox.listing import Sent
 from parley.domain.message.bodies import default_reply
 from parley.domain.message.compose import compose, warnings
@@ -160,7 +160,7 @@ async def _commit(
     *,
     free_form: bool,
     spoken: Spoken | None = None,
-) -> tuple[Kept, tuple[Delivery, ...], Governed | None]:
+) -> tuple[StoredMessage, tuple[Delivery, ...], Governed | None]:
     """Decide and commit; an id, conversation or file name that somebody else was faster with is chosen anew."""
     for attempt in range(_ATTEMPTS):
         now = kernel.clock.now().at
@@ -180,8 +180,10 @@ async def _commit(
             message = governed.message
         content = kernel.format.encode(message)
         file = await _file_name(kernel, message, file_suffix, suffix, attempt)
-        kept = Kept(kernel.format.settle(message), content, digest(content), minted=True)
-        deliveries = tuple(Delivery(Key(message.id, kept.digest, agent), file, Status.PENDING) for agent in message.to)
+        kept = StoredMessage(kernel.format.settle(message), content, digest(content), minted=True)
+        deliveries = tuple(
+            Delivery(DeliveryKey(message.id, kept.digest, agent), file, Status.PENDING) for agent in message.to
+        )
         facts = {"to": ",".join(message.to), "kind": message.kind.value, "file": file}
         entry = Entry("sent", format_time(now), kernel.agent, message.id, kept.digest, facts)
         changes = Changes((kept,), deliveries, (entry,), new_conversation=opened, new_file=file)
@@ -219,7 +221,7 @@ async def opened_by(kernel: Kernel, draft: Draft, parent: Message | None, attemp
 
 
 async def _carry(
-    kernel: Kernel, kept: Kept, deliveries: tuple[Delivery, ...]
+    kernel: Kernel, kept: StoredMessage, deliveries: tuple[Delivery, ...]
 ) -> tuple[tuple[Delivery, ...], list[ParleyError]]:
     """Deliver to each, keep the copy, mark what became of each; the refusals beside it."""
     settled: list[Delivery] = []
@@ -246,13 +248,13 @@ async def _carry(
     return tuple(settled), refusals
 
 
-async def _mark(kernel: Kernel, kept: Kept, settled: list[Delivery], *, durable: bool = False) -> None:
+async def _mark(kernel: Kernel, kept: StoredMessage, settled: list[Delivery], *, durable: bool = False) -> None:
     """Note what became of deliveries. What the outbox copy proves may be lost in a power cut without harm."""
     at = format_time(kernel.clock.now().at)
     for delivery in settled:
         facts = {"to": delivery.key.recipient, "file": delivery.file, "reason": delivery.reason}
         entry = Entry(delivery.status.value, at, kernel.agent, kept.message.id, kept.digest, facts)
-        expects = (Expect(delivery.key, Status.PENDING),)
+        expects = (ExpectDelivery(delivery.key, Status.PENDING),)
         try:
             await kernel.store.commit(Changes((), (delivery,), (entry,), expects, durable=durable))
         except Stale:

@@ -13,13 +13,13 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import Conflict, Invalid, Problem, Unavailable
-from parley.domain.store.tables import TABLES, Order, is_let_go
+from parley.domain.store.tables import TABLES, Order, is_trimmed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from parley.domain.store.tables import Key, Row, Servers, Table
-    from parley.ports.team import FillingShelf, Shelf
+    from parley.ports.team import StoreTables, StoreTarget
 
     # What is being done, how many rows of it are done, and how many there are.
     Told = Callable[[str, int, int], None]
@@ -74,8 +74,8 @@ class Comparison(NamedTuple):
 
 
 async def copy(
-    source: Shelf,
-    target: FillingShelf,
+    source: StoreTables,
+    target: StoreTarget,
     check: Callable[[], Awaitable[None]],
     told: Told,
     *,
@@ -103,7 +103,7 @@ async def copy(
     await check()
     # In this order: what a server has written before it went is seen.
     servers = await served()
-    before, now = await source.pulse(), await source.pulse(now=True)
+    before, now = await source.mark(), await source.mark(now=True)
     moved = now != before
     finished = though_behind or not (moved or servers.running)
     if finished:
@@ -111,7 +111,7 @@ async def copy(
     return Outcome(tuple(tables), now.said - before.said, moved, servers, finished)
 
 
-async def compare(source: Shelf, target: Shelf, told: Told) -> Comparison:
+async def compare(source: StoreTables, target: StoreTables, told: Told) -> Comparison:
     """Look at every row of both, and at the order of the target's."""
     progress = await _progress(source, told, CHECKING)
     order = Order()
@@ -126,7 +126,7 @@ async def compare(source: Shelf, target: Shelf, told: Told) -> Comparison:
                 new, changed, gone = _differing(table, ours, theirs)
                 missing, other, surplus = missing + len(new), other + len(changed), surplus + len(gone)
                 keys = [table.key_of(row) for row in (*new, *(now for _, now in changed))] + gone
-                first = first or table.spelled(min(keys)) if keys else first
+                first = first or table.key_text(min(keys)) if keys else first
             progress.add(len(ours))
         tables.append(Copied(table.name, rows))
         if missing or other or surplus:
@@ -134,7 +134,7 @@ async def compare(source: Shelf, target: Shelf, told: Told) -> Comparison:
     return Comparison(tuple(tables), tuple(differences), tuple(order.end()))
 
 
-async def _progress(source: Shelf, told: Told, doing: str) -> _Progress:
+async def _progress(source: StoreTables, told: Told, doing: str) -> _Progress:
     return _Progress(told, doing, sum([await source.count(table) for table in TABLES]))
 
 
@@ -153,7 +153,7 @@ class _Progress:
         self._told(self._doing, self._done, self._total)
 
 
-async def _copy_table(source: Shelf, target: FillingShelf, table: Table, progress: _Progress) -> Copied:
+async def _copy_table(source: StoreTables, target: StoreTarget, table: Table, progress: _Progress) -> Copied:
     done = Copied(table.name, 0)
     async for ours, theirs in _stretches(source, target, table):
         new: list[Row] = ours
@@ -179,9 +179,9 @@ async def _copy_table(source: Shelf, target: FillingShelf, table: Table, progres
 
 
 def _check_history(table: Table, changed: list[tuple[Row, Row]], gone: list[Key]) -> None:
-    other = [table.key_of(old) for old, now in changed if not is_let_go(table, old, now)] + gone
+    other = [table.key_of(old) for old, now in changed if not is_trimmed(table, old, now)] + gone
     if other:
-        said = f"the target has another history: {table.spelled(min(other))} of its {table.name} log"
+        said = f"the target has another history: {table.key_text(min(other))} of its {table.name} log"
         raise Conflict(said, hint="name an empty target")
 
 
@@ -199,7 +199,9 @@ def _differing(table: Table, ours: list[Row], theirs: list[Row]) -> tuple[list[R
     return new, changed, list(there)
 
 
-async def _stretches(source: Shelf, target: Shelf, table: Table) -> AsyncIterator[tuple[list[Row], list[Row]]]:
+async def _stretches(
+    source: StoreTables, target: StoreTables, table: Table
+) -> AsyncIterator[tuple[list[Row], list[Row]]]:
     """The rows of both from the first key to the last, a stretch of keys at a time, never more than a page of each."""
     mine, yours = _Pages(source, table), _Pages(target, table)
     ours: list[Row] = []
@@ -222,7 +224,7 @@ async def _stretches(source: Shelf, target: Shelf, table: Table) -> AsyncIterato
 class _Pages:
     """A table of one store, page by page."""
 
-    def __init__(self, shelf: Shelf, table: Table) -> None:
+    def __init__(self, shelf: StoreTables, table: Table) -> None:
         self._shelf = shelf
         self._table = table
         self._after: Key | None = None

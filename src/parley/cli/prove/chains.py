@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from parley.domain.channel.checkpoint import Checkpoint
-    from parley.domain.mailbox.ledger import Written
+    from parley.domain.mailbox.ledger import StoredEntry
 
 # How a server spells the type of an audited message for the OpenIntent SDK; the hash is over the other spelling.
 _SDK_SPELLING = "channel.message"
@@ -59,12 +59,12 @@ class EventLog:
 
     def compare(self, mark: Checkpoint) -> None:
         """A checkpoint knows what it covered: also what is missing at the end."""
-        from parley.domain.channel.checkpoint import merkle_root, raw_digest, spelled
+        from parley.domain.channel.checkpoint import encode_digest, merkle_root, raw_digest
 
         covered = self._hashes[mark.first_sequence - 1 : mark.last_sequence]
         if len(covered) < mark.event_count:
             self.refuse(len(self._hashes) + 1, f"it is missing, but the checkpoint {mark.id} covers it")
-        elif spelled(merkle_root([raw_digest(one) for one in covered])) != mark.merkle_root:
+        elif encode_digest(merkle_root([raw_digest(one) for one in covered])) != mark.merkle_root:
             self.refuse(mark.first_sequence, f"the checkpoint {mark.id} says otherwise")
 
     @property
@@ -96,7 +96,7 @@ def served_event(document: dict[str, Any]) -> Event:
     )
 
 
-def check_ledger(tenant: str, entries: Iterable[Written]) -> Checked:
+def check_ledger(tenant: str, entries: Iterable[StoredEntry]) -> Checked:
     """A tenant's ledger from its first entry on."""
     link, length, bad, why = GENESIS, 0, 0, ""
     for written in entries:

@@ -131,7 +131,7 @@ def _explained_here(args: argparse.Namespace) -> Mapping[str, Any]:
     from parley.domain.content.classification import Classification
     from parley.domain.content.envelope import Origin
     from parley.domain.rules.rulebook import Rulebook
-    from parley.domain.rules.trial import Trial, tried
+    from parley.domain.rules.trial import Trial, run_trial
     from parley.wire.api.trials import explanation_of
 
     def party(agent: str, org: str, most: str) -> Party:
@@ -150,7 +150,7 @@ def _explained_here(args: argparse.Namespace) -> Mapping[str, Any]:
         initiates=not args.reply,
         data=tuple(Classification(one) for one in args.data),
     )
-    return explanation_of(tried(trial, Rulebook(_policies(args.policies)))).to_dict()
+    return explanation_of(run_trial(trial, Rulebook(_policies(args.policies)))).to_dict()
 
 
 def _with_most(attributes: Any, most: str) -> Any:  # noqa: ANN401  # what the directory says about somebody
@@ -230,7 +230,7 @@ def _test(args: argparse.Namespace) -> int:
 
 def _tested(file: str) -> list[_Tested]:
     from parley.domain.rules.rulebook import Rulebook
-    from parley.domain.rules.trial import tried
+    from parley.domain.rules.trial import run_trial
     from parley.wire.files.policy_cases import read_cases
 
     if os.path.isdir(file):
@@ -238,7 +238,7 @@ def _tested(file: str) -> list[_Tested]:
     cases = read_cases(file_text(file), file)
     folder = os.path.dirname(file) if file != "-" else ""
     book = Rulebook(_policies(os.path.join(folder, cases.policies) if cases.policies else ""))
-    found = [(one, tried(one.trial, book)) for one in cases.cases]
+    found = [(one, run_trial(one.trial, book)) for one in cases.cases]
     return [_Tested(file, one, came.word, came.code, came.why) for one, came in found]
 
 

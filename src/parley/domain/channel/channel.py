@@ -87,7 +87,7 @@ class Channel(Record):
     def is_open(self) -> bool:
         return self.status is ChannelStatus.OPEN
 
-    def settled(self, position: int) -> Self:
+    def with_position(self, position: int) -> Self:
         if self.open_since != UNSETTLED and all(one.since != UNSETTLED for one in self.members):
             return self
         members = tuple(replace(one, since=position) if one.since == UNSETTLED else one for one in self.members)

@@ -63,7 +63,7 @@ class LogMark(Record):
     made_at: str
 
 
-def spelled(digest: bytes) -> str:
+def encode_digest(digest: bytes) -> str:
     return _PREFIX + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 

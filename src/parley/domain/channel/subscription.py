@@ -143,7 +143,7 @@ class Subscription(Record):
         """Whether it is about approvals and exchanges: those are counted by the audit log, not by what is said."""
         return is_about_notices(self.event_types)
 
-    def settled(self, position: int) -> Self:
+    def with_position(self, position: int) -> Self:
         return replace(self, cursor=position) if self.cursor == UNSETTLED else self
 
     def at_position(self, position: int) -> Self:

@@ -15,23 +15,23 @@ from parley.domain.content.classification import Classification, ContentPattern,
 from parley.domain.content.unicode_folding import folded, normalised
 
 
-class Finding(NamedTuple):
+class Detection(NamedTuple):
     """What was found, and how secret that is at least."""
 
     name: str
     level: Classification
 
 
-PAYMENT_CARD = Finding("payment_card", Classification.RESTRICTED)
-IBAN = Finding("iban", Classification.CONFIDENTIAL)
-PRIVATE_KEY = Finding("private_key", Classification.RESTRICTED)
-API_TOKEN = Finding("api_token", Classification.RESTRICTED)
+PAYMENT_CARD = Detection("payment_card", Classification.RESTRICTED)
+IBAN = Detection("iban", Classification.CONFIDENTIAL)
+PRIVATE_KEY = Detection("private_key", Classification.RESTRICTED)
+API_TOKEN = Detection("api_token", Classification.RESTRICTED)
 
 
-def findings(texts: Iterable[str], patterns: tuple[ContentPattern, ...] = ()) -> tuple[Finding, ...]:
+def findings(texts: Iterable[str], patterns: tuple[ContentPattern, ...] = ()) -> tuple[Detection, ...]:
     """What these texts hold, each once: by our own detectors in their order, then by a policy's patterns in theirs."""
     wanted = _compiled(patterns) if patterns else ()
-    found: set[Finding] = set()
+    found: set[Detection] = set()
     for text in texts:
         plain = folded(text)
         found.update(_own(plain))
@@ -44,12 +44,12 @@ def findings(texts: Iterable[str], patterns: tuple[ContentPattern, ...] = ()) ->
     return tuple([one for one in order if one in found])
 
 
-def level_with(declared: Classification, found: tuple[Finding, ...]) -> Classification:
+def level_with(declared: Classification, found: tuple[Detection, ...]) -> Classification:
     """The declared level, or that of the most secret finding if it is higher."""
     return highest(declared, *[one.level for one in found])
 
 
-def _own(text: str) -> Iterator[Finding]:
+def _own(text: str) -> Iterator[Detection]:
     digits = len(text.encode("ascii", "replace").translate(None, _NO_DIGIT))
     if digits >= _CARD_DIGITS and _has_card(text):
         yield PAYMENT_CARD
@@ -174,7 +174,7 @@ _TOKENS = tuple(
 
 
 class _Wanted(NamedTuple):
-    finding: Finding
+    finding: Detection
     # The longest part of it that stands for itself: most texts do not have it.
     literal: str
     shape: re.Pattern[str]
@@ -190,7 +190,7 @@ def _wanted(pattern: ContentPattern) -> _Wanted:
     parts = [part if part in _SIGNS else normalised(part) for part in _WILD.split(pattern.pattern)]
     literal = max([part for part in parts if part not in _SIGNS], key=len)
     shape = re.compile("".join([_SIGNS.get(part) or re.escape(part) for part in parts]))
-    return _Wanted(Finding(pattern.name, pattern.classification), literal, shape)
+    return _Wanted(Detection(pattern.name, pattern.classification), literal, shape)
 
 
 _WILD = re.compile("([#?])")

@@ -27,7 +27,7 @@ class Permission(StrEnum):
 _RANK = {Permission.READ: 1, Permission.WRITE: 2, Permission.ADMIN: 3}
 
 
-class Policy(StrEnum):
+class AccessPolicy(StrEnum):
     """What an agent has without any entry: everything but ruling, or nothing."""
 
     OPEN = "open"
@@ -71,7 +71,7 @@ class Access(Record):
     kind: ClassVar[str] = "access"
 
     created_by: str
-    policy: Policy = Policy.OPEN
+    policy: AccessPolicy = AccessPolicy.OPEN
     grants: tuple[Grant, ...] = ()
     assignments: tuple[Assignment, ...] = ()
 
@@ -80,7 +80,7 @@ class Access(Record):
         """When the next entry expires."""
         return min((one.expires_at for one in self.grants if one.expires_at), default="")
 
-    def settled(self, position: int) -> Self:
+    def with_position(self, position: int) -> Self:
         grants = tuple(replace(one, since=position) if one.since == UNSETTLED else one for one in self.grants)
         assignments = tuple(replace(one, since=position) if one.since == UNSETTLED else one for one in self.assignments)
         return replace(self, grants=grants, assignments=assignments)
@@ -142,9 +142,9 @@ def standing(access: Access, agent: str, now: str) -> Standing | None:
     """The agent's standing on an intent; None when it may not even know that it exists."""
     if agent == access.created_by:
         return RULER
-    if access.policy is Policy.OPEN and not access.grants and not access.assignments:
+    if access.policy is AccessPolicy.OPEN and not access.grants and not access.assignments:
         return _EVERYBODY
-    found = [_EVERYBODY] if access.policy is Policy.OPEN else []
+    found = [_EVERYBODY] if access.policy is AccessPolicy.OPEN else []
     for one in access.assignments:
         if one.agent_id == agent:
             found.append(Standing(Permission.ADMIN if one.role == COORDINATOR else Permission.WRITE, one.since))

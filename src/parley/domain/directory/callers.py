@@ -171,7 +171,7 @@ class Role(Record):
 
     holders: tuple[Holder, ...] = ()
 
-    def settled(self, position: int) -> Self:
+    def with_position(self, position: int) -> Self:
         holders = tuple(replace(one, since=position) if one.since == UNSETTLED else one for one in self.holders)
         return replace(self, holders=holders)
 

@@ -157,24 +157,26 @@ def check_may_decide(approval: Approval, caller: Caller, approvers: tuple[str, .
         raise SelfApproval("somebody else than the agent's own person has to decide this")
 
 
-class Standing(NamedTuple):
+class DecisionRight(NamedTuple):
     """Who may decide about what waits; and the code with which whoever asks would be refused, "" if it may."""
 
     deciders: tuple[str, ...] = ()
     barred: str = ""
 
 
-NOT_WAITING = Standing()
+NOT_WAITING = DecisionRight()
 
 
-def standing_of(approval: Approval, caller: Caller, approvers: tuple[str, ...], *, self_approval: bool) -> Standing:
+def standing_of(
+    approval: Approval, caller: Caller, approvers: tuple[str, ...], *, self_approval: bool
+) -> DecisionRight:
     """What is known beforehand of a caller who would decide."""
     barred = ""
     try:
         check_may_decide(approval, caller, approvers, self_approval=self_approval)
     except Denied as refusal:
         barred = refusal.code
-    return Standing(deciders_of(approval, approvers, self_approval=self_approval), barred)
+    return DecisionRight(deciders_of(approval, approvers, self_approval=self_approval), barred)
 
 
 def deciders_of(approval: Approval, approvers: tuple[str, ...], *, self_approval: bool) -> tuple[str, ...]:

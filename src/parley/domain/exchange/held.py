@@ -20,7 +20,7 @@ _SAID = ("subject", "body", "context_keys")
 _BESIDE = ("tag", "related_packet", "related_pr", "conversation_id")
 
 
-def said(message: Message) -> dict[str, Any]:
+def message_fields(message: Message) -> dict[str, Any]:
     """Everything in a message that its reader will read."""
     shown: dict[str, Any] = {name: getattr(message, name) for name in _SAID}
     return {name: value for name, value in shown.items() if value}
@@ -50,7 +50,7 @@ def outgoing(draft: Draft, message: Message) -> HeldDraft:
         pattern=draft.kind.value,
         to=",".join(message.to),
         in_reply_to=draft.in_reply_to,
-        payload=_json(said(message)),
+        payload=_json(message_fields(message)),
         metadata=_json(beside),
         expires_at=stamp(draft.expires_at) if draft.expires_at else "",
     )
@@ -63,7 +63,7 @@ def incoming(message: Message, me: str, digest: str) -> HeldDraft:
         pattern=message.kind.value,
         to=me,
         in_reply_to=message.in_reply_to,
-        payload=_json(said(message)),
+        payload=_json(message_fields(message)),
         metadata=_json(beside),
     )
 

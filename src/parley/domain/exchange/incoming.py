@@ -16,7 +16,7 @@ from typing import ClassVar
 from parley.domain.record import Record
 
 
-class Met(StrEnum):
+class InboxVerdict(StrEnum):
     ADMITTED = "admitted"
     HELD = "held"
     ANSWERED = "answered"
@@ -24,14 +24,14 @@ class Met(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt(Record):
+class InboxReceipt(Record):
     """One file of the inbox, by the digest of its content: it is judged once."""
 
     kind: ClassVar[str] = "receipt"
 
     message_id: str
     file: str
-    status: Met
+    status: InboxVerdict
     at: str
     exchange_id: str = ""
     approval_id: str = ""

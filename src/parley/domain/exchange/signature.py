@@ -29,7 +29,7 @@ def seed_of(secret: str) -> bytes:
     return bytes.fromhex(digest(_SEED + secret.encode("utf-8", "surrogateescape")))
 
 
-def spelled(raw: bytes) -> str:
+def encode_bytes(raw: bytes) -> str:
     """A public key or a signature as files have it."""
     return _PREFIX + raw.hex()
 

@@ -30,7 +30,7 @@ class Status(StrEnum):
     DEAD = "dead"
 
 
-class Key(NamedTuple):
+class DeliveryKey(NamedTuple):
     """Which message to whom. The digest is part of it: two files with one id and other content are two."""
 
     message_id: str
@@ -57,7 +57,7 @@ class Lease(NamedTuple):
 class Delivery(NamedTuple):
     """The state of one message at one recipient; `file` is its name in the recipient's inbox."""
 
-    key: Key
+    key: DeliveryKey
     file: str
     status: Status
     tries: int = 0
@@ -87,7 +87,7 @@ def lease_over(lease: Lease, now: Instant) -> bool:
     return lease.boot != now.boot or lease.until_uptime <= now.uptime
 
 
-def claim(known: Delivery | None, key: Key, file: str, lease: Lease, now: Instant) -> Delivery:
+def claim(known: Delivery | None, key: DeliveryKey, file: str, lease: Lease, now: Instant) -> Delivery:
     """The claimed delivery, or `AlreadyClaimed`. The caller holds the file's lock."""
     if known is None:
         return Delivery(key, file, Status.CLAIMED, 1, lease)

@@ -7,14 +7,14 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from parley.domain.hashes import chained
-from parley.domain.mailbox.delivery import Delivery, Key, Status
+from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
 from parley.domain.message.message import Message
 
 NO_FACTS: Mapping[str, str] = {}
 GENESIS = b"\x00" * 32
 
 
-class Kept(NamedTuple):
+class StoredMessage(NamedTuple):
     """A message with the exact bytes that carried it."""
 
     message: Message
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
     facts: Mapping[str, str] = NO_FACTS
 
 
-class Written(NamedTuple):
+class StoredEntry(NamedTuple):
     """An entry at its place in the ledger."""
 
     position: int
@@ -43,23 +43,23 @@ class Written(NamedTuple):
     link: bytes
 
 
-class Expect(NamedTuple):
+class ExpectDelivery(NamedTuple):
     """What a decision depended on: the commit is refused as stale when it no longer holds.
 
     `status` and `token` are those of the delivery that was loaded; None means that there was none.
     """
 
-    key: Key
+    key: DeliveryKey
     status: Status | None
     token: str | None = None
 
 
-def expect(known: Delivery) -> Expect:
+def expect(known: Delivery) -> ExpectDelivery:
     """That a delivery is still as it was loaded."""
-    return Expect(known.key, known.status, known.lease.token if known.lease else None)
+    return ExpectDelivery(known.key, known.status, known.lease.token if known.lease else None)
 
 
-class Seen(NamedTuple):
+class WatchedFile(NamedTuple):
     """A watcher has shown this file."""
 
     watcher: str
@@ -75,17 +75,17 @@ class Changes(NamedTuple):
     (`domain.audit`) in its tenant. They have no types here, because most commands do without loading them.
     """
 
-    kept: tuple[Kept, ...] = ()
+    messages: tuple[StoredMessage, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     entries: tuple[Entry, ...] = ()
-    expects: tuple[Expect, ...] = ()
+    expects: tuple[ExpectDelivery, ...] = ()
     new_conversation: str = ""
     new_file: str = ""
-    seen: tuple[Seen, ...] = ()
-    unseen: tuple[Seen, ...] = ()
+    seen: tuple[WatchedFile, ...] = ()
+    unseen: tuple[WatchedFile, ...] = ()
     durable: bool = True
     puts: tuple[Any, ...] = ()
-    known: tuple[Any, ...] = ()
+    expected_records: tuple[Any, ...] = ()
     audits: tuple[Any, ...] = ()
     tenant: str = ""
 

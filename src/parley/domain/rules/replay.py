@@ -10,7 +10,7 @@ from parley.domain.content.classification import level_of
 from parley.domain.content.commitment import Detector
 from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy
 from parley.domain.rules.rulebook import Rulebook
-from parley.domain.rules.trial import Trial, Tried, tried_for_each
+from parley.domain.rules.trial import Trial, TrialResult, run_trial_for_each
 
 # How an entry's outcome is called as a verdict.
 _VERDICTS = {"delivered": "allow", "held": "hold", "denied": "deny"}
@@ -86,7 +86,7 @@ def replayed(
     """What would be different for a message: nothing, one change of all of it, or of what some would get."""
     facts = entry.facts
     was = _VERDICTS[str(facts["outcome"])]
-    found = tried_for_each(trial, receivers, book, detectors)
+    found = run_trial_for_each(trial, receivers, book, detectors)
     named = [(one, party.agent) for one, party in zip(found, receivers, strict=True)]
     passing = [one for one in named if one[0].word != "deny"]
     # To several it passes when it may pass to one of them; a person is asked when any of those asks for one.
@@ -108,7 +108,7 @@ def replayed(
     ]
 
 
-def _change(entry: Recorded, receiver: str, was: str, now: Tried, whole: Tried | None = None) -> Change:
+def _change(entry: Recorded, receiver: str, was: str, now: TrialResult, whole: TrialResult | None = None) -> Change:
     facts = entry.facts
     # Whoever gets a message gets it when the whole of it goes out.
     shown = whole if whole is not None and now.word != "deny" else now

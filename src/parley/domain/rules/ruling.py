@@ -24,7 +24,7 @@ from parley.domain.content.classification import (
     sort_data,
 )
 from parley.domain.content.commitment import detect
-from parley.domain.content.detectors import Finding, findings, level_with
+from parley.domain.content.detectors import Detection, findings, level_with
 from parley.domain.content.envelope import SEMANTICS, Envelope, Ext, Origin, Purpose, ReplyPolicy, Wishes, purpose_of
 from parley.domain.content.redaction import texts_of, without
 from parley.domain.errors.errors import Problem
@@ -101,7 +101,7 @@ class Ruling(NamedTuple):
     origin: Origin
     level: Classification
     # What was found in the content, and made it as secret as it is.
-    found: tuple[Finding, ...]
+    found: tuple[Detection, ...]
     keywords: tuple[str, ...]
     # What may pass of the body; None: all of it.
     body: Body | None
@@ -128,7 +128,7 @@ class _Content(NamedTuple):
     over: tuple[DataItem, ...]
     ceiling: Classification
     level: Classification
-    found: tuple[Finding, ...]
+    found: tuple[Detection, ...]
     keywords: tuple[str, ...]
 
 
@@ -340,7 +340,7 @@ def _envelope(proposal: Proposal, origin: Origin, begun: Exchange, level: Classi
         can_share=can_share(proposal.sender.attributes.max_classification),
         reply_policy=begun.reply_policy,
         requires_commitment=begun.requires_commitment,
-        expires_at=spelled(begun.expires_at),
+        expires_at=envelope_time(begun.expires_at),
     )
 
 
@@ -397,6 +397,6 @@ def _after(proposal: Proposal, begun: Exchange, verdict: Verdict, summary: str, 
     return accepted(begun, sender, summary, at, hops)
 
 
-def spelled(moment: str) -> str:
+def envelope_time(moment: str) -> str:
     """A stamp as envelopes have it: UTC, to the millisecond."""
     return f"{moment[:23]}Z" if moment[19:20] == "." else f"{moment[:19]}.000Z"

@@ -66,7 +66,7 @@ class Trial(NamedTuple):
         return asked or not self.initiates or self.round > 1 or self.origin is Origin.ASSISTED
 
 
-class Step(NamedTuple):
+class ExplainStep(NamedTuple):
     """One thing that was looked at: which key of the policy, what it says, where that is from, and what came of it."""
 
     check: str
@@ -75,19 +75,19 @@ class Step(NamedTuple):
     result: str
 
 
-class Tried(NamedTuple):
+class TrialResult(NamedTuple):
     """What came of a trial. One that is not governed passes as it is."""
 
     verdict: Verdict
     governed: bool
     policy: Policy | None
-    steps: tuple[Step, ...]
+    steps: tuple[ExplainStep, ...]
     keywords: tuple[str, ...] = ()
     level: Classification = DEFAULT_LEVEL
 
     @property
     def word(self) -> str:
-        return word_of(self.verdict)
+        return verdict_name(self.verdict)
 
     @property
     def why(self) -> str:
@@ -102,40 +102,40 @@ class Tried(NamedTuple):
         return self.verdict.cause.value if isinstance(self.verdict, Hold) else ""
 
 
-def word_of(verdict: Verdict) -> str:
+def verdict_name(verdict: Verdict) -> str:
     if isinstance(verdict, Allow):
         return "allow"
     return "hold" if isinstance(verdict, Hold) else "deny"
 
 
-def tried(trial: Trial, book: Rulebook, detectors: tuple[Detector, ...] = ()) -> Tried:
+def run_trial(trial: Trial, book: Rulebook, detectors: tuple[Detector, ...] = ()) -> TrialResult:
     """What the rules would make of it."""
     case, policy, keywords = _cases(trial, (trial.receiver,), book, detectors)[0]
     if policy is None or case is None:
         return _NOTHING_IN_FORCE
     governed = _governed(trial, (trial.receiver,), book)
     verdict = judge(case, policy) if governed else ALLOW
-    return Tried(verdict, governed, policy, _steps(trial, case, policy, book), keywords, case.level)
+    return TrialResult(verdict, governed, policy, _steps(trial, case, policy, book), keywords, case.level)
 
 
-def tried_for_each(
+def run_trial_for_each(
     trial: Trial, receivers: tuple[Party, ...], book: Rulebook, detectors: tuple[Detector, ...] = ()
-) -> list[Tried]:
+) -> list[TrialResult]:
     """The same message for several: its content is looked at once, under what all of them allow. Without the steps."""
     if not _governed(trial, receivers, book):
         return [
-            Tried(ALLOW, governed=False, policy=book.between(trial.sender.attributes, one.attributes), steps=())
+            TrialResult(ALLOW, governed=False, policy=book.between(trial.sender.attributes, one.attributes), steps=())
             for one in receivers
         ]
     return [
-        Tried(judge(case, policy), governed=True, policy=policy, steps=(), keywords=keywords, level=case.level)
+        TrialResult(judge(case, policy), governed=True, policy=policy, steps=(), keywords=keywords, level=case.level)
         if policy is not None and case is not None
         else _NOTHING_IN_FORCE
         for case, policy, keywords in _cases(trial, receivers, book, detectors)
     ]
 
 
-_NOTHING_IN_FORCE = Tried(
+_NOTHING_IN_FORCE = TrialResult(
     Deny(PolicyUnavailable("there is no enterprise policy: nothing is allowed"), ends=False),
     governed=True,
     policy=None,
@@ -204,7 +204,7 @@ def _keywords(trial: Trial, policy: Policy, detectors: tuple[Detector, ...]) -> 
     ).detected_keywords
 
 
-def _steps(trial: Trial, case: Case, policy: Policy, book: Rulebook) -> tuple[Step, ...]:
+def _steps(trial: Trial, case: Case, policy: Policy, book: Rulebook) -> tuple[ExplainStep, ...]:
     """Every check, in its order, with the document that its value comes from."""
     sources = _sources(book, case.sender, case.receiver)
     if case.max_rounds < policy.max_rounds:
@@ -213,9 +213,9 @@ def _steps(trial: Trial, case: Case, policy: Policy, book: Rulebook) -> tuple[St
     return (
         _party_step("sender", case.sender),
         _party_step("receiver", case.receiver),
-        Step("applies_to", policy.applies_to.value, sources["applies_to"], reason),
+        ExplainStep("applies_to", policy.applies_to.value, sources["applies_to"], reason),
         *[
-            Step(name, _rendered(value), sources[name] if source == POLICY else source, _rendered(compared))
+            ExplainStep(name, _rendered(value), sources[name] if source == POLICY else source, _rendered(compared))
             for name, source, value, compared, _ in checks(case, policy)
         ],
     )
@@ -227,11 +227,11 @@ def _rendered(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _party_step(side: str, party: Party) -> Step:
+def _party_step(side: str, party: Party) -> ExplainStep:
     attributes = party.attributes
     known = attributes is not UNKNOWN_ATTRIBUTES
     place = "/".join(filter(None, (attributes.org_unit, attributes.team, attributes.user_id)))
-    return Step(side, party.agent, DIRECTORY, place if known else f"not registered, so of {attributes.org_unit}")
+    return ExplainStep(side, party.agent, DIRECTORY, place if known else f"not registered, so of {attributes.org_unit}")
 
 
 def _sources(book: Rulebook, sender: Party, receiver: Party) -> dict[str, str]:

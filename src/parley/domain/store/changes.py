@@ -35,14 +35,14 @@ class Spend(NamedTuple):
     amount: int = 1
 
 
-class Words(NamedTuple):
+class ErasureQuery(NamedTuple):
     """Which words are looked for: those of exchanges, and those that somebody sent."""
 
     exchanges: tuple[str, ...] = ()
     sender: str = ""
 
 
-class Spoken(NamedTuple):
+class ErasableMessage(NamedTuple):
     """A message that says something. It is also told by what is kept in these scopes for who asks again."""
 
     message_id: str
@@ -75,10 +75,10 @@ class TeamChanges(NamedTuple):
     audits: tuple[AuditDraft, ...] = ()
     spends: tuple[Spend, ...] = ()
     # Audit entries up to this number lose their documents.
-    let_go: int = 0
+    trim_audit: int = 0
     # These messages lose what they say; the commit's audit entries add their number to their own `messages`. Nothing of
     # the commit is done when all of them have lost it before: `NotFound`.
-    blank: tuple[Spoken, ...] = ()
+    erase: tuple[ErasableMessage, ...] = ()
 
 
 class Committed(NamedTuple):
@@ -92,12 +92,12 @@ class Committed(NamedTuple):
     ended: tuple[str, ...] = ()
     departed: tuple[str, ...] = ()
     # How many messages lost what they said.
-    blanked: int = 0
+    erased: int = 0
     # Some of what others did was missed: who ended or departed meanwhile is not known.
     missed: bool = False
 
 
-class Seen(NamedTuple):
+class ReaderPost(NamedTuple):
     """A post as one reader sees it, with the moment of the receipt that counts for that reader."""
 
     post: Post

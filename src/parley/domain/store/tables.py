@@ -46,11 +46,11 @@ class Table(NamedTuple):
     def key_of(self, row: Row) -> Key:
         return row[: len(self.key)]
 
-    def spelled(self, key: Key) -> str:
+    def key_text(self, key: Key) -> str:
         """A key for people."""
         return ", ".join(f"{name} {value}" for name, value in zip(self.key, key, strict=True))
 
-    def held(self, columns: tuple[str, ...], rows: Iterable[Row]) -> list[Key]:
+    def values_in(self, columns: tuple[str, ...], rows: Iterable[Row]) -> list[Key]:
         """What rows have in these columns; an empty name is nobody's own."""
         places = [self.columns.index(one) for one in columns]
         found = [tuple([row[place] for place in places]) for row in rows]
@@ -91,7 +91,7 @@ BUDGET = Table("budget", ("tenant", "key", "span"), ("spent",))
 TABLES = (TENANT, RECORD, TALLY, POST, RECEIPT, EVENT, ENTRY, AUDIT, SAVED, BUDGET)
 
 
-class Pulse(NamedTuple):
+class StoreMark(NamedTuple):
     """Where a store stands. `said` counts messages and events; `stamp` is another one after any commit."""
 
     said: int
@@ -105,7 +105,7 @@ class Servers(NamedTuple):
     silent: tuple[str, ...] = ()
 
 
-def is_let_go(table: Table, old: Row, new: Row) -> bool:
+def is_trimmed(table: Table, old: Row, new: Row) -> bool:
     """Whether all that has become of an entry of the audit log is that its document was let go of."""
     return table is AUDIT and old[:-1] == new[:-1] and new[-1] == b""
 

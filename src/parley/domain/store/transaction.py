@@ -23,16 +23,16 @@ from parley.domain.message.message import Pattern
 from parley.domain.record import changed
 from parley.domain.store.changes import Committed
 from parley.domain.store.writes import (
-    Blanked,
-    Departed,
-    Ended,
-    Evicted,
-    Expired,
-    Forgotten,
-    Found,
-    LetGo,
-    Received,
-    Said,
+    EraseContent,
+    EvictPosts,
+    ExpireChannel,
+    ExpirePost,
+    ExpireRequests,
+    ForgetKeys,
+    InsertPosts,
+    InsertReceipts,
+    MovePost,
+    TrimAudit,
 )
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from parley.domain.directory.callers import Saved
     from parley.domain.mailbox.ledger import Entry
     from parley.domain.record import Record
-    from parley.domain.store.changes import Moved, Spend, Spoken, TeamChanges
-    from parley.domain.store.writes import Act
+    from parley.domain.store.changes import ErasableMessage, Moved, Spend, TeamChanges
+    from parley.domain.store.writes import Write
 
 RecordKey = tuple[str, str, str]  # tenant, kind, id
 NameKey = tuple[str, str, str, str]  # tenant, kind, parent, name
@@ -77,7 +77,7 @@ class Place(NamedTuple):
     tally: Tally
 
 
-class Source(Protocol):
+class TransactionSource(Protocol):
     """What the store holds, as of the moment at which nobody else can write any more."""
 
     def head(self, tenant: str) -> Head:
@@ -120,12 +120,12 @@ class Source(Protocol):
         """A message that nobody could receive yet, and that is still kept."""
         ...
 
-    def unerased(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+    def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         """How many of these messages still say something."""
         ...
 
 
-class Spelling(NamedTuple):
+class Encoders(NamedTuple):
     """How documents are written that are hashed: an event at its place, and an entry of the audit log."""
 
     event: Callable[[EventDraft, int, int, str], Event]
@@ -139,8 +139,8 @@ def stands_alone(changes: TeamChanges) -> bool:
         or changes.ended
         or changes.purges
         or changes.departed
-        or changes.blank
-        or changes.let_go
+        or changes.erase
+        or changes.trim_audit
         or changes.forget_before
     )
 
@@ -148,10 +148,10 @@ def stands_alone(changes: TeamChanges) -> bool:
 class Transaction:
     """Gathers what many commits write. What it has gathered is part of every answer that it gives."""
 
-    def __init__(self, source: Source, spelling: Spelling) -> None:
+    def __init__(self, source: TransactionSource, spelling: Encoders) -> None:
         self._source = source
         self._spelling = spelling
-        self.acts: list[Act] = []
+        self.acts: list[Write] = []
         # Records as they will be, None for those that go; and as they were before the transaction.
         self.records: dict[RecordKey, Record | None] = {}
         self.before: dict[RecordKey, Record | None] = {}
@@ -176,7 +176,7 @@ class Transaction:
         """What a commit becomes; a `ParleyError` refuses it and leaves no trace."""
         self._check(changes)
         tenant = changes.tenant
-        blanked = self._blanked(tenant, changes.blank) if changes.blank else 0
+        blanked = self._blanked(tenant, changes.erase) if changes.erase else 0
         puts = tuple([self._put(record, tenant) for record in changes.puts]) if changes.puts else ()
         posts = tuple([self._post(post, tenant) for post in changes.posts])
         if changes.moved:
@@ -186,7 +186,7 @@ class Transaction:
         ended = changes.ended + changes.purges
         return Committed(self.head(tenant).position, posts, events, puts, ended, changes.departed, blanked)
 
-    def evicted(self) -> list[Evicted]:
+    def evicted(self) -> list[EvictPosts]:
         """At the end: what may be removed by now, where it has become enough to be worth it.
 
         Nobody sees it any more, so it may as well be removed later.
@@ -195,7 +195,7 @@ class Transaction:
         for key, floor in self._floors.items():
             place = self.places[key]
             if place.tally.floor // EVICT_STEP > floor // EVICT_STEP:
-                found.append(Evicted(self.head(key[0]).number, place.number, place.tally.floor))
+                found.append(EvictPosts(self.head(key[0]).number, place.number, place.tally.floor))
         return found
 
     # ------------------------------------------------------------------ checks: nothing is noted here
@@ -243,7 +243,7 @@ class Transaction:
                 f"there is a {record.kind} called {record.name} already", facts={f"{record.kind}_id": holder}
             )
 
-    def _blanked(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+    def _blanked(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         blanked = self._source.unerased(tenant, messages)
         if not blanked:
             raise NotFound("nothing was found to erase: it was never said, or erased before")
@@ -263,11 +263,11 @@ class Transaction:
         """What is not part of the usual message."""
         tenant = changes.tenant
         if changes.receipts:
-            self.acts.append(Received(self.head(tenant).number, changes.receipts))
+            self.acts.append(InsertReceipts(self.head(tenant).number, changes.receipts))
         for channel_id in (*changes.ended, *changes.purges):
             self._end(channel_id, tenant, purge=channel_id in changes.purges)
         for agent in changes.departed:
-            self.acts.append(Departed(self.head(tenant).number, agent))
+            self.acts.append(ExpireRequests(self.head(tenant).number, agent))
         for record in changes.drops:
             self._drop(record)
         if changes.entries:
@@ -277,14 +277,14 @@ class Transaction:
         for spend in changes.spends:
             key = (tenant, spend.key, spend.window)
             self.budgets[key] = max(0, self._spent(key) + spend.amount)
-        if changes.let_go:
-            self.acts.append(LetGo(self.head(tenant).number, changes.let_go))
+        if changes.trim_audit:
+            self.acts.append(TrimAudit(self.head(tenant).number, changes.trim_audit))
         if changes.saved is not None:
             self.saved[tenant, changes.saved.scope] = changes.saved
         if changes.forget_before:
-            self.acts.append(Forgotten(changes.forget_before))
-        if changes.blank:
-            self.acts.append(Blanked(self.head(tenant).number, changes.blank))
+            self.acts.append(ForgetKeys(changes.forget_before))
+        if changes.erase:
+            self.acts.append(EraseContent(self.head(tenant).number, changes.erase))
 
     def _post(self, post: Post, tenant: str) -> Post:
         key = (tenant, post.channel_id)
@@ -310,17 +310,17 @@ class Transaction:
             said.answered.append((tenant_number, post.in_reply_to))
         return placed
 
-    def _said(self) -> Said:
+    def _said(self) -> InsertPosts:
         last = self.acts[-1] if self.acts else None
-        if not isinstance(last, Said):
-            last = Said([], [])
+        if not isinstance(last, InsertPosts):
+            last = InsertPosts([], [])
             self.acts.append(last)
         return last
 
     def _move(self, moved: Moved, tenant: str) -> Post | None:
         head = self.head(tenant)
         if moved.state is PostState.EXPIRED:
-            self.acts.append(Expired(head.number, moved.message_id))
+            self.acts.append(ExpirePost(head.number, moved.message_id))
             return None
         post = self._source.pending(tenant, moved.message_id)
         place = self.place((tenant, post.channel_id)) if post is not None else None
@@ -331,7 +331,7 @@ class Transaction:
         found = post._replace(position=position, seq=seq, state=moved.state, recipients=moved.recipients)
         self.places[tenant, post.channel_id] = place._replace(seq=seq)
         self.heads[tenant] = head._replace(position=position)
-        self.acts.append(Found(head.number, found))
+        self.acts.append(MovePost(head.number, found))
         return found
 
     def _end(self, channel_id: str, tenant: str, *, purge: bool) -> None:
@@ -341,11 +341,11 @@ class Transaction:
         if purge:
             self._lower(tenant, channel_id, place, place.seq)
         else:
-            self.acts.append(Ended(place.number))
+            self.acts.append(ExpireChannel(place.number))
 
     def _lower(self, tenant: str, channel_id: str, place: Place, floor: int) -> None:
         self.places[tenant, channel_id] = place._replace(tally=place.tally._replace(floor=floor))
-        self.acts.append(Evicted(self.head(tenant).number, place.number, floor))
+        self.acts.append(EvictPosts(self.head(tenant).number, place.number, floor))
 
     def _event(self, draft: EventDraft, tenant: str) -> Event:
         head = self.head(tenant)
@@ -362,7 +362,7 @@ class Transaction:
         before = self.record(key)
         if isinstance(record, Channel):
             self._put_channel(record)
-        kept = changed(record.settled(self.head(tenant).position), version=record.version + 1)
+        kept = changed(record.with_position(self.head(tenant).position), version=record.version + 1)
         self._note(key, kept, before)
         if kept.name:
             self._names[name_key(kept)] = kept.id

@@ -9,44 +9,44 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from parley.domain.channel.post import Post, Receipt
-    from parley.domain.store.changes import Spoken
+    from parley.domain.store.changes import ErasableMessage
 
 
-class Said(NamedTuple):
+class InsertPosts(NamedTuple):
     """Messages in their places, by tenant and channel number; and the requests that they answer."""
 
     posts: list[tuple[int, int, Post]]
     answered: list[tuple[int, str]]
 
 
-class Found(NamedTuple):
+class MovePost(NamedTuple):
     """A pending message has found its recipients, and takes its new place."""
 
     tenant: int
     post: Post
 
 
-class Expired(NamedTuple):
+class ExpirePost(NamedTuple):
     """A message ends, unless it is answered."""
 
     tenant: int
     message_id: str
 
 
-class Ended(NamedTuple):
+class ExpireChannel(NamedTuple):
     """What waits in a channel ends: pending messages, and requests without an answer."""
 
     channel: int
 
 
-class Departed(NamedTuple):
+class ExpireRequests(NamedTuple):
     """The unanswered requests to an agent end."""
 
     tenant: int
     agent: str
 
 
-class Evicted(NamedTuple):
+class EvictPosts(NamedTuple):
     """Messages of a channel up to a place are removed, with their receipts."""
 
     tenant: int
@@ -54,31 +54,42 @@ class Evicted(NamedTuple):
     floor: int
 
 
-class Received(NamedTuple):
+class InsertReceipts(NamedTuple):
     """Receipts; the first one for a message and an agent counts."""
 
     tenant: int
     receipts: tuple[Receipt, ...]
 
 
-class Blanked(NamedTuple):
+class EraseContent(NamedTuple):
     """Messages lose what they say."""
 
     tenant: int
-    messages: tuple[Spoken, ...]
+    messages: tuple[ErasableMessage, ...]
 
 
-class LetGo(NamedTuple):
+class TrimAudit(NamedTuple):
     """Audit entries up to a number lose their documents."""
 
     tenant: int
     through: int
 
 
-class Forgotten(NamedTuple):
+class ForgetKeys(NamedTuple):
     """Idempotency keys and budgets from before a moment are no longer needed."""
 
     before: str
 
 
-Act = Said | Found | Expired | Ended | Departed | Evicted | Received | Blanked | LetGo | Forgotten
+Write = (
+    InsertPosts
+    | MovePost
+    | ExpirePost
+    | ExpireChannel
+    | ExpireRequests
+    | EvictPosts
+    | InsertReceipts
+    | EraseContent
+    | TrimAudit
+    | ForgetKeys
+)

@@ -182,7 +182,7 @@ def missed_steps(plan: WorkflowPlan, states: Mapping[str, TaskStatus]) -> dict[s
     return missed
 
 
-class Outcome(StrEnum):
+class WorkflowOutcome(StrEnum):
     """How a workflow ended."""
 
     COMPLETED = "completed"
@@ -192,16 +192,22 @@ class Outcome(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-def outcome_of_steps(states: Mapping[str, TaskStatus]) -> Outcome | None:
+def outcome_of_steps(states: Mapping[str, TaskStatus]) -> WorkflowOutcome | None:
     """How the steps ended; None while they have not."""
     if any(status not in TASK_OVER for status in states.values()):
         return None
-    return Outcome.COMPLETED if all(one is TaskStatus.COMPLETED for one in states.values()) else Outcome.FAILED
+    return (
+        WorkflowOutcome.COMPLETED
+        if all(one is TaskStatus.COMPLETED for one in states.values())
+        else WorkflowOutcome.FAILED
+    )
 
 
-def outcome_of_intent(status: IntentStatus) -> Outcome | None:
+def outcome_of_intent(status: IntentStatus) -> WorkflowOutcome | None:
     """How a workflow without steps ended; None while its intent is not resolved."""
-    return {IntentStatus.COMPLETED: Outcome.COMPLETED, IntentStatus.ABANDONED: Outcome.ABANDONED}.get(status)
+    return {IntentStatus.COMPLETED: WorkflowOutcome.COMPLETED, IntentStatus.ABANDONED: WorkflowOutcome.ABANDONED}.get(
+        status
+    )
 
 
 def references(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Reference]]:  # noqa: ANN401  # any input

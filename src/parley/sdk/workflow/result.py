@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.directory.intent import TaskStatus
 from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
-from parley.domain.workflow.plan import Outcome
+from parley.domain.workflow.plan import WorkflowOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # How a detail ends when the server did not hear of the end.
 UNHEARD = "no server could be told, so the intent stays as it is"
 
-_ERRORS = {Outcome.TIMED_OUT: WorkflowTimedOut, Outcome.ABANDONED: WorkflowAbandoned}
+_ERRORS = {WorkflowOutcome.TIMED_OUT: WorkflowTimedOut, WorkflowOutcome.ABANDONED: WorkflowAbandoned}
 
 
 class StepResult(NamedTuple):
@@ -54,7 +54,7 @@ class WorkflowEvent(NamedTuple):
 class WorkflowResult(NamedTuple):
     """How a workflow ended. `detail` says more where it was not completed; `state` is the intent's last."""
 
-    outcome: Outcome
+    outcome: WorkflowOutcome
     intent_id: str
     steps: Mapping[str, StepResult]
     state: Mapping[str, Any]
@@ -64,7 +64,7 @@ class WorkflowResult(NamedTuple):
     @property
     def ok(self) -> bool:
         """Whether everything got done."""
-        return self.outcome is Outcome.COMPLETED
+        return self.outcome is WorkflowOutcome.COMPLETED
 
     @property
     def results(self) -> dict[str, Mapping[str, Any]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.domain.directory.intent import RESOLVED, IntentStatus, TaskStatus
 from parley.domain.errors.errors import Conflict, ParleyError
-from parley.domain.workflow.plan import Outcome, outcome_of_intent
+from parley.domain.workflow.plan import WorkflowOutcome, outcome_of_intent
 from parley.sdk.agent.running import serve_crew
 from parley.sdk.workflow.crew import Hands, in_channel
 from parley.sdk.workflow.result import UNHEARD, WorkflowEvent, WorkflowResult
@@ -71,7 +71,7 @@ class Run:
         done, ready = asyncio.Event(), asyncio.Event()
         serving = asyncio.ensure_future(serve_crew(self._hands.crew, client=self._client, stop=done, ready=ready.set))
         stopping = asyncio.ensure_future(stop.wait())
-        outcome: Outcome | None = None
+        outcome: WorkflowOutcome | None = None
         try:
             outcome = await self._ran(serving, ready, stopping, limit)
         except ParleyError as error:
@@ -104,7 +104,7 @@ class Run:
 
     async def _ran(
         self, serving: asyncio.Future[None], ready: asyncio.Event, stopping: asyncio.Future[Any], limit: float | None
-    ) -> Outcome:
+    ) -> WorkflowOutcome:
         waiting = asyncio.ensure_future(ready.wait())
         await asyncio.wait((serving, waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
@@ -112,14 +112,14 @@ class Run:
             serving.result()  # what keeps the agents from working
         if not ready.is_set():
             self._detail = "interrupted before it began"
-            return Outcome.INTERRUPTED
+            return WorkflowOutcome.INTERRUPTED
         outcome = await self._set_up() or await self._until_over(serving, stopping, limit)
         await self._wind_up(outcome)
         return outcome
 
     # ---------------------------------------------------------------- the beginning
 
-    async def _set_up(self) -> Outcome | None:
+    async def _set_up(self) -> WorkflowOutcome | None:
         """The intent with its channels and tasks; how it ended if somebody was faster than that."""
         intent = await self._created()
         try:
@@ -132,9 +132,9 @@ class Run:
         self._tell(WorkflowEvent("agents_ready", detail=", ".join(self._hands.agents)))
         return None
 
-    def _resolved_by_others(self, status: IntentStatus) -> Outcome:
+    def _resolved_by_others(self, status: IntentStatus) -> WorkflowOutcome:
         self._detail = f"the intent was {status.value} by somebody else"
-        return outcome_of_intent(status) or Outcome.ABANDONED
+        return outcome_of_intent(status) or WorkflowOutcome.ABANDONED
 
     async def _created(self) -> Intent:
         """The intent. The agents are there already, and miss nothing."""
@@ -167,7 +167,7 @@ class Run:
 
     async def _until_over(
         self, serving: asyncio.Future[None], stopping: asyncio.Future[Any], limit: float | None
-    ) -> Outcome:
+    ) -> WorkflowOutcome:
         assert self._intent is not None  # noqa: S101  # it was set up
         watching = asyncio.ensure_future(_resolved(self._client, self._intent.id))
         working = asyncio.ensure_future(self._steps.run() if self._plan.steps else _never())
@@ -183,29 +183,29 @@ class Run:
             if serving.done():
                 serving.result()  # what keeps the agents from going on
                 self._detail = "all agents were told to stop"
-                return Outcome.ABANDONED
+                return WorkflowOutcome.ABANDONED
             if stopping.done():
                 self._detail = "interrupted"
                 self._tell(WorkflowEvent("stopping"))
-                return Outcome.INTERRUPTED
+                return WorkflowOutcome.INTERRUPTED
             self._detail = f"it took longer than {limit:g} seconds"
-            return Outcome.TIMED_OUT
+            return WorkflowOutcome.TIMED_OUT
         finally:
             await _ended(working, watching)
 
     # ---------------------------------------------------------------- the end
 
-    async def _wind_up(self, outcome: Outcome) -> None:
+    async def _wind_up(self, outcome: WorkflowOutcome) -> None:
         """Let what was said be dealt with, and tell the server how it ended."""
-        if outcome is Outcome.COMPLETED:
+        if outcome is WorkflowOutcome.COMPLETED:
             await self._catch_up()
-        elif outcome is Outcome.FAILED:
+        elif outcome is WorkflowOutcome.FAILED:
             failed = [
                 one for one in self._steps.results.values() if one.status in (TaskStatus.FAILED, TaskStatus.CANCELLED)
             ]
             self._detail = "; ".join(f"{one.name}: {one.error}" for one in failed)
-        hurried = outcome in (Outcome.INTERRUPTED, Outcome.ABANDONED)
-        status = IntentStatus.COMPLETED if outcome is Outcome.COMPLETED else IntentStatus.ABANDONED
+        hurried = outcome in (WorkflowOutcome.INTERRUPTED, WorkflowOutcome.ABANDONED)
+        status = IntentStatus.COMPLETED if outcome is WorkflowOutcome.COMPLETED else IntentStatus.ABANDONED
         reason = self._detail or outcome.value
         try:
             async with asyncio.timeout(_HURRIED_SECONDS if hurried else _ENDING_SECONDS):
@@ -281,7 +281,7 @@ async def _resolved(client: AsyncClient, intent_id: str) -> IntentStatus:
         await _ended(followed)
 
 
-async def _never() -> Outcome:
+async def _never() -> WorkflowOutcome:
     """What a workflow without steps does: its intent says when it is over."""
     await asyncio.Event().wait()
     raise AssertionError  # it is cancelled

@@ -12,7 +12,7 @@ from parley.domain.errors.errors import Conflict, Invalid, ParleyError
 from parley.domain.errors.team import RateLimited
 from parley.domain.errors.workflow import WorkflowFailed
 from parley.domain.workflow.plan import (
-    Outcome,
+    WorkflowOutcome,
     initial_states,
     missed_steps,
     missing_outputs,
@@ -127,7 +127,7 @@ class Steps:
             self._tasks[step.name] = StepTask(self._client, task)
             self._note(step, task_id=task.id)
 
-    async def run(self) -> Outcome:
+    async def run(self) -> WorkflowOutcome:
         """Do all steps, as many at once as can be; what cannot be done any more is skipped."""
         running: set[asyncio.Task[None]] = set()
         try:

@@ -15,7 +15,7 @@ from parley.wire.api.records.rules import Approval, Exchange, HeldMessage, Hidde
 
 if TYPE_CHECKING:
     from parley.domain.exchange.approval import Approval as StoredApproval
-    from parley.domain.exchange.approval import Standing
+    from parley.domain.exchange.approval import DecisionRight
     from parley.domain.exchange.exchange import Exchange as StoredExchange
     from parley.domain.rules.suspension import Suspension as StoredSuspension
 
@@ -79,7 +79,7 @@ def exchange_of(stored: StoredExchange) -> Exchange:
     )
 
 
-def approval_of(stored: StoredApproval, standing: Standing = NOT_WAITING) -> Approval:
+def approval_of(stored: StoredApproval, standing: DecisionRight = NOT_WAITING) -> Approval:
     """An approval as its approver sees it: nothing that would be sent is hidden from a reader."""
     held = stored.draft
     payload, metadata = (held.payload, held.metadata) if held is not None else ("", "")

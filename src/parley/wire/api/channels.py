@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.channel import Channel as StoredChannel
     from parley.domain.channel.channel import Tally
     from parley.domain.channel.post import Post
-    from parley.domain.store.changes import Seen
+    from parley.domain.store.changes import ReaderPost
 
 # A dollar sign alone would let a line end through.
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$(?!\n)", description="An agent or channel name.")]
@@ -190,7 +190,7 @@ def options_of(given: OptionsIn | None) -> Options:
 # ---------------------------------------------------------------- from domain
 
 
-def message(seen: Seen, now: str) -> bytes:
+def message(seen: ReaderPost, now: str) -> bytes:
     """A message as one reader sees it."""
     return posted(seen.post, status_of(seen.post, seen.read_at, now), seen.read_at)
 
@@ -208,7 +208,7 @@ def posted(post: Post, status: str, read_at: str = "") -> bytes:
     ).encode() + b'%b,"metadata":%b}' % (post.payload, post.metadata)
 
 
-def messages(seen_posts: Iterable[Seen], now: str) -> bytes:
+def messages(seen_posts: Iterable[ReaderPost], now: str) -> bytes:
     """A bare list of messages."""
     return b"[" + b",".join([message(seen, now) for seen in seen_posts]) + b"]"
 

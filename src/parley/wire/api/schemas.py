@@ -10,7 +10,7 @@ from parley.domain.channel.channel import ChannelStatus, MemberPolicy
 from parley.domain.channel.subscription import Reason, SubscriptionState
 from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Purpose
-from parley.domain.directory.access import Permission, Policy, RequestStatus
+from parley.domain.directory.access import AccessPolicy, Permission, RequestStatus
 from parley.domain.directory.callers import AgentStatus, KeyKind
 from parley.domain.directory.intent import IntentStatus, TaskStatus
 from parley.domain.exchange.approval import ApprovalStatus
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # The values of fields that are texts in a record: a reader accepts any text, as a newer server may have more.
 CHOICES: dict[str, dict[str, Iterable[str]]] = {
-    "AccessList": {"default_policy": Policy},
+    "AccessList": {"default_policy": AccessPolicy},
     "AccessRequest": {"requested_permission": Permission, "status": RequestStatus},
     "AgentInfo": {"status": AgentStatus, "max_classification": Classification, "supported_exchange_types": Purpose},
     "Approval": {"status": ApprovalStatus},

@@ -17,7 +17,7 @@ from parley.wire.api.records.rules import Explanation, ExplanationStep, Replay, 
 
 if TYPE_CHECKING:
     from parley.domain.rules.replay import Change
-    from parley.domain.rules.trial import Tried
+    from parley.domain.rules.trial import TrialResult
 
 Text = Annotated[str, Meta(max_length=64 * 1024)]
 
@@ -61,7 +61,7 @@ def trial_of(body: ExplainIn) -> Trial:
     )
 
 
-def explanation_of(trial: Tried) -> Explanation:
+def explanation_of(trial: TrialResult) -> Explanation:
     return Explanation(
         verdict=trial.word,
         governed=trial.governed,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import rfc8785
 
-from parley.domain.channel.checkpoint import spelled
+from parley.domain.channel.checkpoint import encode_digest
 from parley.domain.channel.event import CHANNEL_MESSAGE, SDK_CHANNEL_MESSAGE, Event
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _EXACT = 2**53 - 1
 def event_hash(document: dict[str, Any]) -> str:
     """The hash of an event as it is served: over its canonical JSON without the hash itself."""
     hashed = {name: value for name, value in document.items() if name != "event_hash"}
-    return spelled(hashlib.sha256(canonical(hashed)).digest())
+    return encode_digest(hashlib.sha256(canonical(hashed)).digest())
 
 
 def canonical(document: Any) -> bytes:  # noqa: ANN401  # whatever JSON holds

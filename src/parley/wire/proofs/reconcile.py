@@ -18,7 +18,7 @@ DELIVERED = "delivered"
 _COMPARED = ("exchange_id", "round", "digest", "classification")
 
 
-class Told(NamedTuple):
+class DeliveryClaim(NamedTuple):
     """What one side's log tells about one message to one receiver."""
 
     number: int
@@ -62,7 +62,7 @@ class Log(NamedTuple):
 
     name: str
     sides: frozenset[str]
-    told: tuple[Told, ...]
+    told: tuple[DeliveryClaim, ...]
 
 
 class _Facts(Struct):
@@ -81,7 +81,7 @@ class _Facts(Struct):
 _decode = msgspec.json.Decoder(_Facts).decode
 
 
-def told(number: int, document: bytes) -> tuple[Told, ...]:
+def deliveries_in(number: int, document: bytes) -> tuple[DeliveryClaim, ...]:
     """What an entry tells about messages that were delivered; nothing when it is about something else."""
     try:
         facts = _decode(document)
@@ -91,7 +91,7 @@ def told(number: int, document: bytes) -> tuple[Told, ...]:
         return ()
     sent = facts.role == "sender"
     return tuple(
-        Told(
+        DeliveryClaim(
             number,
             facts.side,
             sent,
@@ -109,7 +109,7 @@ def told(number: int, document: bytes) -> tuple[Told, ...]:
 
 def log_of(name: str, entries: Iterable[tuple[int, bytes]], sides: Sequence[str] | None) -> Log:
     """A log by its entries; which sides it speaks for is said, or follows from the entries."""
-    found = tuple(one for number, document in entries for one in told(number, document))
+    found = tuple(one for number, document in entries for one in deliveries_in(number, document))
     return Log(name, frozenset(one.side for one in found) if sides is None else frozenset(sides), found)
 
 
@@ -125,7 +125,7 @@ def reconcile(first: Log, second: Log) -> tuple[int, list[Difference]]:
 def _compared(sending: Log, receiving: Log, *, flipped: bool) -> tuple[int, list[Difference]]:
     """What one log says was sent against what the other says was received."""
     sent = [one for one in sending.told if one.sent and one.receiver in receiving.sides]
-    got: dict[tuple[str, str, str, int, str], list[Told]] = {}
+    got: dict[tuple[str, str, str, int, str], list[DeliveryClaim]] = {}
     for one in receiving.told:
         if not one.sent and one.sender in sending.sides:
             got.setdefault(one.key, []).append(one)
@@ -140,7 +140,7 @@ def _compared(sending: Log, receiving: Log, *, flipped: bool) -> tuple[int, list
         if (one.classification, one.message_id) != (other.classification, other.message_id):
             same -= 1
             found.append(_different(one, other, flipped=flipped))
-    left: dict[tuple[str, str], list[Told]] = {}
+    left: dict[tuple[str, str], list[DeliveryClaim]] = {}
     for one in (one for group in got.values() for one in group):
         left.setdefault((one.message_id, one.receiver), []).append(one)
     for one in lonely:
@@ -153,19 +153,19 @@ def _compared(sending: Log, receiving: Log, *, flipped: bool) -> tuple[int, list
     return same, found
 
 
-def _missing(one: Told, lacking: str, *, flipped: bool) -> Difference:
+def _missing(one: DeliveryClaim, lacking: str, *, flipped: bool) -> Difference:
     # The first log is the one that sends, unless they were looked at the other way round.
     in_first = one.sent != flipped
     numbers = (one.number, 0) if in_first else (0, one.number)
     return Difference("missing", *_named(one), *numbers, f"{lacking} lacks it")
 
 
-def _different(sent: Told, got: Told, *, flipped: bool) -> Difference:
+def _different(sent: DeliveryClaim, got: DeliveryClaim, *, flipped: bool) -> Difference:
     first, second = (got, sent) if flipped else (sent, got)
     fields = [name for name in (*_COMPARED, "message_id") if getattr(first, name) != getattr(second, name)]
     why = "; ".join(f"{name}: {getattr(first, name)} or {getattr(second, name)}" for name in fields)
     return Difference("different", *_named(sent), first.number, second.number, why)
 
 
-def _named(one: Told) -> tuple[str, str, str, int, str]:
+def _named(one: DeliveryClaim) -> tuple[str, str, str, int, str]:
     return (one.sender, one.receiver, one.exchange_id, one.round, one.message_id)

@@ -11,7 +11,7 @@ from parley.adapters.postgres.evictor import Evictor
 from parley.domain.channel.post import Receipt
 from parley.domain.errors.errors import Unavailable
 from parley.domain.store.changes import TeamChanges
-from parley.domain.store.writes import Evicted
+from parley.domain.store.writes import EvictPosts
 from tests.contract.team_store import AT, T1, a_channel, a_post
 from tests.postgres_cluster import drop
 from tests.postgres_nodes import a_hand, counted, nodes
@@ -35,7 +35,7 @@ async def test_messages_go_up_to_their_place_with_their_receipts_and_no_others(d
         number = await hand.one("SELECT number FROM tally WHERE id = 'chan_1'")
         evictor = Evictor(a.sessions)
 
-        evictor.take([Evicted(1, number, 2)])
+        evictor.take([EvictPosts(1, number, 2)])
         await evictor.close()
 
         left = [("chan_1_3",), ("chan_2_1",), ("chan_2_2",), ("chan_2_3",)]
@@ -52,8 +52,8 @@ async def test_of_a_channel_only_the_last_place_counts_and_nothing_is_asked_for_
         evictor = Evictor(a.sessions)
 
         evictor.take([])
-        evictor.take([Evicted(1, 1, n) for n in range(10)])
-        evictor.take([Evicted(1, 1, 10), Evicted(1, 2, 1)])
+        evictor.take([EvictPosts(1, 1, n) for n in range(10)])
+        evictor.take([EvictPosts(1, 1, 10), EvictPosts(1, 2, 1)])
         await evictor.close()
 
         assert len(asked) == 2
@@ -72,10 +72,10 @@ async def test_a_database_that_fails_costs_only_that_it_is_removed_later(
             raise Unavailable("gone")
 
         monkeypatch.setattr(a.sessions, "fetch", fail)
-        evictor.take([Evicted(1, 1, 1)])
+        evictor.take([EvictPosts(1, 1, 1)])
         await evictor.close()
         monkeypatch.undo()
-        evictor.take([Evicted(1, 1, 1)])
+        evictor.take([EvictPosts(1, 1, 1)])
         await evictor.close()
 
         assert await hand.one("SELECT count(*) FROM post") == 0

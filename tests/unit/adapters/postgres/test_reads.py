@@ -20,7 +20,7 @@ from parley.adapters.postgres.store import PostgresTeamStore
 from parley.adapters.postgres.writes import BLANK, DEPART, EMPTY_ANSWERS
 from parley.domain.audit.entry import AuditEntry
 from parley.domain.channel.channel import Channel
-from parley.domain.store.changes import AuditQuery, Query, Spoken, TeamChanges, Words
+from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery, Query, TeamChanges
 from tests.contract.team_store import ALL, AT, T1, a_channel, a_post, an_intent
 from tests.postgres_cluster import drop
 from tests.postgres_store import a_store, fresh_database
@@ -71,7 +71,7 @@ _QUESTIONS: dict[str, Ask] = {
     "what waits for an agent": lambda store: store.pending(T1, "bob"),
     "the oldest request": lambda store: store.oldest_request(T1, "bob", AT),
     "where an agent takes part": lambda store: store.taking_part(T1, "bob"),
-    "what somebody said": lambda store: store.words(T1, Words(("ex_1",), "alice"), 0),
+    "what somebody said": lambda store: store.words(T1, ErasureQuery(("ex_1",), "alice"), 0),
     "messages that are overdue": lambda store: store.overdue(AT),
     "the feed": lambda store: store.feed(T1, 0, 10),
     "a log": lambda store: store.events(T1, "intent_1"),
@@ -245,7 +245,7 @@ async def test_only_so_many_messages_are_looked_through_for_words_at_once(
     said = [a_post(f"msg_{n}", sender="bob" if n == 5 else "alice") for n in range(1, 8)]
     await store.commit(TeamChanges(T1, tuple(said), puts=(an_intent(), a_channel())))
 
-    looks = [await store.words(T1, Words(sender="bob"), after) for after in (0, 3, 6, 7)]
+    looks = [await store.words(T1, ErasureQuery(sender="bob"), after) for after in (0, 3, 6, 7)]
 
-    assert looks == [((), 3), ((Spoken("msg_5"),), 6), ((), 7), ((), 0)]
+    assert looks == [((), 3), ((ErasableMessage("msg_5"),), 6), ((), 7), ((), 0)]
     await store.close()

@@ -14,7 +14,7 @@ from parley.adapters.postgres.source import Loaded
 from parley.adapters.postgres.store import PostgresTeamStore
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.post import ERASED, PostState
-from parley.domain.store.changes import Moved, Spend, Spoken, TeamChanges
+from parley.domain.store.changes import ErasableMessage, Moved, Spend, TeamChanges
 from parley.domain.store.transaction import FREE
 from tests.audit_samples import a_draft
 from tests.contract.team_store import T1, T2, a_channel, a_post, a_request, a_use, an_event, an_intent
@@ -188,9 +188,9 @@ async def test_only_messages_of_the_tenant_that_still_say_something_are_counted(
         await desk.store.commit(TeamChanges(T1, (a_post("msg_2"), a_post("msg_3", metadata=ERASED))))
         await desk.store.commit(TeamChanges(T2, (a_post("msg_other", "chan_2"),)))
 
-        blank = tuple(map(Spoken, messages))
+        blank = tuple(map(ErasableMessage, messages))
 
-        loaded = await desk.load(TeamChanges(T1, blank=blank))
+        loaded = await desk.load(TeamChanges(T1, erase=blank))
 
         assert loaded.unerased(T1, blank) == found
         await desk.load(TeamChanges(T1))

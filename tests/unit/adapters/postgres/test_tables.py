@@ -13,13 +13,13 @@ from parley.adapters.postgres import schema
 from parley.adapters.postgres.connect import connect
 from parley.adapters.postgres.nodes import PostgresNodes
 from parley.adapters.postgres.store import PostgresTeamStore, open_store
-from parley.adapters.postgres.tables import FillingPostgresShelf, PostgresShelf, open_filling, open_shelf
+from parley.adapters.postgres.tables import PostgresTables, PostgresTarget, open_filling, open_shelf
 from parley.domain.directory.callers import NO_TENANT, Tenant
 from parley.domain.errors.errors import BadConfig, Conflict, Invalid, NotFound, Unavailable
 from parley.domain.store.changes import TeamChanges
 from parley.domain.store.node import Node
 from parley.domain.store.tables import POST, RECORD, TENANT, Servers
-from parley.ports.team import FillingShelf, Shelf
+from parley.ports.team import StoreTables, StoreTarget
 from tests.contract.team_shelf import ORIGIN, TeamShelfContract, a_row, closing, fill
 from tests.contract.team_store import AT, T1, a_channel, a_post, an_entry, an_intent
 from tests.postgres_cluster import drop, new_database, shared_cluster
@@ -37,13 +37,13 @@ def dsn() -> Iterator[str]:
 
 
 @asynccontextmanager
-async def filling(dsn: str) -> AsyncIterator[FillingShelf]:
+async def filling(dsn: str) -> AsyncIterator[StoreTarget]:
     async with closing(await open_filling(dsn)) as shelf:
         yield shelf
 
 
 @asynccontextmanager
-async def reading(dsn: str) -> AsyncIterator[Shelf]:
+async def reading(dsn: str) -> AsyncIterator[StoreTables]:
     async with closing(await open_shelf(dsn)) as shelf:
         yield shelf
 
@@ -53,13 +53,13 @@ class TestPostgresShelf(TeamShelfContract):
     def _place(self, dsn: str) -> None:
         self.dsn = dsn
 
-    def filling(self) -> AbstractAsyncContextManager[FillingShelf]:
+    def filling(self) -> AbstractAsyncContextManager[StoreTarget]:
         return filling(self.dsn)
 
-    def reading(self) -> AbstractAsyncContextManager[Shelf]:
+    def reading(self) -> AbstractAsyncContextManager[StoreTables]:
         return reading(self.dsn)
 
-    async def let_go_of(self, shelf: FillingShelf) -> None:
+    async def let_go_of(self, shelf: StoreTarget) -> None:
         await super().let_go_of(shelf)
         await forgotten(self.dsn)
 
@@ -185,7 +185,7 @@ async def test_a_copy_that_finds_a_node_after_all_leaves_the_database_to_it(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with filling(dsn) as shelf:
-        assert isinstance(shelf, FillingPostgresShelf)
+        assert isinstance(shelf, PostgresTarget)
         looked = shelf._check_unserved
 
         async def begun_right_after() -> None:
@@ -227,7 +227,7 @@ async def test_who_uses_a_database_is_told_from_who_is_gone(dsn: str) -> None:
         assert await shelf.servers() == Servers()
 
 
-async def until(shelf: PostgresShelf, wanted: Servers) -> None:
+async def until(shelf: PostgresTables, wanted: Servers) -> None:
     async def is_so() -> bool:
         return await shelf.servers() == wanted
 
@@ -274,13 +274,13 @@ async def test_what_a_node_writes_meanwhile_is_not_read_but_counted(dsn: str) ->
     store = a_store(dsn)
     await store.commit(TeamChanges(T1, puts=(a_channel(),), entries=(an_entry(),)))
     async with reading(dsn) as shelf:
-        before = await shelf.pulse()
-        assert await shelf.pulse(now=True) == before
+        before = await shelf.mark()
+        assert await shelf.mark(now=True) == before
 
         await store.commit(TeamChanges(T1, posts=(a_post(),)))
         await store.commit(TeamChanges(T1, puts=(an_intent(),)))
 
-        now = await shelf.pulse(now=True)
+        now = await shelf.mark(now=True)
         assert (now.said - before.said, now.stamp - before.stamp) == (1, 2)
         assert await shelf.count(POST) == 0
     await store.close()

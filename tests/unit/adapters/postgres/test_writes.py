@@ -16,7 +16,7 @@ from parley.domain.channel.channel import Channel
 from parley.domain.channel.post import ERASED, PostState, Receipt
 from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import NameTaken
-from parley.domain.store.changes import Committed, Moved, Spend, Spoken, TeamChanges
+from parley.domain.store.changes import Committed, ErasableMessage, Moved, Spend, TeamChanges
 from tests.contract.team_store import (
     AT,
     LATER,
@@ -267,11 +267,13 @@ async def test_an_erasure_says_how_many_it_blanked_and_empties_what_is_kept_for_
             TeamChanges(T1, (a_post("msg_3", sender="bob"), a_post("msg_4", exchange_id="ex_1", sender="bob")))
         )
 
-        (two,) = await desk.write(TeamChanges(T1, blank=(Spoken("msg_1"), Spoken("msg_2"))))
+        (two,) = await desk.write(TeamChanges(T1, erase=(ErasableMessage("msg_1"), ErasableMessage("msg_2"))))
         assert await desk.rows("SELECT answer FROM saved") == [(b"hello",)]
-        (one,) = await desk.write(TeamChanges(T1, blank=(Spoken("msg_1", ("s1", "s2")), Spoken("msg_4"))))
+        (one,) = await desk.write(
+            TeamChanges(T1, erase=(ErasableMessage("msg_1", ("s1", "s2")), ErasableMessage("msg_4")))
+        )
 
-        assert (two.blanked, one.blanked) == (2, 1)
+        assert (two.erased, one.erased) == (2, 1)
         blanked = "SELECT id FROM post WHERE metadata = $1 AND payload = $2 ORDER BY id"
         assert await desk.rows(blanked, ERASED, b"{}") == [("msg_1",), ("msg_2",), ("msg_4",)]
         assert await desk.rows("SELECT answer FROM saved") == [(b"",)]

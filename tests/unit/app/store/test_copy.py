@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.sqlite.team.store import SqliteTeamStore
-from parley.adapters.sqlite.team.tables import FillingSqliteShelf, SqliteShelf
+from parley.adapters.sqlite.team.tables import SqliteTables, SqliteTarget
 from parley.app.store.copy import CHECKING, COPYING, Comparison, Outcome, compare, copy
 from parley.domain.errors.errors import Conflict, Invalid
 from parley.domain.store.changes import TeamChanges
@@ -28,7 +28,7 @@ class Cut(Exception):
     """The copy ends here."""
 
 
-class Fragile(FillingSqliteShelf):
+class Fragile(SqliteTarget):
     """One whose process dies after so many pages."""
 
     def __init__(self, path: str, pages: int) -> None:
@@ -76,17 +76,17 @@ async def copied(
     though_behind: bool = False,
     served: Callable[[], Awaitable[Servers]] = nobody,
 ) -> Outcome:
-    async with closing(SqliteShelf(str(source))) as taken, closing(FillingSqliteShelf(str(target))) as filling:
+    async with closing(SqliteTables(str(source))) as taken, closing(SqliteTarget(str(target))) as filling:
         return await copy(taken, filling, check, told, though_behind=though_behind, served=served)
 
 
 async def compared(source: Path, target: Path) -> Comparison:
-    async with closing(SqliteShelf(str(source))) as one, closing(SqliteShelf(str(target))) as other:
+    async with closing(SqliteTables(str(source))) as one, closing(SqliteTables(str(target))) as other:
         return await compare(one, other, silent)
 
 
 async def content(path: Path) -> dict[str, list[Row]]:
-    async with closing(SqliteShelf(str(path))) as shelf:
+    async with closing(SqliteTables(str(path))) as shelf:
         return await tables(shelf)
 
 
@@ -141,7 +141,7 @@ async def test_a_copy_that_is_cut_off_anywhere_and_overtaken_by_changes_ends_up_
         for round_ in range(12):
             await live(store, chance.choice((ACME, GLOBEX)), f"r{round_}")
             fragile = Fragile(str(target), chance.randrange(1, 6))
-            async with closing(SqliteShelf(str(source))) as taken, closing(fragile):
+            async with closing(SqliteTables(str(source))) as taken, closing(fragile):
                 with pytest.raises(Cut):
                     await copy(taken, fragile, nothing, silent, served=nobody)
             assert not target.exists()
@@ -327,7 +327,7 @@ async def test_long_rows_are_read_in_short_pages(tmp_path: Path) -> None:
     source, target = tmp_path / "a.db", tmp_path / "b.db"
     lengths: list[int] = []
 
-    class Measured(SqliteShelf):
+    class Measured(SqliteTables):
         async def page(self, table: Table, after: Key | None, limit: int) -> list[Row]:
             found = await super().page(table, after, limit)
             lengths.append(sum(len(row[13]) for row in found) if table.name == "post" else 0)
@@ -340,7 +340,7 @@ async def test_long_rows_are_read_in_short_pages(tmp_path: Path) -> None:
     await store.commit(TeamChanges(ACME, posts=posts))
     await store.close()
 
-    async with closing(Measured(str(source))) as taken, closing(FillingSqliteShelf(str(target))) as filling:
+    async with closing(Measured(str(source))) as taken, closing(SqliteTarget(str(target))) as filling:
         done = await copy(taken, filling, nothing, silent, served=nobody)
 
     assert {one.table: one.rows for one in done.tables}["post"] == 1_200

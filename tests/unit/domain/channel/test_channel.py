@@ -23,7 +23,7 @@ from parley.domain.channel.channel import (
     with_policy,
     without_member,
 )
-from parley.domain.directory.access import Access, Assignment, Grant, Permission, Policy
+from parley.domain.directory.access import Access, AccessPolicy, Assignment, Grant, Permission
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import NotManager, NotMember
@@ -32,7 +32,7 @@ from parley.domain.times import from_stamp, stamp
 
 AT = "2026-03-13T14:30:00.000000+00:00"
 OPEN = Access(id="i", tenant_id="t", created_by="ines")
-CLOSED = replace(OPEN, policy=Policy.CLOSED)
+CLOSED = replace(OPEN, policy=AccessPolicy.CLOSED)
 CHANNEL = Channel(
     id="c",
     tenant_id="t",
@@ -84,10 +84,10 @@ def test_a_channel_is_due_when_its_time_runs_out_and_when_it_is_to_be_purged() -
 def test_members_that_just_joined_are_settled_at_the_position_of_the_commit() -> None:
     joined = with_members(CHANNEL, ("bob", "carol"))
 
-    settled = joined.settled(9)
+    settled = joined.with_position(9)
 
     assert [(one.agent, one.since) for one in settled.members] == [("alice", 3), ("bob", 5), ("carol", 9)]
-    assert settled.settled(10) is settled
+    assert settled.with_position(10) is settled
 
 
 # ---------------------------------------------------------------- who sees what
@@ -136,7 +136,7 @@ def test_a_key_without_an_agent_sees_nothing(kind: KeyKind) -> None:
 
 
 def test_what_was_said_among_members_stays_among_them_when_the_channel_is_opened() -> None:
-    opened = with_policy(EXPLICIT, MemberPolicy.INTENT).settled(20)
+    opened = with_policy(EXPLICIT, MemberPolicy.INTENT).with_position(20)
 
     assert view(opened, OPEN, caller("dave"), AT).since == 20
     assert view(opened, OPEN, caller("bob"), AT).since == 5

@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from parley.domain.channel.checkpoint import Checkpoint, merkle_path, merkle_root, raw_digest, spelled
+from parley.domain.channel.checkpoint import Checkpoint, encode_digest, merkle_path, merkle_root, raw_digest
 
 
 def leaf(number: int) -> bytes:
@@ -50,7 +50,7 @@ def test_a_hash_is_spelled_so_that_it_can_be_read_back() -> None:
     text = "sha256:m4rnlU2FNaRADt0HzpjpnkKs9izmSyf2XZXnjkLAp4I"
 
     assert len(raw_digest(text)) == 32
-    assert spelled(raw_digest(text)) == text
+    assert encode_digest(raw_digest(text)) == text
 
 
 def test_a_checkpoint_covers_what_lies_between_its_ends() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from parley.domain.channel.channel import Channel, Member, MemberPolicy, View, closed
 from parley.domain.channel.post import Post, PostDraft, PostState, check_answerable, expiry, holders, place, status_of
-from parley.domain.directory.access import Access, Policy
+from parley.domain.directory.access import Access, AccessPolicy
 from parley.domain.directory.callers import Holder, Role
 from parley.domain.errors.errors import Invalid, ParleyError
 from parley.domain.errors.team import (
@@ -126,7 +126,7 @@ def test_who_may_not_write_does_not(takes_part: bool, may_write: bool) -> None: 
 
 def test_who_could_not_read_it_is_not_written_to() -> None:
     assert refusal(draft(to="carol"), channel=EXPLICIT) is NotMember
-    assert refusal(draft(to="carol"), access=replace(OPEN, policy=Policy.CLOSED)) is NotMember
+    assert refusal(draft(to="carol"), access=replace(OPEN, policy=AccessPolicy.CLOSED)) is NotMember
 
 
 def test_a_role_is_those_of_its_holders_who_take_part() -> None:

@@ -194,8 +194,8 @@ def test_an_item_has_an_id_and_a_type() -> None:
 def test_it_begins_where_its_commit_ends() -> None:
     made = Subscription(id="sub_1", tenant_id="default", url="", secret="s", created_at=stamp(NOW))
 
-    assert made.settled(41).cursor == 41
-    assert made.settled(41).settled(50).cursor == 41
+    assert made.with_position(41).cursor == 41
+    assert made.with_position(41).with_position(50).cursor == 41
 
 
 def test_it_is_due_at_its_next_try_or_its_end_whichever_comes_first() -> None:

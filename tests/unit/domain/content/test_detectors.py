@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.domain.content.classification import Classification, ContentPattern
-from parley.domain.content.detectors import API_TOKEN, IBAN, PAYMENT_CARD, PRIVATE_KEY, Finding, findings, level_with
+from parley.domain.content.detectors import API_TOKEN, IBAN, PAYMENT_CARD, PRIVATE_KEY, Detection, findings, level_with
 from parley.domain.directory.callers import SECRET_PREFIX
 from tests.samples import PROPERTY
 
@@ -186,7 +186,7 @@ def test_an_ordinary_word_that_begins_like_a_token_raises_nothing(text: str) -> 
 
 @pytest.mark.parametrize("text", ["CASE-1234/ab", "see case-0000/XY.", "xCASE-99991/q", "\uff23ASE-1234/\u00fcb"])
 def test_a_policys_pattern_is_found_whatever_the_case(text: str) -> None:
-    expected = () if text.startswith("x") else (Finding("case number", Classification.CONFIDENTIAL),)
+    expected = () if text.startswith("x") else (Detection("case number", Classification.CONFIDENTIAL),)
 
     assert findings([text], (CASE,)) == expected
 

@@ -6,11 +6,11 @@ from parley.domain.directory.access import (
     COORDINATOR,
     WORKER,
     Access,
+    AccessPolicy,
     AccessRequest,
     Assignment,
     Grant,
     Permission,
-    Policy,
     RequestStatus,
     Standing,
     check_allows,
@@ -31,7 +31,7 @@ NOW = "2026-03-13T14:30:00.000000+00:00"
 LATER = "2026-03-13T15:30:00.000000+00:00"
 
 
-def access(policy: Policy = Policy.CLOSED, *parts: Grant | Assignment) -> Access:
+def access(policy: AccessPolicy = AccessPolicy.CLOSED, *parts: Grant | Assignment) -> Access:
     return Access(
         id="i",
         tenant_id="t",
@@ -65,17 +65,17 @@ def assigned(role: str = WORKER, since: int = 7, agent: str = "bob") -> Assignme
     ("given", "expected"),
     [
         (access(), None),
-        (access(Policy.OPEN), Standing(Permission.WRITE, 0)),
-        (access(Policy.OPEN, grant(Permission.READ)), Standing(Permission.WRITE, 0)),
-        (access(Policy.OPEN, grant(Permission.ADMIN)), Standing(Permission.ADMIN, 0)),
-        (access(Policy.CLOSED, grant(Permission.READ)), Standing(Permission.READ, 5)),
-        (access(Policy.CLOSED, grant(Permission.READ, LATER)), Standing(Permission.READ, 5)),
-        (access(Policy.CLOSED, grant(Permission.READ, NOW)), None),
-        (access(Policy.CLOSED, grant(Permission.READ, kind="group")), None),
-        (access(Policy.CLOSED, grant(Permission.READ, agent="carol")), None),
-        (access(Policy.CLOSED, assigned()), Standing(Permission.WRITE, 7)),
-        (access(Policy.CLOSED, assigned(COORDINATOR)), Standing(Permission.ADMIN, 7)),
-        (access(Policy.CLOSED, assigned(), grant(Permission.READ)), Standing(Permission.WRITE, 5)),
+        (access(AccessPolicy.OPEN), Standing(Permission.WRITE, 0)),
+        (access(AccessPolicy.OPEN, grant(Permission.READ)), Standing(Permission.WRITE, 0)),
+        (access(AccessPolicy.OPEN, grant(Permission.ADMIN)), Standing(Permission.ADMIN, 0)),
+        (access(AccessPolicy.CLOSED, grant(Permission.READ)), Standing(Permission.READ, 5)),
+        (access(AccessPolicy.CLOSED, grant(Permission.READ, LATER)), Standing(Permission.READ, 5)),
+        (access(AccessPolicy.CLOSED, grant(Permission.READ, NOW)), None),
+        (access(AccessPolicy.CLOSED, grant(Permission.READ, kind="group")), None),
+        (access(AccessPolicy.CLOSED, grant(Permission.READ, agent="carol")), None),
+        (access(AccessPolicy.CLOSED, assigned()), Standing(Permission.WRITE, 7)),
+        (access(AccessPolicy.CLOSED, assigned(COORDINATOR)), Standing(Permission.ADMIN, 7)),
+        (access(AccessPolicy.CLOSED, assigned(), grant(Permission.READ)), Standing(Permission.WRITE, 5)),
     ],
 )
 def test_what_one_may_do_is_the_most_that_anything_gives(given: Access, expected: Standing | None) -> None:
@@ -96,21 +96,21 @@ def test_read_is_less_than_write_is_less_than_admin() -> None:
 
 
 def test_who_can_see_already_keeps_from_when_it_could() -> None:
-    assert visible_since(access(Policy.OPEN), "bob", NOW) == 0
-    assert visible_since(access(Policy.CLOSED, grant(Permission.READ)), "bob", NOW) == 5
+    assert visible_since(access(AccessPolicy.OPEN), "bob", NOW) == 0
+    assert visible_since(access(AccessPolicy.CLOSED, grant(Permission.READ)), "bob", NOW) == 5
     assert visible_since(access(), "bob", NOW) == UNSETTLED
 
 
 @pytest.mark.parametrize(
     ("given", "role", "needed"),
     [
-        (access(Policy.OPEN), WORKER, Permission.WRITE),
-        (access(Policy.OPEN), COORDINATOR, Permission.ADMIN),
-        (access(Policy.CLOSED), WORKER, Permission.ADMIN),
-        (access(Policy.CLOSED, grant(Permission.READ)), WORKER, Permission.ADMIN),
+        (access(AccessPolicy.OPEN), WORKER, Permission.WRITE),
+        (access(AccessPolicy.OPEN), COORDINATOR, Permission.ADMIN),
+        (access(AccessPolicy.CLOSED), WORKER, Permission.ADMIN),
+        (access(AccessPolicy.CLOSED, grant(Permission.READ)), WORKER, Permission.ADMIN),
         # A grant may end; an assignment would outlast it.
-        (access(Policy.CLOSED, grant(Permission.WRITE)), WORKER, Permission.ADMIN),
-        (access(Policy.OPEN, assigned(COORDINATOR)), WORKER, Permission.ADMIN),
+        (access(AccessPolicy.CLOSED, grant(Permission.WRITE)), WORKER, Permission.ADMIN),
+        (access(AccessPolicy.OPEN, assigned(COORDINATOR)), WORKER, Permission.ADMIN),
     ],
 )
 def test_to_give_more_than_there_was_or_to_take_a_role_away_needs_admin(
@@ -135,21 +135,21 @@ def test_an_entry_is_added_and_taken_away_by_its_id() -> None:
 
 
 def test_a_list_is_due_when_its_next_entry_expires() -> None:
-    given = access(Policy.CLOSED, grant(Permission.READ, LATER), grant(Permission.READ, NOW, agent="carol"))
+    given = access(AccessPolicy.CLOSED, grant(Permission.READ, LATER), grant(Permission.READ, NOW, agent="carol"))
 
     assert given.due == NOW
     assert [one.principal_id for one in expired_grants(given, NOW)] == ["carol"]
-    assert access(Policy.CLOSED, grant(Permission.READ)).due == ""
+    assert access(AccessPolicy.CLOSED, grant(Permission.READ)).due == ""
 
 
 def test_what_is_new_in_a_list_gets_the_position_of_its_commit() -> None:
-    given = access(Policy.CLOSED, grant(Permission.READ, since=UNSETTLED), assigned(since=UNSETTLED))
-    old = access(Policy.CLOSED, grant(Permission.READ), assigned())
+    given = access(AccessPolicy.CLOSED, grant(Permission.READ, since=UNSETTLED), assigned(since=UNSETTLED))
+    old = access(AccessPolicy.CLOSED, grant(Permission.READ), assigned())
 
-    kept = given.settled(9)
+    kept = given.with_position(9)
 
     assert (kept.grants[0].since, kept.assignments[0].since) == (9, 9)
-    assert old.settled(9) == old
+    assert old.with_position(9) == old
 
 
 def test_a_request_is_decided_once() -> None:

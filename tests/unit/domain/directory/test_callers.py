@@ -110,7 +110,7 @@ def test_a_message_goes_nowhere_else(to: str) -> None:
 def test_a_holder_counts_from_the_commit_that_granted_the_role() -> None:
     role = Role(id="r", tenant_id="default", holders=(Holder(agent="a", since=3),))
 
-    settled = with_holder(role, "b").settled(9)
+    settled = with_holder(role, "b").with_position(9)
 
     assert settled.holders == (Holder(agent="a", since=3), Holder(agent="b", since=9))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from parley.domain.content.classification import Classification, DataItem
 from parley.domain.content.envelope import Purpose, Wishes
-from parley.domain.exchange.held import draft_of, incoming, outgoing, said, text_of
+from parley.domain.exchange.held import draft_of, incoming, message_fields, outgoing, text_of
 from parley.domain.message.compose import compose
 from parley.domain.message.message import Draft, Kind, Message
 from tests.samples import NOW, PROPERTY, a_draft, a_message, messages
@@ -53,7 +53,7 @@ def test_whatever_is_said_is_shown_and_comes_back(message: Message) -> None:
 
     held = outgoing(draft, message)
 
-    assert json.loads(held.payload) == said(message)
+    assert json.loads(held.payload) == message_fields(message)
     assert draft_of(held, message.sender) == draft
 
 

@@ -1,10 +1,10 @@
 """Receipts and budgets are found by what they are about."""
 
-from parley.domain.exchange.incoming import Met, Receipt, Spent, Vouched, spent_id, vouched_id
+from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict, Spent, Vouched, spent_id, vouched_id
 
 
 def test_receipts_are_listed_by_what_became_of_them() -> None:
-    receipt = Receipt(id="d" * 64, tenant_id="acme", message_id="m", file="f", status=Met.HELD, at="")
+    receipt = InboxReceipt(id="d" * 64, tenant_id="acme", message_id="m", file="f", status=InboxVerdict.HELD, at="")
 
     assert (receipt.parent, receipt.name, receipt.due) == ("held", "", "")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parley.domain.exchange.signature import is_public_key, raw_of, seed_of, spelled, statement
+from parley.domain.exchange.signature import encode_bytes, is_public_key, raw_of, seed_of, statement
 from parley.domain.message.message import Kind, Message, Priority
 from tests.samples import NOW
 
@@ -90,9 +90,9 @@ def test_every_secret_has_a_seed_of_its_own_which_is_not_its_digest() -> None:
 
 
 def test_keys_and_signatures_are_spelled_in_one_way() -> None:
-    assert raw_of(spelled(b"\x00\xff")) == b"\x00\xff"
-    assert is_public_key(spelled(b"k" * 32))
+    assert raw_of(encode_bytes(b"\x00\xff")) == b"\x00\xff"
+    assert is_public_key(encode_bytes(b"k" * 32))
     for text in ("", "ed25519:", "ed25519:0", "ed25519:FF", "00ff", "ed25519:00 "):
         assert raw_of(text) == b""
         assert not is_public_key(text)
-    assert not is_public_key(spelled(b"k" * 31))
+    assert not is_public_key(encode_bytes(b"k" * 31))

@@ -10,7 +10,7 @@ import pytest
 from parley.domain.errors.errors import AlreadyClaimed, LeaseLost
 from parley.domain.mailbox.delivery import (
     Delivery,
-    Key,
+    DeliveryKey,
     Lease,
     Status,
     check_token,
@@ -23,7 +23,7 @@ from parley.domain.message.message import Kind
 from parley.domain.times import Instant
 from tests.samples import NOW
 
-KEY = Key("m1", "d" * 64, "codex")
+KEY = DeliveryKey("m1", "d" * 64, "codex")
 NOW_HERE = Instant(NOW, "boot-1", 1_000.0)
 HALF_AN_HOUR = timedelta(minutes=30)
 LEASE = take_lease("t2", NOW_HERE, HALF_AN_HOUR)

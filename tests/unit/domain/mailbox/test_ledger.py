@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from parley.domain.mailbox.delivery import Delivery, Key, Lease, Status
-from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, Expect, canonical, chain, expect
+from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Lease, Status
+from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, ExpectDelivery, canonical, chain, expect
 from tests.samples import PROPERTY, texts
 
 ENTRY = Entry("sent", "2026-03-13T14:30:00Z", "claude", "m1", "d" * 64, {"to": "codex", "file": "ü.yaml"})
@@ -52,10 +52,10 @@ def test_text_cannot_slide_from_one_field_into_the_next(one: str, other: str) ->
 
 
 def test_an_expectation_names_the_state_and_the_token_that_were_loaded() -> None:
-    delivery = Delivery(Key("m1", "d", "codex"), "a.yaml", Status.CLAIMED, lease=Lease("t1", "", "boot", None))
+    delivery = Delivery(DeliveryKey("m1", "d", "codex"), "a.yaml", Status.CLAIMED, lease=Lease("t1", "", "boot", None))
 
-    assert expect(delivery) == Expect(delivery.key, Status.CLAIMED, "t1")
-    assert expect(delivery._replace(lease=None)) == Expect(delivery.key, Status.CLAIMED, None)
+    assert expect(delivery) == ExpectDelivery(delivery.key, Status.CLAIMED, "t1")
+    assert expect(delivery._replace(lease=None)) == ExpectDelivery(delivery.key, Status.CLAIMED, None)
 
 
 def test_a_commit_is_durable_and_empty_unless_it_says_otherwise() -> None:

@@ -21,7 +21,7 @@ from parley.domain.exchange.exchange import Exchange, Outcome, Turn, accepted, e
 from parley.domain.rules.judge import ALLOW, Deny, Hold
 from parley.domain.rules.policy import AppliesTo, CrossOrg, Fragment, with_document
 from parley.domain.rules.rulebook import Rulebook
-from parley.domain.rules.ruling import Body, Ruling, rule, spelled
+from parley.domain.rules.ruling import Body, Ruling, envelope_time, rule
 from tests.governed_samples import (
     ALICE,
     AT,
@@ -164,8 +164,8 @@ def test_an_end_in_the_past_is_an_invalid_envelope(wishes: Wishes) -> None:
 
 
 def test_moments_are_spelled_in_utc_to_the_millisecond() -> None:
-    assert spelled("2026-03-14T14:30:00.123456+00:00") == "2026-03-14T14:30:00.123Z"
-    assert spelled("2026-03-14T14:30:00+00:00") == "2026-03-14T14:30:00.000Z"
+    assert envelope_time("2026-03-14T14:30:00.123456+00:00") == "2026-03-14T14:30:00.123Z"
+    assert envelope_time("2026-03-14T14:30:00+00:00") == "2026-03-14T14:30:00.000Z"
 
 
 # ---------------------------------------------------------------- going on

@@ -15,7 +15,7 @@ from parley.domain.rules.judge import Allow, Deny, Hold
 from parley.domain.rules.policy import CURRENT, AppliesTo, CrossOrg, Fragment, PolicySnapshot, with_document
 from parley.domain.rules.rulebook import Rulebook
 from parley.domain.rules.ruling import rule
-from parley.domain.rules.trial import Trial, Tried, tried, tried_for_each, word_of
+from parley.domain.rules.trial import Trial, TrialResult, run_trial, run_trial_for_each, verdict_name
 from tests.governed_samples import ALICE, BOB, NOTHING_IN_FORCE, a_party, a_proposal, a_rulebook, an_exchange
 from tests.policy_samples import fragments
 from tests.samples import PROPERTY
@@ -24,11 +24,11 @@ SALES = a_party("mia", org_unit="sales")
 ASKED = Trial(ALICE, BOB, Purpose.INFORMATION_QUERY)
 
 
-def sources(found: Tried) -> dict[str, str]:
+def sources(found: TrialResult) -> dict[str, str]:
     return {one.check: one.source for one in found.steps}
 
 
-def results(found: Tried) -> dict[str, str]:
+def results(found: TrialResult) -> dict[str, str]:
     return {one.check: one.result for one in found.steps}
 
 
@@ -55,17 +55,17 @@ def results(found: Tried) -> dict[str, str]:
     ],
 )
 def test_a_trial_comes_to_the_verdict_and_its_code(trial: Trial, said: dict[str, object], word: str, code: str) -> None:
-    found = tried(trial, a_rulebook(**said))
+    found = run_trial(trial, a_rulebook(**said))
 
     assert (found.word, found.code, found.governed) == (word, code, True)
     assert bool(found.why) == (word != "allow")
 
 
 def test_without_a_policy_nothing_is_allowed() -> None:
-    found = tried(ASKED, NOTHING_IN_FORCE)
+    found = run_trial(ASKED, NOTHING_IN_FORCE)
 
     assert (found.word, found.code, found.policy, found.steps) == ("deny", "policy_unavailable", None, ())
-    assert [one.code for one in tried_for_each(ASKED, (BOB, SALES), NOTHING_IN_FORCE)] == ["policy_unavailable"] * 2
+    assert [one.code for one in run_trial_for_each(ASKED, (BOB, SALES), NOTHING_IN_FORCE)] == ["policy_unavailable"] * 2
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_without_a_policy_nothing_is_allowed() -> None:
 def test_a_message_that_the_rules_do_not_concern_passes_as_it_is(
     trial: Trial, applies_to: AppliesTo, governed: bool
 ) -> None:
-    found = tried(
+    found = run_trial(
         trial._replace(texts=("We promise it.",)), a_rulebook(applies_to=applies_to, cross_org=CrossOrg.ALLOW)
     )
 
     assert (found.governed, found.word) == (governed, "hold" if governed else "allow")
-    assert [one.word for one in tried_for_each(trial, (trial.receiver,), a_rulebook(applies_to=applies_to))] == (
-        [tried(trial, a_rulebook(applies_to=applies_to)).word]
+    assert [one.word for one in run_trial_for_each(trial, (trial.receiver,), a_rulebook(applies_to=applies_to))] == (
+        [run_trial(trial, a_rulebook(applies_to=applies_to)).word]
     )
 
 
@@ -101,8 +101,8 @@ def test_data_that_names_no_field_is_blocked_although_the_rest_would_be_withheld
     book = a_rulebook(on_over_classified=OnOver.WITHHOLD)
     secret = ASKED._replace(data=(Classification.RESTRICTED,))
 
-    assert tried(secret, book).word == "allow"
-    assert tried(secret._replace(fixed=(Classification.RESTRICTED,)), book).code == "classification_exceeded"
+    assert run_trial(secret, book).word == "allow"
+    assert run_trial(secret._replace(fixed=(Classification.RESTRICTED,)), book).code == "classification_exceeded"
 
 
 def test_each_step_says_which_document_its_value_is_from() -> None:
@@ -114,7 +114,7 @@ def test_each_step_says_which_document_its_value_is_from() -> None:
     ):
         snapshot = with_document(snapshot, name, name, fragment)
 
-    found = tried(ASKED._replace(receiver=SALES, texts=("Ship it",)), Rulebook(snapshot))
+    found = run_trial(ASKED._replace(receiver=SALES, texts=("Ship it",)), Rulebook(snapshot))
 
     said = sources(found)
     assert (said["max_rounds"], said["hop_limit"], said["enabled"], said["cross_org"]) == (
@@ -131,20 +131,22 @@ def test_each_step_says_which_document_its_value_is_from() -> None:
 def test_a_round_limit_is_from_whoever_asks_for_the_least() -> None:
     eager = a_party("bob", max_rounds_accepted=1)
 
-    assert sources(tried(ASKED._replace(max_rounds=2), a_rulebook()))["max_rounds"] == "message"
-    assert sources(tried(ASKED._replace(receiver=eager, max_rounds=2), a_rulebook()))["max_rounds"] == "directory"
-    assert sources(tried(ASKED._replace(max_rounds=9), a_rulebook(max_rounds=3)))["max_rounds"] == "enterprise/default"
+    assert sources(run_trial(ASKED._replace(max_rounds=2), a_rulebook()))["max_rounds"] == "message"
+    assert sources(run_trial(ASKED._replace(receiver=eager, max_rounds=2), a_rulebook()))["max_rounds"] == "directory"
+    assert (
+        sources(run_trial(ASKED._replace(max_rounds=9), a_rulebook(max_rounds=3)))["max_rounds"] == "enterprise/default"
+    )
 
 
 def test_who_is_not_in_the_directory_is_named_so() -> None:
-    found = tried(Trial(Party("ghost"), a_party("mia", team="field")), a_rulebook())
+    found = run_trial(Trial(Party("ghost"), a_party("mia", team="field")), a_rulebook())
 
     assert results(found)["sender"] == "not registered, so of default"
     assert results(found)["receiver"] == "engineering/field/mia.h"
 
 
 def test_a_further_detector_is_asked_too() -> None:
-    found = tried(ASKED._replace(texts=("sure thing",)), a_rulebook(), (lambda _: ["sure"],))
+    found = run_trial(ASKED._replace(texts=("sure thing",)), a_rulebook(), (lambda _: ["sure"],))
 
     assert (found.word, found.keywords) == ("hold", ("sure",))
 
@@ -152,7 +154,11 @@ def test_a_further_detector_is_asked_too() -> None:
 def test_a_verdict_is_one_word() -> None:
     from parley.domain.errors.rules import PolicyDenied
 
-    assert [word_of(one) for one in (Allow(), Hold(Cause.RULE, ""), Deny(PolicyDenied()))] == ["allow", "hold", "deny"]
+    assert [verdict_name(one) for one in (Allow(), Hold(Cause.RULE, ""), Deny(PolicyDenied()))] == [
+        "allow",
+        "hold",
+        "deny",
+    ]
 
 
 levels = st.sampled_from(Classification)
@@ -241,10 +247,10 @@ def test_a_trial_comes_to_what_the_message_would(
         exchange=known,
     )
     ruling = rule(proposal, book)
-    found = tried_for_each(trial, to, book)
+    found = run_trial_for_each(trial, to, book)
 
     passing = [one for one in found if one.word != "deny"]
     word = "deny" if not passing else "hold" if any(one.word == "hold" for one in passing) else "allow"
     if ruling.body is None:  # else the words of what was taken out are not looked at
-        assert word == word_of(ruling.verdict)
+        assert word == verdict_name(ruling.verdict)
         assert [one.code for one in found if one.word == "deny"] == [code for _, code in ruling.excluded]

@@ -17,7 +17,7 @@ from parley.domain.store.tables import (
     Order,
     Row,
     Table,
-    is_let_go,
+    is_trimmed,
 )
 
 NUMBER = 1 << 40
@@ -82,12 +82,12 @@ def test_what_was_evicted_whole_leaves_a_channel_that_nobody_has_to_know() -> No
     ],
 )
 def test_only_an_audit_document_may_be_let_go_of(table: Table, new: Row, fits: bool) -> None:
-    assert is_let_go(table, (1, "alice", b"{}"), new) is fits
+    assert is_trimmed(table, (1, "alice", b"{}"), new) is fits
 
 
 def test_an_empty_name_is_nobodys_own() -> None:
     named = (1, "agent", "a", 1, "", "claude", "", b"")
-    assert RECORD.held(("tenant", "kind", "parent", "name"), [named, (*named[:5], "", "", b"")]) == [
+    assert RECORD.values_in(("tenant", "kind", "parent", "name"), [named, (*named[:5], "", "", b"")]) == [
         (1, "agent", "", "claude")
     ]
-    assert TENANT.held(("id",), SOUND[TENANT]) == [("acme",), ("",)]
+    assert TENANT.values_in(("id",), SOUND[TENANT]) == [("acme",), ("",)]

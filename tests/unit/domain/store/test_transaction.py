@@ -15,9 +15,9 @@ from parley.domain.errors.errors import NotFound, ParleyError, Stale
 from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import NameTaken
 from parley.domain.record import Expect, expecting
-from parley.domain.store.changes import Moved, Spend, Spoken, TeamChanges
+from parley.domain.store.changes import ErasableMessage, Moved, Spend, TeamChanges
 from parley.domain.store.transaction import stands_alone
-from parley.domain.store.writes import Blanked, Forgotten, LetGo, Received, Said
+from parley.domain.store.writes import EraseContent, ForgetKeys, InsertPosts, InsertReceipts, TrimAudit
 from tests.contract.team_store import (
     AT,
     LATER,
@@ -51,7 +51,7 @@ def shelf() -> Shelf:
         ({"posts": (a_post("msg_1"), a_post("msg_2", "chan_none"))}, NotFound),
         ({"saved": a_use("used")}, Stale),
         ({"spends": (Spend("key", 5), Spend("spent", 1))}, Overspent),
-        ({"blank": (Spoken("msg_9"),)}, NotFound),
+        ({"erase": (ErasableMessage("msg_9"),)}, NotFound),
     ],
 )
 def test_a_refused_commit_leaves_no_trace(shelf: Shelf, wrong: dict[str, Any], refusal: type[ParleyError]) -> None:
@@ -197,27 +197,27 @@ def test_acts_are_in_the_order_of_the_commits(shelf: Shelf) -> None:
         TeamChanges(T1, (a_post("msg_1"),)),
         TeamChanges(T1, receipts=(receipt,)),
         TeamChanges(T1, (a_post("msg_2"),)),
-        TeamChanges(T1, let_go=3),
+        TeamChanges(T1, trim_audit=3),
         TeamChanges(T1, forget_before=LATER),
     )
 
-    assert [type(act) for act in done.acts] == [Said, Received, Said, LetGo, Forgotten]
-    assert done.acts[1] == Received(1, (receipt,))
-    assert done.acts[3:] == [LetGo(1, 3), Forgotten(LATER)]
+    assert [type(act) for act in done.acts] == [InsertPosts, InsertReceipts, InsertPosts, TrimAudit, ForgetKeys]
+    assert done.acts[1] == InsertReceipts(1, (receipt,))
+    assert done.acts[3:] == [TrimAudit(1, 3), ForgetKeys(LATER)]
 
 
 def test_what_is_blanked_is_counted_and_its_entry_says_so(shelf: Shelf) -> None:
     shelf.unblanked[T1] = 2
-    blank = (Spoken("msg_1", ("scope",)), Spoken("msg_2"), Spoken("msg_3"))
+    blank = (ErasableMessage("msg_1", ("scope",)), ErasableMessage("msg_2"), ErasableMessage("msg_3"))
     done = begun(shelf)
     first, second = a_fact(1), a_fact(2)._replace(facts={"messages": 40})
     with pytest.raises(NotFound):
-        done.take(TeamChanges(T2, audits=(first,), blank=blank))
+        done.take(TeamChanges(T2, audits=(first,), erase=blank))
 
-    committed = done.take(TeamChanges(T1, audits=(first, second), blank=blank))
+    committed = done.take(TeamChanges(T1, audits=(first, second), erase=blank))
 
-    assert committed.blanked == 2
-    assert done.acts == [Blanked(1, blank)]
+    assert committed.erased == 2
+    assert done.acts == [EraseContent(1, blank)]
     assert [json.loads(entry.document)["messages"] for _, entry in done.audits] == [2, 42]
 
 
@@ -234,8 +234,8 @@ def test_an_entry_of_a_commit_that_blanks_nothing_counts_nothing(shelf: Shelf) -
         TeamChanges(T1, ended=("chan_1",)),
         TeamChanges(T1, purges=("chan_1",)),
         TeamChanges(T1, departed=("bob",)),
-        TeamChanges(T1, blank=(Spoken("msg_1"),)),
-        TeamChanges(T1, let_go=1),
+        TeamChanges(T1, erase=(ErasableMessage("msg_1"),)),
+        TeamChanges(T1, trim_audit=1),
         TeamChanges(T1, forget_before=AT),
     ],
 )

@@ -12,7 +12,7 @@ from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.record import Expect
 from parley.domain.store.changes import Moved, TeamChanges
 from parley.domain.store.transaction import EVICT_STEP, Place
-from parley.domain.store.writes import Departed, Ended, Evicted, Expired, Found, Said
+from parley.domain.store.writes import EvictPosts, ExpireChannel, ExpirePost, ExpireRequests, InsertPosts, MovePost
 from tests.contract.team_store import (
     AT,
     LATER,
@@ -69,7 +69,7 @@ def test_messages_of_many_commits_are_said_at_once(shelf: Shelf) -> None:
     done = after(shelf, *[TeamChanges(T1, (a_post(f"msg_{n}"),)) for n in range(10)])
 
     (said,) = done.acts
-    assert isinstance(said, Said)
+    assert isinstance(said, InsertPosts)
     assert [(tenant, channel, post.id) for tenant, channel, post in said.posts] == [
         (1, 1, f"msg_{n}") for n in range(10)
     ]
@@ -118,13 +118,13 @@ def test_a_channel_that_comes_and_goes_is_not_new(shelf: Shelf) -> None:
     done.acts += done.evicted()
 
     assert (done.new_channels, done.gone_channels) == (set(), {(T1, "chan_2")})
-    assert of_kind(done, Evicted) == []
+    assert of_kind(done, EvictPosts) == []
 
 
 def test_an_answer_names_its_request(shelf: Shelf) -> None:
     done = after(shelf, TeamChanges(T1, (a_request("msg_1"), an_answer("msg_2", "msg_1"))))
 
-    assert of_kind(done, Said)[0].answered == [(1, "msg_1")]
+    assert of_kind(done, InsertPosts)[0].answered == [(1, "msg_1")]
 
 
 # ---------------------------------------------------------------- what goes away
@@ -132,16 +132,16 @@ def test_an_answer_names_its_request(shelf: Shelf) -> None:
 
 def test_floors_rise_with_each_message_and_what_is_below_goes_in_steps(shelf: Shelf) -> None:
     after(shelf, TeamChanges(T1, puts=(a_channel("chan_2", most=10),)))
-    removed: list[tuple[int, list[Evicted]]] = []
+    removed: list[tuple[int, list[EvictPosts]]] = []
 
     for n in range(1, 2 * EVICT_STEP + 12):
         done = after(shelf, TeamChanges(T1, (a_post(f"msg_{n}", "chan_2"),)))
         assert done.places[T1, "chan_2"].tally.floor == max(0, n - 10)
-        removed += [(n, evicted)] if (evicted := of_kind(done, Evicted)) else []
+        removed += [(n, evicted)] if (evicted := of_kind(done, EvictPosts)) else []
 
     assert removed == [
-        (EVICT_STEP + 10, [Evicted(1, 2, EVICT_STEP)]),
-        (2 * EVICT_STEP + 10, [Evicted(1, 2, 2 * EVICT_STEP)]),
+        (EVICT_STEP + 10, [EvictPosts(1, 2, EVICT_STEP)]),
+        (2 * EVICT_STEP + 10, [EvictPosts(1, 2, 2 * EVICT_STEP)]),
     ]
 
 
@@ -151,8 +151,8 @@ def test_what_is_evicted_is_removed_once_after_it_was_said(shelf: Shelf) -> None
     done = after(shelf, *[TeamChanges(T1, (a_post(f"msg_{n}", "chan_2"),)) for n in range(200)])
 
     said, evicted = done.acts
-    assert isinstance(said, Said)
-    assert evicted == Evicted(1, 2, 190)
+    assert isinstance(said, InsertPosts)
+    assert evicted == EvictPosts(1, 2, 190)
 
 
 def test_a_channel_that_may_keep_fewer_keeps_fewer_at_once(shelf: Shelf) -> None:
@@ -160,7 +160,7 @@ def test_a_channel_that_may_keep_fewer_keeps_fewer_at_once(shelf: Shelf) -> None
 
     done = after(shelf, TeamChanges(T1, puts=(replace(kept(shelf), options=Options(max_messages=2)),)))
 
-    assert done.acts == [Evicted(1, 1, 3)]
+    assert done.acts == [EvictPosts(1, 1, 3)]
     assert done.places[T1, "chan_1"] == Place(1, "intent_1", 5, Tally(5, AT, 3))
 
 
@@ -171,7 +171,7 @@ def test_a_purge_takes_every_message_and_keeps_the_count(shelf: Shelf) -> None:
     committed = done.take(TeamChanges(T1, purges=("chan_1",)))
 
     assert committed.ended == ("chan_1",)
-    assert done.acts == [Evicted(1, 1, 2)]
+    assert done.acts == [EvictPosts(1, 1, 2)]
     assert done.places[T1, "chan_1"].tally == Tally(2, AT, 2)
 
 
@@ -181,7 +181,7 @@ def test_the_end_of_a_channel_and_a_departure_are_told(shelf: Shelf) -> None:
     committed = done.take(TeamChanges(T1, ended=("chan_1", "chan_none"), departed=("bob",)))
 
     assert (committed.ended, committed.departed) == (("chan_1", "chan_none"), ("bob",))
-    assert done.acts == [Ended(1), Departed(1, "bob")]
+    assert done.acts == [ExpireChannel(1), ExpireRequests(1, "bob")]
 
 
 def test_nothing_of_another_tenant_is_ended_or_purged(shelf: Shelf) -> None:
@@ -192,7 +192,7 @@ def test_nothing_of_another_tenant_is_ended_or_purged(shelf: Shelf) -> None:
 def waiting(shelf: Shelf, message_id: str = "msg_1", channel_id: str = "chan_1") -> Post:
     """A message that nobody could receive yet."""
     post = a_post(message_id, channel_id, to="role:r", recipients=(), state=PostState.PENDING)
-    (placed,) = (entry[2] for entry in of_kind(after(shelf, TeamChanges(T1, (post,))), Said)[0].posts)
+    (placed,) = (entry[2] for entry in of_kind(after(shelf, TeamChanges(T1, (post,))), InsertPosts)[0].posts)
     assert isinstance(placed, Post)
     shelf.waiting[T1, message_id] = placed
     return placed
@@ -207,7 +207,7 @@ def test_a_moved_message_takes_a_new_position(shelf: Shelf) -> None:
 
     moved = post._replace(position=4, seq=4, state=PostState.DELIVERED, recipients=("bob",))
     assert committed.posts[1:] == (moved,)
-    assert done.acts[1:] == [Found(1, moved)]
+    assert done.acts[1:] == [MovePost(1, moved)]
     # It was counted when it was said.
     assert done.places[T1, "chan_1"] == Place(1, "intent_1", 4, Tally(3, AT, 0))
 
@@ -237,4 +237,4 @@ def test_an_expired_message_keeps_its_place(shelf: Shelf) -> None:
     committed = done.take(TeamChanges(T1, moved=(Moved("msg_1", PostState.EXPIRED),)))
 
     assert (committed.position, committed.posts) == (0, ())
-    assert done.acts == [Expired(1, "msg_1")]
+    assert done.acts == [ExpirePost(1, "msg_1")]

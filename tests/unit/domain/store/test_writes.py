@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 
 from parley.domain.store import writes as acts
-from parley.domain.store.writes import Act, Ended, Evicted, Expired, LetGo, Said
+from parley.domain.store.writes import EvictPosts, ExpireChannel, ExpirePost, InsertPosts, TrimAudit, Write
 
-KINDS = get_args(Act)
+KINDS = get_args(Write)
 
 
 def test_every_kind_of_act_is_one_that_a_store_has_to_carry_out() -> None:
@@ -20,13 +20,18 @@ def test_every_kind_of_act_is_one_that_a_store_has_to_carry_out() -> None:
 
 @pytest.mark.parametrize(
     ("act", "kind"),
-    [(Said([], []), Said), (Expired(1, "msg_1"), Expired), (Ended(7), Ended), (LetGo(1, 5), LetGo)],
+    [
+        (InsertPosts([], []), InsertPosts),
+        (ExpirePost(1, "msg_1"), ExpirePost),
+        (ExpireChannel(7), ExpireChannel),
+        (TrimAudit(1, 5), TrimAudit),
+    ],
 )
-def test_an_act_is_matched_by_its_kind(act: Act, kind: type) -> None:
+def test_an_act_is_matched_by_its_kind(act: Write, kind: type) -> None:
     assert [one for one in KINDS if isinstance(act, one)] == [kind]
 
 
 def test_what_is_evicted_is_named_by_numbers() -> None:
-    match Evicted(3, 7, 64):
-        case Evicted(tenant, channel, floor):
+    match EvictPosts(3, 7, 64):
+        case EvictPosts(tenant, channel, floor):
             assert (tenant, channel, floor) == (3, 7, 64)

@@ -11,21 +11,21 @@ from parley.domain.channel.event import Event, EventDraft
 from parley.domain.channel.post import Post, Receipt
 from parley.domain.mailbox.ledger import GENESIS
 from parley.domain.record import Record
-from parley.domain.store.changes import Spend, Spoken, TeamChanges
+from parley.domain.store.changes import ErasableMessage, Spend, TeamChanges
 from parley.domain.store.transaction import (
     FREE,
     BudgetKey,
+    Encoders,
     Head,
     LogEnd,
     NameKey,
     Place,
     RecordKey,
     SideKey,
-    Spelling,
     Transaction,
     name_key,
 )
-from parley.domain.store.writes import Act, Said
+from parley.domain.store.writes import InsertPosts, Write
 from tests.contract.team_store import (
     AT,
     T1,
@@ -99,7 +99,7 @@ class Shelf:
     def pending(self, tenant: str, message_id: str) -> Post | None:
         return self.waiting.get((tenant, message_id))
 
-    def unerased(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+    def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         del messages
         return self.unblanked.get(tenant, 0)
 
@@ -113,7 +113,7 @@ def _entry(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, sort_keys=True).encode()
 
 
-SPELLING = Spelling(_event, _entry)
+SPELLING = Encoders(_event, _entry)
 
 
 def a_shelf() -> Shelf:
@@ -145,14 +145,14 @@ def kept(shelf: Shelf, channel_id: str = "chan_1") -> Channel:
     return found
 
 
-def of_kind(done: Transaction, kind: type[Act]) -> list[Any]:
+def of_kind(done: Transaction, kind: type[Write]) -> list[Any]:
     return [act for act in done.acts if isinstance(act, kind)]
 
 
 def noted(done: Transaction) -> object:
     """All that an adapter would write."""
     return (
-        [(list(act.posts), list(act.answered)) if isinstance(act, Said) else act for act in done.acts],
+        [(list(act.posts), list(act.answered)) if isinstance(act, InsertPosts) else act for act in done.acts],
         dict(done.records),
         dict(done.heads),
         dict(done.places),

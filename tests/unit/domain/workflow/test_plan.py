@@ -12,10 +12,10 @@ from parley.domain.workflow.plan import (
     HandlerUse,
     IntentPlan,
     MessageRule,
-    Outcome,
     Reference,
     States,
     Step,
+    WorkflowOutcome,
     WorkflowPlan,
     handler_uses,
     initial_states,
@@ -116,7 +116,7 @@ def test_whatever_fails_every_step_ends(befores: list[list[int]], succeeds: list
             states[step.name] = T.COMPLETED if succeeds[int(step.name[1:])] else T.FAILED
         assert ready or outcome_of_steps(states) is not None
 
-    assert (outcome_of_steps(states) is Outcome.COMPLETED) == all(one is T.COMPLETED for one in states.values())
+    assert (outcome_of_steps(states) is WorkflowOutcome.COMPLETED) == all(one is T.COMPLETED for one in states.values())
     for step in plan.steps:
         if states[step.name] is T.SKIPPED:
             assert any(states[before] is not T.COMPLETED for before in step.depends_on)
@@ -124,8 +124,8 @@ def test_whatever_fails_every_step_ends(befores: list[list[int]], succeeds: list
 
 def test_steps_that_are_not_over_have_no_outcome() -> None:
     assert outcome_of_steps({"a": T.COMPLETED, "b": T.RUNNING}) is None
-    assert outcome_of_steps({"a": T.COMPLETED, "b": T.SKIPPED}) is Outcome.FAILED
-    assert outcome_of_steps({"a": T.COMPLETED}) is Outcome.COMPLETED
+    assert outcome_of_steps({"a": T.COMPLETED, "b": T.SKIPPED}) is WorkflowOutcome.FAILED
+    assert outcome_of_steps({"a": T.COMPLETED}) is WorkflowOutcome.COMPLETED
 
 
 def test_without_steps_the_intent_says_how_it_ended() -> None:
@@ -133,8 +133,8 @@ def test_without_steps_the_intent_says_how_it_ended() -> None:
         IntentStatus.DRAFT: None,
         IntentStatus.ACTIVE: None,
         IntentStatus.BLOCKED: None,
-        IntentStatus.COMPLETED: Outcome.COMPLETED,
-        IntentStatus.ABANDONED: Outcome.ABANDONED,
+        IntentStatus.COMPLETED: WorkflowOutcome.COMPLETED,
+        IntentStatus.ABANDONED: WorkflowOutcome.ABANDONED,
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from parley.domain.directory.intent import TaskStatus
 from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
-from parley.domain.workflow.plan import Outcome
+from parley.domain.workflow.plan import WorkflowOutcome
 from parley.sdk.workflow.result import StepResult, WorkflowEvent, WorkflowResult
 
 STEPS = {
@@ -15,16 +15,16 @@ STEPS = {
 }
 
 
-def a_result(outcome: Outcome, detail: str = "why") -> WorkflowResult:
+def a_result(outcome: WorkflowOutcome, detail: str = "why") -> WorkflowResult:
     return WorkflowResult(outcome, "intent_1", STEPS, {"a": {"x": 1}}, detail, 1.23456)
 
 
 def test_what_got_done_is_there_by_name() -> None:
-    assert a_result(Outcome.FAILED).results == {"a": {"x": 1}}
+    assert a_result(WorkflowOutcome.FAILED).results == {"a": {"x": 1}}
 
 
 def test_a_result_that_is_good_raises_nothing() -> None:
-    result = a_result(Outcome.COMPLETED)
+    result = a_result(WorkflowOutcome.COMPLETED)
 
     assert result.ok
     assert result.or_raise() is result
@@ -33,13 +33,15 @@ def test_a_result_that_is_good_raises_nothing() -> None:
 @pytest.mark.parametrize(
     ("outcome", "error"),
     [
-        (Outcome.FAILED, WorkflowFailed),
-        (Outcome.TIMED_OUT, WorkflowTimedOut),
-        (Outcome.ABANDONED, WorkflowAbandoned),
-        (Outcome.INTERRUPTED, WorkflowFailed),
+        (WorkflowOutcome.FAILED, WorkflowFailed),
+        (WorkflowOutcome.TIMED_OUT, WorkflowTimedOut),
+        (WorkflowOutcome.ABANDONED, WorkflowAbandoned),
+        (WorkflowOutcome.INTERRUPTED, WorkflowFailed),
     ],
 )
-def test_every_other_end_is_an_error_that_names_the_intent(outcome: Outcome, error: type[WorkflowFailed]) -> None:
+def test_every_other_end_is_an_error_that_names_the_intent(
+    outcome: WorkflowOutcome, error: type[WorkflowFailed]
+) -> None:
     with pytest.raises(error, match=r"^why$") as raised:
         a_result(outcome).or_raise()
 
@@ -48,7 +50,7 @@ def test_every_other_end_is_an_error_that_names_the_intent(outcome: Outcome, err
 
 
 def test_all_of_it_can_be_written_as_json() -> None:
-    document = json.loads(json.dumps(a_result(Outcome.FAILED).to_dict()))
+    document = json.loads(json.dumps(a_result(WorkflowOutcome.FAILED).to_dict()))
 
     assert (document["outcome"], document["seconds"]) == ("failed", 1.235)
     assert document["steps"]["a"]["result"] == {"x": 1}

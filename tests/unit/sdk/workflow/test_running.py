@@ -10,7 +10,7 @@ import pytest
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.team import AgentDeparted, WrongSender
 from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
-from parley.domain.workflow.plan import Outcome
+from parley.domain.workflow.plan import WorkflowOutcome
 from parley.sdk.agent.agent import BaseAgent
 from parley.sdk.records.channels import ChannelMessage
 from parley.sdk.workflow.context import StepContext
@@ -152,7 +152,7 @@ async def test_after_a_failure_what_depends_on_it_is_skipped_and_the_rest_is_don
     )
     result = await stage.run(text + "  good: {assign: ann}\n  next: {assign: ann, depends_on: [good]}\n", work)
 
-    assert result.outcome is Outcome.FAILED
+    assert result.outcome is WorkflowOutcome.FAILED
     assert await stage.tasks() == {
         "bad": "failed",
         "after": "skipped",
@@ -190,7 +190,7 @@ async def test_what_a_step_gives_is_a_mapping_with_its_outputs(server: LiveServe
     text = HEAD + "agents: {ann: {handler: work}}\nworkflow: {a: {assign: ann, outputs: [x]}}\n"
     result = await stage.run(text, work)
 
-    assert (result.outcome, said in result.detail) == (Outcome.FAILED, True), result.detail
+    assert (result.outcome, said in result.detail) == (WorkflowOutcome.FAILED, True), result.detail
 
 
 @pytest.mark.parametrize("blocks", [True, False])
@@ -210,7 +210,7 @@ async def test_a_step_that_takes_too_long_fails(server: LiveServer, blocks: bool
     result = await stage.run(text % ("work" if blocks else "waits"), work, waits)
     ended.set()
 
-    assert result.outcome is Outcome.FAILED
+    assert result.outcome is WorkflowOutcome.FAILED
     assert "took longer than 1 seconds" in result.detail
 
 
@@ -287,7 +287,7 @@ async def test_a_result_that_is_too_large_fails_the_step(server: LiveServer) -> 
 
     result = await stage.run(ONE, work)
 
-    assert result.outcome is Outcome.FAILED
+    assert result.outcome is WorkflowOutcome.FAILED
     assert (await stage.tasks(), (await stage.intent()).state) == ({"a": "failed"}, {"quarter": "Q1"})
 
 
@@ -429,13 +429,15 @@ async def test_without_steps_it_works_until_a_handler_completes_the_intent(serve
 
     assert answer.payload == {"answer": "v2.3"}
     assert heard == [{"rows": 3}]
-    assert (result.outcome, (await stage.intent()).status) == (Outcome.COMPLETED, "completed")
+    assert (result.outcome, (await stage.intent()).status) == (WorkflowOutcome.COMPLETED, "completed")
 
 
-@pytest.mark.parametrize(("status", "outcome"), [("completed", Outcome.COMPLETED), ("abandoned", Outcome.ABANDONED)])
+@pytest.mark.parametrize(
+    ("status", "outcome"), [("completed", WorkflowOutcome.COMPLETED), ("abandoned", WorkflowOutcome.ABANDONED)]
+)
 @with_server
 async def test_without_steps_it_works_until_somebody_resolves_the_intent(
-    server: LiveServer, status: str, outcome: Outcome
+    server: LiveServer, status: str, outcome: WorkflowOutcome
 ) -> None:
     stage = await a_stage(server)
 
@@ -447,7 +449,7 @@ async def test_without_steps_it_works_until_somebody_resolves_the_intent(
     result = await running
 
     assert result.outcome is outcome
-    if outcome is Outcome.ABANDONED:
+    if outcome is WorkflowOutcome.ABANDONED:
         with pytest.raises(WorkflowAbandoned):
             result.or_raise()
 
@@ -471,7 +473,7 @@ async def test_a_workflow_that_takes_too_long_is_cancelled_and_abandoned(server:
 
     result = await stage.run(text, work, log_progress, answer_questions, limit=5)  # in which a step begins
 
-    assert (result.outcome, result.detail) == (Outcome.TIMED_OUT, "it took longer than 5 seconds")
+    assert (result.outcome, result.detail) == (WorkflowOutcome.TIMED_OUT, "it took longer than 5 seconds")
     assert (await stage.intent()).status == "abandoned"
     assert (cancelled, await stage.tasks()) == ((["a"], {"a": "cancelled"}) if text is ONE else ([], {}))
     with pytest.raises(WorkflowTimedOut, match=r"longer than 5 seconds"):
@@ -488,7 +490,7 @@ async def test_who_interrupts_it_leaves_nothing_that_looks_as_if_it_went_on(serv
 
     result = await stage.run(TWO, work)
 
-    assert result.outcome is Outcome.INTERRUPTED
+    assert result.outcome is WorkflowOutcome.INTERRUPTED
     assert (await stage.intent()).status == "abandoned"
     assert await stage.tasks() == {"a": "cancelled", "b": "cancelled"}
     assert (await stage.client.get_agent("ann")).status == "draining"
@@ -520,7 +522,7 @@ async def test_a_task_that_somebody_cancels_takes_what_depends_on_it_along(serve
     result = await stage.run(TWO, work)
 
     assert await stage.tasks() == {"a": "cancelled", "b": "skipped"}
-    assert (result.outcome, result.steps["a"].error) == (Outcome.FAILED, "somebody else set it cancelled")
+    assert (result.outcome, result.steps["a"].error) == (WorkflowOutcome.FAILED, "somebody else set it cancelled")
 
 
 @with_server
@@ -533,7 +535,7 @@ async def test_an_intent_that_a_step_resolves_ends_the_workflow(server: LiveServ
 
     result = await stage.run(TWO, work)
 
-    assert result.outcome is Outcome.COMPLETED
+    assert result.outcome is WorkflowOutcome.COMPLETED
     assert await stage.tasks() == {"a": "cancelled", "b": "cancelled"}
 
 

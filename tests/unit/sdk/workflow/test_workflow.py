@@ -12,7 +12,7 @@ import pytest
 
 from parley.domain.errors.errors import Invalid, NotFound, NotText, Unavailable
 from parley.domain.errors.workflow import WorkflowInvalid
-from parley.domain.workflow.plan import Outcome
+from parley.domain.workflow.plan import WorkflowOutcome
 from parley.sdk.workflow.result import WorkflowEvent
 from parley.sdk.workflow.workflow import Workflow
 from tests.team_process import ADMIN_KEY, ServerProcess, running
@@ -119,7 +119,7 @@ def test_a_signal_ends_it_in_good_order(tmp_path: Path, server: ServerProcess, n
 
     result = Workflow.load(a_file(tmp_path, work=waits)).run(server.url, ADMIN_KEY, on_event=tell)
 
-    assert (result.outcome, result.steps["a"].status) == (Outcome.INTERRUPTED, "cancelled")
+    assert (result.outcome, result.steps["a"].status) == (WorkflowOutcome.INTERRUPTED, "cancelled")
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path, server: ServerProcess) -> None:

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from parley.domain.exchange.approval import ApprovalStatus, Cause, Decision, Standing
+from parley.domain.exchange.approval import ApprovalStatus, Cause, Decision, DecisionRight
 from parley.domain.exchange.exchange import Outcome, accepted, ended, escalated
 from parley.domain.rules.suspension import Stopped, Suspension
 from parley.wire.api import approvals as governance
@@ -58,7 +58,7 @@ def test_an_approval_shows_exactly_what_would_be_sent() -> None:
 
 
 def test_an_approval_says_who_may_decide_and_why_the_one_who_asks_may_not() -> None:
-    shown = governance.approval_of(an_approval(), Standing(("ann", "dee"), "not_approver"))
+    shown = governance.approval_of(an_approval(), DecisionRight(("ann", "dee"), "not_approver"))
     decided = governance.approval_of(an_approval(status=ApprovalStatus.APPROVED))
 
     assert (shown["deciders"], shown["barred"]) == (["ann", "dee"], "not_approver")

@@ -14,7 +14,7 @@ from parley.domain.channel.channel import ChannelStatus, Member, MemberPolicy, O
 from parley.domain.channel.post import PostDraft, PostState
 from parley.domain.errors.errors import BadAgentName, Invalid
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import Seen
+from parley.domain.store.changes import ReaderPost
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.channels import (
     AskIn,
@@ -223,7 +223,7 @@ def test_only_what_is_a_trace_is_taken_into_the_log(metadata: dict[str, Any], ex
 )
 def test_a_message_is_what_its_record_says(post: Any) -> None:  # noqa: ANN401  # a Post
     for read_at in ("", AT):
-        content = rfc0021.message(Seen(post, read_at), AT)
+        content = rfc0021.message(ReaderPost(post, read_at), AT)
         document = json.loads(content)
 
         assert msgspec.json.decode(content, type=ChannelMessage).id == post.id
@@ -253,7 +253,7 @@ def test_each_reader_is_shown_how_the_message_stands_for_it() -> None:
     waiting = a_post(recipients=(), state=PostState.PENDING)
     over = a_post(expires_at=AT)
 
-    listed = json.loads(rfc0021.messages([Seen(waiting, ""), Seen(over, ""), Seen(over, AT)], LATER))
+    listed = json.loads(rfc0021.messages([ReaderPost(waiting, ""), ReaderPost(over, ""), ReaderPost(over, AT)], LATER))
 
     assert [one["status"] for one in listed] == ["pending", "expired", "read"]
     assert rfc0021.messages([], AT) == b"[]"

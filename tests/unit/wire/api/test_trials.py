@@ -8,7 +8,7 @@ from msgspec import ValidationError, json
 from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Origin, Purpose
 from parley.domain.rules.replay import Change
-from parley.domain.rules.trial import Trial, tried
+from parley.domain.rules.trial import Trial, run_trial
 from parley.wire.api import trials
 from parley.wire.api.trials import ExplainIn, ReplayIn
 from tests.governed_samples import ALICE, AT, BOB, NOTHING_IN_FORCE, a_rulebook
@@ -58,7 +58,7 @@ def test_a_replay_is_bounded(wrong: bytes) -> None:
 
 
 def test_an_explanation_has_the_verdict_and_every_step() -> None:
-    found = tried(Trial(ALICE, BOB, texts=("We promise it.",), max_rounds=2), a_rulebook())
+    found = run_trial(Trial(ALICE, BOB, texts=("We promise it.",), max_rounds=2), a_rulebook())
 
     shown = trials.explanation_of(found)
 
@@ -70,7 +70,7 @@ def test_an_explanation_has_the_verdict_and_every_step() -> None:
         "source": "directory",
         "found": "engineering/alice.h",
     }
-    nothing = trials.explanation_of(tried(Trial(ALICE, BOB), NOTHING_IN_FORCE))
+    nothing = trials.explanation_of(run_trial(Trial(ALICE, BOB), NOTHING_IN_FORCE))
     assert (nothing["policy_version"], nothing["code"], nothing["steps"]) == (None, "policy_unavailable", [])
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.wire.proofs.reconcile import Log, log_of, reconcile, told
+from parley.wire.proofs.reconcile import Log, deliveries_in, log_of, reconcile
 from tests.samples import PROPERTY
 
 
@@ -109,7 +109,7 @@ def test_a_message_that_arrived_twice_is_found() -> None:
     "document", [b"", b"{}", b"[]", b'{"side":"alice","outcome":"held","role":"sender"}', b'{"side":"a","outcome":1}']
 )
 def test_entries_about_something_else_tell_nothing(document: bytes) -> None:
-    assert told(1, document) == ()
+    assert deliveries_in(1, document) == ()
 
 
 @PROPERTY

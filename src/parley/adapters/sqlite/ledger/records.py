@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from parley.domain.audit.entry import AuditEntry, SideHead, entry_fields, entry_hash
 from parley.domain.errors.errors import Stale
 from parley.domain.record import Record
-from parley.wire.rows import record_from_row, record_to_row, spelled
+from parley.wire.rows import encode_audit_entry, record_from_row, record_to_row
 
 if TYPE_CHECKING:
     import sqlite3
@@ -52,7 +52,7 @@ def append(db: sqlite3.Connection, tenant: str, drafts: tuple[AuditDraft, ...]) 
     head = SideHead(*row[:2]) if row else SideHead()
     of = row[2] if row else tenant
     for draft in drafts:
-        document = spelled(entry_fields(draft, of, head))
+        document = encode_audit_entry(entry_fields(draft, of, head))
         head = SideHead(head.seq + 1, entry_hash(document))
         values = (head.seq, draft.id, draft.side, of, draft.at, draft.exchange_id, head.entry_hash, document)
         db.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)

@@ -12,8 +12,8 @@ from parley.adapters.sqlite.file import quoted, reported, statements
 from parley.adapters.sqlite.ledger import rows
 from parley.domain.errors.errors import Duplicate, NewerSchema, Stale
 from parley.domain.hashes import chained
-from parley.domain.mailbox.delivery import Delivery, Key, Status
-from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, Expect, Kept, Written, canonical
+from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
+from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, ExpectDelivery, StoredEntry, StoredMessage, canonical
 from parley.domain.message.message import search_text
 
 if TYPE_CHECKING:
@@ -136,9 +136,9 @@ class SqliteStore:
             query = "SELECT 1 FROM delivery WHERE file = ? LIMIT 1"
             if self._db.execute(query, (changes.new_file,)).fetchone():
                 raise Stale(f"the file name {changes.new_file} is used already")
-        if changes.puts or changes.known or changes.audits:
+        if changes.puts or changes.expected_records or changes.audits:
             self._govern(changes)
-        for kept in changes.kept:
+        for kept in changes.messages:
             self._keep(kept)
         for delivery in changes.deliveries:
             self._put(delivery)
@@ -151,18 +151,18 @@ class SqliteStore:
     def _govern(self, changes: Changes) -> None:
         from parley.adapters.sqlite.ledger import records as mail_records
 
-        mail_records.check(self._db, changes.puts, changes.known)
+        mail_records.check(self._db, changes.puts, changes.expected_records)
         mail_records.put(self._db, changes.puts)
         mail_records.append(self._db, changes.tenant, changes.audits)
 
-    def _check(self, expect: Expect) -> None:
+    def _check(self, expect: ExpectDelivery) -> None:
         query = "SELECT status, lease FROM delivery WHERE message_id = ? AND digest = ? AND recipient = ?"
         status, document = self._db.execute(query, expect.key).fetchone() or (None, None)
         lease = rows.lease_from_row(document)
         if (status, lease.token if lease else None) != (expect.status, expect.token):
             raise Stale(f"{expect.key.message_id} has changed meanwhile")
 
-    def _keep(self, kept: Kept) -> None:
+    def _keep(self, kept: StoredMessage) -> None:
         message = kept.message
         if kept.minted:
             query = "SELECT 1 FROM message WHERE id = ? AND sender = ? AND digest <> ?"
@@ -199,11 +199,11 @@ class SqliteStore:
             self._db.execute("INSERT INTO entry VALUES (?, ?, ?)", (position, document.decode(), link))
         return int(position)
 
-    async def delivery(self, key: Key) -> Delivery | None:
+    async def delivery(self, key: DeliveryKey) -> Delivery | None:
         with reported(self._path):
             return self._delivery(key)
 
-    def _delivery(self, key: Key) -> Delivery | None:
+    def _delivery(self, key: DeliveryKey) -> Delivery | None:
         query = f"SELECT {_DELIVERY} FROM delivery WHERE message_id = ? AND digest = ? AND recipient = ?"
         row = self._db.execute(query, key).fetchone()
         return _to_delivery(row) if row else None
@@ -222,10 +222,10 @@ class SqliteStore:
         with reported(self._path):
             return tuple(_to_delivery(row) for row in self._db.execute(query, (recipient, *names, *names)))
 
-    async def find(self, message_id: str) -> tuple[Kept, ...]:
+    async def find(self, message_id: str) -> tuple[StoredMessage, ...]:
         return self._kept("id = ? ORDER BY number", (message_id,))
 
-    async def conversation(self, conversation_id: str) -> tuple[Kept, ...]:
+    async def conversation(self, conversation_id: str) -> tuple[StoredMessage, ...]:
         return self._kept("conversation_id = ? AND conversation_id <> '' ORDER BY number", (conversation_id,))
 
     async def count_conversations(self, prefix: str) -> int:
@@ -243,26 +243,28 @@ class SqliteStore:
     def _count_on(self, changes: Changes) -> None:
         """Keep the last count right over a commit of our own: a busy sender would count all its day's each time."""
         prefix, version, count = self._counted
-        counted = [one for one in changes.kept if one.message.conversation_id.startswith(prefix)]
+        counted = [one for one in changes.messages if one.message.conversation_id.startswith(prefix)]
         if not counted or self._counted == _NOT_COUNTED:
             return
         is_new = len(counted) == 1 and counted[0].message.conversation_id == changes.new_conversation
         self._counted = (prefix, version, count + 1) if is_new else _NOT_COUNTED
 
-    async def search(self, text: str, limit: int) -> tuple[Kept, ...]:
+    async def search(self, text: str, limit: int) -> tuple[StoredMessage, ...]:
         return self._kept("instr(search, ?) ORDER BY number DESC LIMIT ?", (text.casefold(), limit))
 
-    def _kept(self, condition: str, values: tuple[str | int, ...]) -> tuple[Kept, ...]:
+    def _kept(self, condition: str, values: tuple[str | int, ...]) -> tuple[StoredMessage, ...]:
         query = f"SELECT document, content, digest FROM message WHERE {condition}"
         with reported(self._path):
             found = self._db.execute(query, values).fetchall()
-        return tuple(Kept(rows.message_from_row(document), content, digest) for document, content, digest in found)
+        return tuple(
+            StoredMessage(rows.message_from_row(document), content, digest) for document, content, digest in found
+        )
 
-    async def entries(self, after: int, limit: int) -> tuple[Written, ...]:
+    async def entries(self, after: int, limit: int) -> tuple[StoredEntry, ...]:
         query = "SELECT position, document, link FROM entry WHERE position > ? ORDER BY position LIMIT ?"
         with reported(self._path):
             found = self._db.execute(query, (after, limit)).fetchall()
-        return tuple(Written(at, rows.entry_from_row(document), link) for at, document, link in found)
+        return tuple(StoredEntry(at, rows.entry_from_row(document), link) for at, document, link in found)
 
     async def record(self, kind: type[R], record_id: str) -> R | None:
         from parley.adapters.sqlite.ledger import records as mail_records
@@ -320,7 +322,7 @@ _CHANGE_STATE = (
 
 def _to_delivery(row: tuple[str, str, str, str, str, int, str | None, str]) -> Delivery:
     message_id, digest, recipient, file, status, tries, lease, reason = row
-    key = Key(message_id, digest, recipient)
+    key = DeliveryKey(message_id, digest, recipient)
     return Delivery(key, file, Status(status), tries, rows.lease_from_row(lease), reason)
 
 

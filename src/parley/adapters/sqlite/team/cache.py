@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.domain.store.writes import Forgotten
+from parley.domain.store.writes import ForgetKeys
 
 if TYPE_CHECKING:
     from parley.domain.audit.entry import SideHead
@@ -40,7 +40,7 @@ class Known:
             self.places.pop(key, None)
         self.heads.update(done.heads)
         self.sides.update(done.sides)
-        if any(type(act) is Forgotten for act in done.acts):
+        if any(type(act) is ForgetKeys for act in done.acts):
             self.budgets.clear()
         self.budgets.update(done.budgets)
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from parley.domain.channel.post import ERASED, NO_PAYLOAD
 from parley.domain.directory.callers import SYSTEM
-from parley.domain.store.changes import Spoken
+from parley.domain.store.changes import ErasableMessage
 from parley.wire import rows
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from parley.domain.store.changes import Words
+    from parley.domain.store.changes import ErasureQuery
 
 # So many messages are looked through at once.
 _WINDOW = 20_000
@@ -24,7 +24,9 @@ _TOGETHER = "SELECT id FROM post WHERE channel = ? AND sender = ? AND created_at
 _THESE = f"number >> {rows.SHIFT} = ? AND metadata <> ? AND id IN {_LISTED}"
 
 
-def sought(db: sqlite3.Connection, tenant: int, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+def sought(
+    db: sqlite3.Connection, tenant: int, words: ErasureQuery, after: int
+) -> tuple[tuple[ErasableMessage, ...], int]:
     """See `TeamStore.words`."""
     low = tenant << rows.SHIFT
     near = "SELECT number FROM post WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"
@@ -41,7 +43,7 @@ def sought(db: sqlite3.Connection, tenant: int, words: Words, after: int) -> tup
     if words.exchanges:
         for one in found:
             told[one[0]].update(row[0] for row in db.execute(_TOGETHER, one[2:]))
-    return tuple([Spoken(*one) for one in _kept(db, told).items()]), end & rows.MASK
+    return tuple([ErasableMessage(*one) for one in _kept(db, told).items()]), end & rows.MASK
 
 
 def _kept(db: sqlite3.Connection, told: dict[str, set[str]]) -> dict[str, tuple[str, ...]]:
@@ -56,7 +58,7 @@ def _kept(db: sqlite3.Connection, told: dict[str, set[str]]) -> dict[str, tuple[
     }
 
 
-def _which(words: Words) -> tuple[str, list[Any]]:
+def _which(words: ErasureQuery) -> tuple[str, list[Any]]:
     """The condition, and its values; one that nothing fulfils when nothing is named."""
     conditions: list[str] = []
     values: list[Any] = []
@@ -70,13 +72,13 @@ def _which(words: Words) -> tuple[str, list[Any]]:
     return " OR ".join(conditions) or "FALSE", values
 
 
-def unerased(db: sqlite3.Connection, tenant: int, messages: tuple[Spoken, ...]) -> int:
+def unerased(db: sqlite3.Connection, tenant: int, messages: tuple[ErasableMessage, ...]) -> int:
     """How many of these messages of a tenant still say something."""
     query = f"SELECT COUNT(*) FROM post WHERE {_THESE}"
     return int(db.execute(query, (tenant, ERASED, _ids(messages))).fetchone()[0])
 
 
-def blank_posts(db: sqlite3.Connection, tenant: int, messages: tuple[Spoken, ...]) -> None:
+def blank_posts(db: sqlite3.Connection, tenant: int, messages: tuple[ErasableMessage, ...]) -> None:
     """Blank these messages of a tenant, and the answers that tell what they said."""
     # Not only out of sight: the bytes in the file are overwritten, too.
     (before,) = db.execute("PRAGMA secure_delete").fetchone()
@@ -90,5 +92,5 @@ def blank_posts(db: sqlite3.Connection, tenant: int, messages: tuple[Spoken, ...
         db.execute(f"PRAGMA secure_delete={before}")
 
 
-def _ids(messages: tuple[Spoken, ...]) -> str:
+def _ids(messages: tuple[ErasableMessage, ...]) -> str:
     return json.dumps([one.message_id for one in messages])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from parley.domain.audit.entry import SideHead
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
-    from parley.domain.store.changes import Spoken, TeamChanges
+    from parley.domain.store.changes import ErasableMessage, TeamChanges
     from parley.domain.store.transaction import BudgetKey, LogEnd, NameKey, RecordKey, SideKey
 
 # A channel's number is on its messages, so one that any message has is not given again.
@@ -32,7 +32,7 @@ _LAST_CHANNEL = "SELECT MAX(IFNULL((SELECT MAX(number) FROM tally), 0), IFNULL((
 
 
 class FileSource:
-    """See `transaction.Source`. One for each transaction, in the thread of the writer."""
+    """See `TransactionSource`. One for each transaction, in the thread of the writer."""
 
     def __init__(self, db: sqlite3.Connection, known: Known) -> None:
         self._db = db
@@ -140,6 +140,6 @@ class FileSource:
         row = self._db.execute(query, (message_id,)).fetchone()
         return rows.post_from_row(row) if row and row[0] >> rows.SHIFT == self.head(tenant).number else None
 
-    def unerased(self, tenant: str, messages: tuple[Spoken, ...]) -> int:
+    def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         """How many of these messages still say something."""
         return team_erase.unerased(self._db, self.head(tenant).number, messages)

@@ -18,8 +18,8 @@ from parley.domain.channel.channel import Channel, Tally
 from parley.domain.channel.feed import FeedItem
 from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Forbidden, Unavailable
-from parley.domain.mailbox.ledger import Written
-from parley.domain.store.changes import Committed, Seen
+from parley.domain.mailbox.ledger import StoredEntry
+from parley.domain.store.changes import Committed, ReaderPost
 from parley.wire import rows
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.event import Event
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
-    from parley.domain.store.changes import AuditQuery, Query, Spoken, Words
+    from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery, Query
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Record")
@@ -174,15 +174,15 @@ class SqliteTeamStore:
         row = await self._read(lambda db: db.execute(query, (message_id, low, high)).fetchone())
         return rows.post_from_row(row) if row else None
 
-    async def seen(self, tenant: str, post: Post, viewer: str) -> Seen:
+    async def seen(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
         del tenant  # whoever has the post has it from its tenant
         of_addressee = not viewer or (viewer == post.sender and post.recipients is not None)
         agent = post.to if of_addressee else viewer
         query = "SELECT read_at FROM receipt WHERE post_id = ? AND agent = ?"
         row = await self._read(lambda db: db.execute(query, (post.id, agent)).fetchone())
-        return Seen(post, row[0] if row else "")
+        return ReaderPost(post, row[0] if row else "")
 
-    async def page(self, tenant: str, query: Query) -> tuple[Seen, ...]:
+    async def page(self, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
         low, _ = await self._range(tenant)
         place = self._known.places.get((tenant, query.channel_id))
         if place is not None and query.after_seq >= place.seq:
@@ -205,7 +205,7 @@ class SqliteTeamStore:
             "limit": query.limit,
         }
         found = await self._read(lambda db: db.execute(sql, values).fetchall())
-        return tuple(Seen(rows.post_from_row(row), row[17]) for row in found)
+        return tuple(ReaderPost(rows.post_from_row(row), row[17]) for row in found)
 
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
         low, high = await self._range(tenant)
@@ -244,7 +244,7 @@ class SqliteTeamStore:
         (number,) = await self._read(lambda db: db.execute(query, values).fetchone())
         return None if number is None else int(number) & rows.MASK
 
-    async def words(self, tenant: str, words: Words, after: int) -> tuple[tuple[Spoken, ...], int]:
+    async def words(self, tenant: str, words: ErasureQuery, after: int) -> tuple[tuple[ErasableMessage, ...], int]:
         low, _ = await self._range(tenant)
         return await self._read(lambda db: team_erase.sought(db, low >> rows.SHIFT, words, after))
 
@@ -358,11 +358,11 @@ class SqliteTeamStore:
         row = await self._read(lambda db: db.execute(query, (event_id, low, high)).fetchone())
         return rows.event_from_row(row) if row else None
 
-    async def entries(self, tenant: str, after: int, limit: int) -> tuple[Written, ...]:
+    async def entries(self, tenant: str, after: int, limit: int) -> tuple[StoredEntry, ...]:
         low, _ = await self._range(tenant)
         query = "SELECT position, document, link FROM entry WHERE tenant = ? AND position > ? ORDER BY position LIMIT ?"
         found = await self._read(lambda db: db.execute(query, (low >> rows.SHIFT, after, limit)).fetchall())
-        return tuple(Written(at, rows.entry_from_row(document), link) for at, document, link in found)
+        return tuple(StoredEntry(at, rows.entry_from_row(document), link) for at, document, link in found)
 
     async def audits(self, tenant: str, query: AuditQuery) -> tuple[AuditEntry, ...]:
         low, _ = await self._range(tenant)

@@ -17,7 +17,7 @@ from parley.adapters.sqlite.file import reported
 from parley.adapters.sqlite.team import file as team_file
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Unavailable
 from parley.domain.mailbox.ledger import GENESIS
-from parley.domain.store.tables import AUDIT, BUDGET, PAGE_BYTES, RECEIPT, RECORD, TALLY, TENANT, Pulse
+from parley.domain.store.tables import AUDIT, BUDGET, PAGE_BYTES, RECEIPT, RECORD, TALLY, TENANT, StoreMark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -94,7 +94,7 @@ class _Tables:
         for row in found:
             for column, value in zip(table.columns, row, strict=True):
                 if isinstance(value, str) and not _is_text(value):
-                    key = table.spelled(table.key_of(row)).encode("ascii", "backslashreplace").decode()
+                    key = table.key_text(table.key_of(row)).encode("ascii", "backslashreplace").decode()
                     return f"the {column} of the {table.name} with {key} is no text"
         return f"a {table.name} has something that is no text"
 
@@ -146,8 +146,8 @@ class _Tables:
         return [(last + place, name, 0, 0, GENESIS, 0) for place, name in enumerate(names, 1)]
 
 
-class SqliteShelf(_Tables):
-    """See `ports.team.Shelf`. The snapshot is taken when it is made."""
+class SqliteTables(_Tables):
+    """See `ports.team.StoreTables`. The snapshot is taken when it is made."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -161,7 +161,7 @@ class SqliteShelf(_Tables):
                 # Asked before the snapshot begins: what comes between the two is taken for newer, never overlooked.
                 stamp = _data_version(self._beside)
                 self._db.execute("BEGIN")
-                self._pulse = Pulse(_positions(self._db), stamp)
+                self._pulse = StoreMark(_positions(self._db), stamp)
         except BaseException:
             self.close()
             raise
@@ -170,13 +170,13 @@ class SqliteShelf(_Tables):
         super().close()
         self._beside.close()
 
-    async def pulse(self, *, now: bool = False) -> Pulse:
+    async def mark(self, *, now: bool = False) -> StoreMark:
         with reported(self._path):
-            return Pulse(_positions(self._beside), _data_version(self._beside)) if now else self._pulse
+            return StoreMark(_positions(self._beside), _data_version(self._beside)) if now else self._pulse
 
 
-class FillingSqliteShelf(_Tables):
-    """See `ports.team.FillingShelf`. `path` is where the file will be; whoever makes one holds its directory."""
+class SqliteTarget(_Tables):
+    """See `ports.team.StoreTarget`. `path` is where the file will be; whoever makes one holds its directory."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path}{_FILLED}")
@@ -194,10 +194,10 @@ class FillingSqliteShelf(_Tables):
         """The file as it is now, for whoever checks it before it is finished."""
         return self._path
 
-    async def pulse(self, *, now: bool = False) -> Pulse:
+    async def mark(self, *, now: bool = False) -> StoreMark:
         del now  # nobody else writes to it
         with reported(self._path):
-            return Pulse(_positions(self._db), 0)
+            return StoreMark(_positions(self._db), 0)
 
     def close(self) -> None:
         super().close()
@@ -253,7 +253,7 @@ class FillingSqliteShelf(_Tables):
             else:
                 self._delete(table, table.key, gone)
                 for columns in unique:
-                    self._delete(table, columns, table.held(columns, rows))
+                    self._delete(table, columns, table.values_in(columns, rows))
                 self._insert(table, rows)
             db.execute("COMMIT")
         except BaseException:

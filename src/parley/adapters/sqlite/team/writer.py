@@ -21,10 +21,10 @@ from parley.adapters.sqlite.team import writes as team_acts
 from parley.adapters.sqlite.team.source import FileSource
 from parley.domain.errors.errors import Forbidden, ParleyError, Unavailable
 from parley.domain.store.changes import Committed
-from parley.domain.store.transaction import Spelling, Transaction, stands_alone
-from parley.domain.store.writes import Blanked
+from parley.domain.store.transaction import Encoders, Transaction, stands_alone
+from parley.domain.store.writes import EraseContent
 from parley.wire.proofs.event_log import appended
-from parley.wire.rows import spelled
+from parley.wire.rows import encode_audit_entry
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
@@ -40,7 +40,7 @@ _MOST_AT_ONCE = 512
 _LONGEST_LOG = 64 * 1024 * 1024
 _READER_MS = 100
 
-SPELLING = Spelling(appended, spelled)
+SPELLING = Encoders(appended, encode_audit_entry)
 
 Outcome = Committed | Exception
 # A change that cannot be written as it is: its own fault, which must not stop the writer.
@@ -169,7 +169,7 @@ class TeamWriter:
             transaction.acts += transaction.evicted()
             team_acts.write(self._db, transaction)
             self._db.execute("COMMIT")
-            self._erased = self._erased or any(isinstance(act, Blanked) for act in transaction.acts)
+            self._erased = self._erased or any(isinstance(act, EraseContent) for act in transaction.acts)
             self._known.heads.update(source.new_heads)
             self._known.learn(transaction)
             return outcomes

@@ -12,16 +12,16 @@ from parley.adapters.sqlite.team import audit as team_audit
 from parley.adapters.sqlite.team import erase as team_erase
 from parley.adapters.sqlite.team import records as team_records
 from parley.domain.store.writes import (
-    Blanked,
-    Departed,
-    Ended,
-    Evicted,
-    Expired,
-    Forgotten,
-    Found,
-    LetGo,
-    Received,
-    Said,
+    EraseContent,
+    EvictPosts,
+    ExpireChannel,
+    ExpirePost,
+    ExpireRequests,
+    ForgetKeys,
+    InsertPosts,
+    InsertReceipts,
+    MovePost,
+    TrimAudit,
 )
 from parley.wire import rows
 
@@ -96,14 +96,14 @@ def _counters(place: Place) -> tuple[int, int, str, int, int]:
 # ---------------------------------------------------------------- acts
 
 
-def _say(db: sqlite3.Connection, act: Said) -> None:
+def _say(db: sqlite3.Connection, act: InsertPosts) -> None:
     _insert(db, _POSTS, [rows.post_to_row(post, tenant, channel) for tenant, channel, post in act.posts])
     if act.answered:
         query = f"UPDATE post SET answered = 1 WHERE number >> {rows.SHIFT} = ? AND id = ? AND answered = 0"
         db.executemany(query, act.answered)
 
 
-def _find(db: sqlite3.Connection, act: Found) -> None:
+def _find(db: sqlite3.Connection, act: MovePost) -> None:
     post = act.post
     db.execute(
         "UPDATE post SET number = ?, seq = ?, state = ?, recipients = ? WHERE id = ?",
@@ -111,7 +111,7 @@ def _find(db: sqlite3.Connection, act: Found) -> None:
     )
 
 
-def _expire(db: sqlite3.Connection, act: Expired) -> None:
+def _expire(db: sqlite3.Connection, act: ExpirePost) -> None:
     db.execute(
         f"UPDATE post SET state = 'expired' WHERE number >> {rows.SHIFT} = ? AND id = ?"
         " AND state <> 'expired' AND answered = 0",
@@ -119,7 +119,7 @@ def _expire(db: sqlite3.Connection, act: Expired) -> None:
     )
 
 
-def _end(db: sqlite3.Connection, act: Ended) -> None:
+def _end(db: sqlite3.Connection, act: ExpireChannel) -> None:
     db.execute(
         "UPDATE post SET state = 'expired' WHERE channel = ? AND state <> 'expired'"
         " AND (state = 'pending' OR (pattern = 'request' AND answered = 0))",
@@ -127,7 +127,7 @@ def _end(db: sqlite3.Connection, act: Ended) -> None:
     )
 
 
-def _depart(db: sqlite3.Connection, act: Departed) -> None:
+def _depart(db: sqlite3.Connection, act: ExpireRequests) -> None:
     low = act.tenant << rows.SHIFT
     db.execute(
         "UPDATE post SET state = 'expired' WHERE pattern = 'request' AND answered = 0 AND addressee = ?"
@@ -136,38 +136,38 @@ def _depart(db: sqlite3.Connection, act: Departed) -> None:
     )
 
 
-def _evict(db: sqlite3.Connection, act: Evicted) -> None:
+def _evict(db: sqlite3.Connection, act: EvictPosts) -> None:
     below = (act.channel, act.floor)
     db.execute("DELETE FROM receipt WHERE post_id IN (SELECT id FROM post WHERE channel = ? AND seq <= ?)", below)
     db.execute("DELETE FROM post WHERE channel = ? AND seq <= ?", below)
 
 
-def _receive(db: sqlite3.Connection, act: Received) -> None:
+def _receive(db: sqlite3.Connection, act: InsertReceipts) -> None:
     db.executemany("INSERT OR IGNORE INTO receipt VALUES (?, ?, ?)", act.receipts)
 
 
-def _blank(db: sqlite3.Connection, act: Blanked) -> None:
+def _blank(db: sqlite3.Connection, act: EraseContent) -> None:
     team_erase.blank_posts(db, *act)
 
 
-def _let_go(db: sqlite3.Connection, act: LetGo) -> None:
+def _let_go(db: sqlite3.Connection, act: TrimAudit) -> None:
     team_audit.let_go(db, act.tenant, act.through)
 
 
-def _forget(db: sqlite3.Connection, act: Forgotten) -> None:
+def _forget(db: sqlite3.Connection, act: ForgetKeys) -> None:
     db.execute("DELETE FROM saved WHERE at < ?", (act.before,))
     team_audit.forget(db, act.before)
 
 
 _DO: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
-    Said: _say,
-    Found: _find,
-    Expired: _expire,
-    Ended: _end,
-    Departed: _depart,
-    Evicted: _evict,
-    Received: _receive,
-    Blanked: _blank,
-    LetGo: _let_go,
-    Forgotten: _forget,
+    InsertPosts: _say,
+    MovePost: _find,
+    ExpirePost: _expire,
+    ExpireChannel: _end,
+    ExpireRequests: _depart,
+    EvictPosts: _evict,
+    InsertReceipts: _receive,
+    EraseContent: _blank,
+    TrimAudit: _let_go,
+    ForgetKeys: _forget,
 }

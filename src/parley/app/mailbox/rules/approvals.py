@@ -23,20 +23,20 @@ from parley.domain.exchange.approval import (
     Approval,
     ApprovalStatus,
     Decision,
-    Standing,
+    DecisionRight,
     check_decidable,
     check_may_decide,
     content_digest,
     decided,
     standing_of,
 )
-from parley.domain.exchange.incoming import Met, Receipt
+from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
 from parley.domain.mailbox.ledger import Changes
 from parley.domain.message.message import Body, Draft, Kind
 
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
-    from parley.domain.mailbox.ledger import Kept
+    from parley.domain.mailbox.ledger import StoredMessage
 
 _ATTEMPTS = 8
 _PAGE = 500
@@ -76,18 +76,18 @@ async def show(kernel: Kernel, approval_id: str) -> Approval:
     return found
 
 
-async def standing(kernel: Kernel, approval: Approval, key: str = "") -> Standing:
+async def standing(kernel: Kernel, approval: Approval, key: str = "") -> DecisionRight:
     """Who may still decide about it, and whether this key may; without one, nobody is refused yet."""
     if not approval.pending:
         return NOT_WAITING
     if not key:
-        return Standing(holding.deciders(kernel, approval))
+        return DecisionRight(holding.deciders(kernel, approval))
     governance = kernel.governance.load()
     policy = holding.own_policy(kernel)
     try:
         user = person(kernel, governance.directory, key)
     except HumanRequired as refusal:
-        return Standing(holding.deciders(kernel, approval), refusal.code)
+        return DecisionRight(holding.deciders(kernel, approval), refusal.code)
     caller = _caller(governance.tenant, key, user)
     return standing_of(approval, caller, policy.approvers, self_approval=policy.self_approval)
 
@@ -149,21 +149,23 @@ async def _speak(kernel: Kernel, approval: Approval, user: str, deciding: Decidi
     await post.send(kernel, draft, spoken=Spoken(user, approval, deciding.key, deciding.note, answers))
 
 
-async def _admit(kernel: Kernel, approval: Approval, receipt: Receipt, user: str, deciding: Deciding) -> Approval:
+async def _admit(kernel: Kernel, approval: Approval, receipt: InboxReceipt, user: str, deciding: Deciding) -> Approval:
     """Another's message is handed to my agent from now on; or the person answers it, and my agent need not."""
     kept = await _kept(kernel, receipt)
     answers = deciding.decision is Decision.ANSWER
     if answers:
         _said(deciding)
     for _ in range(_ATTEMPTS):
-        if receipt.status is Met.ANSWERED:  # of an answer that was interrupted
+        if receipt.status is InboxVerdict.ANSWERED:  # of an answer that was interrupted
             break
         admission = await mail_receiving.met(kernel, kept, receipt.file, approval)
-        if admission is None or admission.status is not Met.ADMITTED:
+        if admission is None or admission.status is not InboxVerdict.ADMITTED:
             raise (admission.refusal if admission else None) or Conflict("the rules no longer concern it")
         puts, audits = admission.changes.puts, admission.changes.audits
         if answers:
-            puts = tuple([replace(one, status=Met.ANSWERED) if isinstance(one, Receipt) else one for one in puts])
+            puts = tuple(
+                [replace(one, status=InboxVerdict.ANSWERED) if isinstance(one, InboxReceipt) else one for one in puts]
+            )
         else:
             over = decided(
                 approval, ApprovalStatus.APPROVED, user, recording.now(kernel), deciding.note, receipt.message_id
@@ -182,14 +184,14 @@ async def _admit(kernel: Kernel, approval: Approval, receipt: Receipt, user: str
     return await show(kernel, approval.id)
 
 
-async def _answer(kernel: Kernel, approval: Approval, kept: Kept, user: str, deciding: Deciding) -> None:
+async def _answer(kernel: Kernel, approval: Approval, kept: StoredMessage, user: str, deciding: Deciding) -> None:
     """The person's answer to a message that never reached its agent."""
     blank = Draft(kernel.agent, (), Kind.NOTIFICATION, "", _said(deciding))
     draft = post.answer(blank, kept.message, kernel.limits, kind_given=True)
     await post.send(kernel, draft, spoken=Spoken(user, approval, deciding.key, deciding.note, answers=True))
 
 
-async def _kept(kernel: Kernel, receipt: Receipt) -> Kept:
+async def _kept(kernel: Kernel, receipt: InboxReceipt) -> StoredMessage:
     for one in await kernel.store.find(receipt.message_id):
         if one.digest == receipt.id:
             return one

@@ -11,7 +11,7 @@ from parley.domain.errors.errors import Stale
 from parley.domain.errors.rules import ApprovalQueueFull, MessageHeld
 from parley.domain.exchange.approval import Approval, ApprovalStatus, HeldDraft, content_digest, decided, deciders_of
 from parley.domain.exchange.exchange import Exchange, Outcome, ended
-from parley.domain.exchange.incoming import Met, Receipt
+from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
 from parley.domain.mailbox.ledger import Changes
 from parley.domain.rules.policy import Policy
 from parley.domain.times import from_stamp, stamp
@@ -117,7 +117,7 @@ async def refusing(
         audits.append(recording.ending(kernel, denied, by))
     receipt = await receipt_of(kernel, approval)
     if receipt is not None:
-        puts.append(_with(receipt, Met.REFUSED, status.value, f"its approval was {status.value}"))
+        puts.append(_with(receipt, InboxVerdict.REFUSED, status.value, f"its approval was {status.value}"))
     return Changes(puts=tuple(puts), audits=tuple(audits), tenant=approval.tenant_id), over
 
 
@@ -131,17 +131,17 @@ async def closing(kernel: Kernel, exchange: Exchange, by: str, but: str = "") ->
         closed.append(decided(known, ApprovalStatus.CLOSED, by, recording.now(kernel), "its exchange ended"))
         receipt = await receipt_of(kernel, known)
         if receipt is not None:
-            closed.append(_with(receipt, Met.REFUSED, "exchange_closed", "its exchange ended"))
+            closed.append(_with(receipt, InboxVerdict.REFUSED, "exchange_closed", "its exchange ended"))
     return tuple(closed)
 
 
-async def receipt_of(kernel: Kernel, approval: Approval) -> Receipt | None:
+async def receipt_of(kernel: Kernel, approval: Approval) -> InboxReceipt | None:
     """The receipt of the incoming message that an approval is about; None for one of my own."""
     kind, _, digest = approval.unique.partition("/")
-    return await kernel.store.record(Receipt, digest) if kind == "incoming" else None
+    return await kernel.store.record(InboxReceipt, digest) if kind == "incoming" else None
 
 
-def _with(receipt: Receipt, status: Met, code: str, reason: str) -> Receipt:
+def _with(receipt: InboxReceipt, status: InboxVerdict, code: str, reason: str) -> InboxReceipt:
     from dataclasses import replace
 
     return replace(receipt, status=status, code=code, reason=reason)

@@ -11,7 +11,7 @@ from parley.domain.content.envelope import Origin
 from parley.domain.errors.rules import ApprovalUnproven, HumanRequired, MessageTypeForbidden
 from parley.domain.exchange.approval import Approval, Cause, deciders_of
 from parley.domain.exchange.incoming import Vouched, vouched_id
-from parley.domain.exchange.signature import raw_of, seed_of, spelled, statement
+from parley.domain.exchange.signature import encode_bytes, raw_of, seed_of, statement
 from parley.domain.rules import project as mail_directory
 from parley.domain.rules.policy import Policy
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
     from parley.domain.agents.party import Party
     from parley.domain.content.envelope import Carried, Envelope, Ext
-    from parley.domain.mailbox.ledger import Kept
+    from parley.domain.mailbox.ledger import StoredMessage
     from parley.domain.message.message import Message
     from parley.domain.rules.project import Directory, Governance
 
@@ -35,7 +35,7 @@ def person(kernel: Kernel, directory: Directory, key: str) -> str:
     """Whose key it is. Raises `HumanRequired` for one that is no person's."""
     if not key:
         raise HumanRequired("only a person decides this", hint="set PARLEY_HUMAN_KEY to that person's own key")
-    return mail_directory.person(directory, spelled(kernel.signatures.public_key(seed_of(key))))
+    return mail_directory.person(directory, encode_bytes(kernel.signatures.public_key(seed_of(key))))
 
 
 def signed(
@@ -46,12 +46,12 @@ def signed(
     # As its reader will see it.
     read = kernel.format.decode(kernel.format.encode(stamped))
     content = statement(governance.tenant, ext.approval_id, ext.approved_by, envelope.exchange_round, read)
-    signature = spelled(kernel.signatures.sign(seed_of(key), content))
+    signature = encode_bytes(kernel.signatures.sign(seed_of(key), content))
     return kernel.envelopes.stamped(message, envelope, ext._replace(signature=signature), label)
 
 
 async def vouched(
-    kernel: Kernel, governance: Governance, sender: Party, to: str, carried: Carried | None, kept: Kept
+    kernel: Kernel, governance: Governance, sender: Party, to: str, carried: Carried | None, kept: StoredMessage
 ) -> Proof | None:
     """The approval behind a message that says that there is one; None for one that claims nothing.
 

@@ -30,8 +30,8 @@ from parley.domain.errors.rules import (
 from parley.domain.exchange import held as held_mail
 from parley.domain.exchange.approval import Approval, Cause
 from parley.domain.exchange.exchange import Exchange, check_open, escalation
-from parley.domain.exchange.incoming import Met, Receipt
-from parley.domain.mailbox.ledger import Changes, Kept
+from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
+from parley.domain.mailbox.ledger import Changes, StoredMessage
 from parley.domain.message.message import Pattern
 from parley.domain.rules.judge import Deny, Hold, rounds_of
 from parley.domain.rules.rulebook import concerns
@@ -55,7 +55,7 @@ _ATTEMPTS = 8
 class Admission(NamedTuple):
     """What became of a message in the inbox, and what has to be written for it."""
 
-    status: Met
+    status: InboxVerdict
     # Nothing, when all of it was written before.
     changes: Changes = Changes()
     refusal: ParleyError | None = None
@@ -63,23 +63,23 @@ class Admission(NamedTuple):
     @property
     def admitted(self) -> bool:
         """It may be handed over."""
-        return self.status is Met.ADMITTED
+        return self.status is InboxVerdict.ADMITTED
 
     @property
     def waits(self) -> bool:
         """It stays where it is."""
-        return self.status is Met.HELD
+        return self.status is InboxVerdict.HELD
 
     @property
     def answered(self) -> bool:
         """A person has answered it; nobody else needs to."""
-        return self.status is Met.ANSWERED
+        return self.status is InboxVerdict.ANSWERED
 
 
 class _Seen(NamedTuple):
     """A message as this side sees it, before it is judged."""
 
-    kept: Kept
+    kept: StoredMessage
     file: str
     sender: Party
     me: Party
@@ -92,12 +92,12 @@ class _Seen(NamedTuple):
     approval: Approval | None
 
 
-async def met(kernel: Kernel, kept: Kept, file: str, approval: Approval | None = None) -> Admission | None:
+async def met(kernel: Kernel, kept: StoredMessage, file: str, approval: Approval | None = None) -> Admission | None:
     """What the rules make of a message in the inbox; None when they do not concern it.
 
     It is judged once; `approval` is that of my person, who has looked at what was held.
     """
-    receipt = await kernel.store.record(Receipt, kept.digest)
+    receipt = await kernel.store.record(InboxReceipt, kept.digest)
     if receipt is not None and approval is None:
         return await _again(kernel, receipt)
     governance = kernel.governance.load()
@@ -124,7 +124,7 @@ async def met(kernel: Kernel, kept: Kept, file: str, approval: Approval | None =
     except Stale:
         raise
     except (Suspended, ApprovalQueueFull) as refusal:
-        return Admission(Met.HELD, refusal=refusal)  # it lies where it lies until that is over
+        return Admission(InboxVerdict.HELD, refusal=refusal)  # it lies where it lies until that is over
     except ParleyError as refusal:
         label = governance.book.label
         entry = recording.refused(kernel, kept.message, sender, refusal, kept.digest, recording.RECEIVED, label, mine)
@@ -139,13 +139,13 @@ async def admitted(kernel: Kernel, message_id: str) -> None:
     if found is None:
         return
     for _ in range(_ATTEMPTS):
-        kept = Kept(found.message, found.content, found.digest)
+        kept = StoredMessage(found.message, found.content, found.digest)
         admission = await met(kernel, kept, found.file)
         if admission is None:
             return
         try:
             if admission.changes != Changes():
-                await kernel.store.commit(admission.changes._replace(kept=(kept,)))
+                await kernel.store.commit(admission.changes._replace(messages=(kept,)))
         except Stale:
             continue
         if admission.refusal is not None:
@@ -157,16 +157,16 @@ async def admitted(kernel: Kernel, message_id: str) -> None:
 # ---------------------------------------------------------------- before it is judged
 
 
-async def _again(kernel: Kernel, receipt: Receipt) -> Admission:
+async def _again(kernel: Kernel, receipt: InboxReceipt) -> Admission:
     """What was judged before stays as it was decided."""
-    if receipt.status is Met.HELD:
+    if receipt.status is InboxVerdict.HELD:
         approval = await kernel.store.record(Approval, receipt.approval_id)
         if approval is not None and approval.pending and approval.expires_at <= recording.now(kernel):
             await holding.sweep(kernel)
-            receipt = await kernel.store.record(Receipt, receipt.id) or receipt
+            receipt = await kernel.store.record(InboxReceipt, receipt.id) or receipt
         elif approval is not None:
-            return Admission(Met.HELD, refusal=holding.held(kernel, approval))
-    refusal = _Refused(receipt.code, receipt.reason) if receipt.status is Met.REFUSED else None
+            return Admission(InboxVerdict.HELD, refusal=holding.held(kernel, approval))
+    refusal = _Refused(receipt.code, receipt.reason) if receipt.status is InboxVerdict.REFUSED else None
     return Admission(receipt.status, refusal=refusal)
 
 
@@ -178,7 +178,7 @@ class _Refused(ParleyError):
         self.code = code  # type: ignore[misc]  # of this one
 
 
-def _carried(kernel: Kernel, governance: Governance, kept: Kept) -> Carried | None:
+def _carried(kernel: Kernel, governance: Governance, kept: StoredMessage) -> Carried | None:
     """The envelope, read strictly; the wall between tenants comes before everything else about it."""
     if "ocip" not in kept.message.extras:
         return None
@@ -212,7 +212,7 @@ async def _exchange(
 
 
 async def _from_myself(
-    kernel: Kernel, governance: Governance, kept: Kept, file: str, carried: Carried | None
+    kernel: Kernel, governance: Governance, kept: StoredMessage, file: str, carried: Carried | None
 ) -> Admission | None:
     """A note to myself was judged when I sent it; one that I never sent is none of mine."""
     if carried is None:
@@ -235,9 +235,9 @@ async def _from_myself(
         "outcome": "delivered",
         "policy": governance.book.label,
     }
-    receipt = _receipt(kernel, kept, file, Met.ADMITTED, governance.tenant, mine.id)
+    receipt = _receipt(kernel, kept, file, InboxVerdict.ADMITTED, governance.tenant, mine.id)
     entry = recording.entry(kernel, facts, mine.id)
-    return Admission(Met.ADMITTED, Changes(puts=(receipt,), audits=(entry,), tenant=governance.tenant))
+    return Admission(InboxVerdict.ADMITTED, Changes(puts=(receipt,), audits=(entry,), tenant=governance.tenant))
 
 
 def _view(
@@ -344,7 +344,7 @@ def _judged(kernel: Kernel, governance: Governance, seen: _Seen) -> Ruling:
 async def _passed(kernel: Kernel, seen: _Seen, ruling: Ruling, approval: Approval | None) -> Admission:
     exchange = _merged(seen.mine, ruling.exchange)
     tenant = exchange.tenant_id
-    receipt = await _known_receipt(kernel, seen.kept, seen.file, Met.ADMITTED, tenant, exchange.id)
+    receipt = await _known_receipt(kernel, seen.kept, seen.file, InboxVerdict.ADMITTED, tenant, exchange.id)
     pair = pair_name(seen.sender.agent, recording.addressee(seen.kept.message))
     puts: list[Record] = [exchange, receipt, await spent(kernel, tenant, pair), *_used(seen)]
     more: dict[str, object] = {**recording.RECEIVED, "outcome": "delivered", "receivers": [kernel.agent]}
@@ -354,7 +354,7 @@ async def _passed(kernel: Kernel, seen: _Seen, ruling: Ruling, approval: Approva
         more |= {"approval": seen.proof.approval.id, "approved_by": seen.proof.approval.decided_by}
     told = ruling._replace(exchange=exchange)
     entry = recording.judged(kernel, seen.kept.message, told, seen.kept.digest, more)
-    return Admission(Met.ADMITTED, Changes(puts=tuple(puts), audits=(entry,), tenant=tenant))
+    return Admission(InboxVerdict.ADMITTED, Changes(puts=tuple(puts), audits=(entry,), tenant=tenant))
 
 
 def _used(seen: _Seen) -> tuple[Record, ...]:
@@ -390,14 +390,14 @@ async def _held(kernel: Kernel, seen: _Seen, ruling: Ruling, hold: Hold) -> Admi
         unique=f"incoming/{digest}",
     )
     tenant = exchange.tenant_id
-    receipt = await _known_receipt(kernel, seen.kept, seen.file, Met.HELD, tenant, exchange.id)
+    receipt = await _known_receipt(kernel, seen.kept, seen.file, InboxVerdict.HELD, tenant, exchange.id)
     receipt = replace(receipt, approval_id=approval.id)
     more = {**recording.RECEIVED, "outcome": "held", "reason": hold.reason, "approval": approval.id}
     entry = recording.judged(kernel, message, ruling._replace(exchange=exchange), digest, more)
     waits = (approval,) if known is None else ()
     puts: tuple[Record, ...] = (exchange, receipt, *waits, *_used(seen))
     changes = Changes(puts=puts, audits=(entry,), tenant=tenant)
-    return Admission(Met.HELD, changes, holding.held(kernel, approval))
+    return Admission(InboxVerdict.HELD, changes, holding.held(kernel, approval))
 
 
 async def _denied(kernel: Kernel, seen: _Seen, ruling: Ruling, error: ParleyError) -> Admission:
@@ -411,23 +411,27 @@ async def _denied(kernel: Kernel, seen: _Seen, ruling: Ruling, error: ParleyErro
     return await _refused(kernel, seen.kept, seen.file, error, changes)
 
 
-async def _refused(kernel: Kernel, kept: Kept, file: str, refusal: ParleyError, changes: Changes) -> Admission:
-    receipt = await _known_receipt(kernel, kept, file, Met.REFUSED, changes.tenant, "")
+async def _refused(kernel: Kernel, kept: StoredMessage, file: str, refusal: ParleyError, changes: Changes) -> Admission:
+    receipt = await _known_receipt(kernel, kept, file, InboxVerdict.REFUSED, changes.tenant, "")
     receipt = replace(receipt, code=refusal.code, reason=refusal.message)
-    return Admission(Met.REFUSED, changes._replace(puts=(*changes.puts, receipt)), refusal)
+    return Admission(InboxVerdict.REFUSED, changes._replace(puts=(*changes.puts, receipt)), refusal)
 
 
-async def _known_receipt(kernel: Kernel, kept: Kept, file: str, status: Met, tenant: str, exchange: str) -> Receipt:
-    known = await kernel.store.record(Receipt, kept.digest)
+async def _known_receipt(
+    kernel: Kernel, kept: StoredMessage, file: str, status: InboxVerdict, tenant: str, exchange: str
+) -> InboxReceipt:
+    known = await kernel.store.record(InboxReceipt, kept.digest)
     if known is not None:
         return replace(known, status=status, exchange_id=exchange or known.exchange_id)
     return _receipt(kernel, kept, file, status, tenant, exchange)
 
 
-def _receipt(kernel: Kernel, kept: Kept, file: str, status: Met, tenant: str, exchange: str) -> Receipt:
+def _receipt(
+    kernel: Kernel, kept: StoredMessage, file: str, status: InboxVerdict, tenant: str, exchange: str
+) -> InboxReceipt:
     at = recording.now(kernel)
     message_id = kept.message.id
-    return Receipt(
+    return InboxReceipt(
         id=kept.digest, tenant_id=tenant, message_id=message_id, file=file, status=status, at=at, exchange_id=exchange
     )
 

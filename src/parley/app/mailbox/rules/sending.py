@@ -33,7 +33,7 @@ from parley.domain.times import stamp
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
     from parley.domain.agents.party import Party
-    from parley.domain.mailbox.ledger import Kept
+    from parley.domain.mailbox.ledger import StoredMessage
     from parley.domain.message.message import Draft, Message
     from parley.domain.record import Record
     from parley.domain.rules.project import Governance
@@ -65,7 +65,7 @@ class Governed(NamedTuple):
     # Who does not get it, and why.
     warnings: tuple[Problem, ...] = ()
 
-    def completed(self, kernel: Kernel, changes: Changes, kept: Kept) -> Changes:
+    def completed(self, kernel: Kernel, changes: Changes, kept: StoredMessage) -> Changes:
         """The commit of the message, with everything that the rules add to it."""
         ruling, spoken = self.ruling, self.spoken
         assert ruling is not None  # noqa: S101  # a refusal never gets here

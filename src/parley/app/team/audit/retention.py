@@ -21,7 +21,7 @@ from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, SYSTEM, T
 from parley.domain.errors.errors import Invalid, NotFound, ParleyError, Problem, Stale
 from parley.domain.exchange.approval import Approval, ApprovalStatus, decided
 from parley.domain.exchange.exchange import Exchange, released
-from parley.domain.store.changes import AuditQuery, TeamChanges, Words
+from parley.domain.store.changes import AuditQuery, ErasureQuery, TeamChanges
 from parley.domain.times import stamp
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.directory.callers import Caller
     from parley.domain.record import Record
-    from parley.domain.store.changes import Spoken
+    from parley.domain.store.changes import ErasableMessage
 
 _log = logging.getLogger("parley.audit")
 _LOOK_SECONDS = 60.0
@@ -77,7 +77,7 @@ async def _let_go(team: Team, tenant: str) -> int:
         return 0
     facts = {"through": through, "checkpoint": mark.size, "older_than": end}
     draft = _draft(team, LET_GO, SYSTEM, facts)
-    changes = TeamChanges(tenant, puts=(replace(mark, let_go=through),), audits=(draft,), let_go=through)
+    changes = TeamChanges(tenant, puts=(replace(mark, let_go=through),), audits=(draft,), trim_audit=through)
     try:
         await team.store.commit(changes)
     except Stale:
@@ -116,8 +116,8 @@ async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_
     told = sum([await _blank_exchange(team, caller, exchange_id, agent_id) for exchange_id in exchanges])
     which = {"conversation_id": conversation_id} if conversation_id else {"agent_id": agent_id}
     done = Erasure(0, told, held, "")
-    last: tuple[Spoken, ...] = ()
-    async for piece in _pieces(team, caller.tenant, Words(exchanges if conversation_id else (), agent_id)):
+    last: tuple[ErasableMessage, ...] = ()
+    async for piece in _pieces(team, caller.tenant, ErasureQuery(exchanges if conversation_id else (), agent_id)):
         if last:
             done = await _blank(team, caller._replace(saved=None), which, last, done)
         last = piece
@@ -131,9 +131,9 @@ async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_
     return done
 
 
-async def _pieces(team: Team, tenant: str, words: Words) -> AsyncIterator[tuple[Spoken, ...]]:
+async def _pieces(team: Team, tenant: str, words: ErasureQuery) -> AsyncIterator[tuple[ErasableMessage, ...]]:
     """What is to be erased, so much at once that nobody has to wait for its commit."""
-    found: list[Spoken] = []
+    found: list[ErasableMessage] = []
     after = 0
     while True:
         more, after = await team.store.words(tenant, words, after)
@@ -146,7 +146,7 @@ async def _pieces(team: Team, tenant: str, words: Words) -> AsyncIterator[tuple[
 
 
 async def _blank(
-    team: Team, caller: Caller, which: dict[str, str], piece: tuple[Spoken, ...], done: Erasure
+    team: Team, caller: Caller, which: dict[str, str], piece: tuple[ErasableMessage, ...], done: Erasure
 ) -> Erasure:
     """Erase a piece after what is done. The entry says what is erased, and both are one commit."""
     facts: dict[str, Any] = {**which, **done._asdict(), "key": caller.key_id}
@@ -155,10 +155,10 @@ async def _blank(
         facts["continues"] = before
     draft = _draft(team, ERASED, caller.actor, facts)
     try:
-        written = await team.commit(caller, TeamChanges(caller.tenant, audits=(draft,), blank=piece))
+        written = await team.commit(caller, TeamChanges(caller.tenant, audits=(draft,), erase=piece))
     except NotFound:
         return done  # somebody else has erased all of it at this moment
-    return done._replace(messages=done.messages + written.blanked, entry_id=draft.id)
+    return done._replace(messages=done.messages + written.erased, entry_id=draft.id)
 
 
 def _asks(approval: Approval, conversation_id: str, agent_id: str) -> bool:

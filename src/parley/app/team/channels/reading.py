@@ -16,7 +16,7 @@ from parley.domain.channel.post import Receipt
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.team import BadCursor, CursorEvicted, MessageExpired, NotAddressee
-from parley.domain.store.changes import Query, Seen, TeamChanges
+from parley.domain.store.changes import Query, ReaderPost, TeamChanges
 from parley.domain.times import from_stamp, parse_time, stamp
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
 class Page(NamedTuple):
     """Messages in order; `oldest` is the first place still kept when the cursor lies before it."""
 
-    messages: tuple[Seen, ...]
+    messages: tuple[ReaderPost, ...]
     oldest: int = 0
 
 
@@ -75,9 +75,9 @@ async def page(team: Team, caller: Caller, channel_id: str, asked: Asked) -> Pag
     return Page(found, place.oldest)
 
 
-async def _whole(team: Team, tenant: str, query: Query) -> tuple[Seen, ...]:
+async def _whole(team: Team, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
     """A page, a piece at a time: a long one must not keep everybody else waiting."""
-    found: list[Seen] = []
+    found: list[ReaderPost] = []
     left = query.limit
     while True:
         asked = min(left, _PIECE)
@@ -119,7 +119,7 @@ async def _answered(team: Team, caller: Caller, channel_id: str) -> None:
     await known(team, caller, channel_id)
 
 
-async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> tuple[Seen, ...]:
+async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> tuple[ReaderPost, ...]:
     """The page as soon as there is anything on it, or when the time is over, or the server is about to stop."""
     listener = team.tail.listen(of_channel(caller.tenant, query.channel_id))
     try:
@@ -136,7 +136,7 @@ async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> t
         team.tail.leave(listener)
 
 
-async def _again(team: Team, caller: Caller, query: Query) -> tuple[Seen, ...]:
+async def _again(team: Team, caller: Caller, query: Query) -> tuple[ReaderPost, ...]:
     """The page by the rights, the key and the clock of this moment."""
     await check_key(team, caller)
     channel, access = await known(team, caller, query.channel_id)
@@ -194,7 +194,7 @@ async def _oldest(team: Team, tenant: str, channel_id: str) -> Post | None:
     return found[0].post if found else None
 
 
-async def one(team: Team, caller: Caller, channel_id: str, message_id: str) -> Seen:
+async def one(team: Team, caller: Caller, channel_id: str, message_id: str) -> ReaderPost:
     """One message; whoever may not see it is told that there is none."""
     channel, access = await known(team, caller, channel_id)
     seen = check_takes_part(view(channel, access, caller, team.at()))
@@ -204,7 +204,7 @@ async def one(team: Team, caller: Caller, channel_id: str, message_id: str) -> S
     return await team.store.seen(caller.tenant, post, seen.agent)
 
 
-async def mark_read(team: Team, caller: Caller, channel_id: str, message_id: str) -> Seen:
+async def mark_read(team: Team, caller: Caller, channel_id: str, message_id: str) -> ReaderPost:
     """Acknowledge a message as one of its recipients; once is enough."""
     found = await one(team, caller, channel_id, message_id)
     reader = await _reader(team, caller, found.post, channel_id)
@@ -234,13 +234,13 @@ async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> st
     raise NotAddressee("name the agent that has read it, by X-Agent-ID")
 
 
-async def search(team: Team, caller: Caller, text: str, *, channel_id: str = "", limit: int = 100) -> list[Seen]:
+async def search(team: Team, caller: Caller, text: str, *, channel_id: str = "", limit: int = 100) -> list[ReaderPost]:
     """Messages that contain a text and that the caller may see, newest first."""
     if channel_id:
         await known(team, caller, channel_id)
     # A payload is kept as JSON: what is looked for is spelled the same way.
     spelled = json.dumps(text, ensure_ascii=False)[1:-1]
-    found: list[Seen] = []
+    found: list[ReaderPost] = []
     before = 0
     while len(found) < limit:
         page = await team.store.search(caller.tenant, spelled, channel_id=channel_id, before=before, limit=_FOUND)
@@ -254,7 +254,7 @@ async def search(team: Team, caller: Caller, text: str, *, channel_id: str = "",
     return found[:limit]
 
 
-async def _seen(team: Team, caller: Caller, post: Post) -> Seen | None:
+async def _seen(team: Team, caller: Caller, post: Post) -> ReaderPost | None:
     """The message as the caller sees it now, if it may."""
     try:
         channel, access = await known(team, caller, post.channel_id)

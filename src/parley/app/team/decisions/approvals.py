@@ -23,7 +23,7 @@ from parley.domain.exchange.approval import (
     Approval,
     ApprovalStatus,
     Decision,
-    Standing,
+    DecisionRight,
     check_decidable,
     check_may_decide,
     content_digest,
@@ -99,7 +99,7 @@ async def deciders(team: Team, approval: Approval) -> tuple[str, ...]:
     return deciders_of(approval, policy.approvers, self_approval=policy.self_approval)
 
 
-async def standing(team: Team, caller: Caller, approval: Approval) -> Standing:
+async def standing(team: Team, caller: Caller, approval: Approval) -> DecisionRight:
     """Who may still decide about it, and whether this caller may; nobody when it is decided."""
     if not approval.pending:
         return NOT_WAITING

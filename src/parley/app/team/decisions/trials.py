@@ -17,7 +17,7 @@ from parley.domain.rules.judge import rounds_of
 from parley.domain.rules.policy import PolicySnapshot, with_document, without_document
 from parley.domain.rules.replay import Change, Recorded, audience_of, replayable, replayed, trial_of
 from parley.domain.rules.rulebook import Rulebook
-from parley.domain.rules.trial import Step, Tried, tried
+from parley.domain.rules.trial import ExplainStep, TrialResult, run_trial
 from parley.domain.store.changes import AuditQuery
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from parley.domain.rules.trial import Trial
 
 _PAGE = 500
-_OWN_RULES = Step("own rules", "asked besides", "server", "not tried here; they can only be stricter")
+_OWN_RULES = ExplainStep("own rules", "asked besides", "server", "not tried here; they can only be stricter")
 
 
 class Replayed(NamedTuple):
@@ -46,12 +46,12 @@ class Replayed(NamedTuple):
     next: int | None
 
 
-async def explain(team: Team, caller: Caller, sender: str, receiver: str, trial: Trial) -> Tried:
+async def explain(team: Team, caller: Caller, sender: str, receiver: str, trial: Trial) -> TrialResult:
     """What the rules would make of a message between two agents of the tenant, and why."""
     in_force = await rules.in_force(team, caller.tenant, [])
     one = await rules.party(team, caller.tenant, sender)
     other = await rules.party(team, caller.tenant, receiver)
-    found = tried(trial._replace(sender=one, receiver=other), in_force.book, team.governance.detectors)
+    found = run_trial(trial._replace(sender=one, receiver=other), in_force.book, team.governance.detectors)
     if team.governance.extension is None:
         return found
     return found._replace(steps=(*found.steps, _OWN_RULES))

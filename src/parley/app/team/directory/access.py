@@ -19,10 +19,10 @@ from parley.domain.channel.event import (
 from parley.domain.directory.access import (
     AGENT,
     Access,
+    AccessPolicy,
     AccessRequest,
     Grant,
     Permission,
-    Policy,
     RequestStatus,
     expired_grants,
     visible_since,
@@ -72,7 +72,7 @@ async def show(team: Team, caller: Caller, intent_id: str) -> Access:
 
 
 async def replace_all(
-    team: Team, caller: Caller, intent_id: str, policy: Policy, drafts: Sequence[GrantDraft]
+    team: Team, caller: Caller, intent_id: str, policy: AccessPolicy, drafts: Sequence[GrantDraft]
 ) -> Access:
     """A whole new list. Who is on both keeps what it could see."""
 

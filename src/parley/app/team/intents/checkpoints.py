@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from parley.app.team.directory.permissions import intent_access
 from parley.app.team.intents.intents import visible
-from parley.domain.channel.checkpoint import Checkpoint, LogMark, merkle_path, merkle_root, raw_digest, spelled
+from parley.domain.channel.checkpoint import Checkpoint, LogMark, encode_digest, merkle_path, merkle_root, raw_digest
 from parley.domain.directory.access import Permission
 from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, Caller, Tenant
 from parley.domain.directory.intent import Intent
@@ -87,7 +87,7 @@ async def make(team: Team, caller: Caller, intent_id: str) -> tuple[Checkpoint, 
         id=team.new_id("ckpt"),
         tenant_id=caller.tenant,
         intent_id=intent_id,
-        merkle_root=spelled(merkle_root([raw_digest(one.event_hash) for one in events])),
+        merkle_root=encode_digest(merkle_root([raw_digest(one.event_hash) for one in events])),
         first_sequence=events[0].sequence,
         last_sequence=events[-1].sequence,
         created_at=team.at(),
@@ -191,7 +191,7 @@ async def proof(team: Team, caller: Caller, checkpoint_id: str, event_id: str) -
         raise Conflict("the log no longer holds what this checkpoint covers", hint="verify the log")
     index = event.sequence - checkpoint.first_sequence
     path = merkle_path([raw_digest(one.event_hash) for one in events], index)
-    return Proof(checkpoint, event, index, tuple((side, spelled(digest)) for side, digest in path))
+    return Proof(checkpoint, event, index, tuple((side, encode_digest(digest)) for side, digest in path))
 
 
 async def consistency(team: Team, caller: Caller, first: str, second: str, links: Links) -> Consistency:
@@ -210,7 +210,9 @@ async def consistency(team: Team, caller: Caller, first: str, second: str, links
         for one, digests in leaves.items():
             digests += [raw_digest(event.event_hash) for event in piece if one.covers(event.sequence)]
         boundary = next((event.id for event in piece if event.sequence == earlier.last_sequence), boundary)
-    roots = [digests != [] and spelled(merkle_root(digests)) == one.merkle_root for one, digests in leaves.items()]
+    roots = [
+        digests != [] and encode_digest(merkle_root(digests)) == one.merkle_root for one, digests in leaves.items()
+    ]
     consistent = all(roots) and links.valid and links.last == later.last_sequence
     return Consistency(earlier, later, consistent, boundary)
 

@@ -34,7 +34,7 @@ from parley.wire.api.records.rules import HeldMessage
 if TYPE_CHECKING:
     from parley.domain.channel.post import Post, PostDraft
     from parley.domain.directory.callers import Caller
-    from parley.domain.store.changes import Seen
+    from parley.domain.store.changes import ReaderPost
 
 # So many messages are spelled at once.
 _PIECE = 500
@@ -194,7 +194,7 @@ async def listed(call: Call) -> Response:
     return Response(200, await _rendered(page.messages, call.team.at()), headers=headers)
 
 
-async def _rendered(found: tuple[Seen, ...], now: str) -> bytes:
+async def _rendered(found: tuple[ReaderPost, ...], now: str) -> bytes:
     """A bare list, however long, that lets others run meanwhile."""
     if len(found) <= _PIECE:
         return rfc0021.messages(found, now)

@@ -18,8 +18,8 @@ import pytest
 from parley.adapters.sqlite.ledger.store import SCHEMA_VERSION, SqliteStore
 from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import DiskFull, Forbidden, NewerSchema, Stale, Unavailable
-from parley.domain.mailbox.delivery import Key, Status
-from parley.domain.mailbox.ledger import Changes, Entry, Expect
+from parley.domain.mailbox.delivery import DeliveryKey, Status
+from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery
 
 FULL = 2
 ENTRY = Entry("sent", "2026-03-13T14:30:00Z", "claude", "m1", "d" * 64)
@@ -108,7 +108,7 @@ def test_commits_are_durable_and_readers_do_not_block_writers(store: SqliteStore
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_commit_that_may_be_lost_leaves_the_next_one_durable(store: SqliteStore, refused: bool) -> None:
-    expects = (Expect(Key("x", "y", "z"), Status.DONE),) if refused else ()
+    expects = (ExpectDelivery(DeliveryKey("x", "y", "z"), Status.DONE),) if refused else ()
     try:
         commit(store, Changes(entries=(ENTRY,), expects=expects, durable=False))
     except Stale:

@@ -5,8 +5,8 @@ from typing import Any, cast
 from parley.adapters.sqlite.team.cache import Known
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.channel import Tally
-from parley.domain.store.transaction import Head, Place, Source, Spelling, Transaction
-from parley.domain.store.writes import Forgotten
+from parley.domain.store.transaction import Encoders, Head, Place, Transaction, TransactionSource
+from parley.domain.store.writes import ForgetKeys
 from tests.contract.team_store import T1, an_intent
 from tests.team_rig import kinds
 
@@ -15,7 +15,7 @@ PLACE = Place(1, "intent_1", 0, Tally())
 
 def a_transaction(**noted: Any) -> Transaction:  # noqa: ANN401
     """One that has noted something, and that asks nobody."""
-    done = Transaction(cast("Source", None), cast("Spelling", None))
+    done = Transaction(cast(TransactionSource, None), cast(Encoders, None))
     for name, value in noted.items():
         setattr(done, name, value)
     return done
@@ -91,6 +91,6 @@ def test_after_budgets_were_forgotten_none_of_before_is_known() -> None:
     known = Known(kinds())
     known.budgets[T1, "old", "2026"] = 3
 
-    known.learn(a_transaction(acts=[Forgotten("2027")], budgets={(T1, "new", ""): 1}))
+    known.learn(a_transaction(acts=[ForgetKeys("2027")], budgets={(T1, "new", ""): 1}))
 
     assert known.budgets == {(T1, "new", ""): 1}

@@ -20,7 +20,7 @@ from parley.domain.errors.errors import NotFound
 from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import NameTaken
 from parley.domain.record import Record
-from parley.domain.store.changes import Spend, Spoken, TeamChanges
+from parley.domain.store.changes import ErasableMessage, Spend, TeamChanges
 from parley.domain.store.transaction import FREE, Transaction, name_key
 from tests.contract.team_store import AT, T1, T2, a_channel, a_post, a_use, an_event, an_intent
 from tests.team_rig import kinds
@@ -111,8 +111,8 @@ def test_what_is_another_tenants_is_not_there(desk: Desk) -> None:
     assert source.pending(T2, "msg_1") is None
     assert source.place(T2, "chan_1") is None
     assert source.record((T2, "channel", "chan_1")) is None
-    assert source.unerased(T1, (Spoken("msg_1"),)) == 1
-    assert source.unerased(T2, (Spoken("msg_1"),)) == 0
+    assert source.unerased(T1, (ErasableMessage("msg_1"),)) == 1
+    assert source.unerased(T2, (ErasableMessage("msg_1"),)) == 0
 
 
 def test_the_end_of_a_log_and_the_use_of_a_key_are_found(desk: Desk) -> None:
@@ -208,7 +208,7 @@ def test_of_a_single_new_record_nothing_is_asked_ahead(desk: Desk) -> None:
     [
         (TeamChanges(T1, puts=(a_channel("chan_2", label="chan_1"),)), NameTaken),
         (TeamChanges(T1, spends=(Spend("key", 1),)), Overspent),
-        (TeamChanges(T1, blank=(Spoken("msg_9"),)), NotFound),
+        (TeamChanges(T1, erase=(ErasableMessage("msg_9"),)), NotFound),
     ],
 )
 def test_what_is_in_the_file_refuses_what_it_must(desk: Desk, changes: TeamChanges, refusal: type[Exception]) -> None:

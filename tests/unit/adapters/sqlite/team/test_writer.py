@@ -16,7 +16,7 @@ from parley.adapters.sqlite.team.cache import Known
 from parley.adapters.sqlite.team.writer import TeamWriter
 from parley.domain.errors.errors import Stale, Unavailable
 from parley.domain.record import Expect
-from parley.domain.store.changes import Committed, Spoken, TeamChanges
+from parley.domain.store.changes import Committed, ErasableMessage, TeamChanges
 from tests.contract.team_store import T1, a_channel, a_post, an_intent
 from tests.team_rig import in_loop, kinds
 
@@ -86,10 +86,10 @@ async def test_an_erasure_says_how_many_it_blanked_and_cuts_the_log(tmp_path: Pa
     async with at_work(tmp_path) as bench:
         await bench.writer.commit(TeamChanges(T1, (a_post("msg_1"), a_post("msg_2", sender="bob"))))
 
-        done = await bench.writer.commit(TeamChanges(T1, blank=(Spoken("msg_1"),)))
+        done = await bench.writer.commit(TeamChanges(T1, erase=(ErasableMessage("msg_1"),)))
         await bench.writer.commit(TeamChanges(T1))
 
-        assert (done.blanked, bench.heard[2].blanked) == (1, 1)
+        assert (done.erased, bench.heard[2].erased) == (1, 1)
         assert bench.ran("PRAGMA wal_checkpoint(TRUNCATE)") == 1
 
 
@@ -180,7 +180,7 @@ async def test_a_reader_that_stays_is_waited_for_once_and_the_log_is_cut_when_it
 
         for number in range(3):
             await bench.writer.commit(TeamChanges(T1, posts=(a_post(f"msg_{number}_more"),)))
-            await bench.writer.commit(TeamChanges(T1, blank=(Spoken(f"msg_{number}_more"),)))
+            await bench.writer.commit(TeamChanges(T1, erase=(ErasableMessage(f"msg_{number}_more"),)))
         await bench.writer.commit(TeamChanges(T1))
         waits = [one for one in bench.statements if one.startswith("PRAGMA busy_timeout")]
         reader.close()

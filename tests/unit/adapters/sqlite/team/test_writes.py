@@ -14,7 +14,7 @@ from parley.adapters.sqlite.team import writes as team_acts
 from parley.adapters.sqlite.team.cache import Known
 from parley.adapters.sqlite.team.source import FileSource
 from parley.domain.channel.post import Receipt
-from parley.domain.store.changes import Spoken, TeamChanges
+from parley.domain.store.changes import ErasableMessage, TeamChanges
 from parley.domain.store.transaction import Transaction
 from tests.contract.team_store import AT, T1, a_channel, a_post, a_request, a_use, an_answer, an_entry, an_event
 from tests.team_rig import kinds
@@ -113,7 +113,7 @@ def test_what_is_blanked_is_what_was_named_and_the_answers_that_tell_of_it(desk:
         told = a_use(f"of {name}", message_id=name, status=201, answer=b"hello")
         desk.write(TeamChanges(T1, (a_post(name),), saved=told))
 
-    desk.write(TeamChanges(T1, blank=(Spoken("msg_1", ("of msg_1", "of msg_3")), Spoken("msg_2"))))
+    desk.write(TeamChanges(T1, erase=(ErasableMessage("msg_1", ("of msg_1", "of msg_3")), ErasableMessage("msg_2"))))
 
     assert desk.rows("SELECT id FROM post WHERE payload = CAST('{}' AS BLOB)") == [("msg_1",), ("msg_2",)]
     assert desk.rows("SELECT scope FROM saved WHERE answer = x'' ORDER BY 1") == [("of msg_1",), ("of msg_3",)]

@@ -14,7 +14,7 @@ from parley.domain.errors.errors import ParleyError, Stale
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange, Outcome
-from parley.domain.exchange.incoming import Met, Receipt
+from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
 from parley.domain.mailbox.listing import Sent
 from parley.domain.message.message import Kind, Priority
 from tests.samples import a_draft, a_file, with_blocks
@@ -296,10 +296,10 @@ def test_a_commitment_that_nobody_approved_is_held_for_my_person(rig: Rig) -> No
     assert received(rig) == []
 
     (approval,) = drive(rig.stores["codex"].records(Approval))
-    (receipt,) = drive(rig.stores["codex"].records(Receipt))
+    (receipt,) = drive(rig.stores["codex"].records(InboxReceipt))
     (exchange,) = drive(rig.stores["codex"].records(Exchange))
     assert (approval.agent, approval.user, approval.to) == ("claude", "ben", "codex")
-    assert (receipt.status, receipt.file) == (Met.HELD, FILE)
+    assert (receipt.status, receipt.file) == (InboxVerdict.HELD, FILE)
     assert (exchange.current_round, exchange.outcome) == (0, Outcome.ESCALATED)
     assert rig.outcomes("codex") == ["held"]
     assert [(one.file, one.status) for one in drive(rig.kernel("codex").inbox_items())] == [(FILE, "held")]

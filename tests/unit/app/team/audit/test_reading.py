@@ -129,7 +129,7 @@ async def test_entries_are_found_by_what_they_tell(rig: Rig) -> None:
 @with_rig
 async def test_entries_that_were_let_go_of_do_not_disturb_a_search(rig: Rig) -> None:
     await write(rig, "alice", "bob", "alice")
-    await rig.store.commit(TeamChanges(DEFAULT_TENANT, let_go=2))
+    await rig.store.commit(TeamChanges(DEFAULT_TENANT, trim_audit=2))
 
     assert await numbers(rig, admin(rig), outcome="delivered") == [3]
     assert await numbers(rig, person(rig, "alice")) == [1, 3]

@@ -343,7 +343,7 @@ def failing(rig: Rig, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     commit, pieces = rig.store.commit, iter(range(after))
 
     async def fail(changes: TeamChanges) -> Committed:
-        if changes.blank and next(pieces, None) is None:
+        if changes.erase and next(pieces, None) is None:
             raise Unavailable("the database is gone")
         return await commit(changes)
 

@@ -13,7 +13,7 @@ from parley.app.team.channels import channels, posting, reading
 from parley.app.team.channels.channels import ChannelChange, ChannelDraft, Shown
 from parley.domain.channel.channel import Channel, ChannelStatus, MemberPolicy, Options
 from parley.domain.channel.post import PostDraft, PostState
-from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import AgentStatus, Caller, KeyKind
 from parley.domain.directory.intent import IntentStatus, Task, TaskStatus
 from parley.domain.errors.errors import BadName, Forbidden, Invalid, NotFound, ParleyError, Stale
@@ -98,7 +98,7 @@ async def test_a_key_that_speaks_for_nobody_makes_a_channel_of_those_it_names(ri
 
 @with_rig
 async def test_who_may_not_know_of_an_intent_makes_no_channel_on_it(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob", Permission.READ), rig.grant("carol")))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob", Permission.READ), rig.grant("carol")))
 
     assert await refusal(creates(rig, "dave")) is NotFound
     assert await refusal(creates(rig, "bob")) is Forbidden
@@ -127,7 +127,7 @@ async def test_a_channel_has_a_proper_name(rig: Rig, label: str) -> None:
 
 @with_rig
 async def test_members_are_agents_with_access_to_the_intent(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob"), rig.grant("carol")))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob"), rig.grant("carol")))
     await rig.agent("carol", status=AgentStatus.DEAD)
 
     assert await refusal(creates(rig, members=("mallory",))) is NoIntentAccess
@@ -237,7 +237,7 @@ async def test_sixteen_first_messages_make_one_channel(rig: Rig) -> None:
 
 @with_rig
 async def test_a_first_message_that_is_refused_makes_no_channel(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob"), rig.grant("carol", Permission.READ)))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob"), rig.grant("carol", Permission.READ)))
     await rig.agent("bert", status=AgentStatus.DEREGISTERED)
     await rig.access(grants=(rig.grant("bob"), rig.grant("bert"), rig.grant("carol", Permission.READ)))
 
@@ -296,7 +296,7 @@ async def test_explicit_channels_are_known_to_members_coordinators_and_admins(ri
 
 @with_rig
 async def test_what_is_hidden_is_refused_in_the_words_of_what_is_not_there(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
     await rig.channel()
 
     said = []
@@ -342,7 +342,7 @@ async def test_creator_coordinator_and_admin_manage_a_channel(rig: Rig) -> None:
 
 @with_rig
 async def test_members_from_outside_the_intent_are_refused(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob"),))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob"),))
     await rig.channel(policy=MemberPolicy.EXPLICIT)
 
     assert await refusal(changes(rig, add_members=("bob", "mallory"))) is NoIntentAccess

@@ -14,7 +14,7 @@ from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held
 from parley.domain.channel.channel import Channel, MemberPolicy, Options, closed
 from parley.domain.channel.post import Post, PostDraft, PostState
-from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind, Saved
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, ParleyError, Stale
 from parley.domain.errors.team import (
@@ -84,7 +84,7 @@ async def test_somebody_has_to_speak(rig: Rig) -> None:
 
 @with_rig
 async def test_a_channel_that_one_may_not_know_of_does_not_exist(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
     await rig.channel("chan_closed")
     await rig.intent("intent_2")
     await rig.channel("chan_explicit", "bob", intent_id="intent_2", policy=MemberPolicy.EXPLICIT)
@@ -97,7 +97,7 @@ async def test_a_channel_that_one_may_not_know_of_does_not_exist(rig: Rig) -> No
 
 @with_rig
 async def test_who_may_only_read_does_not_write(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob", Permission.READ), rig.grant("carol")))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob", Permission.READ), rig.grant("carol")))
     await rig.channel()
 
     assert await refusal(rig.say("bob")) is NotMember
@@ -114,7 +114,7 @@ async def test_a_coordinator_who_is_no_member_does_not_write_in_an_explicit_chan
 
 @with_rig
 async def test_an_explicit_channel_reaches_its_members_only(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob"), rig.grant("carol")))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob"), rig.grant("carol")))
     await rig.channel(CHANNEL, "bob", "dave", policy=MemberPolicy.EXPLICIT)
 
     assert (await rig.say("alice", to="bob")).recipients == ("bob",)

@@ -15,7 +15,7 @@ from parley.app.team.channels.reading import Asked, Page
 from parley.app.team.directory import roles
 from parley.domain.channel.channel import MemberPolicy, Options
 from parley.domain.channel.post import PostDraft, status_of
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import BadCursor, CursorEvicted, MessageExpired, NotAddressee, NotMember
@@ -245,7 +245,7 @@ async def test_a_page_that_waits_in_vain_is_empty(rig: Rig) -> None:
 @with_rig
 async def test_who_loses_access_while_it_waits_is_refused(rig: Rig) -> None:
     await rig.key("bob")
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob"),))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob"),))
     await rig.channel()
     waiting = asyncio.create_task(read(rig, "bob", wait=600.0))
     await soon(lambda: len(rig.team.tail) == 1)

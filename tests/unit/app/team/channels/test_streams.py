@@ -16,7 +16,7 @@ from parley.domain.channel.channel import Channel, MemberPolicy, without_member
 from parley.domain.channel.event import EventDraft
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import PostState
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import NotMember, Unauthorized
@@ -231,7 +231,7 @@ async def test_an_audited_message_is_shown_once(rig: Rig) -> None:
 async def test_an_agents_stream_shows_what_was_said_to_it_anywhere(rig: Rig) -> None:
     await a_channel(rig)
     await rig.channel("chan_2", policy=MemberPolicy.EXPLICIT)
-    await rig.intent("intent_2", policy=Policy.CLOSED)
+    await rig.intent("intent_2", policy=AccessPolicy.CLOSED)
     await rig.channel("chan_3", intent_id="intent_2")
     await rig.access(assignments=(rig.assignment("bob"),))
 
@@ -273,7 +273,7 @@ async def test_what_has_expired_is_not_streamed(rig: Rig) -> None:
 
 @with_rig
 async def test_who_may_not_follow_is_told_that_there_is_nothing(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED, assignments=(rig.assignment("carla", "coordinator"),))
+    await rig.intent(policy=AccessPolicy.CLOSED, assignments=(rig.assignment("carla", "coordinator"),))
     await rig.channel(policy=MemberPolicy.EXPLICIT)
 
     for followed in (ON_CHANNEL, ON_INTENT, Followed(agent="alice"), Followed(channel_id="chan_none")):
@@ -289,7 +289,7 @@ async def test_who_may_not_follow_is_told_that_there_is_nothing(rig: Rig) -> Non
 @pytest.mark.parametrize("followed", [ON_CHANNEL, ON_INTENT])
 @with_rig
 async def test_a_stream_ends_when_the_right_to_it_does(rig: Rig, followed: Followed) -> None:
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob"),))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob"),))
     await rig.channel()
 
     async with following(rig, followed, rig.caller("bob")) as stream, stream.ends(rig, NotFound):

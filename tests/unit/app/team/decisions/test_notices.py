@@ -164,7 +164,7 @@ async def test_an_entry_whose_document_was_let_go_of_tells_nothing(rig: Rig) -> 
     await sweep.sweep(rig.team)
     size = await rig.store.audit_size(DEFAULT_TENANT)
 
-    await rig.store.commit(TeamChanges(DEFAULT_TENANT, let_go=size))
+    await rig.store.commit(TeamChanges(DEFAULT_TENANT, trim_audit=size))
 
     assert await notices.coming(rig.team, DEFAULT_TENANT, 0, 500) == ([], size * 2 + 1)
 

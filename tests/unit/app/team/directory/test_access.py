@@ -12,7 +12,7 @@ from parley.app.team.directory.access import GrantDraft, RequestDraft
 from parley.app.team.intents import intents
 from parley.app.team.work import sweep
 from parley.domain.channel.post import PostState
-from parley.domain.directory.access import AccessRequest, Permission, Policy, RequestStatus
+from parley.domain.directory.access import AccessPolicy, AccessRequest, Permission, RequestStatus
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.errors.errors import BadName, Forbidden, NotFound
 from parley.domain.errors.team import BadTransition, QuotaExceeded
@@ -42,7 +42,7 @@ async def sees(rig: Rig, agent: str) -> bool:
 
 @with_rig
 async def test_a_grant_is_one_commit_with_its_event_and_its_entry(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
     commits: list[Committed] = []
     rig.store.watch(lambda _, committed: commits.append(committed))
 
@@ -69,7 +69,7 @@ async def test_many_grants_at_once_are_all_kept(rig: Rig) -> None:
 
 @with_rig
 async def test_a_revoked_grant_is_told_with_its_principal(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob"),))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob"),))
 
     await access_lists.revoke(rig.team, rig.caller("alice"), INTENT, "grant_bob")
 
@@ -89,7 +89,9 @@ async def test_a_list_has_only_so_many_entries(rig: Rig, monkeypatch: pytest.Mon
         await access_lists.grant(rig.team, rig.caller("alice"), INTENT, GrantDraft("carol", READ))
     with pytest.raises(QuotaExceeded):
         await access_lists.approve(rig.team, rig.caller("alice"), INTENT, asked.id)
-    await access_lists.replace_all(rig.team, rig.caller("alice"), INTENT, Policy.CLOSED, [GrantDraft("carol", READ)])
+    await access_lists.replace_all(
+        rig.team, rig.caller("alice"), INTENT, AccessPolicy.CLOSED, [GrantDraft("carol", READ)]
+    )
 
 
 @with_rig
@@ -104,7 +106,7 @@ async def test_a_reserved_name_gets_no_entry(rig: Rig) -> None:
 @with_rig
 async def test_an_entry_that_expired_is_swept_once_and_told(rig: Rig) -> None:
     over = stamp(rig.clock.at + timedelta(minutes=1))
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob", expires_at=over), rig.grant("carol")))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob", expires_at=over), rig.grant("carol")))
     await access_lists.expire(rig.team, DEFAULT_TENANT, INTENT)
     before = await told(rig)
     rig.clock.pass_by(minutes=1)
@@ -120,7 +122,7 @@ async def test_an_entry_that_expired_is_swept_once_and_told(rig: Rig) -> None:
 
 @with_rig
 async def test_what_waited_for_a_role_is_delivered_when_its_holder_is_granted_access(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
     await rig.channel()
     await rig.role("reviewer", "bob")
     waiting = await rig.say("alice", to="role:reviewer")
@@ -134,7 +136,7 @@ async def test_what_waited_for_a_role_is_delivered_when_its_holder_is_granted_ac
 
 @with_rig
 async def test_approval_grants_in_the_same_commit(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
     asked = await access_lists.request(rig.team, rig.caller("bob"), INTENT, RequestDraft(ADMIN, capabilities=("x",)))
     commits: list[Committed] = []
     rig.store.watch(lambda _, committed: commits.append(committed))
@@ -162,7 +164,7 @@ async def test_approval_grants_in_the_same_commit(rig: Rig) -> None:
 @pytest.mark.both_stores
 @with_rig
 async def test_of_two_decisions_at_once_one_counts(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
     asked = await access_lists.request(rig.team, rig.caller("bob"), INTENT, RequestDraft(READ))
     alice = rig.caller("alice")
 
@@ -192,7 +194,7 @@ async def test_a_request_of_another_intent_is_not_decided_here(rig: Rig) -> None
 @with_rig
 async def test_an_intent_is_asked_for_only_so_often(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_lists, "MOST_REQUESTS", 1)
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
     await access_lists.request(rig.team, rig.caller("bob"), INTENT, RequestDraft(READ))
     await access_lists.request(rig.team, rig.caller("bob"), INTENT, RequestDraft(READ))
 
@@ -202,7 +204,7 @@ async def test_an_intent_is_asked_for_only_so_often(rig: Rig, monkeypatch: pytes
 
 @with_rig
 async def test_who_was_denied_may_ask_again(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
     first = await access_lists.request(rig.team, rig.caller("bob"), INTENT, RequestDraft(READ))
     await access_lists.deny(rig.team, rig.caller("alice"), INTENT, first.id)
 
@@ -216,7 +218,7 @@ async def test_who_was_denied_may_ask_again(rig: Rig) -> None:
 @with_rig
 async def test_the_sweep_finds_entries_that_expired(rig: Rig) -> None:
     over = stamp(rig.clock.at + timedelta(minutes=1))
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
     await access_lists.grant(rig.team, rig.caller("alice"), INTENT, GrantDraft("bob", READ, expires_at=over))
     rig.clock.pass_by(minutes=1)
 

@@ -6,7 +6,7 @@ import pytest
 
 from parley.app.team.intents import checkpoints, events
 from parley.app.team.work import sweep
-from parley.domain.channel.checkpoint import merkle_root, raw_digest, spelled
+from parley.domain.channel.checkpoint import encode_digest, merkle_root, raw_digest
 from parley.domain.channel.event import Event
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.errors import NotFound
@@ -34,8 +34,8 @@ async def test_a_checkpoint_is_over_the_hashes_of_what_is_new(rig: Rig) -> None:
     second, made = await checkpoints.make(rig.team, admin, INTENT)
 
     assert made
-    assert first.merkle_root == spelled(merkle_root([raw_digest(one.event_hash) for one in old]))
-    assert second.merkle_root == spelled(merkle_root([raw_digest(one.event_hash) for one in new]))
+    assert first.merkle_root == encode_digest(merkle_root([raw_digest(one.event_hash) for one in old]))
+    assert second.merkle_root == encode_digest(merkle_root([raw_digest(one.event_hash) for one in new]))
     assert [one.entry.action for one in await rig.store.entries(DEFAULT_TENANT, 0, 10)] == ["checkpoint_made"] * 2
 
 

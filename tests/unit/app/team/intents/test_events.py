@@ -7,7 +7,7 @@ import pytest
 from parley.app.team.intents import events
 from parley.app.team.intents.events import Wanted
 from parley.domain.channel.event import Event
-from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound
 from tests.team_rig import INTENT, Rig, with_rig
@@ -45,7 +45,7 @@ async def test_the_log_of_each_intent_counts_for_itself(rig: Rig) -> None:
 
 @with_rig
 async def test_a_reader_writes_nothing_into_the_log(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob", Permission.READ),))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob", Permission.READ),))
 
     with pytest.raises(Forbidden):
         await write(rig, "bob")

@@ -15,7 +15,7 @@ from parley.app.team.team import Team
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.channel import Channel, ChannelStatus
 from parley.domain.channel.post import PostState
-from parley.domain.directory.access import COORDINATOR, Access, Permission, Policy
+from parley.domain.directory.access import COORDINATOR, Access, AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
 from parley.domain.directory.intent import Intent, IntentStatus, Patch, PatchOp
 from parley.domain.errors.errors import BadName, Forbidden, Invalid, NotFound
@@ -70,7 +70,7 @@ async def test_a_key_that_named_nobody_is_the_creator_itself(rig: Rig) -> None:
 
 @with_rig
 async def test_a_parent_has_to_be_one_that_the_caller_may_see(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
 
     child = await intents.create(rig.team, rig.caller("alice"), IntentDraft("T", parent_intent_id=INTENT))
     for draft in (IntentDraft("T", parent_intent_id=INTENT), IntentDraft("T", depends_on=(INTENT,))):
@@ -92,8 +92,8 @@ async def test_there_are_only_so_many_intents(rig: Rig) -> None:
 @with_rig
 async def test_a_list_shows_only_what_the_caller_may_see(rig: Rig) -> None:
     await rig.intent("intent_open", "alice")
-    await rig.intent("intent_closed", "alice", policy=Policy.CLOSED)
-    await rig.intent("intent_granted", "alice", policy=Policy.CLOSED, grants=(rig.grant("bob", Permission.READ),))
+    await rig.intent("intent_closed", "alice", policy=AccessPolicy.CLOSED)
+    await rig.intent("intent_granted", "alice", policy=AccessPolicy.CLOSED, grants=(rig.grant("bob", Permission.READ),))
     await rig.intent("intent_elsewhere", "bob", tenant="other")
 
     async def listed(agent: str, kind: KeyKind = KeyKind.AGENT) -> list[str]:
@@ -159,7 +159,7 @@ async def test_a_state_does_not_grow_beyond_one_request(rig: Rig) -> None:
 
 @with_rig
 async def test_a_reader_changes_nothing(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED, grants=(rig.grant("bob", Permission.READ),))
+    await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob", Permission.READ),))
     bob = rig.caller("bob")
 
     with pytest.raises(Forbidden):
@@ -262,7 +262,7 @@ async def test_a_resolved_intent_stays_so(rig: Rig) -> None:
 
 @with_rig
 async def test_an_assigned_agent_is_let_in_and_told_of_once(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
     alice = rig.caller("alice")
 
     first = await intents.assign(rig.team, alice, INTENT, "bob")
@@ -302,7 +302,7 @@ async def test_another_role_takes_the_place_of_the_first(rig: Rig) -> None:
 
 @with_rig
 async def test_who_only_works_on_a_closed_intent_brings_nobody_in(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED, assignments=(rig.assignment("bob"),))
+    await rig.intent(policy=AccessPolicy.CLOSED, assignments=(rig.assignment("bob"),))
 
     with pytest.raises(Forbidden):
         await intents.assign(rig.team, rig.caller("bob"), INTENT, "mallory")
@@ -355,7 +355,7 @@ async def test_there_are_only_so_many_on_one_intent(rig: Rig) -> None:
 
 @with_rig
 async def test_what_waited_for_a_role_is_delivered_when_its_holder_is_let_in(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
     await rig.channel()
     await rig.role("reviewer", "bob")
     waiting = await rig.say("alice", to="role:reviewer")

@@ -11,7 +11,7 @@ from parley.app.team.intents import tasks
 from parley.app.team.intents.tasks import TaskChange, TaskDraft
 from parley.domain.channel.channel import Channel
 from parley.domain.channel.post import PostState
-from parley.domain.directory.access import Permission, Policy
+from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.directory.intent import IntentStatus, Task, TaskStatus
 from parley.domain.errors.errors import BadName, Forbidden, Invalid, NotFound
@@ -121,7 +121,7 @@ async def test_of_two_changes_for_one_version_only_one_is_made(rig: Rig) -> None
 @with_rig
 async def test_a_reader_makes_and_changes_no_task(rig: Rig) -> None:
     task = await a_task(rig)
-    await rig.access(policy=Policy.CLOSED, grants=(rig.grant("bob", Permission.READ),))
+    await rig.access(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob", Permission.READ),))
     bob = rig.caller("bob")
 
     with pytest.raises(Forbidden):

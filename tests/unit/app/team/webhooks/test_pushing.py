@@ -17,7 +17,7 @@ from parley.app.team.webhooks.pushing import AT_ONCE, Outcome
 from parley.app.team.webhooks.subscriptions import Wanted
 from parley.domain.channel.channel import Channel, ChannelStatus, MemberPolicy, Options
 from parley.domain.channel.subscription import SCHEDULE, Answered, Reason, Subscription, endpoint_id
-from parley.domain.directory.access import Access, Policy
+from parley.domain.directory.access import Access, AccessPolicy
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import TeamChanges
@@ -220,7 +220,7 @@ async def test_a_channel_with_members_is_pushed_to_its_members_only(rig: Rig) ->
 @with_rig
 async def test_who_lost_access_is_pushed_nothing_more(rig: Rig) -> None:
     out = await prepared(rig)
-    await rig.access(policy=Policy.CLOSED, grants=(rig.grant("bob"),))
+    await rig.access(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob"),))
     made = await subscribed(rig, intent_id=INTENT)
     await rig.say("alice", "one")
     await delivered(rig, made)
@@ -235,7 +235,7 @@ async def test_who_lost_access_is_pushed_nothing_more(rig: Rig) -> None:
 @with_rig
 async def test_rights_are_looked_at_again_between_two_pushes_of_one_pass(rig: Rig) -> None:
     out = await prepared(rig)
-    await rig.access(policy=Policy.CLOSED, grants=(rig.grant("bob"),))
+    await rig.access(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob"),))
     made = await subscribed(rig, intent_id=INTENT)
     await rig.say("alice", "one")
     await rig.say("alice", "two")
@@ -249,7 +249,7 @@ async def test_rights_are_looked_at_again_between_two_pushes_of_one_pass(rig: Ri
 @with_rig
 async def test_who_was_added_later_is_not_pushed_what_was_said_before(rig: Rig) -> None:
     out = await prepared(rig)
-    await rig.access(policy=Policy.CLOSED)
+    await rig.access(policy=AccessPolicy.CLOSED)
     made = await subscribed(rig, "carol")
     await rig.say("alice", "before")
     await rig.access(grants=(rig.grant("carol"),))

@@ -11,7 +11,7 @@ import pytest
 from parley.app.team.webhooks import subscriptions
 from parley.app.team.webhooks.subscriptions import Wanted
 from parley.domain.channel.subscription import Reason, Subscription, endpoint_id
-from parley.domain.directory.access import Policy
+from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.team import BadTransition, QuotaExceeded, TargetForbidden
@@ -91,7 +91,7 @@ async def test_a_subscription_without_an_address_is_kept_and_pushes_nothing(rig:
 
 @with_rig
 async def test_an_intent_that_one_may_not_know_of_cannot_be_subscribed_to(rig: Rig) -> None:
-    await rig.intent(policy=Policy.CLOSED)
+    await rig.intent(policy=AccessPolicy.CLOSED)
 
     with pytest.raises(NotFound, match="no such intent"):
         await subscribed(rig, intent_id=INTENT)
