@@ -19,7 +19,7 @@ from bench.sdk.crew import AgentProcess, say
 from bench.workspace import Bench
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 
 _GOAL = Goal(">=", 1_500.0, "/s")
 _MODULE = "bench.sdk.agents"

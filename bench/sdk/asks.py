@@ -20,7 +20,7 @@ from bench.sdk.crew import AgentProcess, say
 from bench.workspace import Bench
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 
 _SOON = Goal("<=", 5.0, "ms")
 _FASTER = Goal(">=", 100.0, "x")

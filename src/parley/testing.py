@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
     from parley.domain.message.message import Message
     from parley.sdk.agent.agent import BaseAgent
-    from parley.sdk.records.channels import ChannelMessage, Intent
+    from parley.wire.api.records.channels import ChannelMessage
+    from parley.wire.api.records.intents import Intent
 
 __all__ = ["Mailboxes", "Stage", "mailboxes", "stage"]
 

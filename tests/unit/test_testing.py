@@ -16,8 +16,9 @@ from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.domain.errors.team import AskTimeout, BookmarkTaken
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_assignment, on_message
-from parley.sdk.records.channels import ChannelMessage, Intent
 from parley.testing import Mailboxes, Stage
+from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.intents import Intent
 from tests.team_rig import in_loop
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from parley.compat.workplace import SdkStation
     from parley.sdk.client.client import AsyncClient
-    from parley.sdk.records import channels as records
+    from parley.wire.api.records import channels as records
 
 _STATUS: tuple[tuple[type[ParleyError], int], ...] = (
     (MessageHeld, 202),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from parley.sdk.agent.plan import Plan
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.protocol.event_stream import StreamEvent
-    from parley.sdk.records.channels import Intent
+    from parley.wire.api.records.intents import Intent
 
 _A_DAY = 86_400.0
 

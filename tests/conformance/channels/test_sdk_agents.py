@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from parley.sdk.records.channels import ChannelMessage, Intent
+    from parley.wire.api.records.channels import ChannelMessage
+    from parley.wire.api.records.intents import Intent
 
 DATA, RESEARCH = "data-agent-01", "research-agent-01"
 NAMED = "data-clarification"

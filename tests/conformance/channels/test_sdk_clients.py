@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from parley import AsyncClient, Client
-from parley.sdk.records.channels import Channel, ChannelMessage
 from parley.testing import Stage, stage
+from parley.wire.api.records.channels import Channel, ChannelMessage
 from tests.chosen_store import a_database
 from tests.conformance.channels.rfc_sdk import CLIENT_METHODS, Agents
 

@@ -17,7 +17,7 @@ from typing import Any
 from parley.domain.errors.errors import ParleyError
 from parley.domain.errors.team import AskTimeout
 from parley.sdk.client.client import AsyncClient
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 from tests.fault.sdk.crew import begun, ended
 
 

@@ -13,7 +13,7 @@ from parley.sdk.agent.server.workplace import ServerStation
 from parley.sdk.agent.workplace import Arrival
 from parley.sdk.protocol.event_stream import StreamEvent
 from parley.sdk.protocol.following import Following
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 
 
 def _put(owner: object, name: str, part: object) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 from tests.fault.sdk.door import Door
 from tests.team_rig import CHANNEL, LiveServer, with_server
 from tests.unit.sdk.agent.at_work import Ear, at_work, client_of, shift

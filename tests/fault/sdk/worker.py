@@ -20,7 +20,7 @@ from typing import Any
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.sdk.agent.running import run_agents
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 
 CONCURRENCY = 8
 

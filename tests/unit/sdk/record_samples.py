@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from parley.sdk.records.channels import made
-from parley.sdk.records.rules import Approval
+from parley.sdk.records import convert_answer
+from parley.wire.api.records.rules import Approval
 
 CHANNEL = {
     "id": "chan_1",
@@ -43,4 +43,4 @@ def an_approval() -> Approval:
         "created_at": "2026-03-13T14:30:00.000000+00:00",
         "expires_at": "2026-03-14T14:30:00.000000+00:00",
     }
-    return made(document, Approval)
+    return convert_answer(document, Approval)

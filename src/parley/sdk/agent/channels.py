@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from parley.sdk.client.client import AsyncClient
-    from parley.sdk.records.channels import ChannelMessage
+    from parley.wire.api.records.channels import ChannelMessage
 
 # The intent on which the handler that runs now was called.
 current_intent: ContextVar[str] = ContextVar("current_intent", default="")

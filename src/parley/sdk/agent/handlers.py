@@ -11,7 +11,7 @@ from parley.sdk.agent.decorators import APPROVAL, ASSIGNMENT, MESSAGE, Handles, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from parley.sdk.records.channels import ChannelMessage
+    from parley.wire.api.records.channels import ChannelMessage
 
 
 class Handler(NamedTuple):

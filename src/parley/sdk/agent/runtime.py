@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from parley.sdk.agent.handlers import Handler, Handlers
     from parley.sdk.agent.plan import Plan
     from parley.sdk.agent.workplace import Arrival, Station
-    from parley.sdk.records.channels import ChannelMessage
+    from parley.wire.api.records.channels import ChannelMessage
 
 _RETRY_SECONDS = 1.0
 _BEAT_RETRY_SECONDS = 5.0

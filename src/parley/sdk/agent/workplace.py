@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
     from parley.sdk.agent.channels import Channels
     from parley.sdk.client.client import AsyncClient
-    from parley.sdk.records.channels import ChannelMessage, Intent
-    from parley.sdk.records.rules import Approval
+    from parley.wire.api.records.channels import ChannelMessage
+    from parley.wire.api.records.intents import Intent
+    from parley.wire.api.records.rules import Approval
 
 
 class Arrival(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import without_none
-from parley.sdk.records.rules import Approval, Exchange, Suspension
+from parley.wire.api.records.rules import Approval, Exchange, Suspension
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

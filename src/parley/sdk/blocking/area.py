@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from parley.domain.errors.errors import Unavailable
-from parley.sdk.records.channels import read
+from parley.sdk.records import read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Area:
             method, *path, body=body, query=query, headers=headers, timeout=timeout, parsed=False
         )
         try:
-            return read(answer.content, kind)
+            return read_answer(answer.content, kind)
         except Unavailable as error:
             url = self.connection.url
             raise Unavailable(f"{url} does not answer like a Parley server: {error.message}") from None

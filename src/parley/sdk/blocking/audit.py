@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import timestamp_of, without_none
-from parley.sdk.records.rules import AuditCheckpoint, AuditCheckpoints, AuditPage, AuditProof, Erasure
+from parley.wire.api.records.audit import AuditCheckpoint, AuditCheckpoints, AuditPage, AuditProof, Erasure
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import NOTHING, timestamp_of, without_none
-from parley.sdk.records.channels import ChainCheck, Checkpoint, Consistency, Event, EventProof
+from parley.wire.api.records.intents import ChainCheck, Checkpoint, Consistency, Event, EventProof
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

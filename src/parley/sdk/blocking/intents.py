@@ -5,18 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import if_match, lists_of, without_none
-from parley.sdk.records.channels import Assignment, Intent
+from parley.wire.api.records.intents import Assignment, Intent, IntentList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-
-class _Page(msgspec.Struct):
-    intents: list[Intent]
 
 
 class Intents(Area):
@@ -50,7 +44,7 @@ class Intents(Area):
     ) -> list[Intent]:
         """The intents that you may see."""
         query = without_none(status=status, limit=limit, offset=offset)
-        page = self._fetch(_Page, "GET", "intents", query=query)
+        page = self._fetch(IntentList, "GET", "intents", query=query)
         return page.intents
 
     def update_state(self, intent_id: str, state: Mapping[str, Any], *, version: int | None = None) -> Intent:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import timestamp_of, without_none
-from parley.sdk.records.directory import Challenge, Identity, Key, NewKey, SignatureCheck, Tenant
+from parley.wire.api.records.directory import Challenge, Identity, Key, NewKey, SignatureCheck, Tenant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import timestamp_of, without_none
-from parley.sdk.records.rules import Explanation, Policies, Policy, PolicyInForce, PolicyRevision, Replay
+from parley.wire.api.records.rules import Explanation, Policies, Policy, PolicyInForce, PolicyRevision, Replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

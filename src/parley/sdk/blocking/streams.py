@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import Invalid
 from parley.sdk.blocking.area import Area
-from parley.sdk.records.channels import ChannelMessage, Event, StreamItem, read
+from parley.sdk.records import StreamItem, read_answer
+from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.intents import Event
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -30,8 +32,8 @@ def _path(channel: str, intent: str, agent: str) -> tuple[str, str, str]:
 def _item(event: StreamEvent) -> StreamItem:
     content = event.data.encode()
     if event.name == _MESSAGE:
-        return StreamItem(id=event.id, name=event.name, message=read(content, ChannelMessage))
-    return StreamItem(id=event.id, name=event.name, event=read(content, Event))
+        return StreamItem(id=event.id, name=event.name, message=read_answer(content, ChannelMessage))
+    return StreamItem(id=event.id, name=event.name, event=read_answer(content, Event))
 
 
 class Streams(Area):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import if_match, lists_of, without_none
-from parley.sdk.records.channels import Task
+from parley.wire.api.records.intents import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import lists_of, timestamp_of, without_none
-from parley.sdk.records.channels import Attempt, NewSubscription, Subscription, SubscriptionSecret
+from parley.wire.api.records.channels import Attempt, NewSubscription, Subscription, SubscriptionSecret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

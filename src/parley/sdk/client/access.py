@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from parley.sdk.client.area import AsyncArea
 from parley.sdk.client.fields import lists_of, timestamp_of, without_none
-from parley.sdk.records.channels import AccessList, AccessRequest, Grant
+from parley.wire.api.records.intents import AccessList, AccessRequest, AccessRequestList, Grant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from parley.sdk.client.fields import Moment
-
-
-class _Requests(msgspec.Struct):
-    access_requests: list[AccessRequest]
 
 
 def _entry(entry: Mapping[str, Any] | Grant) -> dict[str, Any]:
@@ -81,7 +75,7 @@ class AsyncAccess(AsyncArea):
 
     async def list_access_requests(self, intent_id: str) -> list[AccessRequest]:
         """Who asked for access to an intent, and what became of it."""
-        page = await self._fetch(_Requests, "GET", "intents", intent_id, "access-requests")
+        page = await self._fetch(AccessRequestList, "GET", "intents", intent_id, "access-requests")
         return page.access_requests
 
     async def approve_access(

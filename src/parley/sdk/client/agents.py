@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.sdk.client.area import AsyncArea
 from parley.sdk.client.fields import lists_of, without_none
-from parley.sdk.records.directory import AgentInfo, Bookmark, Heartbeat, Role
+from parley.wire.api.records.directory import AgentInfo, Bookmark, Heartbeat, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from parley.domain.errors.team import NameTaken
 from parley.sdk.client.area import AsyncArea
 from parley.sdk.client.fields import lists_of, without_none
-from parley.sdk.records.channels import Channel, ChannelOptions
+from parley.wire.api.records.channels import Channel, ChannelOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

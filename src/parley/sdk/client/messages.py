@@ -13,7 +13,8 @@ from parley.sdk.client.fields import NOTHING, timestamp_of, without_none
 from parley.sdk.protocol import asking
 from parley.sdk.protocol.asking import Question
 from parley.sdk.protocol.flow import header, some_seconds
-from parley.sdk.records.channels import ChannelMessage, made, read
+from parley.sdk.records import convert_answer, read_answer
+from parley.wire.api.records.channels import ChannelMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -127,7 +128,7 @@ class AsyncMessages(AsyncArea):
         answer = await self.connection.run(asking.ask(self.connection.speaker, question))
         if answer.get("status") == "held":
             raise _held(answer)
-        return made(answer, ChannelMessage)
+        return convert_answer(answer, ChannelMessage)
 
     async def ask_all(
         self,
@@ -151,7 +152,7 @@ class AsyncMessages(AsyncArea):
         answers = await self.connection.run(asking.ask_all(self.connection.speaker, question, until))
         if answers and answers[0].get("status") == "held":
             raise _held(answers[0])
-        return made(answers, list[ChannelMessage])
+        return convert_answer(answers, list[ChannelMessage])
 
     async def send_to_name(
         self,
@@ -197,4 +198,4 @@ class AsyncMessages(AsyncArea):
         answer = await self.connection.send("POST", *path, body=body, headers=headers, parsed=False)
         if answer.status == 202:
             raise _held(json.loads(answer.content))
-        return read(answer.content, ChannelMessage)
+        return read_answer(answer.content, ChannelMessage)

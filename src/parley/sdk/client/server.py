@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from parley.sdk.client.area import AsyncArea
-from parley.sdk.records.channels import read
-from parley.sdk.records.directory import Health, ServerInfo
+from parley.sdk.records import read_answer
 from parley.sdk.transport.port import Broken
+from parley.wire.api.records.directory import Health, ServerInfo
 
 if TYPE_CHECKING:
     from parley.sdk.protocol.flow import Answer, Flow, Speaker
@@ -38,4 +38,4 @@ class AsyncServer(AsyncArea):
 
     async def _read(self, kind: type[R], path: str) -> R:
         answer = await self.connection.run(_send_once(self.connection.speaker, path))
-        return read(answer.content, kind)
+        return read_answer(answer.content, kind)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from parley.sdk.agent.agent import BaseAgent
     from parley.sdk.agent.channels import Channels
     from parley.sdk.client.client import AsyncClient
-    from parley.sdk.records.channels import Intent
+    from parley.wire.api.records.intents import Intent
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from parley.domain.workflow.plan import AgentPlan, HandlerRef, WorkflowPlan
-    from parley.sdk.records.channels import ChannelMessage
     from parley.sdk.workflow.importing import Function
+    from parley.wire.api.records.channels import ChannelMessage
 
 _CONCURRENCY = 10
 _EVERYONE = (None, "*")

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from parley.domain.workflow.plan import HandlerRef, WorkflowPlan
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.protocol.event_stream import StreamEvent
-    from parley.sdk.records.channels import ChannelMessage, Intent
     from parley.sdk.workflow.importing import Function
     from parley.sdk.workflow.steps import Tell
+    from parley.wire.api.records.channels import ChannelMessage
+    from parley.wire.api.records.intents import Intent
 
 # How long what was said last may take to be dealt with, and how long the server may take to hear how it ended.
 _CATCH_UP_SECONDS = 30.0

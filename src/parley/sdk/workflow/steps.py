@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from parley.domain.workflow.plan import HandlerRef, Step, WorkflowPlan
     from parley.sdk.agent.agent import BaseAgent
     from parley.sdk.client.client import AsyncClient
-    from parley.sdk.records.channels import Intent, Task
     from parley.sdk.workflow.importing import Function
+    from parley.wire.api.records.intents import Intent, Task
 
 Tell = Callable[[WorkflowEvent], None]
 

@@ -18,7 +18,7 @@ from parley.domain.directory.callers import KeyKind
 from parley.sdk.agent.agent import BaseAgent
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.client.client import AsyncClient
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 from tests.team_rig import CHANNEL, LiveServer, soon
 
 

@@ -14,7 +14,8 @@ from parley.domain.errors.team import AskTimeout
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.channels import Asks, ServerChannels
 from parley.sdk.agent.decorators import on_assignment, on_message
-from parley.sdk.records.channels import ChannelMessage, Intent
+from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.intents import Intent
 from tests.team_rig import CHANNEL, INTENT, LiveServer, in_loop, soon, with_server
 from tests.unit.sdk.agent.at_work import at_work, client_of
 

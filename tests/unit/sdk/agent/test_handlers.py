@@ -10,7 +10,7 @@ import pytest
 from parley.domain.errors.errors import Invalid
 from parley.sdk.agent.decorators import on_approval, on_assignment, on_message
 from parley.sdk.agent.handlers import handlers_of
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 
 NOON = datetime(2026, 3, 13, 12, tzinfo=UTC)
 

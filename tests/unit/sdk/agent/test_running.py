@@ -17,7 +17,7 @@ from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.sdk.agent.running import is_mailbox, run_agents, serve_agents
 from parley.sdk.blocking.client import Client
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 from tests.fault.sdk.crew import AgentProcess, lines
 from tests.team_process import ADMIN_KEY, running
 from tests.team_rig import CHANNEL, LiveServer, in_loop, soon, with_server

@@ -7,7 +7,7 @@ import pytest
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import BookmarkTaken
 from parley.sdk.client.agents import AsyncAgents
-from parley.sdk.records.directory import AgentInfo, Role
+from parley.wire.api.records.directory import AgentInfo, Role
 from tests.team_rig import LiveServer, with_server
 from tests.unit.sdk.client.recorded import admin, public_methods, recorded
 

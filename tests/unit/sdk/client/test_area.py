@@ -10,8 +10,8 @@ import pytest
 
 from parley.domain.errors.errors import Unavailable
 from parley.sdk.client.client import AsyncClient
-from parley.sdk.records.directory import Role
 from parley.sdk.transport.port import Response
+from parley.wire.api.records.directory import Role
 from tests.unit.sdk.playing import ScriptedTransport
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from parley.sdk.client.events import AsyncEvents
-from parley.sdk.records.channels import Event
+from parley.wire.api.records.intents import Event
 from tests.team_rig import INTENT, LiveServer, with_server
 from tests.unit.sdk.client.recorded import admin, public_methods, recorded
 

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parley.app.team.directory.keys import first_start
 from parley.sdk.client.keys import AsyncKeys
-from parley.sdk.records.directory import Key, NewKey
 from parley.wire.api.identity import spelled_key
+from parley.wire.api.records.directory import Key, NewKey
 from tests.team_rig import LiveServer, with_server
 from tests.unit.sdk.client.recorded import Recorded, public_methods, recorded
 

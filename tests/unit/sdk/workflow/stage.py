@@ -13,10 +13,10 @@ from typing import Any
 from parley.domain.directory.callers import KeyKind
 from parley.domain.workflow.plan import HandlerRef
 from parley.sdk.client.client import AsyncClient
-from parley.sdk.records.channels import Intent
 from parley.sdk.workflow.importing import Function
 from parley.sdk.workflow.result import WorkflowEvent, WorkflowResult
 from parley.sdk.workflow.running import Run
+from parley.wire.api.records.intents import Intent
 from parley.wire.files.workflow import read_workflow
 from parley.wiring import monotonic
 from tests.team_rig import LiveServer

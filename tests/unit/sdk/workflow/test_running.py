@@ -12,8 +12,8 @@ from parley.domain.errors.team import AgentDeparted, WrongSender
 from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
 from parley.domain.workflow.plan import WorkflowOutcome
 from parley.sdk.agent.agent import BaseAgent
-from parley.sdk.records.channels import ChannelMessage
 from parley.sdk.workflow.context import StepContext
+from parley.wire.api.records.channels import ChannelMessage
 from tests.log_records import logged_by
 from tests.team_rig import LiveServer, with_server
 from tests.unit.sdk.workflow.stage import HEAD, a_stage

@@ -9,10 +9,10 @@ import pytest
 from parley.domain.directory.intent import TaskStatus
 from parley.domain.errors.errors import Invalid
 from parley.sdk.client.client import AsyncClient
-from parley.sdk.records.channels import Task
 from parley.sdk.transport.asynchronous import AsyncHttp
 from parley.sdk.transport.port import Broken, Request, Response
 from parley.sdk.workflow.steps import EndedElsewhere, StepTask
+from parley.wire.api.records.intents import Task
 from tests.team_rig import LiveServer, with_server
 from tests.unit.sdk.workflow.stage import a_stage
 

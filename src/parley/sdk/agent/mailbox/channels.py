@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from parley.domain.message.message import Message
     from parley.sdk.agent.mailbox.thread import Desk
     from parley.sdk.mailbox import Mailbox
-    from parley.sdk.records.channels import ChannelMessage
+    from parley.wire.api.records.channels import ChannelMessage
 
 _ROLE = "role:"
 _EVERYONE = "*"

@@ -14,7 +14,7 @@ from parley.domain.errors.errors import Invalid
 from parley.domain.message.bodies import KIND_SPECS, check_body, shape_body
 from parley.domain.message.message import KINDS, Kind, Message, Pattern, Value
 from parley.sdk.protocol.flow import encoded
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 
 if TYPE_CHECKING:
     from parley.domain.message.message import Body

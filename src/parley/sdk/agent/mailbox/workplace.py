@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from parley.domain.message.message import Message
     from parley.sdk.agent.plan import Plan
     from parley.sdk.mailbox import Mailbox
-    from parley.sdk.records.channels import ChannelMessage
+    from parley.wire.api.records.channels import ChannelMessage
 
 _POLL_SECONDS = 0.02
 # A change within the clock's grain leaves the time of the inbox as it was: look again for so long after one.

@@ -20,7 +20,7 @@ from parley.sdk.agent.server.progress import Mark, Progress
 from parley.sdk.agent.workplace import Arrival
 from parley.sdk.protocol.refusal import passes
 from parley.sdk.protocol.retry import insist
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping

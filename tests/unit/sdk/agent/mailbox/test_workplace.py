@@ -19,7 +19,7 @@ from parley.domain.message.message import Message
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.sdk.agent.mailbox import workplace as mailbox_station
-from parley.sdk.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage
 from tests.mailbox_rig import Boxes, emptied, received
 from tests.team_rig import in_loop, soon
 

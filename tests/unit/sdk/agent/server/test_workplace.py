@@ -18,8 +18,9 @@ from parley.domain.message.message import Pattern
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_approval, on_assignment, on_message
 from parley.sdk.client.client import AsyncClient
-from parley.sdk.records.channels import ChannelMessage, Intent
-from parley.sdk.records.rules import Approval
+from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.intents import Intent
+from parley.wire.api.records.rules import Approval
 from tests.fault.sdk.door import BUSY, CUT, NO_TIME, TOO_MANY, Door
 from tests.governed_rig import place, put_policy
 from tests.team_rig import CHANNEL, INTENT, LiveServer, soon, with_server

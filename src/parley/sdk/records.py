@@ -1,0 +1,47 @@
+"""A server's answer as records: the classes of `wire.api.records`, which the server encodes."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from parley.domain.errors.errors import Unavailable
+from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.intents import Event
+from parley.wire.api.records.record import Record
+
+R = TypeVar("R")
+
+
+class StreamItem(Record, frozen=True, kw_only=True):
+    """What comes on a stream: a message, or an event of an intent's log.
+
+    `id` is the place on the stream: give it as `after` to go on behind it. `name` is `channel_message`, or the type
+    of the event; a state that was patched is called `state_changed`.
+    """
+
+    id: str
+    name: str
+    message: ChannelMessage | None = None
+    event: Event | None = None
+
+
+def read_answer(content: bytes, kind: type[R]) -> R:
+    """A record, or a list of them, from the server's JSON."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _unreadable(error) from None
+
+
+def convert_answer(document: object, kind: type[R]) -> R:
+    """A record, or a list of them, from JSON that was decoded before."""
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: Exception) -> Unavailable:
+    return Unavailable(f"the server's answer cannot be understood: {error}")
