@@ -67,12 +67,12 @@ def disagreements(home: Path, senders: list[str], reader: str) -> list[str]:
         told += said
         if said != copies:
             wrong.append(f"{sender} sent {copies} and says {said}")
-        _, found = reconcile(*(mailbox_audit.log(str(ledger(home, agent))) for agent in (sender, reader)))
+        _, found = reconcile(*(mailbox_audit.read_log(str(ledger(home, agent))) for agent in (sender, reader)))
         wrong += [str(one) for one in found]
     if told != got:
         wrong.append(f"{told} was sent, {got} was received")
     for agent in (*senders, reader):
-        bad = mailbox_audit.check(str(ledger(home, agent))).bad
+        bad = mailbox_audit.check_ledger_file(str(ledger(home, agent))).bad
         wrong += [f"{agent}: {bad}"] if bad else []
     return wrong
 

@@ -72,14 +72,14 @@ def sentence(text: str) -> str:
 def shared_options() -> list[tuple[str, str]]:
     """What `add_place` gives a command."""
     parser = argparse.ArgumentParser(add_help=False)
-    commands.add_place(parser)
+    commands.add_mailbox_options(parser)
     return option_rows(parser)
 
 
 def server_options() -> list[tuple[str, str]]:
     """What `add_server` gives a command."""
     parser = argparse.ArgumentParser(add_help=False)
-    remote.add_server(parser)
+    remote.add_server_options(parser)
     return option_rows(parser)
 
 

@@ -71,7 +71,7 @@ def make_parser(prog: str, command: Command) -> Parser:
     return parser
 
 
-def add_place(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
+def add_mailbox_options(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
     """--home, --project, --agent and --json, as every command takes them."""
     group = parser.add_argument_group("where")
     group.add_argument("--home", "--oacp-dir", default="", help="the home of all projects (default: found, see config)")
@@ -92,11 +92,11 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def settings_of(args: argparse.Namespace) -> Settings:
     """Settings with the command's flags on top, read once a command."""
-    known: Settings | None = getattr(args, "settings", None)
-    if known is None:
+    settings: Settings | None = getattr(args, "settings", None)
+    if settings is None:
         flags = {name: str(getattr(args, name, "") or "") for name in _FLAGS}
-        known = args.settings = load(flags)
-    return known
+        settings = args.settings = load(flags)
+    return settings
 
 
 def kernel_of(args: argparse.Namespace) -> Kernel:

@@ -16,13 +16,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _completion(args: argparse.Namespace) -> int:
-    words = _words()
+    words = _options_by_command()
     script = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](words)
     screen_of(args).line(script)
     return OK
 
 
-def _words() -> dict[str, list[str]]:
+def _options_by_command() -> dict[str, list[str]]:
     """Each command with its options."""
     from parley.cli.dispatch import COMMANDS as ALL
     from parley.cli.dispatch import load_command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.cli.command import Command, add_place, screen_of, settings_of
+from parley.cli.command import Command, add_mailbox_options, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.domain.errors.errors import ParleyError
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_place(parser)
+    add_mailbox_options(parser)
 
 
 def _config(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     others = (v for v in settings.sources if v.name not in ("home", "project", "agent"))
-    values = [*_places(settings), *(_shown(value, settings) for value in others)]
+    values = [*_place_values(settings), *(_printable_value(value, settings) for value in others)]
     screen = screen_of(args)
     if args.json:
         screen.json({value.name: {"value": value.value, "source": value.source} for value in values})
@@ -30,7 +30,7 @@ def _config(args: argparse.Namespace) -> int:
     return OK
 
 
-def _shown(value: Value, settings: Settings) -> Value:
+def _printable_value(value: Value, settings: Settings) -> Value:
     """A secret only as set; the data directory as it is found."""
     if value.name in SECRETS and value.value:
         return value._replace(value="(set)")
@@ -39,7 +39,7 @@ def _shown(value: Value, settings: Settings) -> Value:
     return value._replace(value=data_directory(settings)) if value.name == "data" else value
 
 
-def _places(settings: Settings) -> list[Value]:
+def _place_values(settings: Settings) -> list[Value]:
     """Home, project and agent as a command would find them, or why it would not."""
     from parley import wiring
     from parley.adapters.files.workspace import Workspace

@@ -65,8 +65,8 @@ def _report(error: ParleyError, *, as_json: bool) -> int:
 
     if as_json:
         problems = [problem._asdict() for problem in error.problems]
-        said = {"code": error.code, "message": error.message, "hint": error.hint, "problems": problems}
-        line = json_text({"error": said})
+        document = {"code": error.code, "message": error.message, "hint": error.hint, "problems": problems}
+        line = json_text({"error": document})
     else:
         line = f"parley: {error.code}: {safe(error.message)}" + (f" ({safe(error.hint)})" if error.hint else "")
     if sys.stdout is not None:

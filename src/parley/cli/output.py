@@ -64,23 +64,23 @@ def terminal_width() -> int:
 
 
 # What to do where nobody may decide: on a server, and on a mailbox.
-NAME_SOMEBODY = "name a person with: parley agent register AGENT --user USER, or approvers in the policy"
-NAME_SOMEBODY_HERE = "name a person as the agent's user_id in governance.yaml, or as approvers in the policy"
+NO_DECIDER_HINT = "name a person with: parley agent register AGENT --user USER, or approvers in the policy"
+NO_DECIDER_MAILBOX_HINT = "name a person as the agent's user_id in governance.yaml, or as approvers in the policy"
 
 
-def either(names: Sequence[str], nobody: str) -> str:
+def join_with_or(names: Sequence[str], if_none: str) -> str:
     """Names of which any will do: `ann, bea or cy`."""
     if len(names) < 2:
-        return safe(names[0]) if names else nobody
+        return safe(names[0]) if names else if_none
     return f"{', '.join(map(safe, names[:-1]))} or {safe(names[-1])}"
 
 
-def on_terminal() -> bool:
+def is_interactive() -> bool:
     """Whether there is somebody who can be asked."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def confirmed(question: str) -> bool:
+def confirm(question: str) -> bool:
     """What somebody on the terminal answers; only a yes counts."""
     sys.stdout.write(f"{question} [y/N] ")
     sys.stdout.flush()
@@ -111,7 +111,9 @@ class Screen:
         columns = terminal_width()
         room = max(20, columns - sum(widths) - 2 * len(widths))
         if columns != UNLIMITED:
-            rows = [(*row[:-1], row[-1] if _cells(row[-1]) <= room else _fitted(row[-1], room)) for row in rows]
+            rows = [
+                (*row[:-1], row[-1] if _display_width(row[-1]) <= room else _fit_with_id(row[-1], room)) for row in rows
+            ]
         form = "".join(f"%-{width}s  " for width in widths) + "%s"  # twice as fast as str.format
         lines = [self.paint(form % tuple(heads), "dim"), *[form % tuple(row) for row in rows]]
         if self._colour and colours:
@@ -119,16 +121,16 @@ class Screen:
         sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _fitted(text: str, room: int) -> str:
+def _fit_with_id(text: str, room: int) -> str:
     """`text` in `room` columns; of a `[msg-...-a8f3]` at its end stays what commands need to find the message."""
     subject, bracket, name = text.rpartition("  [")
     ending = f"  […{name.rpartition('-')[2]}" if bracket and name.endswith("]") else ""
     if not ending or len(ending) >= room:
-        return _cut(text, room)
-    return _cut(subject, room - len(ending)) + ending
+        return _truncate(text, room)
+    return _truncate(subject, room - len(ending)) + ending
 
 
-def _cells(text: str) -> int:
+def _display_width(text: str) -> int:
     """How many columns a terminal needs for `text`: two for wide characters, none for those that combine."""
     if text.isascii():
         return len(text)
@@ -140,10 +142,10 @@ def _cells(text: str) -> int:
     )
 
 
-def _cut(text: str, room: int) -> str:
-    if _cells(text) <= room:
+def _truncate(text: str, room: int) -> str:
+    if _display_width(text) <= room:
         return text
-    while text and _cells(text) > room - 1:
+    while text and _display_width(text) > room - 1:
         text = text[:-1]
     return text + "…"
 
@@ -189,14 +191,14 @@ def item_fields(item: Item) -> dict[str, Value]:
     return {key: value for key, value in shown.items() if value is not None}
 
 
-def found_fields(found: Found) -> dict[str, Value]:
+def located_message_fields(located: Found) -> dict[str, Value]:
     """A whole message under OACP's field names, and where it lies."""
-    doubts: list[Value] = [str(doubt) for doubt in found.doubts]
-    fields = OacpFormat().fields(found.message)
-    return {**fields, "place": found.place, "file": found.file, "doubts": doubts}
+    doubts: list[Value] = [str(doubt) for doubt in located.doubts]
+    fields = OacpFormat().fields(located.message)
+    return {**fields, "place": located.place, "file": located.file, "doubts": doubts}
 
 
-def _readable(fields: Mapping[str, Value]) -> Mapping[str, Value]:
+def _with_envelope_line(fields: Mapping[str, Value]) -> Mapping[str, Value]:
     """The fields, with one line in place of an envelope."""
     envelope, beside = fields.get("ocip"), fields.get("ocip_ext")
     if not isinstance(envelope, dict):
@@ -213,7 +215,7 @@ def _readable(fields: Mapping[str, Value]) -> Mapping[str, Value]:
 def show_message(screen: Screen, fields: Mapping[str, Value], notes: Iterable[str] = ()) -> None:
     """One message as people read it: its fields, a blank line, its body."""
     body = fields.get("body", "")
-    for key, value in _readable(fields).items():
+    for key, value in _with_envelope_line(fields).items():
         if key != "body" and value not in (None, "", []):
             text = ", ".join(str(part) for part in value) if isinstance(value, list) else str(value)
             screen.line(f"{screen.paint(safe(key) + ':', 'cyan')} {safe(text)}")

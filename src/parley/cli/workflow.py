@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, INTERRUPTED, OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import HINTS, add_server, connection_of, seconds
-from parley.cli.rules.files import file_text
+from parley.cli.parts.remote import HINTS, add_server_options, connection_of, parse_seconds
+from parley.cli.rules.files import read_file
 from parley.domain.errors.errors import Invalid, NotFound, ParleyError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _add_graph(parser: argparse.ArgumentParser) -> None:
     _add_file(parser)
     what = "colour the steps by how far they came on this intent (needs a server)"
     parser.add_argument("--run", dest="intent", default="", metavar="INTENT", help=what)
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--timeout", default="", metavar="TIME", help="end it after 30s, 5m, 2h (default: as the file says)"
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="print where in its code a handler failed")
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
     parser.description = (
         f"{parser.description}.\n\n"
         "It creates the intent and its channels, runs the agents of the file in this process, and does the\n"
@@ -80,13 +80,13 @@ def _read(path: str, handlers: str = "") -> Workflow:
     from parley.sdk.workflow.workflow import Workflow
 
     folder = "." if path == "-" else os.path.dirname(os.path.abspath(path))
-    return Workflow.parse(file_text(path), path, folder, handlers=handlers)
+    return Workflow.parse(read_file(path), path, folder, handlers=handlers)
 
 
 # ---------------------------------------------------------------- check
 
 
-class _Checked(NamedTuple):
+class _CheckedWorkflow(NamedTuple):
     file: str
     lines: list[str]
     flaws: list[Mapping[str, Any]]
@@ -94,37 +94,37 @@ class _Checked(NamedTuple):
 
 
 def _check(args: argparse.Namespace) -> int:
-    checked = [_checked(file, args) for file in args.files]
+    results = [_check_file(file, args) for file in args.files]
     screen = screen_of(args)
     if args.json:
-        screen.json([{"file": one.file, "valid": not one.lines, "flaws": one.flaws} for one in checked])
-    for one in () if args.json else checked:
-        for line in one.lines:
+        screen.json([{"file": result.file, "valid": not result.lines, "flaws": result.flaws} for result in results])
+    for result in () if args.json else results:
+        for line in result.lines:
             screen.line(safe(line))
-        if not one.lines and not args.quiet:
-            screen.line(f"{safe(one.file)}: {screen.paint('valid', 'green')}{one.about}")
-    return FOUND_PROBLEMS if any(one.lines for one in checked) else OK
+        if not result.lines and not args.quiet:
+            screen.line(f"{safe(result.file)}: {screen.paint('valid', 'green')}{result.about}")
+    return FOUND_PROBLEMS if any(result.lines for result in results) else OK
 
 
-def _checked(file: str, args: argparse.Namespace) -> _Checked:
+def _check_file(file: str, args: argparse.Namespace) -> _CheckedWorkflow:
     try:
         workflow = _read(file, args.handlers)
         if not args.no_import:
             with redirect_stdout(sys.stderr):  # what a module prints while it is imported is no answer of ours
                 workflow.check()
     except (Invalid, NotFound) as error:
-        given = error.facts.get("flaws")
-        flaws: list[Mapping[str, Any]] = given if isinstance(given, list) else []
-        lines = [f"{one['file']}:{one['line']}: {_key(one)}{one['detail']}" for one in flaws]
-        return _Checked(file, lines or [error.message], flaws)
-    return _Checked(file, [], [], f" ({_about(workflow.plan)})")
+        found_flaws = error.facts.get("flaws")
+        flaws: list[Mapping[str, Any]] = found_flaws if isinstance(found_flaws, list) else []
+        lines = [f"{flaw['file']}:{flaw['line']}: {_key(flaw)}{flaw['detail']}" for flaw in flaws]
+        return _CheckedWorkflow(file, lines or [error.message], flaws)
+    return _CheckedWorkflow(file, [], [], f" ({_counts(workflow.plan)})")
 
 
 def _key(flaw: Mapping[str, Any]) -> str:
     return f"{flaw['key']}: " if flaw["key"] else ""
 
 
-def _about(plan: WorkflowPlan) -> str:
+def _counts(plan: WorkflowPlan) -> str:
     counts = (("step", plan.steps), ("agent", plan.agents), ("channel", plan.channels))
     return ", ".join(f"{len(some)} {word}{'' if len(some) == 1 else 's'}" for word, some in counts)
 
@@ -147,9 +147,9 @@ def _graph(args: argparse.Namespace) -> int:
 def _states(args: argparse.Namespace, workflow: Workflow) -> dict[str, str]:
     """How far each step came in a run."""
     tasks = connection_of(args, agent=False).get("intents", args.intent, "tasks", query={"limit": 1000})
-    known = {step.name for step in workflow.plan.steps}
-    found = {one["metadata"].get("step"): one["status"] for one in tasks if isinstance(one["metadata"], dict)}
-    states = {name: status for name, status in found.items() if name in known}
+    step_names = {step.name for step in workflow.plan.steps}
+    statuses = {task["metadata"].get("step"): task["status"] for task in tasks if isinstance(task["metadata"], dict)}
+    states = {name: status for name, status in statuses.items() if name in step_names}
     if not states:
         raise Invalid(f"no task of {args.intent} is a step of {args.file}")
     return states
@@ -162,7 +162,7 @@ def _run(args: argparse.Namespace) -> int:
     import gc
 
     gc.enable()  # it may run for long
-    limit = seconds(args.timeout, "--timeout") if args.timeout else None
+    limit = parse_seconds(args.timeout, "--timeout") if args.timeout else None
     if limit == 0:
         raise Invalid("--timeout: a time above 0")
     screen = screen_of(args)
@@ -171,7 +171,7 @@ def _run(args: argparse.Namespace) -> int:
         workflow.check()
     settings = settings_of(args)
     try:
-        with _telling(args, screen, workflow) as tell:
+        with _event_printer(args, screen, workflow) as tell:
             result = workflow.run(settings.url, settings.key, timeout=limit, on_event=tell)
     except ParleyError as error:
         code = "unreachable" if error.facts.get("arrived") is False else error.code
@@ -180,14 +180,14 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         screen.json({"event": "result", **result.to_dict()}, compact=True)
     else:
-        screen.line(_ending(result))
+        screen.line(_result_line(result))
     if result.outcome == "interrupted":
         return INTERRUPTED
     result.or_raise()
     return OK
 
 
-def _ending(result: WorkflowResult) -> str:
+def _result_line(result: WorkflowResult) -> str:
     from parley.sdk.workflow.result import UNHEARD
 
     words = {"timed_out": "Out of time", "failed": "Failed", "interrupted": "Interrupted", "abandoned": "Abandoned"}
@@ -198,7 +198,9 @@ def _ending(result: WorkflowResult) -> str:
 
 
 @contextmanager
-def _telling(args: argparse.Namespace, screen: Screen, workflow: Workflow) -> Iterator[Callable[[WorkflowEvent], None]]:
+def _event_printer(
+    args: argparse.Namespace, screen: Screen, workflow: Workflow
+) -> Iterator[Callable[[WorkflowEvent], None]]:
     """Where events go: JSON lines, a live table, or lines of text. What handlers print never gets in between."""
     from parley.cli.parts.handler_log import logging_to
     from parley.cli.parts.live_table import terminal
@@ -207,22 +209,22 @@ def _telling(args: argparse.Namespace, screen: Screen, workflow: Workflow) -> It
     if args.json or terminal() is None:
         line = _json_line if args.json else _text_line
 
-        def tell(event: WorkflowEvent) -> None:
-            said = line(workflow, event)
-            if said:
-                out.write(said + "\n")
+        def print_event(event: WorkflowEvent) -> None:
+            text = line(workflow, event)
+            if text:
+                out.write(text + "\n")
                 out.flush()
 
-        with redirect_stdout(sys.stderr) if args.json else _nothing(), logging_to(verbose=args.verbose):
-            yield tell
+        with redirect_stdout(sys.stderr) if args.json else _no_redirection(), logging_to(verbose=args.verbose):
+            yield print_event
         return
-    board = _Board(workflow, screen)
+    board = _StepsTable(workflow, screen)
     with board.table.running(), logging_to(verbose=args.verbose):
-        yield board.tell
+        yield board.update
 
 
 @contextmanager
-def _nothing() -> Iterator[None]:
+def _no_redirection() -> Iterator[None]:
     yield
 
 
@@ -249,7 +251,7 @@ def _text_line(workflow: Workflow, event: WorkflowEvent) -> str:
     return lines.get(event.name, "")
 
 
-class _Board:
+class _StepsTable:
     """The steps of a run, as a table on the terminal."""
 
     def __init__(self, workflow: Workflow, screen: Screen) -> None:
@@ -264,7 +266,7 @@ class _Board:
         }
         self.table: LiveTable = LiveTable(screen, ("STEP", "AGENT", "STATE", "TIME", "NOTE"), self._rows)
 
-    def tell(self, event: WorkflowEvent) -> None:
+    def update(self, event: WorkflowEvent) -> None:
         if event.step:
             state = {"started": "running", "retried": "pending"}.get(
                 event.name.removeprefix("step_"), event.name.removeprefix("step_")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.cli.prove.about import about
+from parley.cli.prove.about import subject_of
 from parley.domain.audit.entry import AuditDraft
 from parley.domain.exchange.notice import APPROVAL_TOLD
 from tests.audit_samples import a_draft, a_log, checkpoints_of, export_of, log_of, signer
@@ -130,7 +130,7 @@ def test_what_those_who_rule_did_is_told_with_whom_it_concerns(team: Team) -> No
     ],
 )
 def test_an_entry_says_in_a_few_words_what_it_is_about(document: dict[str, object], told: str) -> None:
-    assert about(document) == told
+    assert subject_of(document) == told
 
 
 def test_an_export_is_checked_without_the_server(team: Team, tmp_path: Path) -> None:

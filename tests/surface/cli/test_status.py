@@ -26,7 +26,7 @@ def test_a_lone_server_is_well(team: Team) -> None:
 
     lines = ran.out.splitlines()
     assert (ran.code, ran.err) == (0, "")
-    assert lines[0].split() == list(status._HEADS)
+    assert lines[0].split() == list(status._HEADINGS)
     assert "answers" in lines[1]
     assert team.server.url in lines[1]
     assert re.search(r"^store +sqlite 3\.\S+, [\d.]+ [KM]iB, \d+ tenants?$", ran.out, re.MULTILINE)
@@ -182,7 +182,7 @@ def test_a_server_that_asks_for_patience_is_not_waited_for(
 
 
 def test_a_store_that_could_not_be_asked_is_shown_without_what_is_not_known() -> None:
-    assert list(status._lines({"kind": "postgresql", "version": ""})) == [
+    assert list(status._store_lines({"kind": "postgresql", "version": ""})) == [
         ("store", "postgresql, which could not be asked")
     ]
 
@@ -197,7 +197,7 @@ def test_sizes_are_shown_as_people_read_them(number: int, shown: str) -> None:
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.2, "0s"), (59, "59s"), (60, "1m"), (7200, "2h"), (259_200, "3d")])
 def test_times_are_shown_in_their_largest_unit(seconds: float, shown: str) -> None:
-    assert status._time(seconds) == shown
+    assert status._duration(seconds) == shown
 
 
 def test_what_the_database_knows_of_locks_and_replicas_is_shown() -> None:
@@ -221,7 +221,7 @@ def test_what_the_database_knows_of_locks_and_replicas_is_shown() -> None:
         "row_security": False,
     }
 
-    assert list(status._lines(store)) == [
+    assert list(status._store_lines(store)) == [
         ("store", "postgresql 17.2, 9.5 MiB, 2 tenants"),
         ("journal", "about 1 row"),
         ("locks", "2 transactions waiting, the longest for 1.3 s; the oldest open transaction is 3.0 s old"),

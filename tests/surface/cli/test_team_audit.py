@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.cli.prove.event_logs import inert
+from parley.cli.prove.event_logs import spreadsheet_safe
 from tests.surface.cli.team_stage import Server, Team
 
 # ---------------------------------------------------------------- verify and export, asking the server
@@ -76,14 +76,14 @@ def test_no_cell_of_the_csv_is_a_formula(team: Team) -> None:
     "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]
 )
 def test_what_a_spreadsheet_would_compute_is_made_text(text: str) -> None:
-    assert inert(text) == f"'{text}"
+    assert spreadsheet_safe(text) == f"'{text}"
 
 
 @pytest.mark.parametrize(
     ("value", "cell"), [("a=b", "a=b"), ("", ""), (None, ""), ({"a": "=1"}, '{"a": "=1"}'), (5, "5")]
 )
 def test_other_cells_stay_as_they_are(value: object, cell: str) -> None:
-    assert inert(value) == cell
+    assert spreadsheet_safe(value) == cell
 
 
 def test_json_lines_or_csv_but_not_both(team: Team) -> None:

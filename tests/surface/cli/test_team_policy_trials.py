@@ -72,7 +72,7 @@ def test_a_file_takes_the_place_of_one_document(traffic: Team) -> None:
 def test_a_long_replay_is_asked_for_in_pieces_and_ends_where_it_is_told_to(
     traffic: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy_trials, "_PIECE", 1)
+    monkeypatch.setattr(policy_trials, "_BATCH", 1)
     (traffic.stage.here / "default.yaml").write_text(LOOSE)
 
     whole = traffic.said("policy", "replay", "default.yaml")

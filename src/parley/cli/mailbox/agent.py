@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from parley.adapters.files.workspace import AgentFolder, Workspace
-from parley.cli.command import Command, add_place, screen_of, settings_of
+from parley.cli.command import Command, add_mailbox_options, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.domain.errors.errors import NotFound
@@ -29,11 +29,11 @@ def _add_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shared", action="store_true", help="let other users of your group drop messages into the inbox"
     )
-    add_place(parser, agent=False)
+    add_mailbox_options(parser, agent=False)
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    add_place(parser, agent=False)
+    add_mailbox_options(parser, agent=False)
     group = _add_server(parser)
     group.add_argument("--status", default="", metavar="STATUS", help="only agents that are so, such as active")
     group.add_argument("--role", default="", metavar="ROLE", help="only agents that hold this role")
@@ -41,7 +41,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
-    add_place(parser, agent=False)
+    add_mailbox_options(parser, agent=False)
     _add_server(parser)
 
 
@@ -53,7 +53,7 @@ def _add_server(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     return group
 
 
-def _on_server(args: argparse.Namespace) -> bool:
+def _wants_server(args: argparse.Namespace) -> bool:
     """A mailbox needs no server, so one has to be asked for."""
     return bool(args.server or args.url)
 
@@ -64,12 +64,15 @@ def _workspace(args: argparse.Namespace) -> Workspace:
     return Workspace(home, find_project(settings, home).value)
 
 
-def _looked_at(args: argparse.Namespace) -> Workspace:
+def _project_to_list(args: argparse.Namespace) -> Workspace:
     """The project whose agents are shown; who has a server but no project is told how to see the server's."""
     try:
         return _workspace(args)
     except NotFound as missing:
-        if any(one.name in ("url", "key") and one.value and one.source != "default" for one in args.settings.sources):
+        if any(
+            setting.name in ("url", "key") and setting.value and setting.source != "default"
+            for setting in args.settings.sources
+        ):
             missing.hint = f"{missing.hint}; for the agents of the server add --server"
         raise
 
@@ -110,11 +113,11 @@ def _count(path: str) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    if _on_server(args):
+    if _wants_server(args):
         from parley.cli.talk.agents import list_registered
 
         return list_registered(args)
-    workspace = _looked_at(args)
+    workspace = _project_to_list(args)
     facts = [_facts(workspace.agent(name)) for name in workspace.agents()]
     screen = screen_of(args)
     if args.json:
@@ -123,20 +126,20 @@ def _list(args: argparse.Namespace) -> int:
         screen.line(f"Project {workspace.project} has no agents; add one with: parley agent add NAME")
     else:
         rows = [
-            [safe(str(one[key])) for key in ("agent", "runtime", "waiting", "sent", "dead_letters")]
-            + ["yes" if one["ledger"] else "no"]
-            for one in facts
+            [safe(str(agent_facts[key])) for key in ("agent", "runtime", "waiting", "sent", "dead_letters")]
+            + ["yes" if agent_facts["ledger"] else "no"]
+            for agent_facts in facts
         ]
         screen.table(("AGENT", "RUNTIME", "WAITING", "SENT", "DEAD", "USES PARLEY"), rows)
     return OK
 
 
 def _show(args: argparse.Namespace) -> int:
-    if _on_server(args):
+    if _wants_server(args):
         from parley.cli.talk.agents import show_registered
 
         return show_registered(args)
-    folder = _looked_at(args).agent(args.name)
+    folder = _project_to_list(args).agent(args.name)
     folder.open().close()
     facts = _facts(folder)
     screen = screen_of(args)

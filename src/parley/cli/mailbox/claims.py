@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.cli.command import Command, add_place, kernel_of, screen_of, settings_of
+from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe, show_message
 from parley.domain.times import parse_duration
@@ -21,7 +21,7 @@ def _add_next(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lease", default="", metavar="TIME", help="how long the claim lasts: 30s, 10m, 2h (default 30m)"
     )
-    add_place(parser)
+    add_mailbox_options(parser)
 
 
 def _add_claimed(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def _add_claimed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token", default=None, help="the token that next printed: refuse if the claim is another's now"
     )
-    add_place(parser)
+    add_mailbox_options(parser)
 
 
 def _add_extend(parser: argparse.ArgumentParser) -> None:

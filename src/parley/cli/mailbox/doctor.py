@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from parley.adapters.files.checkup import Finding, examine
 from parley.adapters.files.workspace import Workspace
-from parley.cli.command import Command, add_place, screen_of, settings_of
+from parley.cli.command import Command, add_mailbox_options, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import Screen, safe
 from parley.domain.errors.errors import ParleyError
@@ -25,7 +25,7 @@ _COLOURS = {"fail": "red", "warn": "yellow", "note": "dim"}
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fix", action="store_true", help="mend what can be mended without losing anything")
-    add_place(parser, agent=False)
+    add_mailbox_options(parser, agent=False)
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -33,14 +33,14 @@ def _doctor(args: argparse.Namespace) -> int:
     home = find_home(settings).value
     workspace = Workspace(home, find_project(settings, home).value)
     workspace.open().close()
-    findings = list(_examine(workspace, settings))
-    mended = [finding for finding in findings if args.fix and finding.mend is not None and _mend(finding)]
-    left = [finding for finding in findings if finding not in mended]
+    findings = list(_project_findings(workspace, settings))
+    fixed = [finding for finding in findings if args.fix and finding.mend is not None and _fix(finding)]
+    left = [finding for finding in findings if finding not in fixed]
     screen = screen_of(args)
     if args.json:
-        screen.json([{**_fields(finding), "mended": finding in mended} for finding in findings])
+        screen.json([{**_fields(finding), "mended": finding in fixed} for finding in findings])
     else:
-        _show(screen, workspace, findings, mended)
+        _show_findings(screen, workspace, findings, fixed)
     return FOUND_PROBLEMS if any(finding.level != "note" for finding in left) else OK
 
 
@@ -54,7 +54,7 @@ def _fields(finding: Finding) -> dict[str, object]:
     }
 
 
-def _mend(finding: Finding) -> bool:
+def _fix(finding: Finding) -> bool:
     try:
         if finding.mend is not None:
             finding.mend()
@@ -63,13 +63,13 @@ def _mend(finding: Finding) -> bool:
     return True
 
 
-def _show(screen: Screen, workspace: Workspace, findings: list[Finding], mended: list[Finding]) -> None:
+def _show_findings(screen: Screen, workspace: Workspace, findings: list[Finding], fixed: list[Finding]) -> None:
     agents = workspace.agents()
     noun = "agent" if len(agents) == 1 else "agents"
     screen.line(f"Project {workspace.project} in {safe(workspace.home)}: {len(agents)} {noun}")
     for finding in findings:
-        level = "fixed" if finding in mended else finding.level
-        hint = " (parley doctor --fix mends it)" if finding.mend is not None and finding not in mended else ""
+        level = "fixed" if finding in fixed else finding.level
+        hint = " (parley doctor --fix mends it)" if finding.mend is not None and finding not in fixed else ""
         colour = _COLOURS.get(level, "green")
         screen.line(
             f"{screen.paint(f'{level:<5}', colour)}  {finding.code:<14} {finding.agent}: {safe(finding.detail)}{hint}"
@@ -78,18 +78,18 @@ def _show(screen: Screen, workspace: Workspace, findings: list[Finding], mended:
         screen.line(screen.paint("Everything is in order.", "green"))
 
 
-def _examine(workspace: Workspace, settings: Settings) -> Iterator[Finding]:
+def _project_findings(workspace: Workspace, settings: Settings) -> Iterator[Finding]:
     names = workspace.folders()
     if not names:
         yield Finding("note", "no_agents", "-", "the project has no agents")
     for name in names:
         try:
-            yield from _agent(workspace, name, settings)
+            yield from _agent_findings(workspace, name, settings)
         except ParleyError as error:
             yield Finding("fail", error.code, name, error.message)
 
 
-def _agent(workspace: Workspace, name: str, settings: Settings) -> Iterator[Finding]:
+def _agent_findings(workspace: Workspace, name: str, settings: Settings) -> Iterator[Finding]:
     folder = workspace.agent(name)
     kernel = open_kernel(workspace.home, workspace.project, name, settings)
     if not os.access(folder.path, os.W_OK):
@@ -98,10 +98,10 @@ def _agent(workspace: Workspace, name: str, settings: Settings) -> Iterator[Find
     yield from examine(folder, kernel.clock.now().at.timestamp())
     inbox = f"{folder.path}/inbox"
     if os.path.isdir(inbox) and not os.path.islink(inbox):
-        yield from _mail(kernel)
+        yield from _mailbox_findings(kernel)
 
 
-def _mail(kernel: Kernel) -> Iterator[Finding]:
+def _mailbox_findings(kernel: Kernel) -> Iterator[Finding]:
     """What the inbox and the ledger say."""
     items = drive(kernel.inbox_items())
     expired = sum(1 for item in items if item.expired)

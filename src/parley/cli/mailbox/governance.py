@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from parley.adapters.files.workspace import Workspace
-from parley.cli.command import Command, add_place, screen_of, settings_of
+from parley.cli.command import Command, add_mailbox_options, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.domain.directory.callers import SECRET_PREFIX
@@ -28,7 +28,7 @@ _SAME_USER = (
 
 def _add_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tenant", default="", metavar="NAME", help="the organisation (default: the project's name)")
-    add_place(parser, agent=False)
+    add_mailbox_options(parser, agent=False)
     parser.description = (
         f"{parser.description}.\n\nFrom then on what policies say about unmarked messages holds, too.\n\n{_SAME_USER}"
     )
@@ -36,7 +36,7 @@ def _add_init(parser: argparse.ArgumentParser) -> None:
 
 def _add_human(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("user", metavar="USER", help="the person's name or address, as in the agents' user_id")
-    add_place(parser, agent=False)
+    add_mailbox_options(parser, agent=False)
     parser.description = (
         f"{parser.description}.\n\nThe key is shown once. It signs what the person decides, and the file\n"
         "keeps its public half: nobody else can decide in that name. A person who has one gets a new\n"
@@ -46,7 +46,7 @@ def _add_human(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    add_place(parser, agent=False)
+    add_mailbox_options(parser, agent=False)
 
 
 def _files(args: argparse.Namespace) -> GovernanceFiles:
@@ -84,10 +84,10 @@ def _human(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace) -> int:
     governance = _files(args).load()
     directory = governance.directory
-    agents = {name: _told(one) for name, one in directory.agents.items()}
-    stopped = directory.stopped.stopped if directory.stopped is not None else ()
+    agents = {name: _attribute_fields(attributes) for name, attributes in directory.agents.items()}
+    suspensions = directory.stopped.stopped if directory.stopped is not None else ()
     documents = sorted(governance.book.snapshot.fragments)
-    suspended = [f"{one.what.value} {one.name}".strip() for one in stopped]
+    suspended = [f"{suspension.what.value} {suspension.name}".strip() for suspension in suspensions]
     document = {
         "set_up": governance.set_up,
         "tenant": directory.tenant,
@@ -107,27 +107,34 @@ def _show(args: argparse.Namespace) -> int:
     if agents:
         heads = ("AGENT", "FOR", "ORG UNIT", "TEAM", "AT MOST", "ROUNDS")
         rows = [
-            (name, one["user_id"] or "-", one["org_unit"], one["team"] or "-", one["max_classification"], one["rounds"])
-            for name, one in agents.items()
+            (
+                name,
+                agent["user_id"] or "-",
+                agent["org_unit"],
+                agent["team"] or "-",
+                agent["max_classification"],
+                agent["rounds"],
+            )
+            for name, agent in agents.items()
         ]
         screen.table(heads, [[safe(str(cell)) for cell in row] for row in rows])
     screen.line(f"people with a key: {', '.join(map(safe, sorted(directory.humans))) or 'none'}")
-    for one in suspended:
-        screen.line(screen.paint(f"suspended: {safe(one)}", "red"))
+    for suspension in suspended:
+        screen.line(screen.paint(f"suspended: {safe(suspension)}", "red"))
     return OK
 
 
-def _told(one: Attributes) -> dict[str, Any]:
+def _attribute_fields(attributes: Attributes) -> dict[str, Any]:
     return {
-        "user_id": one.user_id,
-        "org_unit": one.org_unit,
-        "team": one.team,
-        "max_classification": one.max_classification.value,
-        "can_receive_queries": one.can_receive_queries,
-        "can_auto_respond": one.can_auto_respond,
-        "supported_exchange_types": [each.value for each in one.supported_exchange_types],
-        "max_rounds_accepted": one.max_rounds_accepted,
-        "rounds": one.max_rounds_accepted or "-",
+        "user_id": attributes.user_id,
+        "org_unit": attributes.org_unit,
+        "team": attributes.team,
+        "max_classification": attributes.max_classification.value,
+        "can_receive_queries": attributes.can_receive_queries,
+        "can_auto_respond": attributes.can_auto_respond,
+        "supported_exchange_types": [purpose.value for purpose in attributes.supported_exchange_types],
+        "max_rounds_accepted": attributes.max_rounds_accepted,
+        "rounds": attributes.max_rounds_accepted or "-",
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.cli.command import Command, add_place, kernel_of, screen_of
+from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import item_fields, show_items
 from parley.domain.times import format_time
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_place(parser)
+    add_mailbox_options(parser)
 
 
 def _inbox(args: argparse.Namespace) -> int:

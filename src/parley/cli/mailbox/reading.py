@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.cli.command import Command, add_place, kernel_of, screen_of
+from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
-from parley.cli.output import Screen, found_fields, safe, show_message
+from parley.cli.output import Screen, located_message_fields, safe, show_message
 from parley.domain.times import format_time
 from parley.wiring import drive
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 def _add_ref(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("message", help="id, file name, or the end of an id")
     parser.add_argument("--raw", action="store_true", help="print the file's bytes as they are")
-    add_place(parser)
+    add_mailbox_options(parser)
 
 
 def _add_thread(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("conversation", help="a conversation id, or any message in it")
-    add_place(parser)
+    add_mailbox_options(parser)
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", help="what to look for in ids, subjects and bodies, in any case")
-    add_place(parser)
+    add_mailbox_options(parser)
 
 
 def _read(args: argparse.Namespace) -> int:
-    found = drive(kernel_of(args).find(args.message))
+    located = drive(kernel_of(args).find(args.message))
     screen = screen_of(args)
     if args.raw:
         import sys
 
-        sys.stdout.buffer.write(found.content)
+        sys.stdout.buffer.write(located.content)
         return OK
-    fields = found_fields(found)
+    fields = located_message_fields(located)
     if args.json:
         screen.json(fields)
     else:
@@ -53,11 +53,11 @@ def _thread(args: argparse.Namespace) -> int:
     messages = drive(kernel_of(args).thread(args.conversation))
     screen = screen_of(args)
     if args.json:
-        screen.json([found_fields(found) for found in messages])
+        screen.json([located_message_fields(located) for located in messages])
         return OK
     depths = _depths(messages)
-    for found in messages:
-        message = found.message
+    for located in messages:
+        message = located.message
         indent = "  " * depths[message.id]
         arrow = "└ " if depths[message.id] else ""
         head = f"{indent}{arrow}{format_time(message.created_at)}  {message.sender} → {', '.join(message.to)}"
@@ -68,7 +68,7 @@ def _thread(args: argparse.Namespace) -> int:
 
 def _depths(messages: list[Found]) -> dict[str, int]:
     """How far each message is from the start of its thread."""
-    parents = {found.message.id: found.message.in_reply_to for found in messages}
+    parents = {located.message.id: located.message.in_reply_to for located in messages}
     depths: dict[str, int] = {}
     for message_id in parents:
         depth, at = 0, message_id
@@ -79,28 +79,28 @@ def _depths(messages: list[Found]) -> dict[str, int]:
 
 
 def _search(args: argparse.Namespace) -> int:
-    found = drive(kernel_of(args).search(args.text))
+    matches = drive(kernel_of(args).search(args.text))
     screen = screen_of(args)
     if args.json:
-        screen.json([found_fields(one) for one in found])
-    elif not found:
+        screen.json([located_message_fields(match) for match in matches])
+    elif not matches:
         screen.line(f"Nothing contains {safe(args.text)!r}.")
     else:
-        _show_found(screen, found)
+        _show_matches(screen, matches)
     return OK
 
 
-def _show_found(screen: Screen, found: list[Found]) -> None:
+def _show_matches(screen: Screen, matches: list[Found]) -> None:
     rows = [
         (
-            format_time(one.message.created_at),
-            one.message.sender,
-            ",".join(one.message.to),
-            one.message.kind.value,
-            one.place,
-            f"{safe(one.message.subject)}  [{safe(one.message.id)}]",
+            format_time(match.message.created_at),
+            match.message.sender,
+            ",".join(match.message.to),
+            match.message.kind.value,
+            match.place,
+            f"{safe(match.message.subject)}  [{safe(match.message.id)}]",
         )
-        for one in found
+        for match in matches
     ]
     screen.table(("TIME", "FROM", "TO", "TYPE", "PLACE", "SUBJECT [ID]"), rows)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.cli.command import Command, add_place, kernel_of, screen_of
+from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import Screen, safe
 from parley.wiring import drive
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("conversation", help="the conversation id, or any message in it")
-    add_place(parser)
+    add_mailbox_options(parser)
 
 
 def _status(args: argparse.Namespace) -> int:
@@ -43,13 +43,13 @@ def _show(screen: Screen, review: Review) -> None:
     if review.findings:
         rows = [
             (
-                safe(one.id),
-                safe(one.severity),
-                "blocks" if one.blocking else "",
-                "resolved" if one.resolved else "open",
-                safe(one.summary),
+                safe(finding.id),
+                safe(finding.severity),
+                "blocks" if finding.blocking else "",
+                "resolved" if finding.resolved else "open",
+                safe(finding.summary),
             )
-            for one in review.findings
+            for finding in review.findings
         ]
         screen.table(("FINDING", "SEVERITY", "BLOCKS", "STATE", "SUMMARY"), rows)
     if review.nits:

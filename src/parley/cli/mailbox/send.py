@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from parley.cli.command import Command, add_place, kernel_of, screen_of, settings_of
+from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of, settings_of
 from parley.cli.exits import HELD, OK
-from parley.cli.output import NAME_SOMEBODY_HERE, either, safe
+from parley.cli.output import NO_DECIDER_MAILBOX_HINT, join_with_or, safe
 from parley.cli.parts.body import add_body, discard_edited, read_body, read_text_file
 from parley.domain.errors.errors import Invalid, ParleyError, Undelivered
 from parley.domain.mailbox.listing import Sent
@@ -30,7 +30,7 @@ _LEVELS = ("public", "internal", "confidential", "restricted")
 def _add_send(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, action="append", help="recipient; repeat it or separate with commas")
     parser.add_argument(
-        "--type", "--kind", dest="kind", required=True, choices=list(KINDS), metavar="TYPE", help=_kinds()
+        "--type", "--kind", dest="kind", required=True, choices=list(KINDS), metavar="TYPE", help=_kinds_help()
     )
     parser.add_argument("--subject", required=True, help="one line that says what it is about")
     parser.add_argument(
@@ -39,7 +39,7 @@ def _add_send(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conversation", "--conversation-id", default="", metavar="ID", help="thread to continue")
     _add_optional(parser)
     add_body(parser)
-    add_place(parser)
+    add_mailbox_options(parser)
 
 
 def _add_reply(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def _add_reply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subject", default="", help="default: Re: and the subject that is answered")
     _add_optional(parser)
     add_body(parser)
-    add_place(parser)
+    add_mailbox_options(parser)
 
 
 def _add_optional(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def _add_optional(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _kinds() -> str:
+def _kinds_help() -> str:
     return "one of " + ", ".join(KINDS)
 
 
@@ -105,7 +105,7 @@ def _send(args: argparse.Namespace) -> int:
     draft = _draft(args, kernel, KINDS[args.kind])
     answered = drive(kernel.full_id(args.reply_to)) if args.reply_to else ""
     draft = draft._replace(in_reply_to=answered, conversation_id=args.conversation)
-    return _finish(args, kernel, draft)
+    return _send_or_preview(args, kernel, draft)
 
 
 def _reply(args: argparse.Namespace) -> int:
@@ -115,7 +115,7 @@ def _reply(args: argparse.Namespace) -> int:
     answered = drive(kernel.find(args.message)).message
     kind = KINDS[args.kind] if args.kind else default_reply(answered.kind)
     draft = answer(_draft(args, kernel, kind), answered, kernel.limits, kind_given=True)
-    return _finish(args, kernel, draft)
+    return _send_or_preview(args, kernel, draft)
 
 
 def _draft(args: argparse.Namespace, kernel: Kernel, kind: Kind) -> Draft:
@@ -156,15 +156,15 @@ def _wishes(args: argparse.Namespace) -> Wishes | None:
     )
 
 
-def _finish(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> int:
+def _send_or_preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> int:
     try:
         if args.dry_run:
             _preview(args, kernel, draft)
         else:
-            _show(args, drive(kernel.send(draft)))
+            _show_sent(args, drive(kernel.send(draft)))
     except Undelivered as error:
         if args.json and isinstance(error.sent, Sent):
-            _show(args, error.sent)
+            _show_sent(args, error.sent)
         discard_edited(args)
         raise
     except ParleyError as error:
@@ -183,23 +183,23 @@ def _show_held(args: argparse.Namespace, held: ParleyError) -> int:
     screen = screen_of(args)
     if args.dry_run:
         # Nobody has made what its ids would name.
-        told = {name: held.facts[name] for name in ("reason", "cause", "detectedKeywords", "deciders")}
+        facts = {name: held.facts[name] for name in ("reason", "cause", "detectedKeywords", "deciders")}
         if args.json:
-            screen.json({"status": "would_be_held", "requiresHuman": True, **told})
+            screen.json({"status": "would_be_held", "requiresHuman": True, **facts})
         else:
-            screen.line(f"would be held for {_who(held)}: {safe(held.message)}")
+            screen.line(f"would be held for {_deciders(held)}: {safe(held.message)}")
     elif args.json:
         screen.json({"status": "held", "requiresHuman": True, **held.facts})
     else:
         approval = str(held.facts["approval"])
-        what_to_do = "" if held.facts["deciders"] else f"; {NAME_SOMEBODY_HERE}"
-        screen.line(f"held for {_who(held)}: {safe(held.message)} (approval {safe(approval)}){what_to_do}")
+        next_step = "" if held.facts["deciders"] else f"; {NO_DECIDER_MAILBOX_HINT}"
+        screen.line(f"held for {_deciders(held)}: {safe(held.message)} (approval {safe(approval)}){next_step}")
     return HELD
 
 
-def _who(held: ParleyError) -> str:
+def _deciders(held: ParleyError) -> str:
     deciders = held.facts["deciders"]
-    return either(deciders if isinstance(deciders, list) else (), "nobody who may decide")
+    return join_with_or(deciders if isinstance(deciders, list) else (), "nobody who may decide")
 
 
 def _preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> None:
@@ -212,11 +212,12 @@ def _preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> None:
         sys.stdout.write(content.decode())
 
 
-def _show(args: argparse.Namespace, sent: Sent) -> None:
+def _show_sent(args: argparse.Namespace, sent: Sent) -> None:
     screen = screen_of(args)
     if args.json:
         deliveries: list[Value] = [
-            {"to": one.key.recipient, "status": one.status.value, "reason": one.reason} for one in sent.deliveries
+            {"to": delivery.key.recipient, "status": delivery.status.value, "reason": delivery.reason}
+            for delivery in sent.deliveries
         ]
         warnings: list[Value] = [str(warning) for warning in sent.warnings]
         fields = OacpFormat().fields(sent.message)

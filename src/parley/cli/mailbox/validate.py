@@ -7,7 +7,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.cli.command import Command, add_place, screen_of, settings_of
+from parley.cli.command import Command, add_mailbox_options, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import Screen, safe
 from parley.domain.errors.errors import NotRegular, ParleyError, Problem
@@ -26,7 +26,7 @@ _WARNINGS = frozenset({"body_not_structured", "long_context"})
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="message files; '-' is standard input")
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing about valid files")
-    add_place(parser)
+    add_mailbox_options(parser)
 
 
 class _Result(NamedTuple):
@@ -72,13 +72,17 @@ def _inspect(path: str, form: OacpFormat) -> _Result:
         content = _read(path)
         reading = form.inspect(content)
         annotated = reading.message is not None and "ocip" in reading.message.extras
-        wrong = _envelope_problems(content, form.limits) if annotated else []
+        envelope_problems = _envelope_problems(content, form.limits) if annotated else []
     except OSError as error:
         return _Result(path, [Problem("not_found", "", error.strerror or str(error))], [])
     except ParleyError as error:
         return _Result(path, [Problem(error.code, "", error.message)], [])
     warnings = [doubt for doubt in reading.doubts if doubt.code in _WARNINGS]
-    errors = [*reading.problems, *wrong, *(doubt for doubt in reading.doubts if doubt.code not in _WARNINGS)]
+    errors = [
+        *reading.problems,
+        *envelope_problems,
+        *(doubt for doubt in reading.doubts if doubt.code not in _WARNINGS),
+    ]
     return _Result(path, errors, warnings)
 
 

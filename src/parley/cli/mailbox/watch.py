@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from parley.cli.command import Command, add_place, kernel_of, screen_of, settings_of
+from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import Screen, item_fields, safe
 from parley.domain.errors.errors import Invalid, ParleyError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from parley.domain.message.message import Value
 
 _POLL_SECONDS = 0.05
-_RETRY_SECONDS, _MOST_RETRY_SECONDS = 1.0, 60.0
+_RETRY_SECONDS, _RETRY_MAX_SECONDS = 1.0, 60.0
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--watcher", default="default", metavar="NAME", help="each name has its own memory of what was shown"
     )
     parser.add_argument("--new-only", action="store_true", help="pass over what lies in the inbox already")
-    add_place(parser)
+    add_mailbox_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
         "Watching consumes nothing. A message counts as shown when its line was written, or when CMD\n"
@@ -50,7 +50,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _watch(args: argparse.Namespace) -> int:
     gc.enable()
     kernel = kernel_of(args)
-    patience = parse_duration(args.timeout).total_seconds() if args.timeout else None
+    timeout = parse_duration(args.timeout).total_seconds() if args.timeout else None
     if not args.watcher:
         raise Invalid("--watcher needs a name")
     screen = screen_of(args)
@@ -58,20 +58,20 @@ def _watch(args: argparse.Namespace) -> int:
         drive(kernel.shown(args.watcher, drive(kernel.unseen(args.watcher))))
     quiet, wait, failed = 0.0, _RETRY_SECONDS, False
     while True:
-        shown, failed = _show_news(args, kernel, screen)
-        if args.once or (patience is not None and quiet >= patience):
+        shown, failed = _show_new_items(args, kernel, screen)
+        if args.once or (timeout is not None and quiet >= timeout):
             return FOUND_PROBLEMS if failed else OK
         quiet = 0.0 if shown else quiet
         pause = wait if failed else _POLL_SECONDS
-        wait = min(wait * 2, _MOST_RETRY_SECONDS) if failed else _RETRY_SECONDS
-        quiet += _wait_for_change(kernel, pause, failed=failed, patience=patience)
+        wait = min(wait * 2, _RETRY_MAX_SECONDS) if failed else _RETRY_SECONDS
+        quiet += _wait_for_change(kernel, pause, failed=failed, timeout=timeout)
 
 
-def _wait_for_change(kernel: Kernel, pause: float, *, failed: bool, patience: float | None) -> float:
+def _wait_for_change(kernel: Kernel, pause: float, *, failed: bool, timeout: float | None) -> float:
     """Sleep until the inbox may have changed, a second at most; how long it was."""
     before, slept = kernel.inbox.pulse(), 0.0
-    most = pause if failed else min(1.0, patience if patience is not None else 1.0)
-    while slept < most:
+    longest = pause if failed else min(1.0, timeout if timeout is not None else 1.0)
+    while slept < longest:
         time.sleep(_POLL_SECONDS)
         slept += _POLL_SECONDS
         if not failed and kernel.inbox.pulse() != before:
@@ -79,7 +79,7 @@ def _wait_for_change(kernel: Kernel, pause: float, *, failed: bool, patience: fl
     return slept
 
 
-def _show_news(args: argparse.Namespace, kernel: Kernel, screen: Screen) -> tuple[int, bool]:
+def _show_new_items(args: argparse.Namespace, kernel: Kernel, screen: Screen) -> tuple[int, bool]:
     """How many items were shown, and whether a command failed on one; the cursor moves past each that was not."""
     shown, failed = 0, False
     for item in drive(kernel.unseen(args.watcher)):
@@ -121,19 +121,19 @@ def _execute(args: argparse.Namespace, kernel: Kernel, item: Item) -> bool:
         PARLEY_HOME=place.home.value,
         PARLEY_PROJECT=place.project.value,
     )
-    content = json.dumps({**_whole(kernel, item), **item_fields(item)}).encode()
+    content = json.dumps({**_message_fields(kernel, item), **item_fields(item)}).encode()
     # Values travel in the environment and on standard input, never in the command's text.
-    ended = subprocess.run(  # noqa: S602  # the user's own command
+    process = subprocess.run(  # noqa: S602  # the user's own command
         args.run, shell=True, input=content, env=environment, check=False
     )
-    if ended.returncode:
+    if process.returncode:
         sys.stderr.write(
-            f"parley: exec_failed: the command ended with {ended.returncode} on {safe(item.id)}; it comes again\n"
+            f"parley: exec_failed: the command ended with {process.returncode} on {safe(item.id)}; it comes again\n"
         )
-    return ended.returncode == 0
+    return process.returncode == 0
 
 
-def _whole(kernel: Kernel, item: Item) -> dict[str, Value]:
+def _message_fields(kernel: Kernel, item: Item) -> dict[str, Value]:
     """All fields of a listed message, its body included; none when the file has vanished meanwhile."""
     for _, content in kernel.inbox.peek([item.file]):
         if isinstance(content, bytes):

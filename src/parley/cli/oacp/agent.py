@@ -31,9 +31,9 @@ def run(arguments: list[str]) -> int:
         sys.stderr.write(f"Error: Parley has no 'agent {name}' command — use the OACP tool itself: oacp agent {name}\n")
         return 2
     inner = _parser().parse_args(args.rest)
-    given = args.oacp_dir if inner.oacp_dir is None else inner.oacp_dir
+    oacp_dir = args.oacp_dir if inner.oacp_dir is None else inner.oacp_dir
     try:
-        return _add(inner.project_name, inner.agent_name, inner.runtime or "", given)
+        return _add(inner.project_name, inner.agent_name, inner.runtime or "", oacp_dir)
     except Refusal as refusal:
         sys.stderr.write(f"Error: {refusal}\n")
     except ParleyError as error:
@@ -62,11 +62,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(project: str, agent: str, runtime: str, given: str | None) -> int:
+def _add(project: str, agent: str, runtime: str, oacp_dir: str | None) -> int:
     from parley.adapters.files.layout import add_agent
     from parley.adapters.process import SystemClock
 
-    home = home_of(given, load())
+    home = home_of(oacp_dir, load())
     check_project(project)
     try:
         added = add_agent(home, project, agent, at=SystemClock().now().at, runtime=runtime)
@@ -75,9 +75,9 @@ def _add(project: str, agent: str, runtime: str, given: str | None) -> int:
     except UnknownProject:
         raise Refusal(f"Project '{project}' not found at {shown(home, 'projects', project)}") from None
     except BadConfig as error:
-        known = error.message.startswith("projects must be")
+        is_project_error = error.message.startswith("projects must be")
         raise Refusal(
-            error.message if known else f"could not load global profile for '{agent}': {error.message}"
+            error.message if is_project_error else f"could not load global profile for '{agent}': {error.message}"
         ) from None
     lines = [f"Agent '{agent}' added to project '{project}':", f"  {shown(added.path)}"]
     lines += [f"  + {path}" for path in added.created]

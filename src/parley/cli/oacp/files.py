@@ -48,8 +48,8 @@ def explanation(error: Unreadable, content: bytes) -> str:
 
     try:
         yaml.compose(_text(content), Loader=yaml.BaseLoader)
-    except yaml.YAMLError as said:
-        return str(said)
+    except yaml.YAMLError as parse_error:
+        return str(parse_error)
     except (ValueError, RecursionError):
         return error.message
     return error.message

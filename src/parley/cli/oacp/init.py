@@ -104,7 +104,7 @@ def _create(home: str, root: str, agents: list[str], repo: str, args: argparse.N
     skipped = [f"Skipped artifacts/{place} — {target} not found" for place, target in created.skipped]
     workspace = shown(root, "workspace.json")
     if args.json:
-        made: dict[str, object] = {
+        manifest: dict[str, object] = {
             "project_root": root,
             "workspace_path": workspace,
             "repo_dir": repo or None,
@@ -112,7 +112,7 @@ def _create(home: str, root: str, agents: list[str], repo: str, args: argparse.N
             "warnings": skipped,
             "version": 1,
         }
-        sys.stdout.write(json.dumps(made, indent=2) + "\n")
+        sys.stdout.write(json.dumps(manifest, indent=2) + "\n")
         return 0
     lines = [f"Creating artifact symlinks from repo: {repo}"] if created.links else []
     lines += [f"  + artifacts/{place} -> {target}" for place, target in created.links]

@@ -16,10 +16,10 @@ NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 BAD_PROJECT = "project name must not contain path separators or start with '.'"
 
 
-def home_of(given: str | None, settings: Settings) -> str:
+def home_of(oacp_dir: str | None, settings: Settings) -> str:
     """The home: `--oacp-dir`, else the environment, else a marker above the working directory, else ~/oacp."""
-    found = find_home(settings).value if given is None else os.path.expanduser(given)
-    return shown(found)
+    home = find_home(settings).value if oacp_dir is None else os.path.expanduser(oacp_dir)
+    return shown(home)
 
 
 def shown(*parts: str) -> str:

@@ -126,10 +126,10 @@ def _choices(fields: Fields) -> Iterator[str]:
 
 
 def _telemetry(fields: Fields) -> Iterator[str]:
-    given = [name for name in TELEMETRY if name in fields]
-    if given and _text(fields, "type") not in _REVIEWS:
+    present = [name for name in TELEMETRY if name in fields]
+    if present and _text(fields, "type") not in _REVIEWS:
         yield f"review telemetry fields are allowed only for: {', '.join(_REVIEWS)}"
-    for name in given:
+    for name in present:
         text = _text(fields, name)
         if name == "model" and (not text or not isinstance(fields[name], str)):
             yield "field 'model' must be a non-empty string"

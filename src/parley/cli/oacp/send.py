@@ -236,11 +236,11 @@ def _preview(kernel: Kernel, draft: Draft, now: datetime) -> Message:
     from parley.app.mailbox import find
     from parley.domain.message.compose import compose
 
-    found = drive(find.by_id(kernel, draft.in_reply_to)) if draft.in_reply_to else []
+    parents = drive(find.by_id(kernel, draft.in_reply_to)) if draft.in_reply_to else []
     if not draft.in_reply_to and not draft.conversation_id:
         draft = draft._replace(conversation_id=names.conversation_id(now, draft.sender, 1))
     message_id = names.message_id(now, draft.sender, kernel.ids.suffix(4))
-    return compose(draft, message_id, now, found[0].message if found else None, kernel.limits, free_form=True)
+    return compose(draft, message_id, now, parents[0].message if parents else None, kernel.limits, free_form=True)
 
 
 def _show(

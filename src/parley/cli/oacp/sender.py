@@ -15,10 +15,10 @@ _USAGE = 2
 _WAYS = "--from, OACP_AGENT, or AGENT_NAME."
 
 
-def sender_of(given: str | None, home: str, project: str, settings: Settings) -> str:
+def sender_of(sender: str | None, home: str, project: str, settings: Settings) -> str:
     """The sender's name, or a refusal that says how to name one."""
-    if given:
-        return given
+    if sender:
+        return sender
     if settings.agent:
         return settings.agent
     names = _by_runtime(home, project, settings.runtime) if settings.runtime else []

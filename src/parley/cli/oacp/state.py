@@ -18,7 +18,7 @@ _VERSION = 1
 # A state of the largest inbox; what is larger was not written by a watcher.
 _MOST_BYTES = 64 * HARD_FILE_BYTES
 
-Known = dict[str, dict[str, str]]
+Entries = dict[str, dict[str, str]]
 
 
 class StateFile(NamedTuple):
@@ -33,22 +33,22 @@ class StateFile(NamedTuple):
     def name(self) -> str:
         return f"{self.agent}.{self.state_id}.json" if self.state_id else f"{self.agent}.json"
 
-    def load(self) -> Known | None:
+    def load(self) -> Entries | None:
         """The messages known by file name, None at the first time; `BadConfig` for a file that is no state."""
         try:
             with Workspace(self.home, self.project).open() as project, project.walk("state", "watch") as folder:
                 content = _read(folder, self.name)
         except NotFound:
             return None
-        return None if content is None else _known(content)
+        return None if content is None else _read_entries(content)
 
-    def save(self, known: Known) -> None:
+    def save(self, entries: Entries) -> None:
         """Replace the state in one step."""
         document: dict[str, object] = {
             "version": _VERSION,
             "project": self.project,
             "agent": self.agent,
-            "messages": known,
+            "messages": entries,
         }
         if self.state_id:
             document["state_id"] = self.state_id
@@ -75,7 +75,7 @@ def _read(folder: Folder, name: str) -> bytes | None:
     return content
 
 
-def _known(content: bytes) -> Known:
+def _read_entries(content: bytes) -> Entries:
     try:
         document = json.loads(content.decode("utf-8"))
         if not isinstance(document, dict):

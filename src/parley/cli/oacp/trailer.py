@@ -103,12 +103,12 @@ def _decoded(value: str, what: str) -> bytes:
 
 def _object(content: bytes, what: str) -> dict[str, object]:
     try:
-        found = json.loads(content.decode(), object_pairs_hook=_without_doubles, parse_constant=_refused)
+        document = json.loads(content.decode(), object_pairs_hook=_without_doubles, parse_constant=_refused)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"{what} is not valid JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise Malformed(f"{what} must be a JSON object")
-    return found
+    return document
 
 
 def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -157,10 +157,10 @@ def _check_header(protected: str) -> None:
     _check_claims(claims)
 
 
-def _check_names(found: dict[str, object], wanted: set[str], what: str) -> None:
-    if unknown := sorted(found.keys() - wanted):
+def _check_names(document: dict[str, object], wanted: set[str], what: str) -> None:
+    if unknown := sorted(document.keys() - wanted):
         raise Malformed(f"unknown {what} header member(s): {', '.join(unknown)}")
-    if missing := sorted(wanted - found.keys()):
+    if missing := sorted(wanted - document.keys()):
         raise Malformed(f"missing {what} header member(s): {', '.join(missing)}")
 
 

@@ -19,7 +19,7 @@ from parley.cli.oacp.listing import Row, rows_of
 from parley.cli.oacp.places import check_project, home_of, shown
 from parley.cli.oacp.policy import policy_of
 from parley.cli.oacp.refusal import Refusal
-from parley.cli.oacp.state import Known, StateFile
+from parley.cli.oacp.state import Entries, StateFile
 from parley.domain.errors.errors import ParleyError
 from parley.domain.names import is_name
 from parley.settings import Settings, load
@@ -41,7 +41,7 @@ class Look(NamedTuple):
     """What one look at one inbox found."""
 
     state: StateFile
-    known: Known
+    entries: Entries
     events: list[Event]
 
 
@@ -115,11 +115,11 @@ def _projects(home: str, args: argparse.Namespace, report: _Report) -> list[str]
         return list(dict.fromkeys(args.projects))
     folder = f"{home}/projects"
     names = [name for name in os.listdir(folder) if is_name(name)] if os.path.isdir(folder) else []
-    found = sorted(name for name in names if os.path.isdir(f"{folder}/{name}/agents/{args.agent}/inbox"))
-    if not found:
+    projects = sorted(name for name in names if os.path.isdir(f"{folder}/{name}/agents/{args.agent}/inbox"))
+    if not projects:
         pattern = shown(home, "projects", "*", "agents", args.agent, "inbox")
         report.error(f"no projects found with inbox path {pattern}")
-    return found
+    return projects
 
 
 def _look(
@@ -138,17 +138,17 @@ def _look(
         path = shown(state.home, "projects", state.project, "state", "watch", state.name)
         report.error(error.message, project=state.project, path=path)
         return None
-    known = {row.file: _entry(row) for row in rows if not row.error}
+    entries = {row.file: _entry(row) for row in rows if not row.error}
     if before is None:
-        before = {row.file: known[row.file] for row in rows if row.file in known and _is_old(row, since)}
+        before = {row.file: entries[row.file] for row in rows if row.file in entries and _is_old(row, since)}
     for row in rows:
         if row.error:
             report.error(row.error, project=state.project, path=row.path, file=row.file)
-    events = [_event("new_message", state, known[name]) for name in sorted(known.keys() - before.keys())]
+    events = [_event("new_message", state, entries[name]) for name in sorted(entries.keys() - before.keys())]
     if args.show_archived:
-        gone = sorted(before.keys() - known.keys())
+        gone = sorted(before.keys() - entries.keys())
         events += [_event("message_archived", state, {"file": name, **before[name]}) for name in gone]
-    return Look(state, known, events)
+    return Look(state, entries, events)
 
 
 def _missing(state: StateFile) -> tuple[str, str] | None:
@@ -189,7 +189,7 @@ def _event(name: str, state: StateFile, entry: dict[str, str]) -> Event:
 
 def _save(look: Look, report: _Report) -> None:
     try:
-        look.state.save(look.known)
+        look.state.save(look.entries)
     except ParleyError as error:
         path = shown(look.state.home, "projects", look.state.project, "state", "watch", look.state.name)
         report.error(f"failed to write state file: {error.message}", project=look.state.project, path=path)

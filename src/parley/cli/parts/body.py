@@ -34,8 +34,8 @@ def add_body(parser: argparse.ArgumentParser) -> None:
 
 def read_body(args: argparse.Namespace, kind: Kind, editor: str) -> Body:
     """The body that the options give; a structured kind's text is read as named fields."""
-    given = [name for name in ("body", "body_file") if getattr(args, name) is not None]
-    if len(given) + bool(args.fields) > 1:
+    sources = [name for name in ("body", "body_file") if getattr(args, name) is not None]
+    if len(sources) + bool(args.fields) > 1:
         raise Invalid("give the body once: --body, --body-file or --set")
     if args.fields:
         return fields_to_body(kind, args.fields)
@@ -43,11 +43,11 @@ def read_body(args: argparse.Namespace, kind: Kind, editor: str) -> Body:
         text = str(args.body)
     elif args.body_file is not None and args.body_file != "-":
         text = read_text_file(args.body_file)
-    elif given or sys.stdin is None or not sys.stdin.isatty():
+    elif sources or sys.stdin is None or not sys.stdin.isatty():
         text = _read_stdin()
     else:
         text = _edit(args, kind, editor)
-    return _structured(text) if is_structured(kind) else text
+    return _read_structured(text) if is_structured(kind) else text
 
 
 def fields_to_body(kind: Kind, assignments: list[str]) -> dict[str, Value]:
@@ -80,7 +80,7 @@ def read_text_file(path: str) -> str:
     """A text file of the user's, bounded."""
     try:
         with open(path, "rb") as file:
-            return _text(file.read(HARD_FILE_BYTES + 1), path)
+            return _decode_text(file.read(HARD_FILE_BYTES + 1), path)
     except OSError as error:
         raise NotFound(f"{path}: {error.strerror}") from None
 
@@ -88,10 +88,10 @@ def read_text_file(path: str) -> str:
 def _read_stdin() -> str:
     if sys.stdin is None:
         raise Invalid("there is no body: standard input is closed", hint="use --body or --body-file")
-    return _text(sys.stdin.buffer.read(HARD_FILE_BYTES + 1), "standard input")
+    return _decode_text(sys.stdin.buffer.read(HARD_FILE_BYTES + 1), "standard input")
 
 
-def _text(content: bytes, source: str) -> str:
+def _decode_text(content: bytes, source: str) -> str:
     if len(content) > HARD_FILE_BYTES:
         raise Invalid(f"{source} is larger than any message may be")
     try:
@@ -100,7 +100,7 @@ def _text(content: bytes, source: str) -> str:
         raise Invalid(f"{source} is not UTF-8 text") from None
 
 
-def _structured(text: str) -> Body:
+def _read_structured(text: str) -> Body:
     from parley.domain.limits import DEFAULT_LIMITS
     from parley.wire.yaml.strict import read_strict
 
@@ -129,8 +129,8 @@ def _edit(args: argparse.Namespace, kind: Kind, editor: str) -> str:
     try:
         subprocess.run([*shlex.split(editor), file.name], check=True)  # noqa: S603  # the user's own editor
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        said = error.strerror if isinstance(error, OSError) else "it ended with an error"
-        raise Invalid(f"the editor {editor!r} failed: {said}", hint=f"your text is in {file.name}") from None
+        why = error.strerror if isinstance(error, OSError) else "it ended with an error"
+        raise Invalid(f"the editor {editor!r} failed: {why}", hint=f"your text is in {file.name}") from None
     text = read_text_file(file.name)
     if text.strip() == template.strip():
         discard_edited(args)

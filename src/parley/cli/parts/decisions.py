@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from parley.cli.command import settings_of
-from parley.cli.parts.remote import add_server, connection_of
+from parley.cli.parts.remote import add_server_options, connection_of
 from parley.domain.errors.errors import ParleyError
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class ServerDecisions:
         return exchange
 
 
-def add_either(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
+def add_server_or_mailbox_options(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
     """The options of a server and those of a mailbox."""
-    add_server(parser, agent=agent)
+    add_server_options(parser, agent=agent)
     group = parser.add_argument_group("mailbox")
     group.add_argument("--home", "--oacp-dir", default="", help="the home of all projects: without a server")
     group.add_argument("-p", "--project", default="", help="the project: without a server")

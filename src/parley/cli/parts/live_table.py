@@ -71,7 +71,7 @@ class LiveTable:
                 self.draw()
 
         drawing = threading.Thread(target=redraw, name="parley-table", daemon=True)
-        out, err = _Above(self), _Above(self)
+        out, err = _LinesAbove(self), _LinesAbove(self)
         self.draw()
         drawing.start()
         try:
@@ -80,12 +80,12 @@ class LiveTable:
         finally:
             ended.set()
             drawing.join()
-            for one in (out, err):
-                one.end()
+            for stream in (out, err):
+                stream.end()
             self.draw()
 
 
-class _Above(io.TextIOBase):
+class _LinesAbove(io.TextIOBase):
     """A stream whose lines come out above a table."""
 
     def __init__(self, table: LiveTable) -> None:
@@ -99,9 +99,9 @@ class _Above(io.TextIOBase):
 
     def write(self, text: str) -> int:
         with self._lock:
-            whole, line_end, self._rest = (self._rest + text).rpartition("\n")
+            complete, line_end, self._rest = (self._rest + text).rpartition("\n")
         if line_end:
-            self._table.above(whole + line_end)
+            self._table.above(complete + line_end)
         return len(text)
 
     def end(self) -> None:

@@ -43,7 +43,7 @@ class MailboxDecisions:
         return self._document(drive(self._kernel.decide(approval_id, deciding)))
 
     def list_exchanges(self, wanted: ExchangeFilter, *, after: str, limit: int) -> list[Document]:
-        exchanges = [exchange for exchange in drive(self._kernel.exchanges()) if _fits(exchange, wanted)]
+        exchanges = [exchange for exchange in drive(self._kernel.exchanges()) if _matches(exchange, wanted)]
         return [exchange_of(exchange).to_dict() for exchange in _page(exchanges, after, limit)]
 
     def get_exchange(self, exchange_id: str) -> Document:
@@ -76,7 +76,7 @@ class MailboxDecisions:
         return key
 
 
-def _fits(exchange: Exchange, wanted: ExchangeFilter) -> bool:
+def _matches(exchange: Exchange, wanted: ExchangeFilter) -> bool:
     """Whether it is to be listed; the agent of the filter names the mailbox here."""
     outcome, conversation = wanted.outcome, wanted.conversation_id
     return outcome in ("", exchange.outcome.value) and conversation in ("", exchange.conversation_id)

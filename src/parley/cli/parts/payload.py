@@ -30,7 +30,7 @@ def add_payload(parser: argparse.ArgumentParser) -> None:
 
 def add_purpose(parser: argparse.ArgumentParser) -> None:
     """What puts a message under the rules of an exchange."""
-    purposes, levels = [one.value for one in Purpose], [one.value for one in Classification]
+    purposes, levels = [purpose.value for purpose in Purpose], [level.value for level in Classification]
     group = parser.add_argument_group("under rules (any of these makes the message part of an exchange)")
     group.add_argument(
         "--purpose", default="", choices=["", *purposes], metavar="PURPOSE", help=f"one of {', '.join(purposes)}"
@@ -49,9 +49,9 @@ def add_purpose(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_metadata(args: argparse.Namespace, given: str = "") -> dict[str, Any] | None:
+def read_metadata(args: argparse.Namespace, text: str = "") -> dict[str, Any] | None:
     """What stands beside the payload: the purpose's options, and `given` JSON; None when there is nothing."""
-    metadata = json_object(given, "--metadata") if given else {}
+    metadata = json_object(text, "--metadata") if text else {}
     named: dict[str, Any] = {
         "exchange_type": args.purpose or None,
         "classification": args.classification or None,
@@ -73,19 +73,19 @@ def data_items(path: str) -> list[Any]:
     from parley.cli.parts.body import read_text_file
 
     text = read_text_file(path)
-    found: object
+    document: object
     if text.lstrip()[:1] in ("[", "{"):
         try:
-            found = json.loads(text, parse_constant=_no_number)
+            document = json.loads(text, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise Invalid(f"{path} is not JSON: {error}") from None
     else:
-        found = _yaml_list(path, text)
-    if isinstance(found, dict) and list(found) == ["data"]:
-        found = found["data"]
-    if not isinstance(found, list):
+        document = _yaml_list(path, text)
+    if isinstance(document, dict) and list(document) == ["data"]:
+        document = document["data"]
+    if not isinstance(document, list):
         raise Invalid(f"{path} holds no list", hint="a list of items with source, fields, classification, description")
-    return found
+    return document
 
 
 def _yaml_list(path: str, text: str) -> object:
@@ -105,7 +105,7 @@ def read_payload(args: argparse.Namespace) -> dict[str, Any]:
     if args.payload is not None and args.fields:
         raise Invalid("give the payload once: --payload or --field")
     if args.fields:
-        return _assembled(args.fields)
+        return _payload_from_fields(args.fields)
     if args.payload is not None and args.payload != "-":
         return json_object(args.payload, "--payload")
     if sys.stdin is None or (args.payload is None and sys.stdin.isatty()):
@@ -124,7 +124,7 @@ def read_payload(args: argparse.Namespace) -> dict[str, Any]:
 def json_object(text: str, source: str) -> dict[str, Any]:
     """A JSON object, or what is wrong with it."""
     try:
-        value = json.loads(text, parse_constant=_no_number)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{source} is not JSON: {error}", hint="or use --field NAME=VALUE") from None
     if not isinstance(value, dict):
@@ -132,11 +132,11 @@ def json_object(text: str, source: str) -> dict[str, Any]:
     return value
 
 
-def _no_number(word: str) -> None:
+def _refuse_constant(word: str) -> None:
     raise ValueError(f"{word} is no number")
 
 
-def _assembled(assignments: list[str]) -> dict[str, Any]:
+def _payload_from_fields(assignments: list[str]) -> dict[str, Any]:
     """`question=Ready? context.retries:=3` as an object."""
     payload: dict[str, Any] = {}
     for assignment in assignments:
@@ -145,7 +145,7 @@ def _assembled(assignments: list[str]) -> dict[str, Any]:
         if name.endswith(":"):
             name = name[:-1]
             try:
-                value = json.loads(text, parse_constant=_no_number)
+                value = json.loads(text, parse_constant=_refuse_constant)
             except (ValueError, RecursionError):
                 raise Invalid(f"--field {assignment!r}: behind := stands JSON", hint="use = for text") from None
         if not equals or not all(name.split(".")):

@@ -39,7 +39,7 @@ HINTS = {
 DATA_HELP = "the data directory of the server (default: as `parley up` finds it)"
 
 
-def add_server(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
+def add_server_options(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
     """--url, --key, --agent and --json, as every command on a server takes them."""
     group = parser.add_argument_group("server")
     group.add_argument("--url", default="", help="where the server is (default: $PARLEY_URL, http://127.0.0.1:8420)")
@@ -62,7 +62,7 @@ def connection_of(args: argparse.Namespace, *, agent: bool = True) -> Connection
 # ---------------------------------------------------------------- channels by id or by name
 
 
-def add_channel(parser: argparse.ArgumentParser) -> None:
+def add_channel_arguments(parser: argparse.ArgumentParser) -> None:
     """The channel, by its id or by its name on an intent."""
     parser.add_argument("channel", metavar="CHANNEL", help="its id; with --intent also its name")
     parser.add_argument("--intent", default="", metavar="INTENT", help="the intent on which CHANNEL is a name")
@@ -71,18 +71,18 @@ def add_channel(parser: argparse.ArgumentParser) -> None:
 def channel_id(connection: Connection, args: argparse.Namespace) -> str:
     """The id of the channel that the options name."""
     if not args.intent:
-        return given_id(args.channel)
-    listed = connection.get("intents", args.intent, "channels")
-    found = [one["id"] for one in listed if args.channel in (one["name"], one["id"])]
-    if not found:
+        return require_channel_id(args.channel)
+    channels = connection.get("intents", args.intent, "channels")
+    matches = [channel["id"] for channel in channels if args.channel in (channel["name"], channel["id"])]
+    if not matches:
         raise NotFound(
             f"there is no channel {args.channel!r} on {args.intent}",
             hint=f"see: parley channel list {args.intent}",
         )
-    return str(found[0])
+    return str(matches[0])
 
 
-def given_id(channel: str) -> str:
+def require_channel_id(channel: str) -> str:
     if not re.fullmatch(r"chan_[0-9A-Za-z]+", channel):
         raise Invalid(f"{channel!r} is no id of a channel", hint="add --intent INTENT to name a channel by its name")
     return channel
@@ -91,7 +91,7 @@ def given_id(channel: str) -> str:
 # ---------------------------------------------------------------- showing
 
 
-def show(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any], line: str) -> None:
+def show_result(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any], line: str) -> None:
     """One document: all of it as JSON, or one line that says what happened."""
     if args.json:
         screen.json(document)
@@ -106,7 +106,7 @@ def show_fields(args: argparse.Namespace, screen: Screen, document: Mapping[str,
         return
     for name, value in document.items():
         if value not in (None, "", [], {}):
-            screen.line(f"{screen.paint(safe(name) + ':', 'cyan')} {cell(value)}")
+            screen.line(f"{screen.paint(safe(name) + ':', 'cyan')} {cell_text(value)}")
 
 
 def show_table(
@@ -122,44 +122,44 @@ def show_table(
     elif not documents:
         screen.line(nothing)
     else:
-        screen.table(tuple(columns), [[make(one) for make in columns.values()] for one in documents])
+        screen.table(tuple(columns), [[make(document) for make in columns.values()] for document in documents])
 
 
-def cell(value: object) -> str:
+def cell_text(value: object) -> str:
     """Any value on one line."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return safe(", ".join(value)) or "-"
     return safe(value) if isinstance(value, str) else json_text(value)
 
 
-def field(name: str) -> Callable[[Mapping[str, Any]], str]:
+def field_column(name: str) -> Callable[[Mapping[str, Any]], str]:
     """A column with one field as it is."""
-    return lambda document: cell(document.get(name)) or "-"
+    return lambda document: cell_text(document.get(name)) or "-"
 
 
-def aged(name: str) -> Callable[[Mapping[str, Any]], str]:
+def age_column(name: str) -> Callable[[Mapping[str, Any]], str]:
     """A column with how long ago a moment was."""
     from parley.adapters.process import SystemClock
 
     now = SystemClock().now().at
 
-    def shown(document: Mapping[str, Any]) -> str:
+    def age_text(document: Mapping[str, Any]) -> str:
         try:
             return age(from_stamp(str(document.get(name) or "")), now)
         except ValueError:
             return "-"
 
-    return shown
+    return age_text
 
 
 # ---------------------------------------------------------------- reading arguments
 
 
-def seconds(text: str, option: str) -> float:
+def parse_seconds(text: str, option: str) -> float:
     """30s, 5m or a bare number of seconds."""
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,3})?", text):
         return float(text)
@@ -169,7 +169,7 @@ def seconds(text: str, option: str) -> float:
         raise Invalid(f"{option}: {error.message}", hint=error.hint) from None
 
 
-def moment(text: str, option: str) -> str | None:
+def parse_time_from_now(text: str, option: str) -> str | None:
     """A time, or how long from now, as the server reads it; None when nothing was given."""
     if not text:
         return None
@@ -182,7 +182,7 @@ def moment(text: str, option: str) -> str | None:
         raise Invalid(f"{option}: {error.message}", hint=error.hint) from None
 
 
-def past(text: str, option: str) -> str | None:
+def parse_time_ago(text: str, option: str) -> str | None:
     """A time, or how long ago, as the server reads it; None when nothing was given."""
     if not text:
         return None
@@ -200,6 +200,6 @@ def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def names(groups: Iterable[str]) -> list[str]:
+def split_names(groups: Iterable[str]) -> list[str]:
     """Names given one by one or with commas between them."""
     return [name.strip() for group in groups for name in group.split(",") if name.strip()]

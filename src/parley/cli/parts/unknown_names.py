@@ -25,9 +25,9 @@ _UNPLACED = {"org": "default"}
 
 def note_unknown(connection: Connection, scope: str, *names: str) -> None:
     """Say on standard error which of the names no registered agent has. What was asked for is done all the same."""
-    field, called = _FIELDS[scope]
+    field, description = _FIELDS[scope]
     with suppress(ParleyError):  # it is only a note
-        known = {one[field] for one in connection.get("agents")}
+        registered = {agent[field] for agent in connection.get("agents")}
         for name in names:
-            if name not in known and name != _UNPLACED.get(scope):
-                sys.stderr.write(f"parley: note: the server knows no {called} {safe(name)}\n")
+            if name not in registered and name != _UNPLACED.get(scope):
+                sys.stderr.write(f"parley: note: the server knows no {description} {safe(name)}\n")

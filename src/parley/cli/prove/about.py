@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def about(document: Mapping[str, Any]) -> str:
+def subject_of(document: Mapping[str, Any]) -> str:
     """Whom or what those who rule have changed; empty for entries of an exchange."""
-    action, said = document.get("action"), {name: str(value) for name, value in document.items()}.get
+    action, fact = document.get("action"), {name: str(value) for name, value in document.items()}.get
     if action == "policy_changed":
-        return f"{said('document') or 'all documents'}: now {said('new')}"
+        return f"{fact('document') or 'all documents'}: now {fact('new')}"
     if action == "agent_placed":
-        place = f"for {said('user_id')}, in {said('org_unit')}, up to {said('max_classification')}"
-        return f"agent {said('agent')}: {place}"
+        place = f"for {fact('user_id')}, in {fact('org_unit')}, up to {fact('max_classification')}"
+        return f"agent {fact('agent')}: {place}"
     if action in ("suspended", "suspension_lifted"):
-        kind = said("what", "").replace("_", " ")
-        return f"{kind} {said('name', '').replace(PAIR_MARK, ' and ')}".strip()
+        kind = fact("what", "").replace("_", " ")
+        return f"{kind} {fact('name', '').replace(PAIR_MARK, ' and ')}".strip()
     if "made_key" in document:
-        return f"key of {said('user_id')}"
+        return f"key of {fact('user_id')}"
     if action == "content_erased":
-        return f"conversation {said('conversation_id')}" if "conversation_id" in document else f"by {said('agent_id')}"
-    return f"entries up to {said('through')}" if action == "audit_let_go" else ""
+        return f"conversation {fact('conversation_id')}" if "conversation_id" in document else f"by {fact('agent_id')}"
+    return f"entries up to {fact('through')}" if action == "audit_let_go" else ""

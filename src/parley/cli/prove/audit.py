@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import confirmed, on_terminal, safe
-from parley.cli.parts.remote import add_server, aged, cell, connection_of, field, past, show, show_table, without_none
-from parley.cli.prove.about import about
-from parley.cli.prove.ledger import add_mailbox, asking_for, ledger_at
+from parley.cli.output import confirm, is_interactive, safe
+from parley.cli.parts.remote import (
+    add_server_options,
+    age_column,
+    cell_text,
+    connection_of,
+    field_column,
+    parse_time_ago,
+    show_result,
+    show_table,
+    without_none,
+)
+from parley.cli.prove.about import subject_of
+from parley.cli.prove.ledger import add_project_options, explain_unknown_name, ledger_at
 from parley.domain.errors.errors import Invalid
 
 if TYPE_CHECKING:
@@ -40,9 +50,9 @@ _COLUMNS = (
     "content_digest",
     "entry_hash",
 )
-_MOST = 1_000
-_SHOWN = 100
-_END = 10**15 - 1
+_PAGE_MAX = 1_000
+_LIST_DEFAULT = 100
+_NUMBER_MAX = 10**15 - 1
 
 
 # ---------------------------------------------------------------- list
@@ -60,7 +70,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--before", type=int, default=None, metavar="NUMBER", help="the last ones before this entry")
     parser.add_argument("--limit", type=int, default=None, metavar="N", help="how many at most (default: 100)")
     parser.add_argument("--all", action="store_true", help="all of them, however many")
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
     parser.description = (
         f"{parser.description}.\n\nThe newest entries are shown, in their order; where there are more, a note on"
         " standard error says\nhow to get them."
@@ -70,7 +80,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 def _list(args: argparse.Namespace) -> int:
     if args.all and not (args.after is args.before is args.limit is None):
         raise Invalid("--all is everything: it goes without --after, --before and --limit")
-    if min(_given(args.limit, 1), _given(args.before, 1)) < 1 or _given(args.after, 0) < 0:
+    if min(_value_or(args.limit, 1), _value_or(args.before, 1)) < 1 or _value_or(args.after, 0) < 0:
         raise Invalid("--limit and --before are at least 1, --after at least 0")
     connection = connection_of(args, agent=False)
     query = {
@@ -79,26 +89,26 @@ def _list(args: argparse.Namespace) -> int:
         "conversation_id": args.conversation,
         "action": args.action,
         "outcome": args.outcome,
-        "since": past(args.since, "--since"),
-        "until": past(args.until, "--until"),
+        "since": parse_time_ago(args.since, "--since"),
+        "until": parse_time_ago(args.until, "--until"),
     }
     forward = args.all or (args.after is not None and args.before is None)
-    found, more = (_following if forward else _newest)(args, connection, query)
+    entries, more = (_list_forward if forward else _list_newest)(args, connection, query)
     columns = {
-        "NUMBER": field("number"),
-        "AGE": aged("at"),
-        "SIDE": field("side"),
-        "ACTION": _fact("action"),
-        "EXCHANGE": field("exchange_id"),
-        "ROUND": _fact("round"),
-        "OUTCOME": _outcome,
-        "ACTOR": _fact("actor"),
-        "WHAT": lambda entry: safe(about(entry["document"] or {})) or "-",
-        "WHY": _why,
+        "NUMBER": field_column("number"),
+        "AGE": age_column("at"),
+        "SIDE": field_column("side"),
+        "ACTION": _fact_column("action"),
+        "EXCHANGE": field_column("exchange_id"),
+        "ROUND": _fact_column("round"),
+        "OUTCOME": _outcome_column,
+        "ACTOR": _fact_column("actor"),
+        "WHAT": lambda entry: safe(subject_of(entry["document"] or {})) or "-",
+        "WHY": _reason_column,
     }
-    if not any(about(one["document"] or {}) for one in found):
+    if not any(subject_of(entry["document"] or {}) for entry in entries):
         del columns["WHAT"]  # only those who rule do something that is about nobody's exchange
-    show_table(args, screen_of(args), found, columns, "No entries.")
+    show_table(args, screen_of(args), entries, columns, "No entries.")
     if more:
         sys.stdout.flush()
         go_on = f"newer entries: --after {more}" if forward else f"older entries: --before {more}"
@@ -106,58 +116,58 @@ def _list(args: argparse.Namespace) -> int:
     return OK
 
 
-def _following(
+def _list_forward(
     args: argparse.Namespace, connection: Connection, query: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], int]:
     """The first entries after one, or all; and after which one there are more."""
-    most = sys.maxsize if args.all else args.limit or _SHOWN
-    found: list[dict[str, Any]] = []
+    limit = sys.maxsize if args.all else args.limit or _LIST_DEFAULT
+    entries: list[dict[str, Any]] = []
     after: int | None = args.after or 0
-    while after is not None and len(found) < most:
-        wanted = min(_MOST, most - len(found))
-        page = connection.get("audit", query={**query, "after": after, "limit": wanted})
-        found += page["entries"]
+    while after is not None and len(entries) < limit:
+        page_size = min(_PAGE_MAX, limit - len(entries))
+        page = connection.get("audit", query={**query, "after": after, "limit": page_size})
+        entries += page["entries"]
         after = page["next"]
-    rest = after is not None and connection.get("audit", query={**query, "after": after, "limit": 1})["entries"]
-    return found, after or 0 if rest else 0
+    has_more = after is not None and connection.get("audit", query={**query, "after": after, "limit": 1})["entries"]
+    return entries, after or 0 if has_more else 0
 
 
-def _newest(
+def _list_newest(
     args: argparse.Namespace, connection: Connection, query: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], int]:
     """The last entries, or the last before one; and before which one there are older ones that fit."""
-    most = args.limit or _SHOWN
-    found: list[dict[str, Any]] = []
-    before: int | None = args.before or _END
+    limit = args.limit or _LIST_DEFAULT
+    entries: list[dict[str, Any]] = []
+    before: int | None = args.before or _NUMBER_MAX
     # One more than is shown: that there are others does not mean that they fit.
-    while before is not None and len(found) <= most:
-        wanted = min(_MOST, most + 1 - len(found))
-        asked = {**query, "before": before, "after": args.after or 0, "limit": wanted}
-        page = connection.get("audit", query=asked)
-        found = page["entries"] + found
+    while before is not None and len(entries) <= limit:
+        page_size = min(_PAGE_MAX, limit + 1 - len(entries))
+        page_query = {**query, "before": before, "after": args.after or 0, "limit": page_size}
+        page = connection.get("audit", query=page_query)
+        entries = page["entries"] + entries
         before = page["previous"]
-    shown = found[-most:]
-    return shown, shown[0]["number"] if len(found) > most else 0
+    shown = entries[-limit:]
+    return shown, shown[0]["number"] if len(entries) > limit else 0
 
 
-def _given(value: int | None, default: int) -> int:
+def _value_or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _outcome(entry: Mapping[str, Any]) -> str:
+def _outcome_column(entry: Mapping[str, Any]) -> str:
     """What became of a message, or what somebody decided about it."""
     document = entry["document"] or {}
-    return cell(document.get("outcome") or document.get("decision"))
+    return cell_text(document.get("outcome") or document.get("decision"))
 
 
-def _why(entry: Mapping[str, Any]) -> str:
+def _reason_column(entry: Mapping[str, Any]) -> str:
     document = entry["document"] or {}
-    return cell(document.get("reason") or document.get("note") or None)
+    return cell_text(document.get("reason") or document.get("note") or None)
 
 
-def _fact(name: str) -> Callable[[Mapping[str, Any]], str]:
+def _fact_column(name: str) -> Callable[[Mapping[str, Any]], str]:
     """A column with something that the entry's document says; it may have been let go of."""
-    return lambda entry: cell((entry["document"] or {}).get(name))
+    return lambda entry: cell_text((entry["document"] or {}).get(name))
 
 
 # ---------------------------------------------------------------- export
@@ -177,8 +187,8 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "--side", default="", metavar="AGENT", help="only one side of the audit log; the rest as hashes"
     )
     parser.add_argument("--format", default="jsonl", choices=("jsonl", "csv"), help="jsonl or csv (default: jsonl)")
-    add_server(parser, agent=False)
-    add_mailbox(parser)
+    add_server_options(parser, agent=False)
+    add_project_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
         "The audit log as JSON lines stands for itself: `parley audit verify FILE` needs no server. CSV\n"
@@ -197,7 +207,7 @@ def _export(args: argparse.Namespace) -> int:
     if ledger:
         from parley.cli.prove import ledger as mailbox_audit
 
-        (_write_csv if args.format == "csv" else write_exactly)(mailbox_audit.lines(ledger))
+        (_write_csv if args.format == "csv" else write_lines)(mailbox_audit.export_lines(ledger))
         return OK
     connection = connection_of(args, agent=False)
     events = args.log == "events" or bool(args.intent)
@@ -206,14 +216,14 @@ def _export(args: argparse.Namespace) -> int:
 
         if args.side:
             raise Invalid("--side is for the audit log")
-        with asking_for(args.intent):
+        with explain_unknown_name(args.intent):
             export_events(connection, args.intent, as_csv=args.format == "csv")
         return OK
     lines = connection.lines("audit", "export", query={"side": args.side})
     if args.format == "csv":
         _write_csv(lines)
     else:
-        write_exactly(lines)
+        write_lines(lines)
     return OK
 
 
@@ -228,10 +238,10 @@ def _write_csv(lines: Iterable[bytes]) -> None:
         if entry.get("side"):
             document = entry.get("document") or {}
             place = {name: entry[name] for name in entry if name != "document"}
-            write({**document, **place, "what": about(document)})
+            write({**document, **place, "what": subject_of(document)})
 
 
-def write_exactly(lines: Iterable[bytes]) -> None:
+def write_lines(lines: Iterable[bytes]) -> None:
     """What is hashed, byte for byte; only for the eyes of somebody at a terminal it is made harmless."""
     if sys.stdout.isatty():
         for line in lines:
@@ -247,12 +257,12 @@ def write_exactly(lines: Iterable[bytes]) -> None:
 
 def _add_prove(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("entry", metavar="ID", help="the entry's id, or its number")
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _prove(args: argparse.Namespace) -> int:
     screen_of(args)
-    write_exactly([b"".join(connection_of(args, agent=False).lines("audit", "proof", args.entry)).rstrip() + b"\n"])
+    write_lines([b"".join(connection_of(args, agent=False).lines("audit", "proof", args.entry)).rstrip() + b"\n"])
     return OK
 
 
@@ -260,7 +270,7 @@ def _add_erase(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conversation", default=None, metavar="ID", help="what was said in this conversation")
     parser.add_argument("--sender", default=None, metavar="AGENT", help="what this agent or person said, everywhere")
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
     parser.description = (
         f"{parser.description}.\n\n"
         "Messages, transcripts and held drafts lose what they say, for ever. The audit log keeps its\n"
@@ -273,16 +283,16 @@ def _erase(args: argparse.Namespace) -> int:
     if (args.conversation is None) == (args.sender is None):
         raise Invalid("say --conversation or --sender", hint="one of the two")
     what = f"in {safe(args.conversation)}" if args.sender is None else f"by {safe(args.sender)}, everywhere,"
-    asked = f"What was said {what} goes for ever"
-    if not args.yes and (args.json or not on_terminal()):
-        raise Invalid(asked, hint="add --yes if that is meant")
-    if not args.yes and not confirmed(f"{asked}. Erase it?"):
+    warning = f"What was said {what} goes for ever"
+    if not args.yes and (args.json or not is_interactive()):
+        raise Invalid(warning, hint="add --yes if that is meant")
+    if not args.yes and not confirm(f"{warning}. Erase it?"):
         screen_of(args).line("Nothing was erased.")
         return FOUND_PROBLEMS
     body = without_none({"conversation_id": args.conversation, "agent_id": args.sender})
     done = connection_of(args, agent=False).post("audit", "erasures", body=body)
     counts = f"{done['messages']} messages, {done['exchanges']} exchanges, {done['approvals']} approvals"
-    show(args, screen_of(args), done, f"Erased what was said: {counts} (entry {safe(done['entry_id'])})")
+    show_result(args, screen_of(args), done, f"Erased what was said: {counts} (entry {safe(done['entry_id'])})")
     return OK
 
 

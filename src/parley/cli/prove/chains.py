@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SDK_SPELLING = "channel.message"
 
 
-class Checked(NamedTuple):
+class LogResult(NamedTuple):
     """One log: how many links were looked at, and the number of the first bad one (0: none)."""
 
     tenant: str
@@ -43,42 +43,42 @@ class EventLog:
         self._intent = intent
         self._chain = Chain()
         self._hashes: list[str] = []
-        self._told: list[tuple[int, str]] = []
+        self._problems: list[tuple[int, str]] = []
 
-    def take(self, events: Iterable[Event]) -> None:
+    def add(self, events: Iterable[Event]) -> None:
         """The next events."""
         for event in events:
             self._chain.take(event)
             self._hashes.append(event.event_hash)
             if event.intent_id != self._intent:
-                self.refuse(event.sequence, "it belongs to another intent")
+                self.add_problem(event.sequence, "it belongs to another intent")
 
-    def refuse(self, sequence: int, why: str) -> None:
+    def add_problem(self, sequence: int, why: str) -> None:
         """What the links alone do not show."""
-        self._told.append((sequence, why))
+        self._problems.append((sequence, why))
 
-    def compare(self, mark: Checkpoint) -> None:
+    def check_against(self, checkpoint: Checkpoint) -> None:
         """A checkpoint knows what it covered: also what is missing at the end."""
         from parley.domain.channel.checkpoint import encode_digest, merkle_root, raw_digest
 
-        covered = self._hashes[mark.first_sequence - 1 : mark.last_sequence]
-        if len(covered) < mark.event_count:
-            self.refuse(len(self._hashes) + 1, f"it is missing, but the checkpoint {mark.id} covers it")
-        elif encode_digest(merkle_root([raw_digest(one) for one in covered])) != mark.merkle_root:
-            self.refuse(mark.first_sequence, f"the checkpoint {mark.id} says otherwise")
+        covered = self._hashes[checkpoint.first_sequence - 1 : checkpoint.last_sequence]
+        if len(covered) < checkpoint.event_count:
+            self.add_problem(len(self._hashes) + 1, f"it is missing, but the checkpoint {checkpoint.id} covers it")
+        elif encode_digest(merkle_root([raw_digest(digest) for digest in covered])) != checkpoint.merkle_root:
+            self.add_problem(checkpoint.first_sequence, f"the checkpoint {checkpoint.id} says otherwise")
 
     @property
     def length(self) -> int:
         return len(self._hashes)
 
-    def checked(self) -> Checked:
+    def result(self) -> LogResult:
         """What came out."""
-        breaks = [(one.sequence, one.reason) for one in self._chain.breaks] + self._told
-        first = min(breaks, key=lambda one: one[0], default=(0, ""))
-        return Checked(self._tenant, self._intent, "events", self.length, *first)
+        breaks = [(broken_link.sequence, broken_link.reason) for broken_link in self._chain.breaks] + self._problems
+        first = min(breaks, key=lambda problem: problem[0], default=(0, ""))
+        return LogResult(self._tenant, self._intent, "events", self.length, *first)
 
 
-def served_event(document: dict[str, Any]) -> Event:
+def event_from_api(document: dict[str, Any]) -> Event:
     """An event as a server gave it, to be checked like one from the store."""
     if document["event_type"] == _SDK_SPELLING:
         document = {**document, "event_type": CHANNEL_MESSAGE}
@@ -96,7 +96,7 @@ def served_event(document: dict[str, Any]) -> Event:
     )
 
 
-def check_ledger(tenant: str, entries: Iterable[StoredEntry]) -> Checked:
+def check_ledger(tenant: str, entries: Iterable[StoredEntry]) -> LogResult:
     """A tenant's ledger from its first entry on."""
     link, length, bad, why = GENESIS, 0, 0, ""
     for written in entries:
@@ -106,4 +106,4 @@ def check_ledger(tenant: str, entries: Iterable[StoredEntry]) -> Checked:
         elif not bad and chain(link, written.position, written.entry) != written.link:
             bad, why = length, "its hash does not fit its content"
         link = written.link
-    return Checked(tenant, f"ledger of {tenant}", "ledger", length, bad, why)
+    return LogResult(tenant, f"ledger of {tenant}", "ledger", length, bad, why)

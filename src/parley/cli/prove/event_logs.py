@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from parley.cli.output import json_text
-from parley.cli.prove.chains import Checked, EventLog, check_ledger, served_event
+from parley.cli.prove.chains import EventLog, LogResult, check_ledger, event_from_api
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -33,78 +33,80 @@ _COLUMNS = (
 _FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 
 
-def check_server(connection: Connection, intent: str) -> Iterator[Checked]:
+def check_server(connection: Connection, intent: str) -> Iterator[LogResult]:
     """Every event log that the server shows, or one."""
-    for intent_id in _intents(connection, intent):
-        found = EventLog("", intent_id)
-        for page in _pages(connection, intent_id):
-            found.take(served_event(one) for one in page)
-        said = connection.get("intents", intent_id, "events", "verify")
-        if not said["valid"]:
-            broken = [one.get("sequence") for one in said.get("breaks", []) if isinstance(one, dict)]
-            found.refuse(next((one for one in broken if isinstance(one, int)), 1), "the server says so")
-        elif said["event_count"] < found.length:
-            found.refuse(said["event_count"] + 1, "the server does not count it")
-        yield found.checked()
+    for intent_id in _intent_ids(connection, intent):
+        log = EventLog("", intent_id)
+        for page in _event_pages(connection, intent_id):
+            log.add(event_from_api(document) for document in page)
+        verdict = connection.get("intents", intent_id, "events", "verify")
+        if not verdict["valid"]:
+            broken = [link.get("sequence") for link in verdict.get("breaks", []) if isinstance(link, dict)]
+            log.add_problem(
+                next((sequence for sequence in broken if isinstance(sequence, int)), 1), "the server says so"
+            )
+        elif verdict["event_count"] < log.length:
+            log.add_problem(verdict["event_count"] + 1, "the server does not count it")
+        yield log.result()
 
 
-async def check_store(store: TeamStore, tenant: str, intent: str) -> AsyncIterator[Checked]:
+async def check_store(store: TeamStore, tenant: str, intent: str) -> AsyncIterator[LogResult]:
     """A tenant's ledger and event logs as the files have them, or one event log."""
     from parley.domain.channel.checkpoint import Checkpoint
     from parley.domain.directory.intent import Intent
 
     if not intent:
-        yield check_ledger(tenant, [one async for one in _entries(store, tenant)])
-    async for one in children(store, Intent, tenant, ""):
-        if intent in ("", one.id):
-            found = EventLog(tenant, one.id)
-            async for page in _stored_pages(store, tenant, one.id):
-                found.take(page)
-            async for mark in children(store, Checkpoint, tenant, one.id):
-                found.compare(mark)
-            yield found.checked()
+        yield check_ledger(tenant, [entry async for entry in _entries(store, tenant)])
+    async for record in children(store, Intent, tenant, ""):
+        if intent in ("", record.id):
+            log = EventLog(tenant, record.id)
+            async for page in _stored_event_pages(store, tenant, record.id):
+                log.add(page)
+            async for checkpoint in children(store, Checkpoint, tenant, record.id):
+                log.check_against(checkpoint)
+            yield log.result()
 
 
 async def children(store: TeamStore, kind: Any, tenant: str, parent: str) -> AsyncIterator[Any]:  # noqa: ANN401
     """Every record of a parent."""
     after = ""
     while page := await store.children(kind, tenant, parent, after=after, limit=_PAGE):
-        for one in page:
-            yield one
+        for record in page:
+            yield record
         after = page[-1].id
 
 
 async def _entries(store: TeamStore, tenant: str) -> AsyncIterator[Any]:
     after = 0
     while page := await store.entries(tenant, after, _PAGE):
-        for one in page:
-            yield one
+        for entry in page:
+            yield entry
         after = page[-1].position
 
 
-async def _stored_pages(store: TeamStore, tenant: str, intent: str) -> AsyncIterator[tuple[Event, ...]]:
+async def _stored_event_pages(store: TeamStore, tenant: str, intent: str) -> AsyncIterator[tuple[Event, ...]]:
     after = 0
     while page := await store.events(tenant, intent, after=after, limit=_PAGE):
         yield page
         after = page[-1].sequence
 
 
-def _intents(connection: Connection, intent: str) -> Iterator[str]:
+def _intent_ids(connection: Connection, intent: str) -> Iterator[str]:
     if intent:
         yield intent
         return
     offset = 0
     while page := connection.get("intents", query={"limit": _PAGE, "offset": offset})["intents"]:
-        yield from (one["id"] for one in page)
+        yield from (document["id"] for document in page)
         offset += len(page)
 
 
-def _pages(connection: Connection, intent: str) -> Iterator[list[dict[str, Any]]]:
+def _event_pages(connection: Connection, intent: str) -> Iterator[list[dict[str, Any]]]:
     """An intent's events in their order."""
     after = 0
     while page := connection.get("intents", intent, "events", query={"after": after, "limit": _PAGE}):
         yield page
-        after = max(int(one["sequence"]) for one in page)
+        after = max(int(event["sequence"]) for event in page)
 
 
 # ---------------------------------------------------------------- export
@@ -113,8 +115,8 @@ def _pages(connection: Connection, intent: str) -> Iterator[list[dict[str, Any]]
 def export_events(connection: Connection, intent: str, *, as_csv: bool) -> None:
     """Print every event, or those of one intent."""
     write = csv_writer(_COLUMNS) if as_csv else _write_line
-    for intent_id in _intents(connection, intent):
-        for page in _pages(connection, intent_id):
+    for intent_id in _intent_ids(connection, intent):
+        for page in _event_pages(connection, intent_id):
             for event in page:
                 write(event)
 
@@ -129,10 +131,10 @@ def csv_writer(columns: tuple[str, ...]) -> Callable[[dict[str, Any]], None]:
 
     rows = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL, lineterminator="\n")
     rows.writerow(columns)
-    return lambda document: rows.writerow([inert(document.get(name)) for name in columns])
+    return lambda document: rows.writerow([spreadsheet_safe(document.get(name)) for name in columns])
 
 
-def inert(value: object) -> str:
+def spreadsheet_safe(value: object) -> str:
     """A cell that no spreadsheet takes for a formula."""
     text = "" if value is None else value if isinstance(value, str) else json_text(value)
     return f"'{text}" if text.lstrip(" ")[:1] and text.lstrip(" ")[0] in _FORMULA else text

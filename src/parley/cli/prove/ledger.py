@@ -37,21 +37,23 @@ def ledger_at(what: str, settings: Settings) -> str:
     if os.path.isfile(what):
         with open(what, "rb") as file:
             return what if file.read(len(_MAGIC)) == _MAGIC else ""
-    return _of_agent(what, settings)
+    return _agent_ledger(what, settings)
 
 
-def _of_agent(name: str, settings: Settings) -> str:
+def _agent_ledger(name: str, settings: Settings) -> str:
     from parley.adapters.files.workspace import Workspace
     from parley.wiring import find_home, find_project
 
     # Who names the project means a mailbox: nothing else is looked for.
-    meant = any(one.name in ("home", "project") and one.source == "flag" for one in settings.sources)
+    names_mailbox = any(
+        setting.name in ("home", "project") and setting.source == "flag" for setting in settings.sources
+    )
     try:
         home = find_home(settings).value
         folder = Workspace(home, find_project(settings, home).value).agent(name)
         folder.open().close()
     except ParleyError:
-        if meant:
+        if names_mailbox:
             raise
         return ""
     if not folder.has_ledger:
@@ -59,7 +61,7 @@ def _of_agent(name: str, settings: Settings) -> str:
     return folder.ledger_path(make=False)
 
 
-def add_mailbox(parser: argparse.ArgumentParser) -> None:
+def add_project_options(parser: argparse.ArgumentParser) -> None:
     """--home and --project, as other commands on a mailbox take them."""
     group = parser.add_argument_group("mailbox")
     group.add_argument("--home", "--oacp-dir", default="", help="the home of all projects")
@@ -67,7 +69,7 @@ def add_mailbox(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def asking_for(name: str) -> Iterator[None]:
+def explain_unknown_name(name: str) -> Iterator[None]:
     """A name that is no mailbox's is asked for on a server; when that has none either, both are said."""
     try:
         yield
@@ -82,17 +84,17 @@ def asking_for(name: str) -> Iterator[None]:
         ) from None
 
 
-def check(path: str) -> Report:
+def check_ledger_file(path: str) -> Report:
     """Compute the chain of a ledger again."""
     from parley import wiring
     from parley.wire.proofs.audit_log import LogCheck
 
-    checking = LogCheck(wiring.signatures().verify)
-    entries = list(read(path))
-    checking.header(_tenant(entries))
-    for one in entries:
-        checking.entry(one.number, one.side, one.seq, one.entry_hash, one.document)
-    return checking.report()
+    log_check = LogCheck(wiring.signatures().verify)
+    entries = list(read_entries(path))
+    log_check.header(_tenant(entries))
+    for entry in entries:
+        log_check.entry(entry.number, entry.side, entry.seq, entry.entry_hash, entry.document)
+    return log_check.report()
 
 
 def is_export(first: bytes) -> bool:
@@ -113,69 +115,69 @@ def check_export(lines: Iterable[bytes]) -> Report:
     from parley import wiring
     from parley.wire.proofs.audit_log import CUT_OFF, EntryLine, Header, LogCheck, end_line
 
-    checking = LogCheck(wiring.signatures().verify)
+    log_check = LogCheck(wiring.signatures().verify)
     reading = iter(lines)
     try:
         header = msgspec.json.decode(next(reading, b""), type=Header)
     except msgspec.MsgspecError:
         raise Invalid("this is no export of an audit log", hint="make one with: parley audit export AGENT") from None
-    checking.header(header.tenant, header.sides)
+    log_check.header(header.tenant, header.sides)
     ended = False
     for line in reading:
         if ended:
-            checking.refuse(checking.size + 1, "something comes after the end")
+            log_check.refuse(log_check.size + 1, "something comes after the end")
             break
-        ended = line == end_line(header.size) == end_line(checking.size)
+        ended = line == end_line(header.size) == end_line(log_check.size)
         if not ended:
             try:
-                one = msgspec.json.decode(line, type=EntryLine)
+                entry = msgspec.json.decode(line, type=EntryLine)
             except msgspec.MsgspecError:
                 if line.endswith(b"\n"):  # else it is cut off here, which is said below
-                    checking.refuse(checking.size + 1, "it cannot be read")
+                    log_check.refuse(log_check.size + 1, "it cannot be read")
                 break
-            checking.entry(one.number, one.side, one.seq, one.entry_hash, bytes(one.document))
+            log_check.entry(entry.number, entry.side, entry.seq, entry.entry_hash, bytes(entry.document))
     if not ended:
-        checking.refuse(checking.size + 1, CUT_OFF.format(checking.size, header.size))
-    return checking.report()
+        log_check.refuse(log_check.size + 1, CUT_OFF.format(log_check.size, header.size))
+    return log_check.report()
 
 
-def log(path: str) -> Log:
+def read_log(path: str) -> Log:
     """What a ledger tells, to be compared with another's."""
     from parley.wire.proofs.reconcile import log_of
 
-    entries = list(read(path))
+    entries = list(read_entries(path))
     sides = [entries[0].side] if entries else [os.path.basename(os.path.dirname(os.path.dirname(path)))]
-    return log_of(path, ((one.number, one.document) for one in entries), sides)
+    return log_of(path, ((entry.number, entry.document) for entry in entries), sides)
 
 
-def lines(path: str) -> Iterator[bytes]:
+def export_lines(path: str) -> Iterator[bytes]:
     """A ledger's chain as an export. Nobody signed it."""
     from parley.wire.proofs.audit_log import VERSION, Header, end_line, entry_line, header_line
 
-    entries = list(read(path))
-    sides = sorted({one.side for one in entries})
+    entries = list(read_entries(path))
+    sides = sorted({entry.side for entry in entries})
     yield header_line(
         Header(parley_audit=VERSION, tenant=_tenant(entries), public_key="", size=len(entries), sides=sides)
     )
-    for one in entries:
-        yield entry_line(one)
+    for entry in entries:
+        yield entry_line(entry)
     yield end_line(len(entries))
 
 
-def read(path: str) -> Iterator[AuditEntry]:
+def read_entries(path: str) -> Iterator[AuditEntry]:
     """Every entry of a ledger's chain, in order."""
-    store = _opened(path)
+    store = _open_store(path)
     try:
         after = 0
         while page := drive(store.audits(after, _PAGE)):
             # A column that was changed by hand may hold anything: it does not fit its hash then.
-            yield from (one._replace(document=_bytes(one.document)) for one in page)
+            yield from (entry._replace(document=_bytes(entry.document)) for entry in page)
             after = page[-1].seq
     finally:
         store.close()
 
 
-def _opened(path: str) -> Store:
+def _open_store(path: str) -> Store:
     from parley.wiring import open_ledger
 
     if not os.path.exists(path):

@@ -10,7 +10,7 @@ from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import safe
 from parley.cli.prove import ledger as mailbox_audit
-from parley.cli.prove.verify import opened
+from parley.cli.prove.verify import open_lines
 from parley.domain.errors.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _add_reconcile(parser: argparse.ArgumentParser) -> None:
         "second", nargs="?", default="", metavar="B", help="another side's export (default: A's own other sides)"
     )
     add_json(parser)
-    mailbox_audit.add_mailbox(parser)
+    mailbox_audit.add_project_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
         "Entries are paired by exchange, round and digest of the content. What only one log has, and\n"
@@ -39,65 +39,71 @@ def _add_reconcile(parser: argparse.ArgumentParser) -> None:
 def _reconcile(args: argparse.Namespace) -> int:
     from parley.wire.proofs.reconcile import reconcile
 
-    first = _read(args, args.first)
-    second = _read(args, args.second) if args.second and args.second != args.first else first
-    same, found = reconcile(first, second)
+    first = _read_log(args, args.first)
+    second = _read_log(args, args.second) if args.second and args.second != args.first else first
+    paired, differences = reconcile(first, second)
     screen = screen_of(args)
     if args.json:
-        screen.json({"equal": not found, "paired": same, "differences": [one.document() for one in found]})
+        screen.json(
+            {
+                "equal": not differences,
+                "paired": paired,
+                "differences": [difference.document() for difference in differences],
+            }
+        )
     else:
-        if found:
+        if differences:
             heads = ("EXCHANGE", "ROUND", "FROM", "TO", "A", "B", "WHAT")
             rows = [
                 (
-                    safe(one.exchange_id) or "-",
-                    str(one.round),
-                    safe(one.sender),
-                    safe(one.receiver),
-                    str(one.first or "-"),
-                    str(one.second or "-"),
-                    safe(one.why),
+                    safe(difference.exchange_id) or "-",
+                    str(difference.round),
+                    safe(difference.sender),
+                    safe(difference.receiver),
+                    str(difference.first or "-"),
+                    str(difference.second or "-"),
+                    safe(difference.why),
                 )
-                for one in found
+                for difference in differences
             ]
             screen.table(heads, rows, ["red"] * len(rows))
-        screen.line(f"{same} messages on both sides, {len(found)} on one side only or different.")
-    return FOUND_PROBLEMS if found else OK
+        screen.line(f"{paired} messages on both sides, {len(differences)} on one side only or different.")
+    return FOUND_PROBLEMS if differences else OK
 
 
-def _read(args: argparse.Namespace, path: str) -> Log:
+def _read_log(args: argparse.Namespace, path: str) -> Log:
     """A log from its export, or from a mailbox's ledger. One that is not what was signed proves nothing."""
     from parley import wiring
     from parley.wire.proofs.audit_log import check_export, read_export
     from parley.wire.proofs.reconcile import log_of
 
     ledger = mailbox_audit.ledger_at(path, settings_of(args))
-    kept: list[bytes] = []
+    copy: list[bytes] = []
     if not ledger and path != "-" and not os.path.exists(path):
         raise NotFound(
             f"there is no file {path!r}, and no agent {path!r} in a mailbox here",
             hint="make an export with: parley audit export --side AGENT; a mailbox elsewhere: --home and --project",
         )
     if ledger:
-        report = mailbox_audit.check(ledger)
+        report = mailbox_audit.check_ledger_file(ledger)
     else:
-        with opened(path) as lines:
+        with open_lines(path) as lines:
             reading = iter(lines)
             first = next(reading, b"")
-            taken = _kept(chain((first,), reading), kept)
+            taken = _copy_lines(chain((first,), reading), copy)
             unsigned = mailbox_audit.is_export(first)
             report = mailbox_audit.check_export(taken) if unsigned else check_export(taken, wiring.signatures().verify)
     if report.bad is not None:
         raise Invalid(f"{path} was changed: {report.bad}", hint=f"see: parley audit verify {path}")
     if ledger:
-        return mailbox_audit.log(ledger)
-    header, entries = read_export(kept)
+        return mailbox_audit.read_log(ledger)
+    header, entries = read_export(copy)
     return log_of(path, entries, header.sides)
 
 
-def _kept(lines: Iterable[bytes], kept: list[bytes]) -> Iterator[bytes]:
+def _copy_lines(lines: Iterable[bytes], copy: list[bytes]) -> Iterator[bytes]:
     for line in lines:
-        kept.append(line)
+        copy.append(line)
         yield line
 
 

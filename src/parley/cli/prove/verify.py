@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import add_server, connection_of
+from parley.cli.parts.remote import add_server_options, connection_of
 from parley.cli.prove import ledger as mailbox_audit
-from parley.cli.prove.chains import Checked
+from parley.cli.prove.chains import LogResult
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from parley.wire.proofs.audit_log import Report
 
 _PAGE = 1_000
-_UNSIGNED = (
+_UNSIGNED_NOTE = (
     "a mailbox has no signed checkpoints: whoever owns it could write a whole new log."
     " Compare it with the other side's: parley audit reconcile"
 )
-_UNSURE = " (compare it with the server's audit.pub, or give --public-key)"
+_KEY_HINT = " (compare it with the server's audit.pub, or give --public-key)"
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
@@ -53,8 +53,8 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         metavar="KEY",
         help="who may have signed: the server's audit.pub, or 64 hexadecimal digits",
     )
-    add_server(parser, agent=False)
-    mailbox_audit.add_mailbox(parser)
+    add_server_options(parser, agent=False)
+    mailbox_audit.add_project_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
         "An export is checked without a server. Otherwise the server is asked, and everything is\n"
@@ -66,42 +66,44 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    trusted = frozenset(_key(one) for one in args.public_key)
+    trusted = frozenset(_public_key(key) for key in args.public_key)
     if args.proof:
         return _verify_proof(args, trusted)
-    outside = [one for path in args.checkpoints for one in _checkpoints(path)]
+    outside = [checkpoint for path in args.checkpoints for checkpoint in _read_checkpoints(path)]
     reports: list[Report] = []
-    checked: list[Checked] = []
+    results: list[LogResult] = []
     ledger = mailbox_audit.ledger_at(args.what, settings_of(args))
     of_mailbox = bool(ledger)
     if ledger:
-        reports.append(mailbox_audit.check(ledger))
+        reports.append(mailbox_audit.check_ledger_file(ledger))
     elif args.what == "-" or os.path.exists(args.what):
         report, of_mailbox = _check_file(args.what, trusted, outside)
         reports.append(report)
     elif args.data:
         import asyncio
 
-        reports, checked = asyncio.run(_check_data(args, trusted, outside))
+        reports, results = asyncio.run(_check_data(args, trusted, outside))
     elif args.what.endswith((".jsonl", ".json")) or os.sep in args.what:
         raise NotFound(f"there is no file {args.what}")
     else:
-        with mailbox_audit.asking_for(args.what):
-            reports, checked = _check_server(args, trusted, outside)
-    checked += [row_of(one) for one in reports]
-    _show(args, checked, reports, of_mailbox=of_mailbox)
-    bad = [one for one in checked if one.bad]
+        with mailbox_audit.explain_unknown_name(args.what):
+            reports, results = _check_server(args, trusted, outside)
+    results += [result_of(report) for report in reports]
+    _show_results(args, results, reports, of_mailbox=of_mailbox)
+    bad = [result for result in results if result.bad]
     if bad:
-        raise Invalid.because([Problem("chain_broken", one.log, f"number {one.bad}: {one.why}") for one in bad])
+        raise Invalid.because(
+            [Problem("chain_broken", result.log, f"number {result.bad}: {result.why}") for result in bad]
+        )
     return OK
 
 
-def row_of(report: Report) -> Checked:
+def result_of(report: Report) -> LogResult:
     """An audit log among the other logs."""
     bad = report.bad
     why = f"{f'{bad.side} {bad.seq}: ' if bad.side else ''}{bad.why}" if bad else ""
     name = f"audit log of {report.tenant}"
-    return Checked(report.tenant, name, "audit", report.entries, max(1, bad.number) if bad else 0, why)
+    return LogResult(report.tenant, name, "audit", report.entries, max(1, bad.number) if bad else 0, why)
 
 
 # ---------------------------------------------------------------- from where
@@ -112,7 +114,7 @@ def _check_file(path: str, trusted: frozenset[str], outside: list[AuditCheckpoin
     from parley import wiring
     from parley.wire.proofs.audit_log import check_export
 
-    with opened(path) as lines:
+    with open_lines(path) as lines:
         reading = iter(lines)
         first = next(reading, b"")
         if not trusted and not outside and mailbox_audit.is_export(first):
@@ -123,23 +125,23 @@ def _check_file(path: str, trusted: frozenset[str], outside: list[AuditCheckpoin
 
 def _check_server(
     args: argparse.Namespace, trusted: frozenset[str], outside: list[AuditCheckpoint]
-) -> tuple[list[Report], list[Checked]]:
+) -> tuple[list[Report], list[LogResult]]:
     from parley import wiring
     from parley.cli.prove.event_logs import check_server
     from parley.wire.proofs.audit_log import check_export
 
     connection = connection_of(args, agent=False)
-    checked = list(check_server(connection, args.what))
+    results = list(check_server(connection, args.what))
     if args.what:
-        return [], checked
+        return [], results
     lines = connection.lines("audit", "export")
     report = check_export(lines, wiring.signatures().verify, trusted=trusted, outside=outside)
-    return [report] if report.entries or report.bad else [], checked
+    return [report] if report.entries or report.bad else [], results
 
 
 async def _check_data(
     args: argparse.Namespace, trusted: frozenset[str], outside: list[AuditCheckpoint]
-) -> tuple[list[Report], list[Checked]]:
+) -> tuple[list[Report], list[LogResult]]:
     from parley import wiring
     from parley.settings import checkpoints_directory, data_directory
 
@@ -156,20 +158,20 @@ async def check_logs(
     intent: str = "",
     trusted: frozenset[str] = frozenset(),
     outside: Sequence[AuditCheckpoint] = (),
-) -> tuple[list[Report], list[Checked]]:
+) -> tuple[list[Report], list[LogResult]]:
     """Every tenant's ledger, event logs and audit log, with the checkpoints that lie in a folder; or one event log."""
     from parley.cli.prove.event_logs import check_store, children
     from parley.domain.directory.callers import NO_TENANT, Tenant
 
-    reports, checked = [], []
-    for tenant in [one.id async for one in children(store, Tenant, NO_TENANT, "")]:
-        checked += [one async for one in check_store(store, tenant, intent)]
+    reports, results = [], []
+    for tenant in [record.id async for record in children(store, Tenant, NO_TENANT, "")]:
+        results += [result async for result in check_store(store, tenant, intent)]
         if not intent:
-            kept = [one for one in outside if one.tenant_id == tenant]
-            kept = kept or _kept_beside(folder, tenant)
-            report = await _check_log(store, tenant, trusted, kept)
+            checkpoints = [checkpoint for checkpoint in outside if checkpoint.tenant_id == tenant]
+            checkpoints = checkpoints or _checkpoints_of(folder, tenant)
+            report = await _check_log(store, tenant, trusted, checkpoints)
             reports += [report] if report.entries or report.bad else []
-    return reports, checked
+    return reports, results
 
 
 async def _check_log(store: TeamStore, tenant: str, trusted: frozenset[str], outside: list[AuditCheckpoint]) -> Report:
@@ -183,16 +185,16 @@ async def _check_log(store: TeamStore, tenant: str, trusted: frozenset[str], out
     check = LogCheck(wiring.signatures().verify, trusted=trusted)
     check.header(tenant)
     # Before the entries, like those outside: a server that runs meanwhile may sign what we have not read.
-    marks = [one async for one in children(store, AuditCheckpoint, tenant, "")]
+    signed = [checkpoint async for checkpoint in children(store, AuditCheckpoint, tenant, "")]
     after = 0
     while page := await store.audits(tenant, AuditQuery(after=after, limit=_PAGE)):
-        for one in page:
-            check.stored(one, _content(one.document))
+        for entry in page:
+            check.stored(entry, _content(entry.document))
         after = page[-1].number
-    for mark in marks:
-        check.checkpoint(mark)
-    for mark in outside:
-        check.checkpoint(mark, outside=True)
+    for checkpoint in signed:
+        check.checkpoint(checkpoint)
+    for checkpoint in outside:
+        check.checkpoint(checkpoint, outside=True)
     return check.report()
 
 
@@ -201,15 +203,20 @@ def _content(document: object) -> bytes:
     return document if isinstance(document, bytes) else repr(document).encode()
 
 
-def kept_in(folder: str) -> list[AuditCheckpoint]:
+def checkpoints_in(folder: str) -> list[AuditCheckpoint]:
     """Every checkpoint that lies in a folder, of all tenants."""
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    return [one for name in names if name.endswith(".jsonl") for one in _checkpoints(os.path.join(folder, name))]
+    return [
+        checkpoint
+        for name in names
+        if name.endswith(".jsonl")
+        for checkpoint in _read_checkpoints(os.path.join(folder, name))
+    ]
 
 
-def _kept_beside(folder: str, tenant: str) -> list[AuditCheckpoint]:
+def _checkpoints_of(folder: str, tenant: str) -> list[AuditCheckpoint]:
     path = os.path.join(folder, f"{tenant}.jsonl")
-    return _checkpoints(path) if folder and os.path.exists(path) else []
+    return _read_checkpoints(path) if folder and os.path.exists(path) else []
 
 
 # ---------------------------------------------------------------- proofs and files
@@ -220,7 +227,7 @@ def _verify_proof(args: argparse.Namespace, trusted: frozenset[str]) -> int:
     from parley.domain.audit.checkpoint import key_id
     from parley.wire.proofs.audit_log import check_proof
 
-    with opened(args.proof) as lines:
+    with open_lines(args.proof) as lines:
         content = b"".join(lines)
     proof, why = check_proof(content, wiring.signatures().verify, trusted)
     entry, checkpoint = proof.entry, proof.checkpoint
@@ -243,16 +250,16 @@ def _verify_proof(args: argparse.Namespace, trusted: frozenset[str]) -> int:
     if why:
         raise Invalid.because([Problem("proof_invalid", args.proof, why)])
     if not args.json:
-        known = "" if trusted else _UNSURE
+        hint = "" if trusted else _KEY_HINT
         screen.line(
             f"Entry {entry.number} ({safe(entry.side)}, {entry.seq}) is one of the {checkpoint.size} entries of"
-            f" {safe(checkpoint.tenant)} that key {signer} signed at {safe(checkpoint.at)}{known}."
+            f" {safe(checkpoint.tenant)} that key {signer} signed at {safe(checkpoint.at)}{hint}."
         )
     return OK
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Iterable[bytes]]:
+def open_lines(path: str) -> Iterator[Iterable[bytes]]:
     """The lines of a file, or of standard input."""
     if path == "-":
         yield sys.stdin.buffer
@@ -264,61 +271,70 @@ def opened(path: str) -> Iterator[Iterable[bytes]]:
         raise NotFound(f"{path}: {error.strerror or error}") from None
 
 
-def _checkpoints(path: str) -> list[AuditCheckpoint]:
+def _read_checkpoints(path: str) -> list[AuditCheckpoint]:
     from parley.wire.proofs.audit_log import read_checkpoints
 
-    with opened(path) as lines:
+    with open_lines(path) as lines:
         try:
             return list(read_checkpoints(lines))
         except Invalid as error:
             raise Invalid(f"{path}: {error.message}") from None
 
 
-def _key(text: str) -> str:
+def _public_key(text: str) -> str:
     from parley import wiring
 
     if len(text) == 64 and set(text.lower()) <= set("0123456789abcdef"):
         return text.lower()
-    with opened(text) as lines:
+    with open_lines(text) as lines:
         return wiring.public_key(b"".join(lines))
 
 
 # ---------------------------------------------------------------- what came out
 
 
-def _show(args: argparse.Namespace, checked: list[Checked], reports: list[Report], *, of_mailbox: bool) -> None:
+def _show_results(
+    args: argparse.Namespace, results: list[LogResult], reports: list[Report], *, of_mailbox: bool
+) -> None:
     screen = screen_of(args)
-    broken = [one for one in checked if one.bad]
+    broken = [result for result in results if result.bad]
     if args.json:
-        document: dict[str, Any] = {"valid": not broken, "chains": [one.document() for one in checked]}
+        document: dict[str, Any] = {"valid": not broken, "chains": [result.document() for result in results]}
         if reports:
-            document["audit"] = [one.document() for one in reports]
+            document["audit"] = [report.document() for report in reports]
         screen.json(document)
         return
     rows = [
-        (safe(one.log), one.kind, str(one.length), f"broken at {one.bad}: {safe(one.why)}" if one.bad else "whole")
-        for one in checked
+        (
+            safe(result.log),
+            result.kind,
+            str(result.length),
+            f"broken at {result.bad}: {safe(result.why)}" if result.bad else "whole",
+        )
+        for result in results
     ]
     if rows:
-        screen.table(("LOG", "KIND", "LENGTH", "CHAIN"), rows, ["red" if one.bad else "" for one in checked])
+        screen.table(("LOG", "KIND", "LENGTH", "CHAIN"), rows, ["red" if result.bad else "" for result in results])
     for report in reports:
         if of_mailbox and report.entries:
-            screen.line(f"{safe(report.tenant)}: {_UNSIGNED}")
+            screen.line(f"{safe(report.tenant)}: {_UNSIGNED_NOTE}")
         else:
-            _tell(screen, report, sure=bool(args.public_key))
+            _show_report(screen, report, key_given=bool(args.public_key))
     if not broken:
-        count = len(checked)
-        screen.line(f"{count} {'log' if count == 1 else 'logs'}, {sum(c.length for c in checked)} links: whole.")
+        count = len(results)
+        screen.line(
+            f"{count} {'log' if count == 1 else 'logs'}, {sum(result.length for result in results)} links: whole."
+        )
 
 
-def _tell(screen: Screen, report: Report, *, sure: bool) -> None:
+def _show_report(screen: Screen, report: Report, *, key_given: bool) -> None:
     """What a person should know about an audit log besides that it is whole."""
     name = safe(report.tenant)
     if report.covered:
-        known = "" if sure else _UNSURE
+        hint = "" if key_given else _KEY_HINT
         keys = ", ".join(report.keys)
         at = safe(report.covered_at)
-        screen.line(f"{name}: entries 1 to {report.covered} are signed, at {at}, by key {keys}{known}")
+        screen.line(f"{name}: entries 1 to {report.covered} are signed, at {at}, by key {keys}{hint}")
     if report.entries > report.covered and report.bad is None:
         screen.line(f"{name}: {report.entries - report.covered} newer entries have no checkpoint yet")
     if report.let_go:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import NAME_SOMEBODY, confirmed, either, on_terminal, safe
+from parley.cli.output import NO_DECIDER_HINT, confirm, join_with_or, is_interactive, safe
 from parley.cli.parts.body import read_text_file
-from parley.cli.parts.decisions import add_either, decisions_of
-from parley.cli.parts.remote import aged, field, show, show_table
+from parley.cli.parts.decisions import add_server_or_mailbox_options, decisions_of
+from parley.cli.parts.remote import age_column, field_column, show_result, show_table
 from parley.domain.content.invisible_characters import hidden_in, made_visible
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound
 from parley.domain.errors.rules import HumanRequired, NotApprover, SelfApproval
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     from parley.cli.output import Screen
     from parley.cli.parts.decisions import Decisions, Document
 
-_EVERY = "all"
-_WAITS = ApprovalStatus.PENDING.value
-_NOBODY = f"nobody who may decide; {NAME_SOMEBODY}"
-_REFUSALS = {one.code: one for one in (HumanRequired, NotApprover, SelfApproval)}
-_HUMAN = (
+_ALL = "all"
+_PENDING = ApprovalStatus.PENDING.value
+_NO_DECIDER = f"nobody who may decide; {NO_DECIDER_HINT}"
+_REFUSALS = {error.code: error for error in (HumanRequired, NotApprover, SelfApproval)}
+_KEY_NOTE = (
     "Only a person decides, with a key of its own: on a server in --key or PARLEY_KEY, on a mailbox in\n"
     "--key or PARLEY_HUMAN_KEY (else it is asked for)."
 )
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    statuses = [one.value for one in ApprovalStatus]
+    statuses = [status.value for status in ApprovalStatus]
     parser.add_argument(
         "--status",
-        default=_WAITS,
-        choices=[*statuses, _EVERY],
+        default=_PENDING,
+        choices=[*statuses, _ALL],
         metavar="STATUS",
-        help=f"{', '.join(statuses)} or {_EVERY} (default: {_WAITS})",
+        help=f"{', '.join(statuses)} or {_ALL} (default: {_PENDING})",
     )
     parser.add_argument("--after", default="", metavar="APPROVAL", help="what comes after this one")
     parser.add_argument("--limit", type=int, default=100, metavar="N", help="at most so many (default: 100)")
-    add_either(parser, agent=False)
+    add_server_or_mailbox_options(parser, agent=False)
 
 
-def _add_one(parser: argparse.ArgumentParser) -> None:
+def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("approval", metavar="ID", help="the approval, as `parley approvals list` shows it")
-    add_either(parser, agent=False)
+    add_server_or_mailbox_options(parser, agent=False)
 
 
 def _add_decision(parser: argparse.ArgumentParser) -> None:
-    _add_one(parser)
+    _add_show(parser)
     parser.add_argument("--note", default="", metavar="TEXT", help="why, for the audit log")
     parser.add_argument("--digest", default="", metavar="DIGEST", help="decide only if this is what waits")
-    parser.description = f"{parser.description}.\n\n{_HUMAN}"
+    parser.description = f"{parser.description}.\n\n{_KEY_NOTE}"
 
 
 def _add_approve(parser: argparse.ArgumentParser) -> None:
@@ -80,31 +80,31 @@ def _add_answer(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    status = "" if args.status == _EVERY else args.status
+    status = "" if args.status == _ALL else args.status
     approvals = decisions_of(args).list_approvals(status, after=args.after, limit=args.limit)
     columns = {
-        "ID": field("id"),
-        "STATUS": field("status"),
-        "CAUSE": field("cause"),
-        "AGE": aged("created_at"),
+        "ID": field_column("id"),
+        "STATUS": field_column("status"),
+        "CAUSE": field_column("cause"),
+        "AGE": age_column("created_at"),
         "UNTIL": lambda approval: safe(str(approval["expires_at"])[:16]),
-        "FOR": _for,
-        "FROM": field("agent"),
-        "TO": field("to"),
-        "LEVEL": field("classification"),
-        "REASON": field("reason"),
+        "FOR": _deciders_column,
+        "FROM": field_column("agent"),
+        "TO": field_column("to"),
+        "LEVEL": field_column("classification"),
+        "REASON": field_column("reason"),
     }
-    nothing = "Nothing waits for a decision." if status == _WAITS else "There is no such approval."
+    nothing = "Nothing waits for a decision." if status == _PENDING else "There is no such approval."
     screen = screen_of(args)
     show_table(args, screen, approvals, columns, nothing)
-    if not args.json and any(entry["status"] == _WAITS and not entry["deciders"] for entry in approvals):
-        screen.line(screen.paint(f"Where it waits for nobody: {NAME_SOMEBODY}.", "yellow"))
+    if not args.json and any(approval["status"] == _PENDING and not approval["deciders"] for approval in approvals):
+        screen.line(screen.paint(f"Where it waits for nobody: {NO_DECIDER_HINT}.", "yellow"))
     return OK
 
 
-def _for(found: Mapping[str, Any]) -> str:
+def _deciders_column(approval: Mapping[str, Any]) -> str:
     """Who may decide; once it is decided, for whom it waited."""
-    return either(found["deciders"], "nobody") if found["status"] == _WAITS else safe(found["user"])
+    return join_with_or(approval["deciders"], "nobody") if approval["status"] == _PENDING else safe(approval["user"])
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -114,11 +114,11 @@ def _show(args: argparse.Namespace) -> int:
     if args.json:
         screen.json(approval)
     else:
-        show_approval(screen, approval, _so_far(decisions, approval))
+        show_approval(screen, approval, _transcript(decisions, approval))
     return OK
 
 
-def _so_far(decisions: Decisions, approval: Document) -> list[Mapping[str, Any]]:
+def _transcript(decisions: Decisions, approval: Document) -> list[Mapping[str, Any]]:
     """What was said in its exchange before, where there is one already and it may be seen."""
     if not approval["exchange_id"] or approval["escalation"]:
         return []  # an escalation tells it anyway
@@ -129,59 +129,59 @@ def _so_far(decisions: Decisions, approval: Document) -> list[Mapping[str, Any]]
     return list(exchange["transcript"])
 
 
-def show_approval(screen: Screen, found: Mapping[str, Any], so_far: Sequence[Mapping[str, Any]] = ()) -> None:
+def show_approval(screen: Screen, approval: Mapping[str, Any], transcript: Sequence[Mapping[str, Any]] = ()) -> None:
     """An approval with exactly what would be sent, in which nothing is hidden from the reader."""
     screen.line(
-        f"{safe(found['agent'])}, who acts for {safe(found['user'])}, to {safe(found['to'])}: "
-        + screen.paint(safe(found["status"]), "yellow" if found["status"] == _WAITS else "dim")
+        f"{safe(approval['agent'])}, who acts for {safe(approval['user'])}, to {safe(approval['to'])}: "
+        + screen.paint(safe(approval["status"]), "yellow" if approval["status"] == _PENDING else "dim")
     )
     for name in ("id", "cause", "reason", "detectedKeywords", "exchange_type", "classification", "message_type"):
-        _field(screen, found, name)
+        _show_field(screen, approval, name)
     for name in ("exchange_id", "conversation_id", "channel_id", "correlation_id", "policy_version", "created_at"):
-        _field(screen, found, name)
-    if found["status"] == _WAITS:
-        screen.line(f"{screen.paint('deciders:', 'cyan')} {either(found['deciders'], _NOBODY)}")
+        _show_field(screen, approval, name)
+    if approval["status"] == _PENDING:
+        screen.line(f"{screen.paint('deciders:', 'cyan')} {join_with_or(approval['deciders'], _NO_DECIDER)}")
     for name in ("expires_at", "decided_at", "decided_by", "note", "message_id"):
-        _field(screen, found, name)
-    if found["escalation"]:
+        _show_field(screen, approval, name)
+    if approval["escalation"]:
         screen.line()
-        screen.line(safe(found["escalation"]["reason"]))
-        for line in str(found["escalation"]["conversationSummary"]).split("\n"):
+        screen.line(safe(approval["escalation"]["reason"]))
+        for line in str(approval["escalation"]["conversationSummary"]).split("\n"):
             screen.line(f"  {safe(line)}")
-    if so_far:
+    if transcript:
         screen.line()
         screen.line(screen.paint("Said so far:", "cyan"))
-    for turn in so_far:
+    for turn in transcript:
         screen.line(f"  Round {turn['round']} ({safe(turn['sender'])}): {safe(made_visible(str(turn['summary'])))}")
-    for title, part in (("What would be sent:", found["payload"]), ("Beside it:", found["metadata"])):
+    for title, part in (("What would be sent:", approval["payload"]), ("Beside it:", approval["metadata"])):
         if part:
             screen.line()
             screen.line(screen.paint(title, "cyan"))
-            screen.line(_spelled(part))
-    for warning in _warnings(found):
+            screen.line(_visible_json(part))
+    for warning in _hidden_character_warnings(approval):
         screen.line(screen.paint(warning, "red"))
     screen.line()
-    _field(screen, found, "digest")
+    _show_field(screen, approval, "digest")
 
 
-def _field(screen: Screen, found: Mapping[str, Any], name: str) -> None:
-    value = found.get(name)
+def _show_field(screen: Screen, approval: Mapping[str, Any], name: str) -> None:
+    value = approval.get(name)
     if value:
         text = ", ".join(value) if isinstance(value, list) else str(value)
         screen.line(f"{screen.paint(name + ':', 'cyan')} {safe(text)}")
 
 
-def _spelled(part: object) -> str:
+def _visible_json(part: object) -> str:
     """JSON as people read it; what they could not see is spelled out."""
     return "\n".join([f"  {made_visible(line)}" for line in json.dumps(part, ensure_ascii=False, indent=2).split("\n")])
 
 
-def _warnings(found: Mapping[str, Any]) -> Iterator[str]:
+def _hidden_character_warnings(approval: Mapping[str, Any]) -> Iterator[str]:
     """One line for each kind of character that hides something."""
     kinds: dict[str, int] = {}
-    for text in _texts([found["payload"], found["metadata"]]):
-        for one in hidden_in(text):
-            shown = f"{one.code_point} {one.name}"
+    for text in _texts([approval["payload"], approval["metadata"]]):
+        for character in hidden_in(text):
+            shown = f"{character.code_point} {character.name}"
             kinds[shown] = kinds.get(shown, 0) + 1
     if kinds:
         number = sum(kinds.values())
@@ -207,8 +207,8 @@ def _texts(part: object) -> Iterator[str]:
 
 
 def _approve(args: argparse.Namespace) -> int:
-    asks = not args.yes and not args.digest
-    if asks and (args.json or not on_terminal()):
+    must_confirm = not args.yes and not args.digest
+    if must_confirm and (args.json or not is_interactive()):
         raise Invalid(
             "nobody can be asked here", hint="look with: parley approvals show; then add --yes, or its --digest"
         )
@@ -216,12 +216,12 @@ def _approve(args: argparse.Namespace) -> int:
     approval = _get_decidable(decisions, args.approval)
     screen = screen_of(args)
     if not args.json:
-        show_approval(screen, approval, _so_far(decisions, approval))
-    if asks and not confirmed("Send exactly this?"):
+        show_approval(screen, approval, _transcript(decisions, approval))
+    if must_confirm and not confirm("Send exactly this?"):
         screen.line("Nothing was decided.")
         return FOUND_PROBLEMS
     decided = _decide(args, decisions, approval, "approve")
-    show(args, screen, decided, f"Approved {safe(decided['id'])}: sent as {safe(str(decided['message_id']))}")
+    show_result(args, screen, decided, f"Approved {safe(decided['id'])}: sent as {safe(str(decided['message_id']))}")
     return OK
 
 
@@ -229,7 +229,7 @@ def _reject(args: argparse.Namespace) -> int:
     decisions = decisions_of(args)
     decided = _decide(args, decisions, _get_decidable(decisions, args.approval), "reject")
     line = f"Rejected {safe(decided['id'])}: nothing of it is sent, and its exchange is denied"
-    show(args, screen_of(args), decided, line)
+    show_result(args, screen_of(args), decided, line)
     return OK
 
 
@@ -238,7 +238,7 @@ def _answer(args: argparse.Namespace) -> int:
     decisions = decisions_of(args)
     decided = _decide(args, decisions, _get_decidable(decisions, args.approval), "answer", text)
     line = f"Answered {safe(decided['id'])} as {safe(str(decided['decided_by']))}: {safe(str(decided['message_id']))}"
-    show(args, screen_of(args), decided, line)
+    show_result(args, screen_of(args), decided, line)
     return OK
 
 
@@ -246,8 +246,8 @@ def _get_decidable(decisions: Decisions, approval_id: str) -> Document:
     """What is to be decided; refused at once, and before anything of it is shown, for who may not decide."""
     approval = decisions.get_approval(approval_id)
     if approval["barred"]:
-        who = either(approval["deciders"], "")
-        text = f"only {who} may decide this, with a key of their own" if who else f"it waits for {_NOBODY}"
+        who = join_with_or(approval["deciders"], "")
+        text = f"only {who} may decide this, with a key of their own" if who else f"it waits for {_NO_DECIDER}"
         raise _REFUSALS.get(approval["barred"], NotApprover)(text)
     return approval
 
@@ -295,7 +295,7 @@ COMMANDS = {
     ),
     "approvals show": Command(
         "Show exactly what would be sent, and why it waits",
-        _add_one,
+        _add_show,
         _show,
         ("parley approvals show appr_01K...",),
     ),

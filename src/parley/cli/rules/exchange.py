@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.parts.decisions import ExchangeFilter, add_either, decisions_of
-from parley.cli.parts.remote import aged, field, show, show_table
+from parley.cli.parts.decisions import ExchangeFilter, add_server_or_mailbox_options, decisions_of
+from parley.cli.parts.remote import age_column, field_column, show_result, show_table
 from parley.domain.exchange.exchange import Outcome
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _COLOURS = {"in_progress": "cyan", "resolved": "green", "escalated": "yellow", "
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    outcomes = [one.value for one in Outcome]
+    outcomes = [outcome.value for outcome in Outcome]
     parser.add_argument(
         "--outcome", default="", choices=["", *outcomes], metavar="OUTCOME", help=f"one of {', '.join(outcomes)}"
     )
@@ -30,16 +30,16 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conversation", default="", metavar="ID", help="only those of this conversation")
     parser.add_argument("--after", default="", metavar="EXCHANGE", help="what comes after this one")
     parser.add_argument("--limit", type=int, default=100, metavar="N", help="at most so many (default: 100)")
-    add_either(parser, agent=False)
+    add_server_or_mailbox_options(parser, agent=False)
 
 
-def _add_one(parser: argparse.ArgumentParser) -> None:
+def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("exchange", metavar="ID", help="the exchange, as `parley exchange list` shows it")
-    add_either(parser)
+    add_server_or_mailbox_options(parser)
 
 
 def _add_close(parser: argparse.ArgumentParser) -> None:
-    _add_one(parser)
+    _add_show(parser)
     parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the audit log")
 
 
@@ -52,14 +52,14 @@ def _list(args: argparse.Namespace) -> int:
     wanted = ExchangeFilter(args.outcome, args.agent, args.conversation)
     exchanges = decisions_of(args).list_exchanges(wanted, after=args.after, limit=args.limit)
     columns = {
-        "ID": field("exchangeId"),
-        "OUTCOME": field("outcome"),
-        "TYPE": field("exchange_type"),
+        "ID": field_column("exchangeId"),
+        "OUTCOME": field_column("outcome"),
+        "TYPE": field_column("exchange_type"),
         "ROUND": lambda exchange: f"{exchange['currentRound']}/{exchange['maxRounds']}",
-        "AGE": aged("started_at"),
-        "FROM": field("initiator"),
-        "TO": field("responder"),
-        "CONVERSATION": field("conversationId"),
+        "AGE": age_column("started_at"),
+        "FROM": field_column("initiator"),
+        "TO": field_column("responder"),
+        "CONVERSATION": field_column("conversationId"),
     }
     show_table(args, screen_of(args), exchanges, columns, "There is no such exchange.")
     return OK
@@ -75,38 +75,38 @@ def _show(args: argparse.Namespace) -> int:
     return OK
 
 
-def show_exchange(screen: Screen, found: Mapping[str, Any]) -> None:
+def show_exchange(screen: Screen, exchange: Mapping[str, Any]) -> None:
     """An exchange as people read it: how it stands, what was said, and what waits for whom."""
-    outcome = str(found["outcome"])
+    outcome = str(exchange["outcome"])
     screen.line(
-        f"{safe(found['initiator'])} to {safe(found['responder'])}: {safe(found['exchange_type'])}, "
+        f"{safe(exchange['initiator'])} to {safe(exchange['responder'])}: {safe(exchange['exchange_type'])}, "
         f"{screen.paint(safe(outcome), _COLOURS.get(outcome, ''))}, "
-        f"round {found['currentRound']} of {found['maxRounds']}"
+        f"round {exchange['currentRound']} of {exchange['maxRounds']}"
     )
     for name in ("exchangeId", "conversationId", "channel_id", "reply_policy", "policy_version", "started_at"):
-        _field(screen, found, name)
-    for name in ("ended_at", "ended_by", "reason") if found["ended_at"] else ("expires_at",):
-        _field(screen, found, name)
+        _show_field(screen, exchange, name)
+    for name in ("ended_at", "ended_by", "reason") if exchange["ended_at"] else ("expires_at",):
+        _show_field(screen, exchange, name)
     screen.line()
-    for turn in found["transcript"]:
+    for turn in exchange["transcript"]:
         who = screen.paint(f"{turn['round']:>3}  {safe(turn['sender'])}:", "cyan")
         screen.line(f"{who} {safe(turn['summary'])}")
-    if not found["transcript"]:
+    if not exchange["transcript"]:
         screen.line("Nothing was delivered in it.")
-    for approval in found["pending_approvals"]:
+    for approval in exchange["pending_approvals"]:
         waits = f"Waits for a person: parley approvals show {safe(approval)}"
         screen.line(screen.paint(waits, "yellow"))
 
 
-def _field(screen: Screen, found: Mapping[str, Any], name: str) -> None:
-    if found[name]:
-        screen.line(f"{screen.paint(name + ':', 'cyan')} {safe(str(found[name]))}")
+def _show_field(screen: Screen, exchange: Mapping[str, Any], name: str) -> None:
+    if exchange[name]:
+        screen.line(f"{screen.paint(name + ':', 'cyan')} {safe(str(exchange[name]))}")
 
 
 def _close(args: argparse.Namespace) -> int:
     closed = _decisions(args).close_exchange(args.exchange, args.reason)
     line = f"Closed {safe(closed['exchangeId'])} after round {closed['currentRound']}: {safe(closed['outcome'])}"
-    show(args, screen_of(args), closed, line)
+    show_result(args, screen_of(args), closed, line)
     return OK
 
 
@@ -119,7 +119,7 @@ COMMANDS = {
     ),
     "exchange show": Command(
         "Show an exchange: what was said, how it stands, what waits",
-        _add_one,
+        _add_show,
         _show,
         ("parley exchange show exch_01K...",),
     ),

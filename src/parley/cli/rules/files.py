@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ENDING = ".yaml"
 
 
-def file_text(path: str) -> str:
+def read_file(path: str) -> str:
     """What a file holds, or standard input for '-'."""
     from parley.domain.limits import HARD_FILE_BYTES
 
@@ -40,7 +40,7 @@ def file_text(path: str) -> str:
         raise NotFound(f"{path}: {error.strerror or error}") from None
 
 
-def read_text(text: str, path: str, scope: str) -> Fragment:
+def parse_policy(text: str, path: str, scope: str) -> Fragment:
     """What a document says; what is wrong with it is named by its file."""
     from parley.domain.rules.policy import Scope
     from parley.wire.files.policy import read_policy
@@ -56,19 +56,19 @@ def scope_of(path: str) -> str:
     return folder if folder in tuple(Scope) else ""
 
 
-def files_in(path: str) -> list[str]:
+def policy_files(path: str) -> list[str]:
     """The file itself, or all policies in a folder."""
     if not os.path.isdir(path):
         return [path]
-    found = [
+    files = [
         os.path.join(folder, name)
         for folder, _, names in os.walk(path)
         for name in names
         if name.endswith(ENDING) and not name.startswith(".")
     ]
-    if not found:
+    if not files:
         raise NotFound(f"{path}: there is no {ENDING} file in it")
-    return sorted(found)
+    return sorted(files)
 
 
 def document_of(file: str) -> str:
@@ -76,28 +76,30 @@ def document_of(file: str) -> str:
     return f"{scope_of(file) or 'enterprise'}/{os.path.basename(file).removesuffix(ENDING)}"
 
 
-def add_as(parser: argparse.ArgumentParser) -> None:
+def add_as_option(parser: argparse.ArgumentParser) -> None:
     """--as, where a file may be another document than its name says."""
     what = "which document a file is (default: by its folder and its name)"
     parser.add_argument("--as", dest="document", default="", metavar="SCOPE/NAME", help=what)
 
 
-def document_as(given: str, file: str) -> str:
+def document_as(document: str, file: str) -> str:
     """Which document a file is: the one that was said, else the one that its name says."""
     from parley.domain.rules.policy import document_name
 
-    if not given:
+    if not document:
         return document_of(file)
-    scope, _, name = given.partition("/")
+    scope, _, name = document.partition("/")
     return document_name(scope, name)
 
 
-def note_new(document: str, given: str, file: str, others: Collection[str]) -> None:
+def note_new_document(document: str, option: str, file: str, others: Collection[str]) -> None:
     """Say on standard error that a file would be a new document beside the others: often one of them is meant."""
-    alike = sorted(one for one in others if one.partition("/")[0] == document.partition("/")[0])
-    if not given and document not in others and alike:
-        say = safe(" or ".join(alike[:3]))
-        sys.stderr.write(f"parley: note: {safe(file)} is read as {safe(document)}; say --as {say} if that is meant\n")
+    same_scope = sorted(name for name in others if name.partition("/")[0] == document.partition("/")[0])
+    if not option and document not in others and same_scope:
+        choices = safe(" or ".join(same_scope[:3]))
+        sys.stderr.write(
+            f"parley: note: {safe(file)} is read as {safe(document)}; say --as {choices} if that is meant\n"
+        )
 
 
 def folder_snapshot(folder: str) -> PolicySnapshot:
@@ -105,7 +107,7 @@ def folder_snapshot(folder: str) -> PolicySnapshot:
     from parley.domain.rules.policy import CURRENT, PolicySnapshot, with_document
 
     snapshot = PolicySnapshot(id=CURRENT, tenant_id="")
-    for file in files_in(folder):
-        document, text = document_of(file), file_text(file)
-        snapshot = with_document(snapshot, document, text, read_text(text, file, document.partition("/")[0]))
+    for file in policy_files(folder):
+        document, text = document_of(file), read_file(file)
+        snapshot = with_document(snapshot, document, text, parse_policy(text, file, document.partition("/")[0]))
     return snapshot

@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.cli.command import Command, add_json, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import confirmed, on_terminal, safe, safe_text
-from parley.cli.parts.remote import add_server, aged, cell, connection_of, field, show, show_table
+from parley.cli.output import confirm, is_interactive, safe, safe_text
+from parley.cli.parts.remote import (
+    add_server_options,
+    age_column,
+    cell_text,
+    connection_of,
+    field_column,
+    show_result,
+    show_table,
+)
 from parley.cli.parts.unknown_names import note_unknown
 from parley.cli.rules.files import (
     ENDING,
-    add_as,
+    add_as_option,
     document_as,
-    file_text,
-    files_in,
     folder_snapshot,
-    note_new,
-    read_text,
+    note_new_document,
+    parse_policy,
+    policy_files,
+    read_file,
     scope_of,
 )
 from parley.domain.errors.errors import Invalid, NotFound
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
 _LABEL = re.compile(r"[0-9]+-[0-9a-f]{12}", re.ASCII)
 _CURRENT = "current"
 _ENTERPRISE = "enterprise"
-_NOTHING = (
+_NO_ENTERPRISE_POLICY = (
     "There is no enterprise policy: nothing at all is delivered. Put one into force: "
     "parley policy put enterprise/default FILE"
 )
@@ -45,18 +53,18 @@ _DOCUMENT = "enterprise/NAME, org/UNIT, team/TEAM or user/USER"
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--history", action="store_true", help="everything that was in force, the newest first")
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _add_document(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("document", metavar="SCOPE/NAME", help=_DOCUMENT)
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _add_put(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("document", metavar="SCOPE/NAME", help=_DOCUMENT)
     parser.add_argument("file", metavar="FILE", help="the document; '-' is standard input")
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _add_remove(parser: argparse.ArgumentParser) -> None:
@@ -74,8 +82,8 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
     what = f"a file, a folder, a label of the server, or {_CURRENT!r} for what is in force there"
     parser.add_argument("old", metavar="OLD", help=what)
     parser.add_argument("new", metavar="NEW", help="the same")
-    add_as(parser)
-    add_server(parser, agent=False)
+    add_as_option(parser)
+    add_server_options(parser, agent=False)
 
 
 # ---------------------------------------------------------------- on a server
@@ -85,32 +93,35 @@ def _list(args: argparse.Namespace) -> int:
     connection, screen = connection_of(args, agent=False), screen_of(args)
     if args.history:
         columns = {
-            "LABEL": field("label"),
-            "AGE": aged("made_at"),
-            "BY": field("made_by"),
-            "DOCUMENTS": field("documents"),
+            "LABEL": field_column("label"),
+            "AGE": age_column("made_at"),
+            "BY": field_column("made_by"),
+            "DOCUMENTS": field_column("documents"),
         }
         show_table(args, screen, connection.get("policies", "history"), columns, "Nothing was ever in force.")
         return OK
-    found = connection.get("policies")
+    policies = connection.get("policies")
     if args.json:
-        screen.json(found)
+        screen.json(policies)
         return OK
-    by = f", by {safe(found['made_by'])}" if found["made_by"] else ""
-    screen.line(f"In force: {safe(found['label'])}{by}")
-    if found["policies"]:
-        rows = [[safe(one["scope"]), safe(one["name"]), safe(", ".join(one["keys"]))] for one in found["policies"]]
+    by = f", by {safe(policies['made_by'])}" if policies["made_by"] else ""
+    screen.line(f"In force: {safe(policies['label'])}{by}")
+    if policies["policies"]:
+        rows = [
+            [safe(policy["scope"]), safe(policy["name"]), safe(", ".join(policy["keys"]))]
+            for policy in policies["policies"]
+        ]
         screen.table(("SCOPE", "NAME", "SAYS"), rows)
-    if not any(one["scope"] == _ENTERPRISE for one in found["policies"]):
-        screen.line(screen.paint(_NOTHING, "red"))
-    if found["broken"]:
+    if not any(policy["scope"] == _ENTERPRISE for policy in policies["policies"]):
+        screen.line(screen.paint(_NO_ENTERPRISE_POLICY, "red"))
+    if policies["broken"]:
         screen.line(screen.paint("These files cannot be used; what was in force before stays in force:", "red"))
-    for line in [line for one in found["broken"] for line in _lines(one)]:
+    for line in [line for file in policies["broken"] for line in _flaw_lines(file)]:
         screen.line(f"  {safe(line)}")
     return OK
 
 
-def _lines(broken: Mapping[str, Any]) -> Iterator[str]:
+def _flaw_lines(broken: Mapping[str, Any]) -> Iterator[str]:
     for flaw in broken["flaws"]:
         key = f"{flaw['key']}: " if flaw["key"] else ""
         yield f"{flaw['file']}:{flaw['line']}: {key}{flaw['detail']}"
@@ -120,19 +131,19 @@ def _lines(broken: Mapping[str, Any]) -> Iterator[str]:
 
 def _show(args: argparse.Namespace) -> int:
     scope, name = _split(args.document)
-    found = connection_of(args, agent=False).get("policies", scope, name)
-    show(args, screen_of(args), found, safe_text(found["text"]).rstrip("\n"))
+    policy = connection_of(args, agent=False).get("policies", scope, name)
+    show_result(args, screen_of(args), policy, safe_text(policy["text"]).rstrip("\n"))
     return OK
 
 
 def _put(args: argparse.Namespace) -> int:
     scope, name = _split(args.document)
-    text = file_text(args.file)
+    text = read_file(args.file)
     # What is wrong is said with the name of the file that lies here.
-    read_text(text, args.file, scope)
+    parse_policy(text, args.file, scope)
     connection = connection_of(args, agent=False)
     put = connection.send("PUT", "policies", scope, name, body={"text": text}).document
-    show(args, screen_of(args), put, f"Put {safe(args.document)} into force ({safe(put['label'])})")
+    show_result(args, screen_of(args), put, f"Put {safe(args.document)} into force ({safe(put['label'])})")
     if scope != _ENTERPRISE and not args.json:
         note_unknown(connection, scope, name)
     return OK
@@ -141,26 +152,26 @@ def _put(args: argparse.Namespace) -> int:
 def _remove(args: argparse.Namespace) -> int:
     scope, name = _split(args.document)
     connection, screen = connection_of(args, agent=False), screen_of(args)
-    if scope == _ENTERPRISE and not args.yes and _is_last(connection, name) and not _meant(args):
+    if scope == _ENTERPRISE and not args.yes and _is_last(connection, name) and not _confirm_removal(args):
         screen.line("Nothing was changed.")
         return FOUND_PROBLEMS
     left = connection.send("DELETE", "policies", scope, name).document
-    show(args, screen, left, f"Took {safe(args.document)} out of force ({safe(left['label'])})")
+    show_result(args, screen, left, f"Took {safe(args.document)} out of force ({safe(left['label'])})")
     return OK
 
 
 def _is_last(connection: Connection, name: str) -> bool:
     """Whether nothing of the enterprise would be left without it."""
-    listed = connection.get("policies")["policies"]
-    return [one["name"] for one in listed if one["scope"] == _ENTERPRISE] == [name]
+    policies = connection.get("policies")["policies"]
+    return [policy["name"] for policy in policies if policy["scope"] == _ENTERPRISE] == [name]
 
 
-def _meant(args: argparse.Namespace) -> bool:
+def _confirm_removal(args: argparse.Namespace) -> bool:
     """Whether somebody says that everything is to stop."""
-    said = f"{safe(args.document)} is the last policy of the enterprise: without it nothing at all is delivered"
-    if args.json or not on_terminal():
-        raise Invalid(said, hint="add --yes if that is meant")
-    return confirmed(f"{said}. Remove it?")
+    warning = f"{safe(args.document)} is the last policy of the enterprise: without it nothing at all is delivered"
+    if args.json or not is_interactive():
+        raise Invalid(warning, hint="add --yes if that is meant")
+    return confirm(f"{warning}. Remove it?")
 
 
 def _split(document: str) -> tuple[str, str]:
@@ -176,39 +187,42 @@ def _split(document: str) -> tuple[str, str]:
 # ---------------------------------------------------------------- files
 
 
-class _Checked(NamedTuple):
+class _CheckedFile(NamedTuple):
     file: str
     lines: list[str]
     flaws: list[Mapping[str, Any]]
 
 
 def _check(args: argparse.Namespace) -> int:
-    checked = [_checked(file) for path in args.files for file in files_in(path)]
+    results = [_check_file(file) for path in args.files for file in policy_files(path)]
     screen = screen_of(args)
     if args.json:
-        shown = [{"file": one.file, "valid": not one.lines, "errors": one.lines, "flaws": one.flaws} for one in checked]
+        shown = [
+            {"file": result.file, "valid": not result.lines, "errors": result.lines, "flaws": result.flaws}
+            for result in results
+        ]
         screen.json(shown)
     else:
-        for one in checked:
-            _show_checked(screen, one, quiet=args.quiet)
-    return FOUND_PROBLEMS if any(one.lines for one in checked) else OK
+        for result in results:
+            _show_checked(screen, result, quiet=args.quiet)
+    return FOUND_PROBLEMS if any(result.lines for result in results) else OK
 
 
-def _show_checked(screen: Screen, checked: _Checked, *, quiet: bool) -> None:
+def _show_checked(screen: Screen, checked: _CheckedFile, *, quiet: bool) -> None:
     for line in checked.lines:
         screen.line(safe(line))
     if not checked.lines and not quiet:
         screen.line(f"{safe(checked.file)}: {screen.paint('valid', 'green')}")
 
 
-def _checked(file: str) -> _Checked:
+def _check_file(file: str) -> _CheckedFile:
     try:
-        read_text(file_text(file), file, scope_of(file))
+        parse_policy(read_file(file), file, scope_of(file))
     except (Invalid, NotFound) as error:
-        given = error.facts.get("flaws")
-        flaws: list[Mapping[str, Any]] = given if isinstance(given, list) else []
-        return _Checked(file, list(_lines({"flaws": flaws, "message": error.message})), flaws)
-    return _Checked(file, [], [])
+        found_flaws = error.facts.get("flaws")
+        flaws: list[Mapping[str, Any]] = found_flaws if isinstance(found_flaws, list) else []
+        return _CheckedFile(file, list(_flaw_lines({"flaws": flaws, "message": error.message})), flaws)
+    return _CheckedFile(file, [], [])
 
 
 # ---------------------------------------------------------------- differences
@@ -218,62 +232,63 @@ def _diff(args: argparse.Namespace) -> int:
     from parley.domain.rules.meet import differences
     from parley.wire.files.policy import encode_value
 
-    if args.document and not any(os.path.isfile(one) for one in (args.old, args.new)):
+    if args.document and not any(os.path.isfile(path) for path in (args.old, args.new)):
         raise Invalid("--as says which document a file is, and neither is a file", hint="leave it out")
-    old, new = _side(args, args.old, args.new), _side(args, args.new, args.old)
-    found = differences(old, new)
+    old, new = _load_side(args, args.old, args.new), _load_side(args, args.new, args.old)
+    result = differences(old, new)
 
-    def row(one: Difference) -> dict[str, Any]:
-        return {"key": one.key, "old": encode_value(one.old), "new": encode_value(one.new)}
+    def row(difference: Difference) -> dict[str, Any]:
+        old, new = encode_value(difference.old), encode_value(difference.new)
+        return {"key": difference.key, "old": old, "new": new}
 
-    documents = [{"document": one.where, **row(one)} for one in found.documents]
-    in_force = [{"for": one.where, **row(one)} for one in found.effective]
+    documents = [{"document": difference.where, **row(difference)} for difference in result.documents]
+    in_force = [{"for": difference.where, **row(difference)} for difference in result.effective]
     screen = screen_of(args)
     if args.json:
         screen.json({"documents": documents, "effective": in_force})
         return OK
-    values = {"KEY": field("key"), "OLD": _value("old"), "NEW": _value("new")}
-    show_table(args, screen, documents, {"DOCUMENT": field("document"), **values}, "The documents say the same.")
+    values = {"KEY": field_column("key"), "OLD": _value_column("old"), "NEW": _value_column("new")}
+    show_table(args, screen, documents, {"DOCUMENT": field_column("document"), **values}, "The documents say the same.")
     screen.line()
-    show_table(args, screen, in_force, {"IN FORCE FOR": field("for"), **values}, "In force nothing changes.")
+    show_table(args, screen, in_force, {"IN FORCE FOR": field_column("for"), **values}, "In force nothing changes.")
     return OK
 
 
-def _value(side: str) -> Any:  # noqa: ANN401  # a column
-    def shown(row: Mapping[str, Any]) -> str:
+def _value_column(side: str) -> Any:  # noqa: ANN401  # a column
+    def value_text(row: Mapping[str, Any]) -> str:
         value = row[side]
         if isinstance(value, bool):
             return "true" if value else "false"
-        return cell(value)
+        return cell_text(value)
 
-    return shown
+    return value_text
 
 
-def _side(args: argparse.Namespace, given: str, other: str) -> PolicySnapshot:
+def _load_side(args: argparse.Namespace, path: str, other: str) -> PolicySnapshot:
     """What one of two names stands for: the policies of a folder, of a label, or one file in place of the other's."""
     from parley.domain.rules.policy import CURRENT, PolicySnapshot
 
-    if os.path.isdir(given):
-        return folder_snapshot(given)
-    if not os.path.lexists(given) and (given == _CURRENT or _LABEL.fullmatch(given)):
-        query = {"texts": "true", "label": "" if given == _CURRENT else given}
+    if os.path.isdir(path):
+        return folder_snapshot(path)
+    if not os.path.lexists(path) and (path == _CURRENT or _LABEL.fullmatch(path)):
+        query = {"texts": "true", "label": "" if path == _CURRENT else path}
         return _snapshot(connection_of(args, agent=False).get("policies", query=query))
     # A file alone is one document, and everything else is as on the other side.
-    text = file_text(given)
+    text = read_file(path)
     alone = os.path.isfile(other)
-    beside = PolicySnapshot(id=CURRENT, tenant_id="") if alone else _side(args, other, other)
-    document = document_as(args.document, args.old if alone else given)
-    fragment = read_text(text, given, document.partition("/")[0])
-    note_new(document, args.document, given, beside.fragments)
+    beside = PolicySnapshot(id=CURRENT, tenant_id="") if alone else _load_side(args, other, other)
+    document = document_as(args.document, args.old if alone else path)
+    fragment = parse_policy(text, path, document.partition("/")[0])
+    note_new_document(document, args.document, path, beside.fragments)
     return PolicySnapshot(id=CURRENT, tenant_id="", fragments={**beside.fragments, document: fragment})
 
 
-def _snapshot(listed: Mapping[str, Any]) -> PolicySnapshot:
+def _snapshot(answer: Mapping[str, Any]) -> PolicySnapshot:
     from parley.domain.rules.policy import CURRENT, PolicySnapshot
 
-    texts = {f"{one['scope']}/{one['name']}": one["text"] for one in listed["policies"]}
-    read = {one: read_text(text, f"{one}{ENDING}", "") for one, text in texts.items()}
-    return PolicySnapshot(id=CURRENT, tenant_id="", fragments=read, texts=texts)
+    texts = {f"{policy['scope']}/{policy['name']}": policy["text"] for policy in answer["policies"]}
+    fragments = {document: parse_policy(text, f"{document}{ENDING}", "") for document, text in texts.items()}
+    return PolicySnapshot(id=CURRENT, tenant_id="", fragments=fragments, texts=texts)
 
 
 COMMANDS = {

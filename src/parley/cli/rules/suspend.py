@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import add_server, aged, connection_of, field, show, show_table
+from parley.cli.parts.remote import add_server_options, age_column, connection_of, field_column, show_result, show_table
 from parley.cli.parts.unknown_names import note_unknown
 from parley.domain.agents.party import PAIR_MARK
 from parley.domain.rules.suspension import Stopped
@@ -25,7 +25,7 @@ _NAMES: dict[Stopped, tuple[str, tuple[str, ...]]] = {
     Stopped.TENANT: ("tenant", ()),
 }
 _HELP = {"NAME": "the agent", "A": "one agent", "B": "the other one, in any order", "UNIT": "the org unit"}
-_SAID = {
+_DESCRIPTIONS = {
     Stopped.AGENT: "an agent",
     Stopped.PAIR: "what two agents say to each other",
     Stopped.ORG_UNIT: "an org unit",
@@ -37,7 +37,7 @@ _EXAMPLES = {Stopped.AGENT: "agent codex", Stopped.PAIR: "pair claude codex", St
 def _add_names(what: Stopped, parser: argparse.ArgumentParser) -> None:
     for name in _NAMES[what][1]:
         parser.add_argument(name.lower(), metavar=name, help=_HELP[name])
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _add_suspend(what: Stopped, parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def _add_suspend(what: Stopped, parser: argparse.ArgumentParser) -> None:
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _names(what: Stopped, args: argparse.Namespace) -> list[str]:
@@ -57,8 +57,8 @@ def _suspend(what: Stopped, args: argparse.Namespace) -> int:
     names = _names(what, args)
     body = {"what": what.value, "name": PAIR_MARK.join(names), "reason": args.reason}
     connection = connection_of(args, agent=False)
-    made = connection.post("suspensions", body=body)
-    show(args, screen_of(args), made, f"Suspended {_told(made)}, from the next message on")
+    suspension = connection.post("suspensions", body=body)
+    show_result(args, screen_of(args), suspension, f"Suspended {_suspended_name(suspension)}, from the next message on")
     if names and not args.json:
         note_unknown(connection, "org" if what is Stopped.ORG_UNIT else "agent", *names)
     return OK
@@ -67,33 +67,33 @@ def _suspend(what: Stopped, args: argparse.Namespace) -> int:
 def _resume(what: Stopped, args: argparse.Namespace) -> int:
     query = {"what": what.value, "name": PAIR_MARK.join(_names(what, args))}
     lifted = connection_of(args, agent=False).send("DELETE", "suspensions", query=query).document
-    show(args, screen_of(args), lifted, f"Resumed {_told(query)}, from the next message on")
+    show_result(args, screen_of(args), lifted, f"Resumed {_suspended_name(query)}, from the next message on")
     return OK
 
 
-def _told(found: Mapping[str, str]) -> str:
-    what = Stopped(found["what"])
-    names = safe(" and ".join(found["name"].split(PAIR_MARK)))
+def _suspended_name(suspension: Mapping[str, str]) -> str:
+    what = Stopped(suspension["what"])
+    names = safe(" and ".join(suspension["name"].split(PAIR_MARK)))
     return f"{_NAMES[what][0]} {names}" if names else "the tenant"
 
 
 def _list(args: argparse.Namespace) -> int:
-    found = connection_of(args, agent=False).get("suspensions")
+    suspensions = connection_of(args, agent=False).get("suspensions")
     columns = {
-        "WHAT": field("what"),
-        "NAME": lambda one: safe(one["name"].replace(PAIR_MARK, ", ")) or "-",
-        "SINCE": aged("at"),
-        "BY": field("by"),
-        "REASON": lambda one: safe(one["reason"]) or "-",
+        "WHAT": field_column("what"),
+        "NAME": lambda suspension: safe(suspension["name"].replace(PAIR_MARK, ", ")) or "-",
+        "SINCE": age_column("at"),
+        "BY": field_column("by"),
+        "REASON": lambda suspension: safe(suspension["reason"]) or "-",
     }
-    show_table(args, screen_of(args), found, columns, "Nothing is suspended.")
+    show_table(args, screen_of(args), suspensions, columns, "Nothing is suspended.")
     return OK
 
 
 COMMANDS = {
     **{
         f"suspend {_NAMES[what][0]}": Command(
-            f"Stop {_SAID[what]} at the next message",
+            f"Stop {_DESCRIPTIONS[what]} at the next message",
             partial(_add_suspend, what),
             partial(_suspend, what),
             (f"parley suspend {_EXAMPLES.get(what, 'tenant')} --reason 'it loops'",),
@@ -102,7 +102,7 @@ COMMANDS = {
     },
     **{
         f"resume {_NAMES[what][0]}": Command(
-            f"Let {_SAID[what]} go on",
+            f"Let {_DESCRIPTIONS[what]} go on",
             partial(_add_names, what),
             partial(_resume, what),
             (f"parley resume {_EXAMPLES.get(what, 'tenant')}",),

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parley.cli.command import Command, add_json, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import add_server, connection_of, field, past
-from parley.cli.rules.files import add_as, document_as, document_of, file_text, folder_snapshot, note_new, read_text
+from parley.cli.parts.remote import add_server_options, connection_of, field_column, parse_time_ago
+from parley.cli.rules.files import (
+    add_as_option,
+    document_as,
+    document_of,
+    folder_snapshot,
+    note_new_document,
+    parse_policy,
+    read_file,
+)
 from parley.domain.content.classification import LEVELS
 from parley.domain.content.envelope import Purpose
 from parley.domain.errors.errors import Conflict, Invalid
@@ -24,11 +32,11 @@ if TYPE_CHECKING:
     from parley.sdk.blocking.connection import Connection
     from parley.wire.files.policy_cases import PolicyCase
 
-_LEVELS = tuple(one.value for one in LEVELS)
-_PURPOSES = tuple(one.value for one in Purpose)
+_LEVELS = tuple(level.value for level in LEVELS)
+_PURPOSES = tuple(purpose.value for purpose in Purpose)
 _COLOURS = {"allow": "green", "hold": "yellow", "deny": "red"}
-_PIECE = 500
-_MOST = 100_000
+_BATCH = 500
+_DEFAULT_LIMIT = 100_000
 _OFFLINE = ("from_org", "to_org", "from_max", "to_max")
 
 
@@ -48,7 +56,7 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     for side, name in (("from", "sender"), ("to", "receiver")):
         group.add_argument(f"--{side}-org", default="", metavar="UNIT", help=f"the {name}'s org unit")
         group.add_argument(f"--{side}-max", default="", choices=_LEVELS, help=f"the most that the {name} may know")
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _add_test(parser: argparse.ArgumentParser) -> None:
@@ -60,12 +68,16 @@ def _add_test(parser: argparse.ArgumentParser) -> None:
 def _add_replay(parser: argparse.ArgumentParser) -> None:
     what = "one document, everything else as it is in force; or a folder, which is all that would be in force"
     parser.add_argument("path", metavar="FILE|DIR", help=what)
-    add_as(parser)
+    add_as_option(parser)
     parser.add_argument("--since", default="", metavar="TIME", help="only what was sent since; 7d is seven days ago")
     parser.add_argument(
-        "--limit", type=_number, default=_MOST, metavar="N", help=f"at most so many messages (default: {_MOST})"
+        "--limit",
+        type=_number,
+        default=_DEFAULT_LIMIT,
+        metavar="N",
+        help=f"at most so many messages (default: {_DEFAULT_LIMIT})",
     )
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _number(text: str) -> int:
@@ -78,38 +90,40 @@ def _number(text: str) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    found = _explained_here(args) if args.policies else _explained_there(args)
+    explanation = _explain_locally(args) if args.policies else _explain_on_server(args)
     screen = screen_of(args)
     if args.json:
-        screen.json(found)
+        screen.json(explanation)
         return OK
-    if found["steps"]:
+    if explanation["steps"]:
         columns = {
-            "CHECK": field("check"),
-            "VALUE": field("value"),
-            "SAID BY": field("source"),
-            "FOUND": field("found"),
+            "CHECK": field_column("check"),
+            "VALUE": field_column("value"),
+            "SAID BY": field_column("source"),
+            "FOUND": field_column("found"),
         }
-        screen.table(tuple(columns), [[make(one) for make in columns.values()] for one in found["steps"]])
+        screen.table(tuple(columns), [[make(step) for make in columns.values()] for step in explanation["steps"]])
         screen.line()
-    screen.line(_verdict(screen, found))
+    screen.line(_verdict_line(screen, explanation))
     return OK
 
 
-def _verdict(screen: Screen, found: Mapping[str, Any]) -> str:
+def _verdict_line(screen: Screen, explanation: Mapping[str, Any]) -> str:
     """The verdict in one line."""
-    word = screen.paint(found["verdict"], _COLOURS[found["verdict"]])
-    if not found["governed"]:
+    word = screen.paint(explanation["verdict"], _COLOURS[explanation["verdict"]])
+    if not explanation["governed"]:
         return f"{word}: the rules do not concern it, it goes out as it is"
-    if found["verdict"] == "allow":
+    if explanation["verdict"] == "allow":
         return f"{word}: nothing stands against it"
-    return f"{word} ({safe(found['code'])}): {safe(found['reason'])}"
+    return f"{word} ({safe(explanation['code'])}): {safe(explanation['reason'])}"
 
 
-def _explained_there(args: argparse.Namespace) -> Mapping[str, Any]:
-    given = [f"--{name.replace('_', '-')}" for name in _OFFLINE if getattr(args, name)]
-    if given:
-        raise Invalid(f"{given[0]} goes with --policies", hint="on a server its directory knows who belongs where")
+def _explain_on_server(args: argparse.Namespace) -> Mapping[str, Any]:
+    offline_options = [f"--{name.replace('_', '-')}" for name in _OFFLINE if getattr(args, name)]
+    if offline_options:
+        raise Invalid(
+            f"{offline_options[0]} goes with --policies", hint="on a server its directory knows who belongs where"
+        )
     body = {
         "sender": args.sender,
         "to": args.to,
@@ -122,11 +136,11 @@ def _explained_there(args: argparse.Namespace) -> Mapping[str, Any]:
         "human": args.human,
         "data": args.data,
     }
-    found: Mapping[str, Any] = connection_of(args, agent=False).post("policies", "explain", body=body)
-    return found
+    explanation: Mapping[str, Any] = connection_of(args, agent=False).post("policies", "explain", body=body)
+    return explanation
 
 
-def _explained_here(args: argparse.Namespace) -> Mapping[str, Any]:
+def _explain_locally(args: argparse.Namespace) -> Mapping[str, Any]:
     from parley.domain.agents.party import Attributes, Party
     from parley.domain.content.classification import Classification
     from parley.domain.content.envelope import Origin
@@ -134,9 +148,9 @@ def _explained_here(args: argparse.Namespace) -> Mapping[str, Any]:
     from parley.domain.rules.trial import Trial, run_trial
     from parley.wire.api.trials import explanation_of
 
-    def party(agent: str, org: str, most: str) -> Party:
-        said = Attributes(org_unit=org) if org else Attributes()
-        return Party(agent, _with_most(said, most))
+    def party(agent: str, org: str, level: str) -> Party:
+        attributes = Attributes(org_unit=org) if org else Attributes()
+        return Party(agent, _with_clearance(attributes, level))
 
     trial = Trial(
         party(args.sender, args.from_org, args.from_max),
@@ -148,20 +162,20 @@ def _explained_here(args: argparse.Namespace) -> Mapping[str, Any]:
         round=args.round,
         max_rounds=args.max_rounds,
         initiates=not args.reply,
-        data=tuple(Classification(one) for one in args.data),
+        data=tuple(Classification(level) for level in args.data),
     )
-    return explanation_of(run_trial(trial, Rulebook(_policies(args.policies)))).to_dict()
+    return explanation_of(run_trial(trial, Rulebook(_load_policies(args.policies)))).to_dict()
 
 
-def _with_most(attributes: Any, most: str) -> Any:  # noqa: ANN401  # what the directory says about somebody
+def _with_clearance(attributes: Any, level: str) -> Any:  # noqa: ANN401  # what the directory says about somebody
     from dataclasses import replace
 
     from parley.domain.content.classification import Classification
 
-    return replace(attributes, max_classification=Classification(most)) if most else attributes
+    return replace(attributes, max_classification=Classification(level)) if level else attributes
 
 
-def _policies(path: str) -> PolicySnapshot:
+def _load_policies(path: str) -> PolicySnapshot:
     """What would be in force: the files of a folder, one file as the enterprise's, or what Parley brings along."""
     from parley.domain.rules.policy import CURRENT, PolicySnapshot, first_snapshot, with_document
 
@@ -171,15 +185,15 @@ def _policies(path: str) -> PolicySnapshot:
         return first_snapshot("", default_policy())
     if os.path.isdir(path):
         return folder_snapshot(path)
-    document, text = document_of(path), file_text(path)
-    fragment = read_text(text, path, document.partition("/")[0])
+    document, text = document_of(path), read_file(path)
+    fragment = parse_policy(text, path, document.partition("/")[0])
     return with_document(PolicySnapshot(id=CURRENT, tenant_id=""), document, text, fragment)
 
 
 # ---------------------------------------------------------------- test
 
 
-class _Tested(NamedTuple):
+class _CaseResult(NamedTuple):
     file: str
     case: PolicyCase
     got: str
@@ -198,48 +212,48 @@ class _Tested(NamedTuple):
 
 
 def _test(args: argparse.Namespace) -> int:
-    tested = [one for file in args.files for one in _tested(file)]
-    failed = [one for one in tested if not one.passed]
+    results = [result for file in args.files for result in _run_cases(file)]
+    failed = [result for result in results if not result.passed]
     screen = screen_of(args)
     if args.json:
         rows = [
             {
-                "file": one.file,
-                "line": one.case.line,
-                "name": one.case.name,
-                "passed": one.passed,
-                "expected": one.case.expect,
-                "verdict": one.got,
-                "code": one.code or None,
-                "reason": one.why or None,
+                "file": result.file,
+                "line": result.case.line,
+                "name": result.case.name,
+                "passed": result.passed,
+                "expected": result.case.expect,
+                "verdict": result.got,
+                "code": result.code or None,
+                "reason": result.why or None,
             }
-            for one in tested
+            for result in results
         ]
         screen.json({"cases": rows, "failed": len(failed)})
         return FOUND_PROBLEMS if failed else OK
-    for one in tested:
-        if not one.passed:
-            where = f"{safe(one.file)}:{one.case.line}"
-            screen.line(f"{screen.paint('FAIL', 'red')}  {where}: {safe(one.case.name)}: {safe(one.difference)}")
+    for result in results:
+        if not result.passed:
+            where = f"{safe(result.file)}:{result.case.line}"
+            screen.line(f"{screen.paint('FAIL', 'red')}  {where}: {safe(result.case.name)}: {safe(result.difference)}")
         elif not args.quiet:
-            screen.line(f"{screen.paint('ok', 'green')}    {safe(one.case.name)}")
-    cases = "1 case" if len(tested) == 1 else f"{len(tested)} cases"
+            screen.line(f"{screen.paint('ok', 'green')}    {safe(result.case.name)}")
+    cases = "1 case" if len(results) == 1 else f"{len(results)} cases"
     screen.line(f"{cases}, {len(failed)} failed" if failed else f"{cases}, all as expected")
     return FOUND_PROBLEMS if failed else OK
 
 
-def _tested(file: str) -> list[_Tested]:
+def _run_cases(file: str) -> list[_CaseResult]:
     from parley.domain.rules.rulebook import Rulebook
     from parley.domain.rules.trial import run_trial
     from parley.wire.files.policy_cases import read_cases
 
     if os.path.isdir(file):
         raise Invalid(f"{file} is a folder: it needs files with cases", hint=f"write {os.path.join(file, '*.yaml')}")
-    cases = read_cases(file_text(file), file)
+    cases = read_cases(read_file(file), file)
     folder = os.path.dirname(file) if file != "-" else ""
-    book = Rulebook(_policies(os.path.join(folder, cases.policies) if cases.policies else ""))
-    found = [(one, run_trial(one.trial, book)) for one in cases.cases]
-    return [_Tested(file, one, came.word, came.code, came.why) for one, came in found]
+    book = Rulebook(_load_policies(os.path.join(folder, cases.policies) if cases.policies else ""))
+    outcomes = [(case, run_trial(case.trial, book)) for case in cases.cases]
+    return [_CaseResult(file, case, outcome.word, outcome.code, outcome.why) for case, outcome in outcomes]
 
 
 # ---------------------------------------------------------------- replay
@@ -248,22 +262,22 @@ def _tested(file: str) -> list[_Tested]:
 def _replay(args: argparse.Namespace) -> int:
     connection, screen = connection_of(args, agent=False), screen_of(args)
     documents = _documents(connection, args.path, args.document)
-    found = _replayed(connection, documents, past(args.since, "--since"), args.limit)
+    result = _replay_in_batches(connection, documents, parse_time_ago(args.since, "--since"), args.limit)
     if args.json:
-        screen.json(found)
+        screen.json(result)
         return OK
-    if found["changes"]:
+    if result["changes"]:
         rows = [
             [
-                safe(one["at"][:16].replace("T", " ")),
-                safe(f"{one['sender']} to {one['receiver']}"),
-                safe(one["was"]),
-                safe(one["now"]),
-                safe(one["reason"]),
+                safe(change["at"][:16].replace("T", " ")),
+                safe(f"{change['sender']} to {change['receiver']}"),
+                safe(change["was"]),
+                safe(change["now"]),
+                safe(change["reason"]),
             ]
-            for one in found["changes"]
+            for change in result["changes"]
         ]
-        colours = [_COLOURS[one["now"]] for one in found["changes"]]
+        colours = [_COLOURS[change["now"]] for change in result["changes"]]
         screen.table(("WHEN", "WHO", "WAS", "NOW", "WHY"), rows, colours)
         screen.line()
     for document in [name for name, text in documents.items() if text is None]:
@@ -271,64 +285,64 @@ def _replay(args: argparse.Namespace) -> int:
     if not os.path.isdir(args.path):
         screen.line(f"Tried as the document {safe(next(iter(documents)))}.")
     screen.line(
-        f"{found['messages']} messages tried: {found['denied']} now denied, {found['held']} now held,"
-        f" {found['released']} now released."
+        f"{result['messages']} messages tried: {result['denied']} now denied, {result['held']} now held,"
+        f" {result['released']} now released."
     )
-    blind = found["messages"] - found["with_content"]
-    if blind:
-        screen.line(f"{blind} were tried without what they said, by what was found in it then.")
-    if found["next"] is not None:
+    without_content = result["messages"] - result["with_content"]
+    if without_content:
+        screen.line(f"{without_content} were tried without what they said, by what was found in it then.")
+    if result["next"] is not None:
         screen.line(f"There is more than {args.limit}: narrow it with --since, or raise --limit.")
     return OK
 
 
 def _documents(connection: Connection, path: str, document: str) -> dict[str, str | None]:
     """What is to be tried, by document: a folder stands for everything, so what it lacks is taken away."""
-    listed = connection.get("policies")["policies"]
-    in_force: dict[str, str | None] = {f"{one['scope']}/{one['name']}": None for one in listed}
+    policies = connection.get("policies")["policies"]
+    in_force: dict[str, str | None] = {f"{policy['scope']}/{policy['name']}": None for policy in policies}
     if not os.path.isdir(path):
-        text, read_as = file_text(path), document_as(document, path)
-        read_text(text, path, read_as.partition("/")[0])
-        note_new(read_as, document, path, in_force)
+        text, read_as = read_file(path), document_as(document, path)
+        parse_policy(text, path, read_as.partition("/")[0])
+        note_new_document(read_as, document, path, in_force)
         return {read_as: text}
     if document:
         raise Invalid("--as names one document, and a folder has several", hint="leave it out")
     return {**in_force, **folder_snapshot(path).texts}
 
 
-def _replayed(
-    connection: Connection, documents: Mapping[str, str | None], since: str | None, most: int
+def _replay_in_batches(
+    connection: Connection, documents: Mapping[str, str | None], since: str | None, limit: int
 ) -> dict[str, Any]:
     """All of it, asked for in pieces."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     after = 0
     counted = ("messages", "with_content", "denied", "held", "released")
-    progress = _Progress()
+    progress = _ReplayProgress()
     try:
         while True:
-            left = most - found.get("messages", 0)
-            body = {"documents": documents, "since": since, "after": after, "limit": min(_PIECE, left)}
-            piece = connection.post("policies", "replay", body=body, timeout=120.0)
-            if found and piece["policy_version"] != found["policy_version"]:
+            remaining = limit - result.get("messages", 0)
+            body = {"documents": documents, "since": since, "after": after, "limit": min(_BATCH, remaining)}
+            batch = connection.post("policies", "replay", body=body, timeout=120.0)
+            if result and batch["policy_version"] != result["policy_version"]:
                 raise Conflict("the policies in force have changed meanwhile", hint="replay it again")
-            changes = [*found.get("changes", ()), *piece["changes"]]
-            found = {**piece, **{name: found.get(name, 0) + piece[name] for name in counted}, "changes": changes}
-            progress.told(found["messages"])
-            if piece["next"] is None or found["messages"] >= most:
-                return found
-            after = piece["next"]
+            changes = [*result.get("changes", ()), *batch["changes"]]
+            result = {**batch, **{name: result.get(name, 0) + batch[name] for name in counted}, "changes": changes}
+            progress.update(result["messages"])
+            if batch["next"] is None or result["messages"] >= limit:
+                return result
+            after = batch["next"]
     finally:
         progress.end()
 
 
-class _Progress:
+class _ReplayProgress:
     """How many messages were tried, on standard error, where a person looks."""
 
     def __init__(self) -> None:
         self._shown = False
 
-    def told(self, messages: int) -> None:
-        if messages >= _PIECE and sys.stderr is not None and sys.stderr.isatty():
+    def update(self, messages: int) -> None:
+        if messages >= _BATCH and sys.stderr is not None and sys.stderr.isatty():
             self._shown = True
             sys.stderr.write(f"\rReplayed {messages} messages")
             sys.stderr.flush()

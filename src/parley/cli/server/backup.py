@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import DATA_HELP, show
+from parley.cli.parts.remote import DATA_HELP, show_result
 from parley.domain.errors.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
@@ -34,18 +34,18 @@ def _backup(args: argparse.Namespace) -> int:
         raise Conflict(f"{target} exists", hint="name another file, or remove it")
     if not os.path.isdir(os.path.dirname(target)):
         raise Invalid(f"there is no folder {os.path.dirname(target)}")
-    progress = Progress("Copying")
+    progress = ProgressBar("Copying")
     try:
-        wiring.backup(data, target, progress.told)
+        wiring.backup(data, target, progress.update)
     finally:
         progress.end()
     size = os.path.getsize(target)
     document = {"file": target, "data": data, "bytes": size}
-    show(args, screen_of(args), document, f"Backed up {safe(data)} to {safe(target)} ({size:,} bytes)")
+    show_result(args, screen_of(args), document, f"Backed up {safe(data)} to {safe(target)} ({size:,} bytes)")
     return OK
 
 
-class Progress:
+class ProgressBar:
     """How far a copy has come, on standard error, where a person looks."""
 
     def __init__(self, doing: str) -> None:
@@ -55,7 +55,7 @@ class Progress:
         if sys.stderr is not None and sys.stderr.isatty():
             self._write = sys.stderr.write
 
-    def told(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         percent = 100 * done // total if total else 100
         if self._write is not None and percent != self._shown:
             self._shown = percent

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import add_server, aged, connection_of, field, moment, show, show_table, without_none
+from parley.cli.parts.remote import (
+    add_server_options,
+    age_column,
+    connection_of,
+    field_column,
+    parse_time_from_now,
+    show_result,
+    show_table,
+    without_none,
+)
 from parley.domain.errors.errors import Invalid
 
 if TYPE_CHECKING:
@@ -31,16 +40,16 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", default=None, metavar="USER", help="the person that a human key is for")
     parser.add_argument("--tenant", default=None, metavar="TENANT", help="another tenant; only the operator may")
     parser.add_argument("--expires", default="", metavar="TIME", help="7d, 12h, or a time like 2026-03-14T12:00:00Z")
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
-def _add_one(parser: argparse.ArgumentParser) -> None:
+def _add_key_id(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("key_id", metavar="ID", help="the key's id, as `parley key list` shows it")
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _kind(args: argparse.Namespace) -> str:
@@ -62,26 +71,26 @@ def _create(args: argparse.Namespace) -> int:
             "agent_id": args.speaker,
             "user_id": args.user,
             "tenant_id": args.tenant,
-            "expires_at": moment(args.expires, "--expires"),
+            "expires_at": parse_time_from_now(args.expires, "--expires"),
         }
     )
-    _show_new(args, connection_of(args, agent=False).post("keys", body=body))
+    _show_new_key(args, connection_of(args, agent=False).post("keys", body=body))
     return OK
 
 
 def _rotate(args: argparse.Namespace) -> int:
-    _show_new(args, connection_of(args, agent=False).post("keys", args.key_id, "rotate"))
+    _show_new_key(args, connection_of(args, agent=False).post("keys", args.key_id, "rotate"))
     return OK
 
 
-def _show_new(args: argparse.Namespace, made: Mapping[str, Any]) -> None:
+def _show_new_key(args: argparse.Namespace, key: Mapping[str, Any]) -> None:
     # The secret goes to standard output alone, so that KEY=$(parley key create ...) works; the rest is for people.
     import sys
 
     screen = screen_of(args)
     if not args.json:
-        sys.stderr.write(f"Created key {safe(made['id'])} for {safe(_holder(made))}; it is shown only now:\n")
-    show(args, screen, made, safe(made["key"]))
+        sys.stderr.write(f"Created key {safe(key['id'])} for {safe(_holder(key))}; it is shown only now:\n")
+    show_result(args, screen, key, safe(key["key"]))
 
 
 def _holder(key: Mapping[str, Any]) -> str:
@@ -89,30 +98,30 @@ def _holder(key: Mapping[str, Any]) -> str:
     return f"{key['kind']} {who}" if who else f"{key['kind']} of tenant {key['tenant_id']}"
 
 
-def _state(key: Mapping[str, Any]) -> str:
+def _state_column(key: Mapping[str, Any]) -> str:
     if key["revoked_at"]:
         return "revoked"
     return f"until {key['expires_at'][:16]}" if key["expires_at"] else "valid"
 
 
 def _list(args: argparse.Namespace) -> int:
-    found = connection_of(args, agent=False).get("keys")
+    keys = connection_of(args, agent=False).get("keys")
     columns = {
-        "ID": field("id"),
-        "KIND": field("kind"),
-        "STATE": _state,
-        "AGE": aged("created_at"),
-        "TENANT": field("tenant_id"),
+        "ID": field_column("id"),
+        "KIND": field_column("kind"),
+        "STATE": _state_column,
+        "AGE": age_column("created_at"),
+        "TENANT": field_column("tenant_id"),
         "FOR": lambda key: safe(key["agent_id"] or key["user_id"] or ("operator" if key["operator"] else "-")),
     }
-    show_table(args, screen_of(args), found, columns, "There is no key.")
+    show_table(args, screen_of(args), keys, columns, "There is no key.")
     return OK
 
 
 def _revoke(args: argparse.Namespace) -> int:
     revoked = connection_of(args, agent=False).send("DELETE", "keys", args.key_id).document
     line = f"Revoked key {safe(revoked['id'])} of {safe(_holder(revoked))}; its streams end"
-    show(args, screen_of(args), revoked, line)
+    show_result(args, screen_of(args), revoked, line)
     return OK
 
 
@@ -129,7 +138,7 @@ COMMANDS = {
     ),
     "key list": Command("List keys, without their secrets", _add_list, _list, ("parley key list",)),
     "key rotate": Command(
-        "Replace a key by a new one; the old one ends at once", _add_one, _rotate, ("parley key rotate key_01K...",)
+        "Replace a key by a new one; the old one ends at once", _add_key_id, _rotate, ("parley key rotate key_01K...",)
     ),
-    "key revoke": Command("End a key for good", _add_one, _revoke, ("parley key revoke key_01K...",)),
+    "key revoke": Command("End a key for good", _add_key_id, _revoke, ("parley key revoke key_01K...",)),
 }

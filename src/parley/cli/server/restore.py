@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import DATA_HELP, show
-from parley.cli.server.backup import Progress
+from parley.cli.parts.remote import DATA_HELP, show_result
+from parley.cli.server.backup import ProgressBar
 
 if TYPE_CHECKING:
     import argparse
@@ -27,14 +27,14 @@ def _restore(args: argparse.Namespace) -> int:
     from parley.settings import data_directory
 
     data, source = data_directory(settings_of(args)), os.path.abspath(args.file)
-    progress = Progress("Restoring")
+    progress = ProgressBar("Restoring")
     try:
-        wiring.restore(source, data, progress.told, force=args.force)
+        wiring.restore(source, data, progress.update, force=args.force)
     finally:
         progress.end()
     document = {"file": source, "data": data}
     line = f"Restored {safe(source)} to {safe(data)}; start it with: parley up --data {safe(data)}"
-    show(args, screen_of(args), document, line)
+    show_result(args, screen_of(args), document, line)
     return OK
 
 

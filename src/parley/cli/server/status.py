@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import add_server, connection_of
+from parley.cli.parts.remote import add_server_options, connection_of
 from parley.domain.errors.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -18,37 +18,39 @@ if TYPE_CHECKING:
     from parley.sdk.blocking.connection import Connection
     from parley.sdk.protocol.flow import Flow
 
-_HEADS = ("NODE", "STATE", "VERSION", "UP", "STREAMS", "QUEUE", "LAG", "CONNECTIONS", "LEADS", "URL")
+_HEADINGS = ("NODE", "STATE", "VERSION", "UP", "STREAMS", "QUEUE", "LAG", "CONNECTIONS", "LEADS", "URL")
 _STEP = 1024
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 # Who asks this looks for what is wrong: a server that asks for patience is told of, not waited for.
-_WITHIN = 2.0
-_TIMEOUT = 10.0
+_RETRY_WITHIN_SECONDS = 2.0
+_TIMEOUT_SECONDS = 10.0
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _status(args: argparse.Namespace) -> int:
-    found = _asked(connection_of(args, agent=False))
+    status = _fetch_status(connection_of(args, agent=False))
     screen = screen_of(args)
     if args.json:
-        screen.json(found)
+        screen.json(status)
     else:
-        _show(screen, found)
-    return OK if found["ok"] else FOUND_PROBLEMS
+        _show_status(screen, status)
+    return OK if status["ok"] else FOUND_PROBLEMS
 
 
-def _asked(connection: Connection) -> Any:  # noqa: ANN401  # as the server says it
+def _fetch_status(connection: Connection) -> Any:  # noqa: ANN401  # as the server says it
     """What a server says; without its database it can tell no key from another, and says nothing but that."""
     speaker = connection.speaker
     try:
-        return connection.run(speaker.send("GET", "status", timeout=_TIMEOUT, within=_WITHIN)).document
+        return connection.run(
+            speaker.send("GET", "status", timeout=_TIMEOUT_SECONDS, within=_RETRY_WITHIN_SECONDS)
+        ).document
     except Unavailable as error:
         # It asks to come again; so might a balancer that has no server left.
         asks_again = error.code == Unavailable.code and "retry_after" in error.facts
-        if not (asks_again and connection.run(_alive(speaker.place.prefix))):
+        if not (asks_again and connection.run(_is_alive(speaker.place.prefix))):
             raise
     raise Unavailable(
         f"the server at {connection.url} is alive, but its database does not answer",
@@ -56,41 +58,41 @@ def _asked(connection: Connection) -> Any:  # noqa: ANN401  # as the server says
     )
 
 
-def _alive(prefix: str) -> Flow[bool]:
+def _is_alive(prefix: str) -> Flow[bool]:
     """Whether the process of a server answers, which needs neither a key nor a database."""
     from parley.sdk.transport.port import Broken, Request
 
     try:
-        response = yield Request("GET", f"{prefix}/healthz", {"accept": "application/json"}, timeout=_TIMEOUT)
+        response = yield Request("GET", f"{prefix}/healthz", {"accept": "application/json"}, timeout=_TIMEOUT_SECONDS)
     except Broken:
         return False
     return bool(response.status == 200)
 
 
-def _show(screen: Screen, found: Mapping[str, Any]) -> None:
-    nodes = found["nodes"]
-    rows = [_row(node) for node in nodes]
-    screen.table(_HEADS, rows, ["red" if node["silent"] else "" for node in nodes])
+def _show_status(screen: Screen, status: Mapping[str, Any]) -> None:
+    nodes = status["nodes"]
+    rows = [_node_row(node) for node in nodes]
+    screen.table(_HEADINGS, rows, ["red" if node["silent"] else "" for node in nodes])
     screen.line()
-    lines = list(_lines(found["store"]))
+    lines = list(_store_lines(status["store"]))
     width = max(len(name) for name, _ in lines)
     for name, text in lines:
         screen.line(f"{screen.paint(f'{name:<{width}}', 'cyan')}  {safe(text)}")
     screen.line()
-    for concern in found["concerns"]:
+    for concern in status["concerns"]:
         screen.line(screen.paint(f"{concern['code']}: {safe(concern['detail'])}", "red"))
-    if found["ok"]:
+    if status["ok"]:
         screen.line(screen.paint("All is well.", "green"))
 
 
-def _row(node: Mapping[str, Any]) -> tuple[str, ...]:
-    state = f"silent for {_time(node['seen'])}" if node["silent"] else "answers" if node["here"] else "up"
+def _node_row(node: Mapping[str, Any]) -> tuple[str, ...]:
+    state = f"silent for {_duration(node['seen'])}" if node["silent"] else "answers" if node["here"] else "up"
     of_pool = f"{node['connections']} of {node['pool']}" if node["pool"] else "-"
     return (
         safe(node["name"]),
         state,
         safe(node["version"]),
-        _time(node["uptime"]),
+        _duration(node["uptime"]),
         *(str(node[name]) for name in ("streams", "queue", "lag")),
         of_pool,
         safe(", ".join(node["leads"])) or "-",
@@ -98,30 +100,30 @@ def _row(node: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _lines(store: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _store_lines(store: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if not store["version"]:
         yield "store", f"{store['kind']}, which could not be asked"
         return
-    yield "store", f"{store['kind']} {store['version']}, {_size(store['bytes'])}, {_many(store['tenants'], 'tenant')}"
+    yield "store", f"{store['kind']} {store['version']}, {_size(store['bytes'])}, {_count(store['tenants'], 'tenant')}"
     if store["kind"] != "postgresql":
         yield "log", f"{_size(store['log_bytes'])} written ahead"
         return
-    yield "journal", f"about {_many(store['journal'], 'row')}"
+    yield "journal", f"about {_count(store['journal'], 'row')}"
     locks = "nobody waits for one"
     if store["waiting"]:
-        locks = f"{_many(store['waiting'], 'transaction')} waiting, the longest for {store['longest_wait']:.1f} s"
+        locks = f"{_count(store['waiting'], 'transaction')} waiting, the longest for {store['longest_wait']:.1f} s"
     yield "locks", f"{locks}; the oldest open transaction is {store['oldest_transaction']:.1f} s old"
     room = f"{store['connections']} of {store['most_connections']} taken"
     yield "connections", f"{room}; {store['wanted_connections']} when every node has opened all of its own"
     waits = store["synchronous_standby_names"]
     yield "commits", f"wait for {waits}" if waits else "wait for no standby"
-    for one in store["replicas"]:
-        state = one["state"] or "state unknown: GRANT pg_read_all_stats to the role"
-        yield "replica", f"{one['name']}: {state}, {_size(one['lag_bytes'])} behind"
+    for replica in store["replicas"]:
+        state = replica["state"] or "state unknown: GRANT pg_read_all_stats to the role"
+        yield "replica", f"{replica['name']}: {state}, {_size(replica['lag_bytes'])} behind"
     yield "row security", "holds" if store["row_security"] else "does not hold: the role is a superuser"
 
 
-def _many(number: int, what: str) -> str:
+def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
@@ -135,7 +137,7 @@ def _size(number: int) -> str:
     return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
-def _time(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     """How long, in the largest unit that it has."""
     for unit, length in (("d", _DAY), ("h", _HOUR), ("m", _MINUTE)):
         if seconds >= length:

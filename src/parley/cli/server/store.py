@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, INTERRUPTED, OK
 from parley.cli.output import safe
-from parley.cli.server.backup import Progress
+from parley.cli.server.backup import ProgressBar
 from parley.domain.errors.errors import Invalid, Problem
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from parley.cli.output import Screen
 
 # What lies beside the store in a data directory, and belongs to the installation as much.
-_BESIDE = ("audit.key", "audit.pub", "checkpoints", "policies")
+_FILES_BESIDE = ("audit.key", "audit.pub", "checkpoints", "policies")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def _check_place(place: str) -> None:
     from parley.store_wiring import is_database
 
     if "://" in place and not is_database(place):
-        raise Invalid(f"{_shown(place)} is no store", hint="a path, or postgresql://USER@HOST/DATABASE")
+        raise Invalid(f"{_printable_place(place)} is no store", hint="a path, or postgresql://USER@HOST/DATABASE")
 
 
 def _absolute(place: str) -> str:
@@ -85,30 +85,30 @@ async def _run(args: argparse.Namespace) -> int:
     from parley.app.store.copy import copy
 
     source, target = _absolute(args.source), _absolute(args.target)
-    shown = _Shown()
-    logs = _Logs(args, source)
+    progress = _CopyProgress()
+    logs = _LogsCheck(args, source)
     began = wiring.monotonic()
     try:
         async with (
-            store_wiring.open_shelf(source) as (taken, servers),
-            store_wiring.open_filling(target) as (filling, lies),
+            store_wiring.open_shelf(source) as (source_tables, servers),
+            store_wiring.open_filling(target) as (target_tables, target_place),
         ):
             outcome = await copy(
-                taken,
-                filling,
-                lambda: logs.check(lies),
-                shown.told,
+                source_tables,
+                target_tables,
+                lambda: logs.check(target_place),
+                progress.update,
                 though_behind=args.though_behind,
                 served=servers,
             )
     finally:
-        shown.end()
+        progress.end()
     seconds = max(0.001, wiring.monotonic() - began)
     screen = screen_of(args)
     if args.json:
-        screen.json(_document(source, target, outcome, logs, seconds))
+        screen.json(_copy_document(source, target, outcome, logs, seconds))
     else:
-        _tell(screen, source, target, outcome, logs, seconds)
+        _show_copy(screen, source, target, outcome, logs, seconds)
     return OK if outcome.finished else FOUND_PROBLEMS
 
 
@@ -117,185 +117,197 @@ async def _compare(args: argparse.Namespace) -> int:
     from parley.app.store.copy import compare
 
     source, target = _absolute(args.source), _absolute(args.target)
-    shown = _Shown()
-    logs = _Logs(args, source)
+    progress = _CopyProgress()
+    logs = _LogsCheck(args, source)
     try:
-        async with store_wiring.open_shelf(source) as (one, _), store_wiring.open_shelf(target) as (other, _):
-            found = await compare(one, other, shown.told)
+        async with (
+            store_wiring.open_shelf(source) as (source_tables, _),
+            store_wiring.open_shelf(target) as (target_tables, _),
+        ):
+            comparison = await compare(source_tables, target_tables, progress.update)
             try:
                 await logs.check(target)
             finally:
-                shown.end()
-                _tell_compared(args, found, logs)
+                progress.end()
+                _show_comparison(args, comparison, logs)
     finally:
-        shown.end()
-    return OK if found.same else FOUND_PROBLEMS
+        progress.end()
+    return OK if comparison.same else FOUND_PROBLEMS
 
 
-class _Shown:
+class _CopyProgress:
     """The bars of a copy, one after the other."""
 
     def __init__(self) -> None:
-        self._bars: dict[str, Progress] = {}
+        self._bars: dict[str, ProgressBar] = {}
 
-    def told(self, doing: str, done: int, total: int) -> None:
+    def update(self, doing: str, done: int, total: int) -> None:
         if doing not in self._bars:
             self.end()
-            self._bars[doing] = Progress(doing)
-        self._bars[doing].told(done, total)
+            self._bars[doing] = ProgressBar(doing)
+        self._bars[doing].update(done, total)
 
     def end(self) -> None:
         for bar in self._bars.values():
             bar.end()
 
 
-class _Logs:
+class _LogsCheck:
     """The check of a store's ledgers, event logs and audit logs, and how much there was to check."""
 
     def __init__(self, args: argparse.Namespace, source: str) -> None:
-        from parley.cli.prove.verify import kept_in
+        from parley.cli.prove.verify import checkpoints_in
         from parley.settings import checkpoints_directory
         from parley.store_wiring import is_database
 
         # Checkpoints that lie beside the source are not in the store: they know how it was. Read before the source is:
         # a server that runs meanwhile signs what is not copied.
         folder = "" if is_database(source) else checkpoints_directory(settings_of(args), source)
-        self._outside = kept_in(folder)
+        self._outside = checkpoints_in(folder)
         self.logs = 0
         self.links = 0
-        self.whole = False
+        self.intact = False
 
     def __str__(self) -> str:
         return f"{self.logs} {'log' if self.logs == 1 else 'logs'}, {self.links:,} links"
 
     async def check(self, place: str) -> None:
         """Compute everything again; `Invalid` names the first bad entry of each log."""
-        from parley.cli.prove.verify import check_logs, row_of
+        from parley.cli.prove.verify import check_logs, result_of
         from parley.store_wiring import open_copied
 
         async with open_copied(place) as store:
-            reports, checked = await check_logs(store, outside=self._outside)
-        checked += [row_of(one) for one in reports]
-        self.logs, self.links = len(checked), sum(one.length for one in checked)
-        bad = [one for one in checked if one.bad]
-        self.whole = not bad
+            reports, results = await check_logs(store, outside=self._outside)
+        results += [result_of(report) for report in reports]
+        self.logs, self.links = len(results), sum(result.length for result in results)
+        bad = [result for result in results if result.bad]
+        self.intact = not bad
         if bad:
-            raise Invalid.because([Problem("chain_broken", one.log, f"number {one.bad}: {one.why}") for one in bad])
+            raise Invalid.because(
+                [Problem("chain_broken", result.log, f"number {result.bad}: {result.why}") for result in bad]
+            )
 
 
 # ---------------------------------------------------------------- what came out
 
 
-def _shown(place: str) -> str:
+def _printable_place(place: str) -> str:
     from parley.settings import without_password
 
     return safe(without_password(place) if "://" in place else place)
 
 
-def _tables(tables: Sequence[Copied]) -> list[dict[str, Any]]:
-    return [one._asdict() for one in tables]
+def _table_documents(tables: Sequence[Copied]) -> list[dict[str, Any]]:
+    return [table._asdict() for table in tables]
 
 
-def _beside(source: str) -> list[str]:
-    return [name for name in _BESIDE if os.path.exists(os.path.join(source, name))] if os.path.isdir(source) else []
+def _files_beside(source: str) -> list[str]:
+    return (
+        [name for name in _FILES_BESIDE if os.path.exists(os.path.join(source, name))] if os.path.isdir(source) else []
+    )
 
 
-def _document(source: str, target: str, outcome: Outcome, logs: _Logs, seconds: float) -> dict[str, Any]:
+def _copy_document(source: str, target: str, outcome: Outcome, logs: _LogsCheck, seconds: float) -> dict[str, Any]:
     return {
-        "from": _shown(source),
-        "to": _shown(target),
+        "from": _printable_place(source),
+        "to": _printable_place(target),
         "finished": outcome.finished,
         "moved_on": outcome.moved,
         "behind": outcome.behind,
         "running": list(outcome.servers.running),
         "silent": list(outcome.servers.silent),
-        "rows": sum(one.rows for one in outcome.tables),
-        "written": _written(outcome.tables),
+        "rows": sum(table.rows for table in outcome.tables),
+        "written": _rows_written(outcome.tables),
         "seconds": round(seconds, 3),
         "logs": logs.logs,
         "links": logs.links,
-        "tables": _tables(outcome.tables),
-        "take_along": _beside(source),
+        "tables": _table_documents(outcome.tables),
+        "take_along": _files_beside(source),
     }
 
 
-def _written(tables: Sequence[Copied]) -> int:
-    return sum(one.new + one.changed + one.gone for one in tables)
+def _rows_written(tables: Sequence[Copied]) -> int:
+    return sum(table.new + table.changed + table.gone for table in tables)
 
 
-def _tell(screen: Screen, source: str, target: str, outcome: Outcome, logs: _Logs, seconds: float) -> None:
+def _show_copy(screen: Screen, source: str, target: str, outcome: Outcome, logs: _LogsCheck, seconds: float) -> None:
     rows = [
-        (one.table, *(f"{count:,}" for count in (one.rows, one.new, one.changed, one.gone))) for one in outcome.tables
+        (table.table, *(f"{count:,}" for count in (table.rows, table.new, table.changed, table.gone)))
+        for table in outcome.tables
     ]
     screen.table(("TABLE", "ROWS", "NEW", "CHANGED", "GONE"), rows)
-    total = sum(one.rows for one in outcome.tables)
-    screen.line(f"Copied {_shown(source)} to {_shown(target)}: {total:,} rows in {seconds:.1f} s")
+    total = sum(table.rows for table in outcome.tables)
+    screen.line(f"Copied {_printable_place(source)} to {_printable_place(target)}: {total:,} rows in {seconds:.1f} s")
     screen.line(f"Compared row by row; in order; {logs}: whole.")
-    _tell_missing(screen, outcome)
+    _show_missing(screen, outcome)
     if outcome.finished:
-        _tell_next(screen, source, target)
+        _show_next_steps(screen, source, target)
 
 
-def _tell_missing(screen: Screen, outcome: Outcome) -> None:
+def _show_missing(screen: Screen, outcome: Outcome) -> None:
     """What is not in the copy, or will not be."""
     running, silent = (", ".join(map(safe, names)) for names in outcome.servers)
     if running:
         screen.line(f"Servers run on FROM: {running}. What they take from now on is not in the copy.")
     if not outcome.finished:
-        came = "they may take more"
+        missing = "they may take more"
         if outcome.moved:
-            came = f"{outcome.behind:,} messages and events came" if outcome.behind else "something was changed"
-            came += " meanwhile"
-        how = "Stop the servers of FROM, and run the same command again: it brings only what is new."
-        screen.line(f"Not finished: {came}. {how}")
+            missing = f"{outcome.behind:,} messages and events came" if outcome.behind else "something was changed"
+            missing += " meanwhile"
+        advice = "Stop the servers of FROM, and run the same command again: it brings only what is new."
+        screen.line(f"Not finished: {missing}. {advice}")
     elif outcome.moved:
         screen.line(f"Finished without what came meanwhile ({outcome.behind:,} messages and events).")
     if silent:
         screen.line(f"Not heard of for a while, and took no leave: {silent}. See that they do not come back to FROM.")
 
 
-def _tell_next(screen: Screen, source: str, target: str) -> None:
+def _show_next_steps(screen: Screen, source: str, target: str) -> None:
     from parley.store_wiring import is_database, is_directory
 
-    beside = _beside(source)
+    beside = _files_beside(source)
     if beside:
         screen.line(f"Only the store was copied. The new --data needs from {safe(source)}: {', '.join(beside)}")
     elif is_database(source):
-        screen.line(f"Only the store was copied. The new --data needs from a node's: {', '.join(_BESIDE)}")
+        screen.line(f"Only the store was copied. The new --data needs from a node's: {', '.join(_FILES_BESIDE)}")
     if is_database(target):
-        screen.line(f"Start a server on it with: parley up --store {_shown(target)} --data DIR")
+        screen.line(f"Start a server on it with: parley up --store {_printable_place(target)} --data DIR")
     elif is_directory(target):
         screen.line(f"Start a server on it with: parley up --data {safe(target)}")
 
 
-def _compared(source: str, target: str, found: Comparison, logs: _Logs) -> dict[str, Any]:
+def _comparison_document(source: str, target: str, comparison: Comparison, logs: _LogsCheck) -> dict[str, Any]:
     return {
-        "from": _shown(source),
-        "to": _shown(target),
-        "same": found.same,
-        "tables": [{"table": one.table, "rows": one.rows} for one in found.tables],
-        "differences": [one._asdict() for one in found.differences],
-        "disorder": list(found.disorder),
+        "from": _printable_place(source),
+        "to": _printable_place(target),
+        "same": comparison.same,
+        "tables": [{"table": table.table, "rows": table.rows} for table in comparison.tables],
+        "differences": [difference._asdict() for difference in comparison.differences],
+        "disorder": list(comparison.disorder),
         "logs": logs.logs,
         "links": logs.links,
     }
 
 
-def _tell_compared(args: argparse.Namespace, found: Comparison, logs: _Logs) -> None:
+def _show_comparison(args: argparse.Namespace, comparison: Comparison, logs: _LogsCheck) -> None:
     screen = screen_of(args)
     if args.json:
-        screen.json(_compared(args.source, args.target, found, logs))
+        screen.json(_comparison_document(args.source, args.target, comparison, logs))
         return
-    if found.differences:
+    if comparison.differences:
         rows = [
-            (one.table, *(f"{count:,}" for count in (one.missing, one.other, one.surplus)), safe(one.first))
-            for one in found.differences
+            (
+                difference.table,
+                *(f"{count:,}" for count in (difference.missing, difference.other, difference.surplus)),
+                safe(difference.first),
+            )
+            for difference in comparison.differences
         ]
         screen.table(("TABLE", "MISSING", "OTHER", "SURPLUS", "FIRST"), rows)
-    for problem in found.disorder:
+    for problem in comparison.disorder:
         screen.line(safe(problem))
-    if found.same and logs.whole:
-        total = sum(one.rows for one in found.tables)
+    if comparison.same and logs.intact:
+        total = sum(table.rows for table in comparison.tables)
         screen.line(f"The same: {total:,} rows; in order; {logs}: whole.")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import add_server, connection_of, show, without_none
+from parley.cli.parts.remote import add_server_options, connection_of, show_result, without_none
 
 if TYPE_CHECKING:
     import argparse
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tenant", metavar="TENANT", help="its short name")
     parser.add_argument("--title", default=None, metavar="TEXT", help="its name for people")
-    add_server(parser, agent=False)
+    add_server_options(parser, agent=False)
 
 
 def _create(args: argparse.Namespace) -> int:
     body = without_none({"id": args.tenant, "name": args.title})
-    made = connection_of(args, agent=False).post("tenants", body=body)
-    hint = f"; give it a key with: parley key create --kind admin --tenant {safe(made['id'])}"
-    show(args, screen_of(args), made, f"Created tenant {safe(made['id'])}{hint}")
+    tenant = connection_of(args, agent=False).post("tenants", body=body)
+    hint = f"; give it a key with: parley key create --kind admin --tenant {safe(tenant['id'])}"
+    show_result(args, screen_of(args), tenant, f"Created tenant {safe(tenant['id'])}{hint}")
     return OK
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _DRAIN_SECONDS = 10.0
 # Who still waits for an answer when only so much is left is told that none will come from here.
-_LAST_SECONDS = 2.0
+_ANSWER_BEFORE_END_SECONDS = 2.0
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def _up(args: argparse.Namespace) -> int:
     log_lines.begin()
     settings = settings_of(args)
     host, port = settings.host, _port(settings)
-    _check_letters(settings)
+    _check_approval_mailboxes(settings)
     context = server.tls_context(args.tls_cert, args.tls_key)
     root = os.geteuid() == 0 and not args.allow_root
     server.check_exposure(host, encrypted=context is not None, behind_proxy=args.behind_proxy, root=root)
@@ -82,7 +82,7 @@ def _port(settings: Settings) -> int:
     return int(text)
 
 
-def _check_letters(settings: Settings) -> None:
+def _check_approval_mailboxes(settings: Settings) -> None:
     """Refuse to start where nobody could say into which mailboxes letters about approvals go."""
     from parley import wiring
     from parley.domain.errors.errors import Ambiguous
@@ -147,33 +147,35 @@ async def _serve(
         opened.outbound.avoid(listener.port, names - server.LOCAL_NAMES)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, opened.team.policies.look.set)
         jobs = [asyncio.ensure_future(job) for job in background.jobs(opened.team, opened.outbound)]
-        _tell(args, opened.team.nodes.url, admin_key, data, settings.store)
+        _print_address(args, opened.team.nodes.url, admin_key, data, settings.store)
         gc.freeze()  # what was loaded so far stays: nobody has to look through it again
         await stop.wait()
-        await _leave(opened.team, listener, jobs, int(settings.linger))
+        await _shut_down(opened.team, listener, jobs, int(settings.linger))
 
 
-async def _leave(team: Team, listener: Listener, jobs: list[asyncio.Task[None]], linger: int) -> None:
+async def _shut_down(team: Team, listener: Listener, jobs: list[asyncio.Task[None]], linger: int) -> None:
     """Stop so that nobody notices: others take over, who asks is sent to them, and who waits is answered."""
     import asyncio
     from contextlib import suppress
 
     team.nodes.leaving = True
     if team.nodes.nodes is not None:
-        await _cancel(jobs)
+        await _cancel_jobs(jobs)
         with suppress(ParleyError):  # then they find out by themselves
             await team.nodes.leave()
     if linger:
         listener.leave()
         await asyncio.sleep(linger)
     team.tail.close()
-    last = asyncio.get_running_loop().call_later(_DRAIN_SECONDS - _LAST_SECONDS, team.waits.lose, _stopping())
+    last = asyncio.get_running_loop().call_later(
+        _DRAIN_SECONDS - _ANSWER_BEFORE_END_SECONDS, team.waits.lose, _stopping_error()
+    )
     await listener.drain(_DRAIN_SECONDS)
     last.cancel()
-    await _cancel(jobs)
+    await _cancel_jobs(jobs)
 
 
-async def _cancel(jobs: list[asyncio.Task[None]]) -> None:
+async def _cancel_jobs(jobs: list[asyncio.Task[None]]) -> None:
     import asyncio
 
     for job in jobs:
@@ -181,16 +183,16 @@ async def _cancel(jobs: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*jobs, return_exceptions=True)
 
 
-def _stopping() -> Unavailable:
+def _stopping_error() -> Unavailable:
     return Unavailable("this server is about to stop", hint="ask again with the same idempotency key")
 
 
 def _url(context: SSLContext | None, host: str, port: int) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"{'https' if context else 'http'}://{shown}:{port}"
+    address = f"[{host}]" if ":" in host else host
+    return f"{'https' if context else 'http'}://{address}:{port}"
 
 
-def _tell(args: argparse.Namespace, url: str, admin_key: str | None, data: str, store: str) -> None:
+def _print_address(args: argparse.Namespace, url: str, admin_key: str | None, data: str, store: str) -> None:
     """Say where the server is, once it can be reached; the admin key is shown this one time."""
     if args.json:
         document = {"url": url, "admin_key": admin_key, "data": data}

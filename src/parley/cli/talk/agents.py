@@ -10,14 +10,14 @@ from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.cli.parts.payload import json_object
 from parley.cli.parts.remote import (
-    add_server,
-    aged,
+    add_server_options,
+    age_column,
     connection_of,
-    field,
-    names,
-    show,
+    field_column,
     show_fields,
+    show_result,
     show_table,
+    split_names,
     without_none,
 )
 from parley.domain.content.classification import Classification
@@ -32,14 +32,14 @@ def _add_register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", default=None, metavar="TEXT", help="a name for people")
     parser.add_argument("--endpoint", default=None, metavar="URL", help="where it can be reached")
     parser.add_argument("--metadata", default="", metavar="JSON", help="a JSON object with anything else")
-    _add_attributes(parser)
-    add_server(parser)
+    _add_rule_attributes(parser)
+    add_server_options(parser)
 
 
-def _add_attributes(parser: argparse.ArgumentParser) -> None:
+def _add_rule_attributes(parser: argparse.ArgumentParser) -> None:
     """What the rules know of an agent, which it cannot say of itself."""
     group = parser.add_argument_group("for the rules (an admin's key)")
-    levels, purposes = [one.value for one in Classification], [one.value for one in Purpose]
+    levels, purposes = [level.value for level in Classification], [purpose.value for purpose in Purpose]
     group.add_argument("--user", default=None, metavar="USER", help="the person that it acts for")
     group.add_argument("--org-unit", default=None, metavar="UNIT", help="where it belongs")
     group.add_argument("--team", default=None, metavar="TEAM", help="the team in its org unit")
@@ -76,24 +76,24 @@ def _attributes(args: argparse.Namespace) -> dict[str, Any]:
         "max_classification": args.max_classification,
         "can_receive_queries": args.queries,
         "can_auto_respond": args.auto_respond,
-        "supported_exchange_types": None if args.exchange_types is None else names([args.exchange_types]),
+        "supported_exchange_types": None if args.exchange_types is None else split_names([args.exchange_types]),
         "max_rounds_accepted": args.max_rounds,
     }
 
 
-def _add_beat(parser: argparse.ArgumentParser) -> None:
+def _add_heartbeat(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="default: --agent or $PARLEY_AGENT")
     parser.add_argument("--load", type=int, default=0, metavar="N", help="how many tasks it works on")
-    add_server(parser)
+    add_server_options(parser)
 
 
 def _add_leave(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="default: --agent or $PARLEY_AGENT")
     parser.add_argument("--drain", action="store_true", help="take nothing new, and leave later")
-    add_server(parser)
+    add_server_options(parser)
 
 
-def _who(args: argparse.Namespace) -> str:
+def _agent_name(args: argparse.Namespace) -> str:
     name: str = args.name or settings_of(args).agent
     if not name:
         raise UnknownSender("which agent?", hint="name it, or add --agent NAME, or set PARLEY_AGENT")
@@ -103,8 +103,8 @@ def _who(args: argparse.Namespace) -> str:
 def _register(args: argparse.Namespace) -> int:
     body = without_none(
         {
-            "agent_id": _who(args),
-            "capabilities": names(args.capability),
+            "agent_id": _agent_name(args),
+            "capabilities": split_names(args.capability),
             "role_id": args.role,
             "name": args.title,
             "endpoint": args.endpoint,
@@ -112,41 +112,46 @@ def _register(args: argparse.Namespace) -> int:
             **_attributes(args),
         }
     )
-    made = connection_of(args).post("agents", "register", body=body)
-    role = f" as {safe(made['role_id'])}" if made["role_id"] else ""
-    show(args, screen_of(args), made, f"Registered agent {safe(made['agent_id'])}{role} ({made['status']})")
+    agent = connection_of(args).post("agents", "register", body=body)
+    role = f" as {safe(agent['role_id'])}" if agent["role_id"] else ""
+    show_result(args, screen_of(args), agent, f"Registered agent {safe(agent['agent_id'])}{role} ({agent['status']})")
     return OK
 
 
-def _beat(args: argparse.Namespace) -> int:
-    who = _who(args)
+def _heartbeat(args: argparse.Namespace) -> int:
+    who = _agent_name(args)
     body = {"status": "active", "current_load": args.load}
-    said = connection_of(args).post("agents", who, "heartbeat", body=body)
-    show(args, screen_of(args), said, f"{safe(who)} is alive; the next heartbeat is due at {said['next_heartbeat_at']}")
+    answer = connection_of(args).post("agents", who, "heartbeat", body=body)
+    show_result(
+        args,
+        screen_of(args),
+        answer,
+        f"{safe(who)} is alive; the next heartbeat is due at {answer['next_heartbeat_at']}",
+    )
     return OK
 
 
 def _leave(args: argparse.Namespace) -> int:
-    who, status = _who(args), "draining" if args.drain else "deregistered"
+    who, status = _agent_name(args), "draining" if args.drain else "deregistered"
     left = connection_of(args).send("PATCH", "agents", who, "status", body={"status": status}).document
     line = f"{safe(who)} takes nothing new" if args.drain else f"{safe(who)} has left, and is out of every channel"
-    show(args, screen_of(args), left, line)
+    show_result(args, screen_of(args), left, line)
     return OK
 
 
 def list_registered(args: argparse.Namespace) -> int:
     """`parley agent list --server`."""
-    found = connection_of(args, agent=False).get("agents", query={"status": args.status, "role_id": args.role})
+    agents = connection_of(args, agent=False).get("agents", query={"status": args.status, "role_id": args.role})
     columns = {
-        "AGENT": field("agent_id"),
-        "STATUS": field("status"),
-        "ROLE": field("role_id"),
-        "HEARD OF": aged("last_heartbeat_at"),
-        "REGISTERED": aged("registered_at"),
-        "CAPABILITIES": field("capabilities"),
+        "AGENT": field_column("agent_id"),
+        "STATUS": field_column("status"),
+        "ROLE": field_column("role_id"),
+        "HEARD OF": age_column("last_heartbeat_at"),
+        "REGISTERED": age_column("registered_at"),
+        "CAPABILITIES": field_column("capabilities"),
     }
     nothing = "No agent has registered; do it with: parley agent register NAME"
-    show_table(args, screen_of(args), found, columns, nothing)
+    show_table(args, screen_of(args), agents, columns, nothing)
     return OK
 
 
@@ -168,8 +173,8 @@ COMMANDS = {
     ),
     "agent heartbeat": Command(
         "Say that an agent is alive",
-        _add_beat,
-        _beat,
+        _add_heartbeat,
+        _heartbeat,
         ("parley agent heartbeat codex", "parley agent heartbeat --load 2"),
     ),
     "agent leave": Command(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.cli.command import Command
 from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_payload
-from parley.cli.parts.remote import add_server, channel_id, connection_of, without_none
+from parley.cli.parts.remote import add_server_options, channel_id, connection_of, without_none
 from parley.cli.talk.post import show_posted
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intent", default="", metavar="INTENT", help="the intent on which the channel is a name")
     add_payload(parser)
     add_purpose(parser)
-    add_server(parser)
+    add_server_options(parser)
 
 
 def _answer(args: argparse.Namespace) -> int:
     body = without_none({"payload": read_payload(args), "metadata": read_metadata(args)})
     connection = connection_of(args)
-    found = channel_id(connection, args)
-    posted = connection.post("channels", found, "messages", args.message, "reply", body=body)
+    channel = channel_id(connection, args)
+    posted = connection.post("channels", channel, "messages", args.message, "reply", body=body)
     return show_posted(args, posted, "Answered with")
 
 

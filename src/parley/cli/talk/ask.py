@@ -8,7 +8,15 @@ from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import safe
 from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_payload
-from parley.cli.parts.remote import add_channel, add_server, cell, channel_id, connection_of, given_id, seconds
+from parley.cli.parts.remote import (
+    add_channel_arguments,
+    add_server_options,
+    cell_text,
+    channel_id,
+    connection_of,
+    parse_seconds,
+    require_channel_id,
+)
 from parley.cli.talk.post import is_held, show_posted
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.team import NameTaken
@@ -20,16 +28,16 @@ if TYPE_CHECKING:
     from parley.cli.output import Screen
     from parley.sdk.blocking.connection import Connection
 
-_LONGEST = 3600
+_TIMEOUT_MAX_SECONDS = 3600
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_channel(parser)
+    add_channel_arguments(parser)
     parser.add_argument("--to", required=True, help="who is asked: an agent or role:ROLE")
     parser.add_argument("--timeout", default="30s", metavar="TIME", help="how long to wait: 10s, 5m (default: 30s)")
     add_payload(parser)
     add_purpose(parser)
-    add_server(parser)
+    add_server_options(parser)
     parser.description = (
         f"{parser.description}.\n\nWith --intent, CHANNEL may be a name; a channel of that name is created when\n"
         "there is none. Without an answer in time the exit code is 8, and the question expires. A question\n"
@@ -39,20 +47,20 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _ask(args: argparse.Namespace) -> int:
-    timeout = seconds(args.timeout, "--timeout")
-    if not 0 < timeout <= _LONGEST:
-        raise Invalid(f"--timeout: at most {_LONGEST} seconds, and more than none")
+    timeout = parse_seconds(args.timeout, "--timeout")
+    if not 0 < timeout <= _TIMEOUT_MAX_SECONDS:
+        raise Invalid(f"--timeout: at most {_TIMEOUT_MAX_SECONDS} seconds, and more than none")
     payload = read_payload(args)
     connection = connection_of(args)
-    found = _found_or_made(connection, args) if args.intent else given_id(args.channel)
-    answer = connection.ask(found, args.to, payload, timeout=timeout, metadata=read_metadata(args))
+    channel = _find_or_create_channel(connection, args) if args.intent else require_channel_id(args.channel)
+    answer = connection.ask(channel, args.to, payload, timeout=timeout, metadata=read_metadata(args))
     if is_held(answer):
         return show_posted(args, answer, "Asked")
     screen = screen_of(args)
     if args.json:
         screen.json(answer)
     else:
-        show_said(screen, answer)
+        show_answer(screen, answer)
     return FOUND_PROBLEMS if _is_error(answer) else OK
 
 
@@ -61,24 +69,24 @@ def _is_error(answer: Mapping[str, Any]) -> bool:
     return bool(answer["metadata"].get("error") and answer["payload"].get("error"))
 
 
-def _found_or_made(connection: Connection, args: argparse.Namespace) -> str:
+def _find_or_create_channel(connection: Connection, args: argparse.Namespace) -> str:
     try:
         return channel_id(connection, args)
     except NotFound as missing:
         if args.channel.startswith("chan_") or missing.facts:
             raise
     try:
-        made = connection.post("intents", args.intent, "channels", body={"name": args.channel})
-        return str(made["id"])
+        channel = connection.post("intents", args.intent, "channels", body={"name": args.channel})
+        return str(channel["id"])
     except NameTaken:
         return channel_id(connection, args)  # somebody else made it at this moment
 
 
-def show_said(screen: Screen, message: Mapping[str, Any]) -> None:
+def show_answer(screen: Screen, message: Mapping[str, Any]) -> None:
     """Who said it, and each field of the payload."""
     screen.line(screen.paint(f"{safe(message['sender'])} answers [{safe(message['id'])}]", "dim"))
     for name, value in message["payload"].items():
-        screen.line(f"{screen.paint(safe(name) + ':', 'cyan')} {cell(value)}")
+        screen.line(f"{screen.paint(safe(name) + ':', 'cyan')} {cell_text(value)}")
 
 
 COMMANDS = {

@@ -8,17 +8,17 @@ from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.cli.parts.remote import (
-    add_channel,
-    add_server,
-    aged,
+    add_channel_arguments,
+    add_server_options,
+    age_column,
     channel_id,
     connection_of,
-    field,
-    names,
-    seconds,
-    show,
+    field_column,
+    parse_seconds,
     show_fields,
+    show_result,
     show_table,
+    split_names,
     without_none,
 )
 
@@ -37,31 +37,31 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ttl", default="", metavar="TIME", help="close it so long after its last message: 30m, 2h")
     parser.add_argument("--max-messages", type=int, default=None, metavar="N", help="keep so many (default: 1000)")
     parser.add_argument("--task", default=None, metavar="TASK", help="close it when this task is over")
-    add_server(parser)
+    add_server_options(parser)
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("intent", metavar="INTENT", help="its id")
-    add_server(parser)
+    add_server_options(parser)
 
 
-def _add_one(parser: argparse.ArgumentParser) -> None:
-    add_channel(parser)
-    add_server(parser)
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    add_channel_arguments(parser)
+    add_server_options(parser)
 
 
 def _add_close(parser: argparse.ArgumentParser) -> None:
-    add_channel(parser)
+    add_channel_arguments(parser)
     parser.add_argument("--delete", action="store_true", help="delete it with all its messages, and free its name")
-    add_server(parser)
+    add_server_options(parser)
 
 
 def _create(args: argparse.Namespace) -> int:
-    members = names(args.member)
+    members = split_names(args.member)
     options = without_none(
         {
             "audit": args.audit or None,
-            "ttl_seconds": round(seconds(args.ttl, "--ttl")) if args.ttl else None,
+            "ttl_seconds": round(parse_seconds(args.ttl, "--ttl")) if args.ttl else None,
             "max_messages": args.max_messages,
         }
     )
@@ -74,26 +74,31 @@ def _create(args: argparse.Namespace) -> int:
             "options": options or None,
         }
     )
-    made = connection_of(args).post("intents", args.intent, "channels", body=body)
-    show(args, screen_of(args), made, f"Created channel {safe(made['name'])} [{made['id']}] on {made['intent_id']}")
+    channel = connection_of(args).post("intents", args.intent, "channels", body=body)
+    show_result(
+        args,
+        screen_of(args),
+        channel,
+        f"Created channel {safe(channel['name'])} [{channel['id']}] on {channel['intent_id']}",
+    )
     return OK
 
 
 def _list(args: argparse.Namespace) -> int:
-    found = connection_of(args).get("intents", args.intent, "channels")
+    channels = connection_of(args).get("intents", args.intent, "channels")
     columns = {
-        "NAME": field("name"),
-        "STATUS": field("status"),
-        "POLICY": field("member_policy"),
-        "MESSAGES": field("message_count"),
-        "LAST": aged("last_message_at"),
-        "ID": field("id"),
-        "MEMBERS": field("members"),
+        "NAME": field_column("name"),
+        "STATUS": field_column("status"),
+        "POLICY": field_column("member_policy"),
+        "MESSAGES": field_column("message_count"),
+        "LAST": age_column("last_message_at"),
+        "ID": field_column("id"),
+        "MEMBERS": field_column("members"),
     }
     nothing = (
         f"There is no channel on {safe(args.intent)}; create one with: parley channel create {safe(args.intent)} NAME"
     )
-    show_table(args, screen_of(args), found, columns, nothing)
+    show_table(args, screen_of(args), channels, columns, nothing)
     return OK
 
 
@@ -105,14 +110,14 @@ def _show(args: argparse.Namespace) -> int:
 
 def _close(args: argparse.Namespace) -> int:
     connection = connection_of(args)
-    found = channel_id(connection, args)
+    channel = channel_id(connection, args)
     screen = screen_of(args)
     if args.delete:
-        deleted: dict[str, Any] = connection.send("DELETE", "channels", found).document
-        show(args, screen, deleted, f"Deleted channel {safe(found)} with all its messages")
+        deleted: dict[str, Any] = connection.send("DELETE", "channels", channel).document
+        show_result(args, screen, deleted, f"Deleted channel {safe(channel)} with all its messages")
     else:
-        closed = connection.send("PATCH", "channels", found, body={"status": "closed"}).document
-        show(args, screen, closed, f"Closed channel {safe(closed['name'])} [{closed['id']}]")
+        closed = connection.send("PATCH", "channels", channel, body={"status": "closed"}).document
+        show_result(args, screen, closed, f"Closed channel {safe(closed['name'])} [{closed['id']}]")
     return OK
 
 
@@ -131,7 +136,7 @@ COMMANDS = {
     ),
     "channel show": Command(
         "Show one channel",
-        _add_one,
+        _add_show,
         _show,
         ("parley channel show chan_01K...", "parley channel show data-questions --intent intent_01K..."),
     ),

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import add_server, aged, connection_of, field, show, show_fields, show_table, without_none
+from parley.cli.parts.remote import (
+    add_server_options,
+    age_column,
+    connection_of,
+    field_column,
+    show_fields,
+    show_result,
+    show_table,
+    without_none,
+)
 from parley.domain.errors.team import VersionMismatch
 
 if TYPE_CHECKING:
@@ -24,29 +33,29 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--description", default="", metavar="TEXT", help="more about it")
     parser.add_argument("--parent", default=None, metavar="INTENT", help="the intent that this one is a part of")
     parser.add_argument("--draft", action="store_true", help="leave it a draft; otherwise it is active at once")
-    add_server(parser)
+    add_server_options(parser)
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--status", default="", choices=["", *_STATUSES], metavar="STATUS", help=_choices())
+    parser.add_argument("--status", default="", choices=["", *_STATUSES], metavar="STATUS", help=_statuses_help())
     parser.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many (default: 50)")
     parser.add_argument("--offset", type=int, default=0, metavar="N", help="pass over so many")
-    add_server(parser)
+    add_server_options(parser)
 
 
-def _choices() -> str:
+def _statuses_help() -> str:
     return "one of " + ", ".join(_STATUSES)
 
 
-def _add_one(parser: argparse.ArgumentParser) -> None:
+def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("intent", metavar="INTENT", help="its id")
-    add_server(parser)
+    add_server_options(parser)
 
 
 def _add_change(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("intent", metavar="INTENT", help="its id")
     parser.add_argument("--reason", default=None, metavar="TEXT", help="goes into the event log")
-    add_server(parser)
+    add_server_options(parser)
 
 
 def _add_assign(parser: argparse.ArgumentParser) -> None:
@@ -54,33 +63,33 @@ def _add_assign(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("assignee", metavar="AGENT", help="who is to work on it")
     parser.add_argument("--role", default="worker", metavar="ROLE", help="worker or coordinator (default: worker)")
     parser.add_argument("--remove", action="store_true", help="take the assignment back")
-    add_server(parser)
+    add_server_options(parser)
 
 
 def _create(args: argparse.Namespace) -> int:
     connection = connection_of(args)
     body = without_none({"title": args.title, "description": args.description or None, "parent_intent_id": args.parent})
-    made = connection.post("intents", body=body)
-    if not args.draft and made["status"] == "draft":
-        made = _moved(connection, made["id"], "active", None, made)
+    intent = connection.post("intents", body=body)
+    if not args.draft and intent["status"] == "draft":
+        intent = _change_status(connection, intent["id"], "active", None, intent)
     screen = screen_of(args)
-    show(args, screen, made, f"Created intent {safe(made['title'])} [{made['id']}] ({made['status']})")
+    show_result(args, screen, intent, f"Created intent {safe(intent['title'])} [{intent['id']}] ({intent['status']})")
     return OK
 
 
 def _list(args: argparse.Namespace) -> int:
     query = {"status": args.status, "limit": args.limit, "offset": args.offset or None}
-    found = connection_of(args).get("intents", query=query)["intents"]
+    intents = connection_of(args).get("intents", query=query)["intents"]
     columns = {
-        "ID": field("id"),
-        "STATUS": field("status"),
-        "VERSION": field("version"),
-        "CHANGED": aged("updated_at"),
-        "CREATED BY": field("created_by"),
-        "TITLE": field("title"),
+        "ID": field_column("id"),
+        "STATUS": field_column("status"),
+        "VERSION": field_column("version"),
+        "CHANGED": age_column("updated_at"),
+        "CREATED BY": field_column("created_by"),
+        "TITLE": field_column("title"),
     }
     nothing = "There is no intent that you may see; create one with: parley intent create TITLE"
-    show_table(args, screen_of(args), found, columns, nothing)
+    show_table(args, screen_of(args), intents, columns, nothing)
     return OK
 
 
@@ -90,38 +99,38 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _activate(args: argparse.Namespace) -> int:
-    return _change(args, "active")
+    return _change_and_show(args, "active")
 
 
 def _complete(args: argparse.Namespace) -> int:
-    return _change(args, "completed")
+    return _change_and_show(args, "completed")
 
 
 def _abandon(args: argparse.Namespace) -> int:
-    return _change(args, "abandoned")
+    return _change_and_show(args, "abandoned")
 
 
-def _change(args: argparse.Namespace, status: str) -> int:
-    changed = _moved(connection_of(args), args.intent, status, args.reason, None)
+def _change_and_show(args: argparse.Namespace, status: str) -> int:
+    changed = _change_status(connection_of(args), args.intent, status, args.reason, None)
     ended = "; its channels are closed" if status in ("completed", "abandoned") else ""
     line = f"Intent {safe(changed['title'])} [{changed['id']}] is {changed['status']}{ended}"
-    show(args, screen_of(args), changed, line)
+    show_result(args, screen_of(args), changed, line)
     return OK
 
 
-def _moved(
-    connection: Connection, intent: str, status: str, reason: str | None, known: dict[str, Any] | None
+def _change_status(
+    connection: Connection, intent: str, status: str, reason: str | None, current_record: dict[str, Any] | None
 ) -> dict[str, Any]:
     """The intent in a new status. What counts is the intention: a change by somebody else is passed over."""
     body = without_none({"status": status, "reason": reason})
     for left in range(_TRIES - 1, -1, -1):
-        current = known or connection.get("intents", intent)
-        known = None
+        current = current_record or connection.get("intents", intent)
+        current_record = None
         try:
-            moved: dict[str, Any] = connection.send(
+            document: dict[str, Any] = connection.send(
                 "POST", "intents", intent, "status", body=body, headers={"If-Match": str(current["version"])}
             ).document
-            return moved
+            return document
         except VersionMismatch:
             if not left:
                 raise
@@ -135,11 +144,11 @@ def _assign(args: argparse.Namespace) -> int:
     if args.remove:
         connection.send("DELETE", "intents", args.intent, "agents", args.assignee)
         document = {"intent_id": args.intent, "agent_id": args.assignee, "assigned": False}
-        show(args, screen, document, f"{who} is no longer assigned to {what}")
+        show_result(args, screen, document, f"{who} is no longer assigned to {what}")
     else:
         body = {"agent_id": args.assignee, "role": args.role}
         assigned = connection.post("intents", args.intent, "agents", body=body)
-        show(args, screen, assigned, f"Assigned {who} to {what} as {safe(args.role)}")
+        show_result(args, screen, assigned, f"Assigned {who} to {what} as {safe(args.role)}")
     return OK
 
 
@@ -153,7 +162,7 @@ COMMANDS = {
     "intent list": Command(
         "List the intents that one may see", _add_list, _list, ("parley intent list --status active",)
     ),
-    "intent show": Command("Show one intent", _add_one, _show, ("parley intent show intent_01K... --json",)),
+    "intent show": Command("Show one intent", _add_show, _show, ("parley intent show intent_01K... --json",)),
     "intent activate": Command(
         "Start an intent, or go on with a blocked one",
         _add_change,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import json_text, safe
-from parley.cli.parts.remote import add_server, cell, connection_of, given_id
+from parley.cli.parts.remote import add_server_options, cell_text, connection_of, require_channel_id
 from parley.domain.errors.errors import Invalid, ParleyError, UnknownSender
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--answer-with", dest="run", default="", metavar="CMD", help="run CMD in a shell for each request (see above)"
     )
-    add_server(parser)
+    add_server_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
         "Without CHANNEL and --intent: everything for the agent that speaks. When the server restarts, it\n"
@@ -64,7 +64,7 @@ def _listen(args: argparse.Namespace) -> int:
         raise Invalid(f"--since: {args.since!r} is no position", hint="a whole number; 0 is the beginning")
     connection = connection_of(args)
     screen, failed = screen_of(args), False
-    for event in connection.follow(*_followed(connection, args), after=args.since, broken=_tell):
+    for event in connection.follow(*_stream_path(connection, args), after=args.since, broken=_warn_disconnected):
         document = _document(event.data)
         if document is None or (args.pattern and document.get("message_type") != args.pattern):
             continue
@@ -79,16 +79,16 @@ def _listen(args: argparse.Namespace) -> int:
     return FOUND_PROBLEMS if failed else OK
 
 
-def _followed(connection: Connection, args: argparse.Namespace) -> tuple[str, ...]:
+def _stream_path(connection: Connection, args: argparse.Namespace) -> tuple[str, ...]:
     """The stream's path."""
     from parley.cli.parts.remote import channel_id
 
-    given = [bool(args.channel or args.intent), bool(args.for_agent)]
-    if all(given):
+    targets = [bool(args.channel or args.intent), bool(args.for_agent)]
+    if all(targets):
         raise Invalid("listen to one thing: a channel, an intent or an agent")
     if args.channel:
-        found = channel_id(connection, args) if args.intent else given_id(args.channel)
-        return "subscribe", "channels", found
+        channel = channel_id(connection, args) if args.intent else require_channel_id(args.channel)
+        return "subscribe", "channels", channel
     if args.intent:
         return "subscribe", "intents", args.intent
     agent = args.for_agent or settings_of(args).agent
@@ -97,9 +97,9 @@ def _followed(connection: Connection, args: argparse.Namespace) -> tuple[str, ..
     return "subscribe", "agents", agent
 
 
-def _tell(said: str) -> None:
+def _warn_disconnected(reason: str) -> None:
     sys.stdout.flush()
-    sys.stderr.write(f"parley: warning: {safe(said)}; going on as soon as it is back\n")
+    sys.stderr.write(f"parley: warning: {safe(reason)}; going on as soon as it is back\n")
     sys.stderr.flush()
 
 
@@ -117,10 +117,12 @@ def _print(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any]
         return
     kind = document.get("message_type") or document.get("event_type")
     who = document.get("sender") or document.get("actor")
-    to = f" -> {cell(document['to'] or '*')}" if "message_type" in document else ""
-    said = json_text(document.get("payload", {}))
+    to = f" -> {cell_text(document['to'] or '*')}" if "message_type" in document else ""
+    payload = json_text(document.get("payload", {}))
     when = str(document.get("created_at", ""))[:19]
-    screen.line(f"{safe(when)}  {cell(kind)}  {cell(who)}{to}  {safe(said)}  [{cell(document.get('id'))}]")
+    screen.line(
+        f"{safe(when)}  {cell_text(kind)}  {cell_text(who)}{to}  {safe(payload)}  [{cell_text(document.get('id'))}]"
+    )
 
 
 def _answer(args: argparse.Namespace, connection: Connection, request: Mapping[str, Any]) -> bool:
@@ -142,7 +144,7 @@ def _answer(args: argparse.Namespace, connection: Connection, request: Mapping[s
         PARLEY_MESSAGE_FROM=request["sender"],
     )
     # Values travel in the environment and on standard input, never in the command's text.
-    ended = subprocess.run(  # noqa: S602  # the user's own command
+    process = subprocess.run(  # noqa: S602  # the user's own command
         args.run,
         shell=True,
         input=json.dumps(request).encode(),
@@ -150,16 +152,18 @@ def _answer(args: argparse.Namespace, connection: Connection, request: Mapping[s
         env=environment,
         check=False,
     )
-    if ended.returncode:
-        _complain("exec_failed", f"the command ended with {ended.returncode} on {request['id']}, which has no answer")
+    if process.returncode:
+        _print_error(
+            "exec_failed", f"the command ended with {process.returncode} on {request['id']}, which has no answer"
+        )
         return False
-    body = {"payload": _payload(ended.stdout.decode("utf-8", "replace"))}
+    body = {"payload": _payload(process.stdout.decode("utf-8", "replace"))}
     try:
         connection.post("channels", request["channel_id"], "messages", request["id"], "reply", body=body)
     except NotAddressee:
         return True  # somebody else was asked; a key that sees everything hears of it, too
     except ParleyError as error:
-        _complain(error.code, f"{request['id']} is not answered: {error.message}")
+        _print_error(error.code, f"{request['id']} is not answered: {error.message}")
         return False
     return True
 
@@ -168,9 +172,9 @@ def _payload(printed: str) -> dict[str, Any]:
     return _document(printed) or {"text": printed.rstrip("\n")}
 
 
-def _complain(code: str, said: str) -> None:
+def _print_error(code: str, message: str) -> None:
     sys.stdout.flush()
-    sys.stderr.write(f"parley: {code}: {safe(said)}\n")
+    sys.stderr.write(f"parley: {code}: {safe(message)}\n")
     sys.stderr.flush()
 
 

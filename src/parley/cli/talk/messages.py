@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.parts.remote import add_channel, add_server, aged, channel_id, connection_of, field, seconds, show_table
+from parley.cli.parts.remote import (
+    add_channel_arguments,
+    add_server_options,
+    age_column,
+    channel_id,
+    connection_of,
+    field_column,
+    parse_seconds,
+    show_table,
+)
 from parley.domain.store.limits import LONG_POLL_MAX_SECONDS
 
 if TYPE_CHECKING:
@@ -16,37 +25,35 @@ if TYPE_CHECKING:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_channel(parser)
+    add_channel_arguments(parser)
     parser.add_argument(
         "--since", default="", metavar="CURSOR", help="what comes after a message id, a number or a time"
     )
     parser.add_argument("--to", default="", metavar="AGENT", help="only what this agent may see")
     parser.add_argument("--limit", type=int, default=None, metavar="N", help="at most so many: 1 to 1000")
-    parser.add_argument(
-        "--wait", default="", metavar="TIME", help=f"wait up to {LONG_POLL_MAX_SECONDS}s for something new"
-    )
-    add_server(parser)
+    parser.add_argument("--wait", default="", metavar="TIME", help=f"wait up to {LONG_POLL_MAX_SECONDS}s for something new")
+    add_server_options(parser)
 
 
 def _messages(args: argparse.Namespace) -> int:
     connection = connection_of(args)
-    found = channel_id(connection, args)
-    wait = min(seconds(args.wait, "--wait"), LONG_POLL_MAX_SECONDS) if args.wait else 0.0
+    channel = channel_id(connection, args)
+    wait = min(parse_seconds(args.wait, "--wait"), LONG_POLL_MAX_SECONDS) if args.wait else 0.0
     query = {"since": args.since, "to": args.to, "limit": args.limit, "wait": f"{wait:g}" if wait else ""}
-    answer = connection.send("GET", "channels", found, "messages", query=query, timeout=wait + 30)
+    answer = connection.send("GET", "channels", channel, "messages", query=query, timeout=wait + 30)
     evicted = answer.headers.get("x-cursor-evicted", "")
     if evicted:
-        kept = safe(evicted.removeprefix("oldest="))
-        sys.stderr.write(f"parley: warning: messages are missing here: the oldest that is kept is number {kept}\n")
+        oldest = safe(evicted.removeprefix("oldest="))
+        sys.stderr.write(f"parley: warning: messages are missing here: the oldest that is kept is number {oldest}\n")
     columns = {
-        "#": field("seq"),
-        "AGE": aged("created_at"),
-        "TYPE": field("message_type"),
-        "FROM": field("sender"),
-        "TO": lambda one: safe(one["to"] or "*"),
-        "STATUS": field("status"),
-        "ID": field("id"),
-        "PAYLOAD": field("payload"),
+        "#": field_column("seq"),
+        "AGE": age_column("created_at"),
+        "TYPE": field_column("message_type"),
+        "FROM": field_column("sender"),
+        "TO": lambda message: safe(message["to"] or "*"),
+        "STATUS": field_column("status"),
+        "ID": field_column("id"),
+        "PAYLOAD": field_column("payload"),
     }
     show_table(args, screen_of(args), answer.document, columns, "Nothing was said here.")
     return OK

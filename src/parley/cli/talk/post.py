@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import HELD, OK
-from parley.cli.output import NAME_SOMEBODY, either, safe
+from parley.cli.output import NO_DECIDER_HINT, join_with_or, safe
 from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_payload
-from parley.cli.parts.remote import add_channel, add_server, connection_of, given_id, moment, show, without_none
+from parley.cli.parts.remote import (
+    add_channel_arguments,
+    add_server_options,
+    connection_of,
+    parse_time_from_now,
+    require_channel_id,
+    show_result,
+    without_none,
+)
 from parley.domain.errors.errors import Invalid
 
 if TYPE_CHECKING:
@@ -19,7 +27,7 @@ TYPES = ("request", "response", "notify", "broadcast")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_channel(parser)
+    add_channel_arguments(parser)
     parser.add_argument("--to", default=None, help="an agent, role:ROLE, or * for everyone (default: everyone)")
     parser.add_argument(
         "--type", dest="pattern", default="notify", choices=TYPES, metavar="TYPE", help=f"one of {', '.join(TYPES)}"
@@ -31,7 +39,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metadata", default="", metavar="JSON", help="a JSON object beside the payload")
     add_payload(parser)
     add_purpose(parser)
-    add_server(parser)
+    add_server_options(parser)
     parser.description = (
         f"{parser.description}.\n\nWith --intent, CHANNEL may be a name; a channel of that name is created when\n"
         "there is none. When the command returns, the message is durable. A message that waits for a\n"
@@ -47,7 +55,7 @@ def _post(args: argparse.Namespace) -> int:
             "message_type": args.pattern,
             "to": args.to,
             "correlation_id": args.correlation,
-            "expires_at": moment(args.expires, "--expires"),
+            "expires_at": parse_time_from_now(args.expires, "--expires"),
             "metadata": read_metadata(args, args.metadata),
             "payload": read_payload(args),
         }
@@ -56,14 +64,14 @@ def _post(args: argparse.Namespace) -> int:
     if args.intent and not args.channel.startswith("chan_"):
         posted = connection.post("intents", args.intent, "channels", args.channel, "messages", body=body)
     else:
-        posted = connection.post("channels", given_id(args.channel), "messages", body=body)
+        posted = connection.post("channels", require_channel_id(args.channel), "messages", body=body)
     return show_posted(args, posted, "Posted")
 
 
 def show_posted(args: argparse.Namespace, posted: Mapping[str, Any], verb: str) -> int:
     """What became of a message, and the exit code that says it."""
     held = is_held(posted)
-    show(args, screen_of(args), posted, held_line(posted) if held else posted_line(verb, posted))
+    show_result(args, screen_of(args), posted, held_line(posted) if held else posted_line(verb, posted))
     return HELD if held else OK
 
 
@@ -74,9 +82,9 @@ def is_held(answer: Mapping[str, Any]) -> bool:
 
 def held_line(held: Mapping[str, Any]) -> str:
     """That a message waits, for whom and why, in one line."""
-    who = either(held["deciders"], "nobody who may decide")
-    what_to_do = "" if held["deciders"] else f"; {NAME_SOMEBODY}"
-    return f"held for {who}: {safe(held['reason'])} (approval {safe(held['approval'])}){what_to_do}"
+    who = join_with_or(held["deciders"], "nobody who may decide")
+    next_step = "" if held["deciders"] else f"; {NO_DECIDER_HINT}"
+    return f"held for {who}: {safe(held['reason'])} (approval {safe(held['approval'])}){next_step}"
 
 
 def posted_line(verb: str, message: Mapping[str, Any]) -> str:
