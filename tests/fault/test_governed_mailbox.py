@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.cli.prove import ledger as mailbox_audit
+from parley.cli.audit import ledger as mailbox_audit
 from parley.wire.oacp.format import OacpFormat
 from parley.wire.proofs.reconcile import reconcile
 from tests.fault.crowd import READER, Crowd, chance, pass_time

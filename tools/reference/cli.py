@@ -26,9 +26,10 @@ A drop-in for `oacp-cli` {version}: the same flags, output and exit codes. See
 
 def cli_page() -> Iterator[str]:
     yield CLI_INTRO
-    for title, names in cli._GROUPS:
+    for group in cli.GROUPS:
+        links = (f"[{name}](#parley-{name.replace(' ', '-')})" for name in group.commands)
         yield ""
-        yield f"**{title}**: " + ", ".join(f"[{name}](#parley-{name.replace(' ', '-')})" for name in names)
+        yield f"**{group.title}**: " + ", ".join(links)
     yield ""
     yield "## Options of commands on a mailbox"
     yield ""
@@ -70,14 +71,14 @@ def sentence(text: str) -> str:
 
 
 def shared_options() -> list[tuple[str, str]]:
-    """What `add_place` gives a command."""
+    """What `add_mailbox_options` gives a command."""
     parser = argparse.ArgumentParser(add_help=False)
     commands.add_mailbox_options(parser)
     return option_rows(parser)
 
 
 def server_options() -> list[tuple[str, str]]:
-    """What `add_server` gives a command."""
+    """What `add_server_options` gives a command."""
     parser = argparse.ArgumentParser(add_help=False)
     remote.add_server_options(parser)
     return option_rows(parser)

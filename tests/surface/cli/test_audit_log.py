@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.cli.prove.about import subject_of
+from parley.cli.audit.subjects import subject_of
 from parley.domain.audit.entry import AuditDraft
 from parley.domain.exchange.notice import APPROVAL_TOLD
 from tests.audit_samples import a_draft, a_log, checkpoints_of, export_of, log_of, signer

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.cli.prove.event_logs import spreadsheet_safe
+from parley.cli.audit.event_logs import spreadsheet_safe
 from tests.surface.cli.team_stage import Server, Team
 
 # ---------------------------------------------------------------- verify and export, asking the server
@@ -33,7 +33,7 @@ def test_a_log_that_nobody_touched_is_whole(team: Team) -> None:
 
 
 def test_a_log_longer_than_a_page_is_checked_to_its_end(team: Team) -> None:
-    team.stage.patch.setattr("parley.cli.prove.event_logs._PAGE", 2)
+    team.stage.patch.setattr("parley.cli.audit.event_logs._PAGE", 2)
     channel = team.channel("said", "--audit")
     for number in range(4):
         team.post(channel, "--field", f"n:={number}")

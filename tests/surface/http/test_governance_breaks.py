@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parley.cli.prove.verify import _check_log
+from parley.cli.audit.verify import _check_log
 from parley.domain.directory.callers import NO_TENANT, Key, KeyKind, key_digest
 from tests.behind_the_server import change
 from tests.conformance.ocip.governed import (

@@ -114,7 +114,7 @@ def _count(path: str) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     if _wants_server(args):
-        from parley.cli.talk.agents import list_registered
+        from parley.cli.channels.agents import list_registered
 
         return list_registered(args)
     workspace = _project_to_list(args)
@@ -136,7 +136,7 @@ def _list(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     if _wants_server(args):
-        from parley.cli.talk.agents import show_registered
+        from parley.cli.channels.agents import show_registered
 
         return show_registered(args)
     folder = _project_to_list(args).agent(args.name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import NO_DECIDER_HINT, confirm, join_with_or, is_interactive, safe
+from parley.cli.output import NO_DECIDER_HINT, confirm, is_interactive, join_with_or, safe
 from parley.cli.parts.body import read_text_file
 from parley.cli.parts.decisions import add_server_or_mailbox_options, decisions_of
 from parley.cli.parts.remote import age_column, field_column, show_result, show_table

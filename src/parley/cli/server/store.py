@@ -156,7 +156,7 @@ class _LogsCheck:
     """The check of a store's ledgers, event logs and audit logs, and how much there was to check."""
 
     def __init__(self, args: argparse.Namespace, source: str) -> None:
-        from parley.cli.prove.verify import checkpoints_in
+        from parley.cli.audit.verify import checkpoints_in
         from parley.settings import checkpoints_directory
         from parley.store_wiring import is_database
 
@@ -173,7 +173,7 @@ class _LogsCheck:
 
     async def check(self, place: str) -> None:
         """Compute everything again; `Invalid` names the first bad entry of each log."""
-        from parley.cli.prove.verify import check_logs, result_of
+        from parley.cli.audit.verify import check_logs, result_of
         from parley.store_wiring import open_copied
 
         async with open_copied(place) as store:

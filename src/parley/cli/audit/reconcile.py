@@ -6,11 +6,11 @@ import os
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from parley.cli.audit import ledger as mailbox_audit
+from parley.cli.audit.verify import open_lines
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import safe
-from parley.cli.prove import ledger as mailbox_audit
-from parley.cli.prove.verify import open_lines
 from parley.domain.errors.errors import Invalid, NotFound
 
 if TYPE_CHECKING:

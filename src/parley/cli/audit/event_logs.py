@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from parley.cli.audit.chains import EventLog, LogResult, check_ledger, event_from_api
 from parley.cli.output import json_text
-from parley.cli.prove.chains import EventLog, LogResult, check_ledger, event_from_api
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

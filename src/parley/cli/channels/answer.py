@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parley.cli.channels.post import show_posted
 from parley.cli.command import Command
 from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_payload
 from parley.cli.parts.remote import add_server_options, channel_id, connection_of, without_none
-from parley.cli.talk.post import show_posted
 
 if TYPE_CHECKING:
     import argparse

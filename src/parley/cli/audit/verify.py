@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from parley.cli.audit import ledger as mailbox_audit
+from parley.cli.audit.chains import LogResult
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.cli.parts.remote import add_server_options, connection_of
-from parley.cli.prove import ledger as mailbox_audit
-from parley.cli.prove.chains import LogResult
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _check_server(
     args: argparse.Namespace, trusted: frozenset[str], outside: list[AuditCheckpoint]
 ) -> tuple[list[Report], list[LogResult]]:
     from parley import wiring
-    from parley.cli.prove.event_logs import check_server
+    from parley.cli.audit.event_logs import check_server
     from parley.wire.proofs.audit_log import check_export
 
     connection = connection_of(args, agent=False)
@@ -160,7 +160,7 @@ async def check_logs(
     outside: Sequence[AuditCheckpoint] = (),
 ) -> tuple[list[Report], list[LogResult]]:
     """Every tenant's ledger, event logs and audit log, with the checkpoints that lie in a folder; or one event log."""
-    from parley.cli.prove.event_logs import check_store, children
+    from parley.cli.audit.event_logs import check_store, children
     from parley.domain.directory.callers import NO_TENANT, Tenant
 
     reports, results = [], []
@@ -177,7 +177,7 @@ async def check_logs(
 async def _check_log(store: TeamStore, tenant: str, trusted: frozenset[str], outside: list[AuditCheckpoint]) -> Report:
     """An audit log as the files have it. What is newer than its last checkpoint gets its own in a few seconds."""
     from parley import wiring
-    from parley.cli.prove.event_logs import children
+    from parley.cli.audit.event_logs import children
     from parley.domain.audit.checkpoint import AuditCheckpoint
     from parley.domain.store.changes import AuditQuery
     from parley.wire.proofs.audit_log import LogCheck

@@ -31,7 +31,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", default="", metavar="AGENT", help="only what this agent may see")
     parser.add_argument("--limit", type=int, default=None, metavar="N", help="at most so many: 1 to 1000")
-    parser.add_argument("--wait", default="", metavar="TIME", help=f"wait up to {LONG_POLL_MAX_SECONDS}s for something new")
+    parser.add_argument(
+        "--wait", default="", metavar="TIME", help=f"wait up to {LONG_POLL_MAX_SECONDS}s for something new"
+    )
     add_server_options(parser)
 
 

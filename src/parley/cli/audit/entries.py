@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from parley.cli.audit.ledger import add_project_options, explain_unknown_name, ledger_at
+from parley.cli.audit.subjects import subject_of
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import confirm, is_interactive, safe
@@ -19,8 +21,6 @@ from parley.cli.parts.remote import (
     show_table,
     without_none,
 )
-from parley.cli.prove.about import subject_of
-from parley.cli.prove.ledger import add_project_options, explain_unknown_name, ledger_at
 from parley.domain.errors.errors import Invalid
 
 if TYPE_CHECKING:
@@ -205,14 +205,14 @@ def _export(args: argparse.Namespace) -> int:
     screen_of(args)  # a terminal that cannot show a character must not end the export
     ledger = ledger_at(args.intent, settings_of(args))
     if ledger:
-        from parley.cli.prove import ledger as mailbox_audit
+        from parley.cli.audit import ledger as mailbox_audit
 
         (_write_csv if args.format == "csv" else write_lines)(mailbox_audit.export_lines(ledger))
         return OK
     connection = connection_of(args, agent=False)
     events = args.log == "events" or bool(args.intent)
     if events:
-        from parley.cli.prove.event_logs import export_events
+        from parley.cli.audit.event_logs import export_events
 
         if args.side:
             raise Invalid("--side is for the audit log")
@@ -230,7 +230,7 @@ def _export(args: argparse.Namespace) -> int:
 def _write_csv(lines: Iterable[bytes]) -> None:
     import json
 
-    from parley.cli.prove.event_logs import csv_writer
+    from parley.cli.audit.event_logs import csv_writer
 
     write = csv_writer(_COLUMNS)
     for line in lines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from parley.cli.channels.post import is_held, show_posted
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import safe
@@ -17,7 +18,6 @@ from parley.cli.parts.remote import (
     parse_seconds,
     require_channel_id,
 )
-from parley.cli.talk.post import is_held, show_posted
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.team import NameTaken
 
