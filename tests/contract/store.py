@@ -206,7 +206,7 @@ class StoreContract(ABC):
             messages=(known,),
             deliveries=(delivery,),
             entries=(entry(),),
-            seen=(WatchedFile("watcher", "old.yaml"),),
+            watched=(WatchedFile("watcher", "old.yaml"),),
         )
         before = self.everything(store)
         new = kept(a_message(id="m2", conversation_id="conv-2"))
@@ -214,8 +214,8 @@ class StoreContract(ABC):
             "messages": (new,),
             "deliveries": (delivery_of(new), delivery._replace(status=Status.DELIVERED)),
             "entries": (entry("claimed"), entry("done")),
-            "seen": (WatchedFile("watcher", "new.yaml"),),
-            "unseen": (WatchedFile("watcher", "old.yaml"),),
+            "watched": (WatchedFile("watcher", "new.yaml"),),
+            "unwatched": (WatchedFile("watcher", "old.yaml"),),
         }
         if "messages" in refusal:
             refusal = {"messages": (new, *refusal["messages"])}
@@ -406,7 +406,7 @@ class StoreContract(ABC):
 
     def test_positions_are_dense_and_each_entry_is_linked_to_the_one_before(self, store: Store) -> None:
         assert self.commit(store, entries=(entry("sent", to="codex", file="ü"), entry("delivered"))) == 2
-        assert self.commit(store, seen=(WatchedFile("watcher", "a.yaml"),)) == 2
+        assert self.commit(store, watched=(WatchedFile("watcher", "a.yaml"),)) == 2
         assert self.commit(store, entries=(entry("claimed"),), durable=False) == 3
 
         written = self.run(store.entries(0, 10))
@@ -435,7 +435,7 @@ class StoreContract(ABC):
 
     def test_what_one_watcher_has_seen_says_nothing_about_another(self, store: Store) -> None:
         self.commit(
-            store, seen=(WatchedFile("one", "a.yaml"), WatchedFile("one", "b.yaml"), WatchedFile("two", "c.yaml"))
+            store, watched=(WatchedFile("one", "a.yaml"), WatchedFile("one", "b.yaml"), WatchedFile("two", "c.yaml"))
         )
 
         assert self.run(store.seen("one")) == {"a.yaml", "b.yaml"}
@@ -443,10 +443,10 @@ class StoreContract(ABC):
         assert self.run(store.seen("three")) == frozenset()
 
     def test_seeing_twice_is_seeing_once_and_can_be_taken_back(self, store: Store) -> None:
-        self.commit(store, seen=(WatchedFile("one", "a.yaml"), WatchedFile("two", "a.yaml")))
-        self.commit(store, seen=(WatchedFile("one", "a.yaml"),))
+        self.commit(store, watched=(WatchedFile("one", "a.yaml"), WatchedFile("two", "a.yaml")))
+        self.commit(store, watched=(WatchedFile("one", "a.yaml"),))
 
-        self.commit(store, unseen=(WatchedFile("one", "a.yaml"), WatchedFile("one", "never.yaml")))
+        self.commit(store, unwatched=(WatchedFile("one", "a.yaml"), WatchedFile("one", "never.yaml")))
 
         assert self.run(store.seen("one")) == frozenset()
         assert self.run(store.seen("two")) == {"a.yaml"}

@@ -127,7 +127,7 @@ class TeamShelfContract(ABC):
         async with self.reading() as other:
             assert await tables(other) == ROWS
             assert (await other.mark(), await other.mark(now=True)) == (await other.mark(),) * 2
-            assert (await other.mark()).said == 10
+            assert (await other.mark()).total == 10
 
     @filled
     async def test_rows_are_replaced_and_taken_away(self, shelf: StoreTarget) -> None:

@@ -39,8 +39,8 @@ class MemoryStore:
             self._deliveries[delivery.key] = delivery
         if changes.puts or changes.audits:
             self._govern(changes)
-        self._seen |= set(changes.seen)
-        self._seen -= set(changes.unseen)
+        self._seen |= set(changes.watched)
+        self._seen -= set(changes.unwatched)
         for entry in changes.entries:
             position = len(self._written) + 1
             link = chain(self._written[-1].link if self._written else GENESIS, position, entry)

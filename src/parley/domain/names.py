@@ -52,11 +52,11 @@ def _checked(text: str, error: type[BadName], what: str) -> str:
     return text
 
 
-def meant(given: str, known: Iterable[str]) -> str:
+def meant(name: str, candidates: Iterable[str]) -> str:
     """A hint that names what was probably meant, "" when nothing known comes close."""
     from difflib import get_close_matches  # only for those who mistyped
 
-    close = get_close_matches(given, known, n=1, cutoff=0.7)
+    close = get_close_matches(name, candidates, n=1, cutoff=0.7)
     return f"did you mean {close[0]}?" if close else ""
 
 

@@ -65,7 +65,7 @@ def changed(record: R, **changes: Any) -> R:  # noqa: ANN401  # whatever its fie
     """The record with some fields changed: `dataclasses.replace` for those that change with every message."""
     kind = type(record)
     if kind not in _FIELDS:
-        names = tuple([one.name for one in fields(kind)])
+        names = tuple([field.name for field in fields(kind)])
         _FIELDS[kind] = (names, attrgetter(*names))
     names, values = _FIELDS[kind]
     return kind(**{**dict(zip(names, values(record), strict=True)), **changes})

@@ -70,7 +70,7 @@ def wishes_of(metadata: Mapping[str, Any]) -> Wishes | None:
 
 
 def _wishes(metadata: Mapping[str, Any]) -> Wishes:
-    given = metadata.get(OCIP)
+    envelope = metadata.get(OCIP)
     expires_at = metadata.get("expires_at")
     wishes = Wishes(
         purpose=_one_of(Purpose, metadata[_TYPE], _TYPE) if _TYPE in metadata else None,
@@ -79,7 +79,7 @@ def _wishes(metadata: Mapping[str, Any]) -> Wishes:
         max_rounds=_rounds(metadata["max_rounds"], "max_rounds") if "max_rounds" in metadata else None,
         expires_at=stamp(parse_time(_moment(expires_at, "expires_at"))) if "expires_at" in metadata else "",
         data=read_data(metadata[DATA]) if DATA in metadata else (),
-        envelope=read_envelope(given) if OCIP in metadata else None,
+        envelope=read_envelope(envelope) if OCIP in metadata else None,
         parent_message_id=_id(metadata["parent_message_id"], "parent_message_id")
         if "parent_message_id" in metadata
         else "",
@@ -106,9 +106,9 @@ def _check_agree(wishes: Wishes, envelope: Envelope) -> None:
         _wrong(_TYPE, f"the envelope is one of a {meant.value}")
 
 
-def read_envelope(given: object) -> Envelope:
+def read_envelope(value: object) -> Envelope:
     """The envelope in a document, or `EnvelopeInvalid` with the field that is wrong."""
-    fields = _object(given, "", _FIELDS)
+    fields = _object(value, "", _FIELDS)
     source = _object(fields["source_agent"], "source_agent", _SOURCE)
     capabilities = _object(fields["capabilities"], "capabilities", _CAPABILITIES)
     version = _text(fields["version"], "version")
@@ -126,84 +126,84 @@ def read_envelope(given: object) -> Envelope:
         exchange_round=_rounds(fields["exchange_round"], "exchange_round"),
         max_rounds=_rounds(fields["max_rounds"], "max_rounds"),
         can_commit=_flag(capabilities["can_commit"], "capabilities.can_commit"),
-        can_share=tuple([_one_of(Classification, one, "capabilities.can_share") for one in shares]),
+        can_share=tuple([_one_of(Classification, level, "capabilities.can_share") for level in shares]),
         reply_policy=_one_of(ReplyPolicy, fields["reply_policy"], "reply_policy"),
         requires_commitment=_flag(fields["requires_commitment"], "requires_commitment"),
         expires_at=_moment(fields["expires_at"], "expires_at"),
     )
 
 
-def read_data(given: object) -> tuple[DataItem, ...]:
+def read_data(value: object) -> tuple[DataItem, ...]:
     """The data items that a sender says are in its message."""
-    if not isinstance(given, list) or len(given) > _MOST_ITEMS:
+    if not isinstance(value, list) or len(value) > _MOST_ITEMS:
         _wrong(DATA, f"must be a list of at most {_MOST_ITEMS} items")
-    return tuple([_item(one, f"{DATA}[{place}]") for place, one in enumerate(given)])
+    return tuple([_item(item, f"{DATA}[{place}]") for place, item in enumerate(value)])
 
 
-def _item(given: object, where: str) -> DataItem:
-    if not isinstance(given, dict) or not given.keys() <= _ITEM or "source" not in given:
+def _item(value: object, where: str) -> DataItem:
+    if not isinstance(value, dict) or not value.keys() <= _ITEM or "source" not in value:
         _wrong(where, "must have source, fields, classification and description, and nothing else")
-    fields = given.get("fields", [])
-    if not isinstance(fields, list) or not all(isinstance(one, str) and 0 < len(one) <= 256 for one in fields):
+    fields = value.get("fields", [])
+    if not isinstance(fields, list) or not all(isinstance(field, str) and 0 < len(field) <= 256 for field in fields):
         _wrong(f"{where}.fields", "must be a list of names")
-    described = given.get("description", "")
+    described = value.get("description", "")
     if not isinstance(described, str):
         _wrong(f"{where}.description", "must be a text")
-    level = level_of(given.get("classification"))
-    return DataItem(_text(given["source"], f"{where}.source"), tuple(fields), level, described[:200])
+    level = level_of(value.get("classification"))
+    return DataItem(_text(value["source"], f"{where}.source"), tuple(fields), level, described[:200])
 
 
-def _object(given: object, where: str, names: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(given, dict):
+def _object(value: object, where: str, names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
         _wrong(where or OCIP, "must be an object")
     prefix = f"{where}." if where else ""
     for name in names:
-        if name not in given:
+        if name not in value:
             _wrong(prefix + name, "is missing")
-    for name in given:
+    for name in value:
         if name not in names:
             _wrong(prefix + str(name)[:64], "is no field of the envelope")
-    return given
+    return value
 
 
-def _text(given: object, where: str) -> str:
-    if not isinstance(given, str) or not 0 < len(given) <= 256:
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= 256:
         _wrong(where, "must be a text of 1 to 256 characters")
-    return given
+    return value
 
 
-def _id(given: object, where: str) -> str:
-    if not isinstance(given, str) or not _ID.fullmatch(given):
+def _id(value: object, where: str) -> str:
+    if not isinstance(value, str) or not _ID.fullmatch(value):
         _wrong(where, "must be an id: letters, digits and . _ : @ / + - , at most 128")
-    return given
+    return value
 
 
-def _flag(given: object, where: str) -> bool:
-    if not isinstance(given, bool):
+def _flag(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
         _wrong(where, "must be true or false")
-    return given
+    return value
 
 
-def _rounds(given: object, where: str) -> int:
+def _rounds(value: object, where: str) -> int:
     # A boolean is a number to Python, not to the specification.
-    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= _MOST_ROUNDS:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_ROUNDS:
         _wrong(where, "must be a whole number from 1 on")
-    return given
+    return value
 
 
-def _moment(given: object, where: str) -> str:
+def _moment(value: object, where: str) -> str:
     try:
-        parse_time(given if isinstance(given, str) else "")
+        parse_time(value if isinstance(value, str) else "")
     except Invalid:
         _wrong(where, "must be an RFC 3339 time with an offset")
-    return str(given)
+    return str(value)
 
 
-def _one_of(kind: type[Any], given: object, where: str) -> Any:  # noqa: ANN401  # of the kind that is asked for
-    found = _NAMES[kind].get(given) if isinstance(given, str) else None
-    if found is None:
+def _one_of(kind: type[Any], value: object, where: str) -> Any:  # noqa: ANN401  # of the kind that is asked for
+    choice = _NAMES[kind].get(value) if isinstance(value, str) else None
+    if choice is None:
         _wrong(where, f"must be one of {', '.join(_NAMES[kind])}")
-    return found
+    return choice
 
 
 def _wrong(field: str, detail: str) -> NoReturn:
@@ -211,7 +211,7 @@ def _wrong(field: str, detail: str) -> NoReturn:
 
 
 _NAMES: dict[type[StrEnum], dict[str, Any]] = {
-    kind: {one.value: one for one in kind} for kind in (Classification, Origin, Purpose, ReplyPolicy)
+    kind: {choice.value: choice for choice in kind} for kind in (Classification, Origin, Purpose, ReplyPolicy)
 }
 
 
@@ -230,7 +230,7 @@ def envelope_document(envelope: Envelope) -> dict[str, Any]:
         "max_rounds": envelope.max_rounds,
         "capabilities": {
             "can_commit": envelope.can_commit,
-            "can_share": [one.value for one in envelope.can_share],
+            "can_share": [level.value for level in envelope.can_share],
         },
         "reply_policy": envelope.reply_policy.value,
         "requires_commitment": envelope.requires_commitment,
@@ -267,8 +267,8 @@ class OcipFormat:
     """See `ports.outside.Envelopes`."""
 
     def body(self, payload: bytes) -> dict[str, Any]:
-        found: dict[str, Any] = msgspec.json.decode(payload)
-        return found
+        fields: dict[str, Any] = msgspec.json.decode(payload)
+        return fields
 
     def payload(self, body: dict[str, Any]) -> bytes:
         return _encode(body)
@@ -280,7 +280,7 @@ class OcipFormat:
         fields: dict[str, Any] = msgspec.json.decode(metadata) if len(metadata) > 2 else {}
         fields.pop(DISCLOSURE, None)
         if DATA in fields:
-            fields[DATA] = [item_document(one) for one in data]
+            fields[DATA] = [item_document(item) for item in data]
         fields[OCIP] = envelope_document(envelope)
         fields[EXT] = ext_document(ext, label)
         if label:

@@ -25,8 +25,8 @@ POST = (
 EVENT = "number, intent_id, sequence, id, event_type, actor, created_at, trace_id, document, hash"
 
 _DECODERS: dict[type[Record], msgspec.json.Decoder[Any]] = {}
-_PATTERNS = {one.value: one for one in Pattern}
-_STATES = {one.value: one for one in PostState}
+_PATTERNS = {pattern.value: pattern for pattern in Pattern}
+_STATES = {state.value: state for state in PostState}
 
 
 def post_to_row(post: Post, tenant: int, channel: int) -> tuple[Any, ...]:

@@ -82,7 +82,7 @@ async def _unlocked(work: Transacting, db: Connection, batch: list[TeamChanges],
             outcomes.append(transaction.take(changes))
         except ParleyError as refusal:
             outcomes.append(refusal)
-    said = [row for act in transaction.acts if isinstance(act, InsertPosts) for row in act.posts]
+    said = [row for act in transaction.writes if isinstance(act, InsertPosts) for row in act.posts]
     await db.executemany(_POSTED, [post_to_row(post, tenant, channel) for tenant, channel, post in said])
     await db.executemany(_SAVED, list(transaction.saved.values()))
     await work._commit(db)

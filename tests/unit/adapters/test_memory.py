@@ -12,7 +12,7 @@ def test_two_stores_share_nothing() -> None:
     one, other = MemoryStore(), MemoryStore()
     kept = StoredMessage(a_message(), b"x", digest(b"x"), minted=True)
     delivery = Delivery(DeliveryKey("m1", "d", "codex"), "a.yaml", Status.PENDING)
-    changes = Changes((kept,), (delivery,), (Entry("sent", "", "", "", ""),), seen=(WatchedFile("w", "a.yaml"),))
+    changes = Changes((kept,), (delivery,), (Entry("sent", "", "", "", ""),), watched=(WatchedFile("w", "a.yaml"),))
 
     drive(one.commit(changes))
 

@@ -152,7 +152,7 @@ class Transacting:
             self._follower.announce(one)
         self._learn(transaction, tenancies)
         self._evictor.take(transaction.evicted())
-        for act in transaction.acts:
+        for act in transaction.writes:
             if isinstance(act, ForgetKeys):
                 self._evictor.forget(act.before)
         for changes, outcome in zip(batch, outcomes, strict=True):
@@ -211,7 +211,7 @@ class Transacting:
             tenancies[budget_key[0]].budgets[budget_key] = spent
         for (tenant, intent_id), end in transaction.logs.items():
             tenancies[tenant].logs[intent_id] = end
-        if any(isinstance(act, ForgetKeys) for act in transaction.acts):
+        if any(isinstance(act, ForgetKeys) for act in transaction.writes):
             self._follower.forget_budgets()
         for one in tenancies.values():
             one.trim()

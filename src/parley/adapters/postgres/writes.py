@@ -115,7 +115,7 @@ class Writing:
         await self._write_channels()
         await self._write_records()
         await self._write_logs()
-        acts = self._of.acts
+        acts = self._of.writes
         last = acts[-1] if acts else None
         # What was said goes with the rest, unless something has to come after it.
         said = last if isinstance(last, InsertPosts) else InsertPosts([], [])

@@ -75,9 +75,9 @@ async def _leased_files(kernel: Kernel) -> dict[str, str]:
     """
     now = kernel.clock.now()
     return {
-        one.file: one.key.message_id
-        for one in await kernel.store.deliveries(Status.CLAIMED)
-        if one.lease is not None and not one.lease.held_by_lock and not lease_over(one.lease, now)
+        delivery.file: delivery.key.message_id
+        for delivery in await kernel.store.deliveries(Status.CLAIMED)
+        if delivery.lease is not None and not delivery.lease.held_by_lock and not lease_over(delivery.lease, now)
     }
 
 
@@ -110,40 +110,40 @@ async def _claim_held(kernel: Kernel, held: Held, length: timedelta | None) -> C
     except Invalid as error:
         await _bury(kernel, held.name, error)
         return None
-    kept = StoredMessage(message, held.content, digest(held.content))
+    stored = StoredMessage(message, held.content, digest(held.content))
     for _ in range(_ATTEMPTS):
         try:
-            return await _claim_kept(kernel, held, kept, doubts, length)
+            return await _claim_stored(kernel, held, stored, doubts, length)
         except Stale:  # its exchange went on meanwhile: it is judged again
             continue
     return None
 
 
-async def _claim_kept(
-    kernel: Kernel, held: Held, kept: StoredMessage, doubts: tuple[Problem, ...], length: timedelta | None
+async def _claim_stored(
+    kernel: Kernel, held: Held, stored: StoredMessage, doubts: tuple[Problem, ...], length: timedelta | None
 ) -> Claimed | None:
-    message = kept.message
-    key = DeliveryKey(message.id, kept.digest, kernel.agent)
-    loaded = known = await kernel.store.delivery(key)
-    if known is not None and known.status is Status.DONE:
-        if await _finished_before(kernel, known, held):
+    message = stored.message
+    key = DeliveryKey(message.id, stored.digest, kernel.agent)
+    loaded = previous = await kernel.store.delivery(key)
+    if previous is not None and previous.status is Status.DONE:
+        if await _finished_before(kernel, previous, held):
             return None
-        known = known._replace(status=Status.DELIVERED, tries=0)
-    if known is not None and await _held_elsewhere(kernel, known, held.name):
+        previous = previous._replace(status=Status.DELIVERED, tries=0)
+    if previous is not None and await _held_elsewhere(kernel, previous, held.name):
         return None
     now = kernel.clock.now()
-    if known is not None and known.tries >= kernel.limits.tries and known.status is Status.CLAIMED:
-        if known.lease is None or known.lease.held_by_lock or lease_over(known.lease, now):
-            await _give_up(kernel, known, held)
+    if previous is not None and previous.tries >= kernel.limits.tries and previous.status is Status.CLAIMED:
+        if previous.lease is None or previous.lease.held_by_lock or lease_over(previous.lease, now):
+            await _give_up(kernel, previous, held)
         return None
-    admission = await _judged(kernel, kept, held.name)
+    admission = await _judged(kernel, stored, held.name)
     if admission is not None and not admission.admitted:
-        await _not_handed_over(kernel, held, kept, admission)
+        await _not_handed_over(kernel, held, stored, admission)
         return None
     lease = take_lease(kernel.ids.token(), now, length)
     try:
-        delivery = claim(known, key, held.name, lease, now)
-        await _commit(kernel, "claimed", kept, loaded, delivery, admission.changes if admission else None)
+        delivery = claim(previous, key, held.name, lease, now)
+        await _commit(kernel, "claimed", stored, loaded, delivery, admission.changes if admission else None)
     except AlreadyClaimed:
         return None
     except Stale:
@@ -155,9 +155,9 @@ async def _claim_kept(
     return Claimed(message, held.name, lease, delivery.tries, doubts)
 
 
-async def _judged(kernel: Kernel, kept: StoredMessage, file: str) -> Admission | None:
+async def _judged(kernel: Kernel, stored: StoredMessage, file: str) -> Admission | None:
     """What the rules make of a message on this side; None, after a glance, for one that they cannot concern."""
-    message = kept.message
+    message = stored.message
     if (
         "ocip" not in message.extras
         and not kernel.is_governed()
@@ -166,15 +166,15 @@ async def _judged(kernel: Kernel, kept: StoredMessage, file: str) -> Admission |
         return None
     from parley.app.mailbox.rules import receiving as mail_receiving
 
-    return await mail_receiving.met(kernel, kept, file)
+    return await mail_receiving.met(kernel, stored, file)
 
 
-async def _not_handed_over(kernel: Kernel, held: Held, kept: StoredMessage, admission: Admission) -> None:
+async def _not_handed_over(kernel: Kernel, held: Held, stored: StoredMessage, admission: Admission) -> None:
     """A message that waits for my person, that my person has answered, or that the rules refuse: on record first."""
-    key = DeliveryKey(kept.message.id, kept.digest, kernel.agent)
+    key = DeliveryKey(stored.message.id, stored.digest, kernel.agent)
     if admission.changes.puts:
         entry = _entry(kernel, admission.status.value, key, {"file": held.name})
-        kept_too = (kept,) if admission.waits else ()
+        kept_too = (stored,) if admission.waits else ()
         await kernel.store.commit(admission.changes._replace(messages=kept_too, entries=(entry,)))
     if admission.answered:
         await kernel.inbox.archive(held.name, held.content)
@@ -182,13 +182,13 @@ async def _not_handed_over(kernel: Kernel, held: Held, kept: StoredMessage, admi
         await _bury(kernel, held.name, admission.refusal)
 
 
-async def _held_elsewhere(kernel: Kernel, known: Delivery, file: str) -> bool:
+async def _held_elsewhere(kernel: Kernel, delivery: Delivery, file: str) -> bool:
     """Whether the same message is held through the lock of another file that has the same content."""
-    bound = known.status is Status.CLAIMED and known.lease is not None and known.lease.held_by_lock
-    if not bound or known.file == file:
+    bound = delivery.status is Status.CLAIMED and delivery.lease is not None and delivery.lease.held_by_lock
+    if not bound or delivery.file == file:
         return False
     try:
-        other = await kernel.inbox.take(known.file)
+        other = await kernel.inbox.take(delivery.file)
     except AlreadyClaimed:
         return True
     except ParleyError:
@@ -215,28 +215,28 @@ def _admit(kernel: Kernel, held: Held) -> tuple[Message, tuple[Problem, ...]]:
     return reading.message, (*reading.doubts, Problem("unverified", "from", detail))
 
 
-async def _finished_before(kernel: Kernel, known: Delivery, held: Held) -> bool:
+async def _finished_before(kernel: Kernel, delivery: Delivery, held: Held) -> bool:
     """Whether a file in the inbox is a repeat of what was done already; then it is put away.
 
     A file that was archived and is no longer in the archive has been moved back by its owner: it is asked for again.
     So is one that had vanished before its reader finished it.
     """
-    if known.reason == "gone":
+    if delivery.reason == "gone":
         return False
-    if known.reason == "archived" and not await kernel.inbox.archived(known.file, held.content):
+    if delivery.reason == "archived" and not await kernel.inbox.archived(delivery.file, held.content):
         return False
     await kernel.inbox.archive(held.name, held.content)
-    entry = _entry(kernel, "repeated", known.key, {"file": held.name})
+    entry = _entry(kernel, "repeated", delivery.key, {"file": held.name})
     await kernel.store.commit(Changes(entries=(entry,)))
     return True
 
 
-async def _give_up(kernel: Kernel, known: Delivery, held: Held) -> None:
-    error = TooManyTries(f"claimed {known.tries} times and never finished")
-    await _bury(kernel, held.name, error, known)
+async def _give_up(kernel: Kernel, delivery: Delivery, held: Held) -> None:
+    error = TooManyTries(f"claimed {delivery.tries} times and never finished")
+    await _bury(kernel, held.name, error, delivery)
 
 
-async def _bury(kernel: Kernel, file: str, error: ParleyError, known: Delivery | None = None) -> None:
+async def _bury(kernel: Kernel, file: str, error: ParleyError, delivery: Delivery | None = None) -> None:
     """Move a file to the dead letters, with the reason beside it and in the ledger.
 
     What cannot be moved (a folder of another user) stays where it is: it must not stop the queue.
@@ -247,162 +247,162 @@ async def _bury(kernel: Kernel, file: str, error: ParleyError, known: Delivery |
     except Forbidden:
         return
     facts = {"file": printable(file), "reason": error.code}
-    if known is None:
+    if delivery is None:
         entry = Entry("dead", at, kernel.agent, "", "", facts)
         await kernel.store.commit(Changes(entries=(entry,)))
         return
-    dead = known._replace(status=Status.DEAD, lease=None, tries=0, reason=error.code)
-    await kernel.store.commit(Changes(deliveries=(dead,), entries=(_entry(kernel, "dead", known.key, facts),)))
+    dead = delivery._replace(status=Status.DEAD, lease=None, tries=0, reason=error.code)
+    await kernel.store.commit(Changes(deliveries=(dead,), entries=(_entry(kernel, "dead", delivery.key, facts),)))
 
 
 async def extend(kernel: Kernel, ref: str, length: timedelta, token: str | None = None) -> tuple[str, Lease]:
     """Hold a claim for longer, counted from now; the message's id and its new lease."""
-    known = await _claim_of(kernel, ref)
-    check_token(known, token)
-    old = known.lease.token if known.lease else kernel.ids.token()
+    delivery = await _claim_of(kernel, ref)
+    check_token(delivery, token)
+    old = delivery.lease.token if delivery.lease else kernel.ids.token()
     lease = take_lease(old, kernel.clock.now(), length)
-    await _commit(kernel, "extended", None, known, known._replace(lease=lease))
-    held = kernel.held.pop(known.key, None)
+    await _commit(kernel, "extended", None, delivery, delivery._replace(lease=lease))
+    held = kernel.held.pop(delivery.key, None)
     if held is not None:
         held.release()
-    return known.key.message_id, lease
+    return delivery.key.message_id, lease
 
 
 async def release(kernel: Kernel, ref: str, token: str | None = None) -> str:
     """Give a claimed message back; it did not fail, so the try does not count."""
-    known = await _claim_of(kernel, ref)
-    check_token(known, token)
-    back = known._replace(status=Status.DELIVERED, lease=None, tries=max(0, known.tries - 1))
-    await _commit(kernel, "released", None, known, back)
-    held = kernel.held.pop(known.key, None)
+    delivery = await _claim_of(kernel, ref)
+    check_token(delivery, token)
+    back = delivery._replace(status=Status.DELIVERED, lease=None, tries=max(0, delivery.tries - 1))
+    await _commit(kernel, "released", None, delivery, back)
+    held = kernel.held.pop(delivery.key, None)
     if held is not None:
         held.release()
-    return known.key.message_id
+    return delivery.key.message_id
 
 
 async def done(kernel: Kernel, ref: str, *, delete: bool = False, token: str | None = None) -> Finished:
     """Finish a message: archive its file (or delete it), then let go of it. Doing it twice is no error."""
     await recover(kernel)
-    known = await _known(kernel, ref)
-    if known is None:
-        known = await _unclaimed(kernel, ref)
-    if known.status is Status.DONE:
-        return Finished(known.key.message_id, known.file, known.reason or "done")
-    check_token(known, token)
-    how, changed = await _put_away(kernel, known, delete=delete)
-    finished = known._replace(status=Status.DONE, lease=None, reason=how)
-    entry = _entry(kernel, "done", known.key, {"file": known.file, "how": how})
+    delivery = await _delivery_of(kernel, ref)
+    if delivery is None:
+        delivery = await _unclaimed(kernel, ref)
+    if delivery.status is Status.DONE:
+        return Finished(delivery.key.message_id, delivery.file, delivery.reason or "done")
+    check_token(delivery, token)
+    how, changed = await _put_away(kernel, delivery, delete=delete)
+    finished = delivery._replace(status=Status.DONE, lease=None, reason=how)
+    entry = _entry(kernel, "done", delivery.key, {"file": delivery.file, "how": how})
     await kernel.store.commit(Changes(deliveries=(finished,), entries=(entry,)))
-    held = kernel.held.pop(known.key, None)
+    held = kernel.held.pop(delivery.key, None)
     if held is not None:
         held.release()
-    return Finished(known.key.message_id, known.file, how, changed)
+    return Finished(delivery.key.message_id, delivery.file, how, changed)
 
 
-async def _put_away(kernel: Kernel, known: Delivery, *, delete: bool) -> tuple[str, bool]:
+async def _put_away(kernel: Kernel, delivery: Delivery, *, delete: bool) -> tuple[str, bool]:
     """Archive or delete the file of a finished message: what became of it, and whether it had been changed.
 
     Rivals that look whether they may claim the file hold its lock for a moment, which is waited out.
     """
     how = "deleted" if delete else "archived"
-    mine = kernel.held.get(known.key)
+    mine = kernel.held.get(delivery.key)
     try:
-        held = mine or await kernel.inbox.take(known.file, wait=True)
+        held = mine or await kernel.inbox.take(delivery.file, wait=True)
     except Unreadable as error:  # grown, linked or replaced by something else since it was claimed
-        await _bury(kernel, known.file, error)
-        await _keep_what_was_processed(kernel, known, delete=delete)
+        await _bury(kernel, delivery.file, error)
+        await _keep_what_was_processed(kernel, delivery, delete=delete)
         return how, True
     if held is None:
         return "deleted", False
     try:
-        if digest(held.content) != known.key.digest:
-            if _is_same_message(kernel, held, known):
-                await _bury(kernel, known.file, ContentChanged())
-            await _keep_what_was_processed(kernel, known, delete=delete)
+        if digest(held.content) != delivery.key.digest:
+            if _is_same_message(kernel, held, delivery):
+                await _bury(kernel, delivery.file, ContentChanged())
+            await _keep_what_was_processed(kernel, delivery, delete=delete)
             return how, True
         if delete:
-            await kernel.inbox.delete(known.file)
+            await kernel.inbox.delete(delivery.file)
         else:
-            await kernel.inbox.archive(known.file, held.content)
+            await kernel.inbox.archive(delivery.file, held.content)
         return how, False
     finally:
         if held is not mine:
             held.release()
 
 
-def _is_same_message(kernel: Kernel, held: Held, known: Delivery) -> bool:
+def _is_same_message(kernel: Kernel, held: Held, delivery: Delivery) -> bool:
     """Whether a changed file still is the message that was claimed, and not a new one under its old name."""
     try:
-        return kernel.format.heading(held.content).id == known.key.message_id
+        return kernel.format.heading(held.content).id == delivery.key.message_id
     except ParleyError:
         return True
 
 
-async def _keep_what_was_processed(kernel: Kernel, known: Delivery, *, delete: bool) -> None:
+async def _keep_what_was_processed(kernel: Kernel, delivery: Delivery, *, delete: bool) -> None:
     """The file is no longer what was handed over: archive what was."""
     if not delete:
-        for kept in await kernel.store.find(known.key.message_id):
-            if kept.digest == known.key.digest:
-                await kernel.inbox.preserve(known.file, kept.content)
+        for stored in await kernel.store.find(delivery.key.message_id):
+            if stored.digest == delivery.key.digest:
+                await kernel.inbox.preserve(delivery.file, stored.content)
 
 
-async def _known(kernel: Kernel, ref: str) -> Delivery | None:
+async def _delivery_of(kernel: Kernel, ref: str) -> Delivery | None:
     """This agent's delivery that `ref` names by id, file name or the end of an id; open ones before done ones."""
     name = ref.rsplit("/", 1)[-1]
     fitting = list(await kernel.store.named(kernel.agent, ref, name, f"{name}.yaml"))
     if not fitting:
         ending = "-" + ref.lstrip("-")
         claims = await kernel.store.deliveries(Status.CLAIMED)
-        fitting = [one for one in claims if one.key.message_id.endswith(ending)]
-    still_open = [one for one in fitting if one.status in (Status.CLAIMED, Status.DELIVERED)]
+        fitting = [claim for claim in claims if claim.key.message_id.endswith(ending)]
+    still_open = [claim for claim in fitting if claim.status in (Status.CLAIMED, Status.DELIVERED)]
     if len(still_open) > 1:
-        files = ", ".join(one.file for one in still_open)
+        files = ", ".join(claim.file for claim in still_open)
         raise Ambiguous(f"{ref!r} fits {len(still_open)} messages", hint=f"name the file: {files}")
     if still_open:
         return still_open[0]
     # Done before, unless such a message lies in the inbox (again).
-    finished = [one for one in fitting if one.status is Status.DONE]
+    finished = [claim for claim in fitting if claim.status is Status.DONE]
     waiting = {name for name, _ in await kernel.inbox.names()}
     return finished[-1] if finished and finished[-1].file not in waiting else None
 
 
 async def _claim_of(kernel: Kernel, ref: str) -> Delivery:
-    known = await _known(kernel, ref)
-    if known is None:
+    delivery = await _delivery_of(kernel, ref)
+    if delivery is None:
         await find.find(kernel, ref)
-    if known is None or known.status is not Status.CLAIMED:
+    if delivery is None or delivery.status is not Status.CLAIMED:
         raise Conflict(f"{ref} is not claimed", hint="claim a message with: parley next")
-    return known
+    return delivery
 
 
 async def _unclaimed(kernel: Kernel, ref: str) -> Delivery:
     """A message in the inbox that nobody claimed: it may be finished all the same."""
-    found = await find.find(kernel, ref)
-    if found.place != "inbox":
-        raise UnknownMessage(f"{found.message.id} is not in the inbox of {kernel.agent}")
-    key = DeliveryKey(found.message.id, found.digest, kernel.agent)
-    if "ocip" in found.message.extras:
+    message = await find.find(kernel, ref)
+    if message.place != "inbox":
+        raise UnknownMessage(f"{message.message.id} is not in the inbox of {kernel.agent}")
+    key = DeliveryKey(message.message.id, message.digest, kernel.agent)
+    if "ocip" in message.message.extras:
         from parley.app.mailbox.rules import receiving as mail_receiving
 
-        await mail_receiving.admitted(kernel, found.message.id)
-    await kernel.store.commit(Changes(messages=(StoredMessage(found.message, found.content, found.digest),)))
-    return Delivery(key, found.file, Status.DELIVERED)
+        await mail_receiving.admitted(kernel, message.message.id)
+    await kernel.store.commit(Changes(messages=(StoredMessage(message.message, message.content, message.digest),)))
+    return Delivery(key, message.file, Status.DELIVERED)
 
 
 async def _commit(
     kernel: Kernel,
     action: str,
-    kept: StoredMessage | None,
-    known: Delivery | None,
+    stored: StoredMessage | None,
+    delivery: Delivery | None,
     after: Delivery,
     governed: Changes | None = None,
 ) -> None:
     """Write what became of a delivery, with what the rules add to it."""
-    expects = (expect(known) if known is not None else ExpectDelivery(after.key, None),)
+    expects = (expect(delivery) if delivery is not None else ExpectDelivery(after.key, None),)
     facts = {"file": after.file, "until": after.lease.until if after.lease else ""}
     entry = _entry(kernel, action, after.key, facts)
     changes = governed or Changes()
-    kept_too = (kept,) if kept else ()
+    kept_too = (stored,) if stored else ()
     await kernel.store.commit(
         changes._replace(messages=kept_too, deliveries=(after,), entries=(entry,), expects=expects)
     )

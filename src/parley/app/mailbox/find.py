@@ -32,19 +32,19 @@ _SHORTEST_ID = 9
 
 async def find(kernel: Kernel, ref: str) -> Found:
     """The message that `ref` names: an id, a file name, or the end of an id. `Ambiguous` when several fit."""
-    found = await by_id(kernel, ref) or await _by_file(kernel, ref) or await _by_ending(kernel, ref)
-    if not found:
+    matches = await by_id(kernel, ref) or await _by_file(kernel, ref) or await _by_ending(kernel, ref)
+    if not matches:
         raise UnknownMessage(
             f"{kernel.agent} has no message {ref!r}", hint="look with: parley inbox, or parley search TEXT"
         )
-    distinct = {(one.message.id, one.digest) for one in found}
+    distinct = {(match.message.id, match.digest) for match in matches}
     if len(distinct) > 1:
-        claimed = [one for one in found if await _is_claimed(kernel, one)]
+        claimed = [match for match in matches if await _is_claimed(kernel, match)]
         if len(claimed) == 1:
             return claimed[0]
-        files = ", ".join(sorted({one.file or one.message.id for one in found}))
+        files = ", ".join(sorted({match.file or match.message.id for match in matches}))
         raise Ambiguous(f"{ref!r} fits {len(distinct)} messages", hint=f"name the file: {files}")
-    return found[0]
+    return matches[0]
 
 
 async def full_id(kernel: Kernel, ref: str) -> str:
@@ -57,12 +57,12 @@ async def full_id(kernel: Kernel, ref: str) -> str:
         return ref
 
 
-async def _is_claimed(kernel: Kernel, found: Found) -> bool:
+async def _is_claimed(kernel: Kernel, match: Found) -> bool:
     store = kernel.store_if_any
-    known = (
-        await store.delivery(DeliveryKey(found.message.id, found.digest, kernel.agent)) if store is not None else None
+    deliveries = (
+        await store.delivery(DeliveryKey(match.message.id, match.digest, kernel.agent)) if store is not None else None
     )
-    return known is not None and known.status is Status.CLAIMED
+    return deliveries is not None and deliveries.status is Status.CLAIMED
 
 
 async def by_id(kernel: Kernel, message_id: str) -> list[Found]:
@@ -71,44 +71,46 @@ async def by_id(kernel: Kernel, message_id: str) -> list[Found]:
     What was claimed or sent through Parley is in the ledger; only for other tools' messages are all files read.
     """
     waiting = [("inbox", item) for item in await listing(kernel, "inbox") if item.id == message_id]
-    found = await _load(kernel, waiting) + await _in_ledger(kernel, message_id)
-    if not found:
-        found = await _load(kernel, [one for one in await _all_files(kernel) if one[1].id == message_id])
-    return list({(one.message.id, one.digest): one for one in reversed(found)}.values())[::-1]
+    matches = await _load(kernel, waiting) + await _in_ledger(kernel, message_id)
+    if not matches:
+        matches = await _load(kernel, [entry for entry in await _all_files(kernel) if entry[1].id == message_id])
+    return list({(match.message.id, match.digest): match for match in reversed(matches)}.values())[::-1]
 
 
 async def _in_ledger(kernel: Kernel, message_id: str) -> list[Found]:
     store = kernel.store_if_any
     if store is None:
         return []
-    files = {one.key.digest: one for one in await store.named(kernel.agent, message_id)}
-    found = []
-    for kept in await store.find(message_id):
-        known = files.get(kept.digest)
-        archived = known is not None and known.status is Status.DONE and known.reason == "archived"
-        found.append(_from_ledger(kept, "archive" if archived else "ledger", known.file if known and archived else ""))
-    return found
+    files = {delivery.key.digest: delivery for delivery in await store.named(kernel.agent, message_id)}
+    matches = []
+    for stored in await store.find(message_id):
+        delivery = files.get(stored.digest)
+        archived = delivery is not None and delivery.status is Status.DONE and delivery.reason == "archived"
+        matches.append(
+            _from_ledger(stored, "archive" if archived else "ledger", delivery.file if delivery and archived else "")
+        )
+    return matches
 
 
 async def _by_file(kernel: Kernel, ref: str) -> list[Found]:
     name = ref.rsplit("/", 1)[-1]
     name = name if is_message_file(name) else f"{name}.yaml"
-    fitting = [one for one in await _all_files(kernel) if one[1].file == name]
-    found = await _load(kernel, fitting)
+    fitting = [entry for entry in await _all_files(kernel) if entry[1].file == name]
+    matches = await _load(kernel, fitting)
     problem = next((item.problem for _, item in fitting if item.problem), "")
-    if problem and not found:
+    if problem and not matches:
         raise Invalid(f"{name} is no message: {problem.partition(': ')[2]}")
-    return found
+    return matches
 
 
 async def _by_ending(kernel: Kernel, ref: str) -> list[Found]:
     ending = "-" + ref.lstrip("-")
-    found = await _load(kernel, [one for one in await _all_files(kernel) if one[1].id.endswith(ending)])
+    matches = await _load(kernel, [entry for entry in await _all_files(kernel) if entry[1].id.endswith(ending)])
     store = kernel.store_if_any
-    if found or store is None:
-        return found
-    kept = await store.search(ending, _SEARCH_LIMIT)
-    return [_from_ledger(one) for one in kept if one.message.id.endswith(ending)]
+    if matches or store is None:
+        return matches
+    messages = await store.search(ending, _SEARCH_LIMIT)
+    return [_from_ledger(stored) for stored in messages if stored.message.id.endswith(ending)]
 
 
 async def _all_files(kernel: Kernel) -> list[tuple[str, Item]]:
@@ -117,7 +119,7 @@ async def _all_files(kernel: Kernel) -> list[tuple[str, Item]]:
 
 async def _load(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[Found]:
     """The whole messages of these files; one that vanished meanwhile, or is none, is left out."""
-    found = []
+    matches = []
     for place, item in files:
         for name, content in kernel.inbox.peek([item.file], place):
             if isinstance(content, ParleyError):
@@ -125,12 +127,12 @@ async def _load(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[Found
             reading = kernel.format.inspect(content)
             if reading.message is not None:
                 doubts = tuple(reading.doubts)
-                found.append(Found(reading.message, content, digest(content), place, name, doubts))
-    return found
+                matches.append(Found(reading.message, content, digest(content), place, name, doubts))
+    return matches
 
 
-def _from_ledger(kept: StoredMessage, place: str = "ledger", file: str = "") -> Found:
-    return Found(kept.message, kept.content, kept.digest, place, file)
+def _from_ledger(stored: StoredMessage, place: str = "ledger", file: str = "") -> Found:
+    return Found(stored.message, stored.content, stored.digest, place, file)
 
 
 async def thread(kernel: Kernel, ref: str) -> list[Found]:
@@ -140,41 +142,41 @@ async def thread(kernel: Kernel, ref: str) -> list[Found]:
     """
     if not ref:
         raise UnknownMessage("a conversation or message has a name")
-    files = [one for one in await _all_files(kernel) if not one[1].problem]
+    files = [entry for entry in await _all_files(kernel) if not entry[1].problem]
     links = {_Link(item.id, item.conversation_id, item.in_reply_to) for _, item in files}
-    kept: dict[tuple[str, str], StoredMessage] = {}
+    messages: dict[tuple[str, str], StoredMessage] = {}
     reach = _Reach({ref}, {ref})
     while True:
         reach = _spread(reach, links)
         remembered = await _remembered(kernel, reach)
-        if remembered.keys() <= kept.keys():
+        if remembered.keys() <= messages.keys():
             break
-        kept |= remembered
-        links |= {_Link(m.id, m.conversation_id, m.in_reply_to) for m, *_ in kept.values()}
-    members = {(one.message.id, one.digest): one for one in map(_from_ledger, kept.values())}
-    for found in await _load(kernel, [one for one in files if one[1].id in reach.ids]):
-        members[found.message.id, found.digest] = found
+        messages |= remembered
+        links |= {_Link(m.id, m.conversation_id, m.in_reply_to) for m, *_ in messages.values()}
+    members = {(match.message.id, match.digest): match for match in map(_from_ledger, messages.values())}
+    for match in await _load(kernel, [entry for entry in files if entry[1].id in reach.ids]):
+        members[match.message.id, match.digest] = match
     if not members:
         return await thread(kernel, (await find(kernel, ref)).message.id)
     return _oldest_first(members.values())
 
 
-def _oldest_first(found: Iterable[Found]) -> list[Found]:
+def _oldest_first(matches: Iterable[Found]) -> list[Found]:
     """By time, but no answer before what it answers: clocks differ, and one second holds many messages."""
-    listed = list(found)
-    messages = {one.message.id: one.message for one in listed}
+    listed = list(matches)
+    messages = {match.message.id: match.message for match in listed}
     places: dict[str, tuple[datetime, int]] = {}
-    for one in listed:
+    for match in listed:
         chain: dict[str, Message] = {}
-        message: Message | None = one.message
+        message: Message | None = match.message
         while message is not None and message.id not in places and message.id not in chain:
             chain[message.id] = message
             message = messages.get(message.in_reply_to)
-        for said in reversed(chain.values()):
-            above = places.get(said.in_reply_to)
-            moment = said.created_at
-            places[said.id] = (max(moment, above[0]), above[1] + 1) if above else (moment, 0)
-    return sorted(listed, key=lambda one: (*places[one.message.id], one.message.id))
+        for ancestor in reversed(chain.values()):
+            above = places.get(ancestor.in_reply_to)
+            moment = ancestor.created_at
+            places[ancestor.id] = (max(moment, above[0]), above[1] + 1) if above else (moment, 0)
+    return sorted(listed, key=lambda match: (*places[match.message.id], match.message.id))
 
 
 class _Link(NamedTuple):
@@ -207,27 +209,27 @@ async def _remembered(kernel: Kernel, reach: _Reach) -> dict[tuple[str, str], St
     store = kernel.store_if_any
     if store is None:
         return {}
-    kept = [one for message_id in reach.ids for one in await store.find(message_id)]
-    kept += [one for name in reach.conversations for one in await store.conversation(name)]
-    return {(one.message.id, one.digest): one for one in kept}
+    messages = [stored for message_id in reach.ids for stored in await store.find(message_id)]
+    messages += [stored for name in reach.conversations for stored in await store.conversation(name)]
+    return {(stored.message.id, stored.digest): stored for stored in messages}
 
 
 async def search(kernel: Kernel, text: str) -> list[Found]:
     """Messages sent or received whose id, subject or body contains `text` in any case, newest first."""
     wanted = text.casefold()
-    readable = [one for one in await _all_files(kernel) if not one[1].problem]
-    fitting = [one for one in await _load(kernel, readable) if wanted in search_text(one.message)]
+    readable = [entry for entry in await _all_files(kernel) if not entry[1].problem]
+    fitting = [match for match in await _load(kernel, readable) if wanted in search_text(match.message)]
     store = kernel.store_if_any
-    kept = await store.search(text, _SEARCH_LIMIT) if store is not None else ()
-    found = {(one.message.id, one.digest): one for one in (*map(_from_ledger, kept), *fitting)}
-    return _oldest_first(found.values())[::-1][:_SEARCH_LIMIT]
+    messages = await store.search(text, _SEARCH_LIMIT) if store is not None else ()
+    matches = {(match.message.id, match.digest): match for match in (*map(_from_ledger, messages), *fitting)}
+    return _oldest_first(matches.values())[::-1][:_SEARCH_LIMIT]
 
 
 async def review(kernel: Kernel, ref: str) -> Review:
     """Where the review in a conversation stands."""
     from parley.domain.message.review import follow_review
 
-    messages = [one.message for one in await thread(kernel, ref)]
+    messages = [match.message for match in await thread(kernel, ref)]
     packets: dict[str, dict[str, object] | None] = {}
     for message in messages:
         path = message.body.get("findings_packet") if isinstance(message.body, dict) else None

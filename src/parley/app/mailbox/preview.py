@@ -30,14 +30,14 @@ class Unwritten:
 
     async def commit(self, changes: Changes) -> int:
         """Remember the records; a file that was judged meanwhile is judged for what comes after it."""
-        self._written |= {(type(one), one.id): one for one in changes.puts}
+        self._written |= {(type(record), record.id): record for record in changes.puts}
         return 0
 
     async def record(self, kind: type[R], record_id: str) -> R | None:
         """As written here, else as it is kept."""
-        known = self._written.get((kind, record_id))
-        if known is not None:
-            return cast("R", known)
+        record = self._written.get((kind, record_id))
+        if record is not None:
+            return cast("R", record)
         store = self._kernel.store_if_any
         return await store.record(kind, record_id) if store is not None else None
 
@@ -46,18 +46,18 @@ class Unwritten:
     ) -> tuple[R, ...]:
         """As they are kept, and as written here."""
         store = self._kernel.store_if_any
-        kept = await store.records(kind, parent, after=after, limit=limit) if store is not None else ()
+        stored = await store.records(kind, parent, after=after, limit=limit) if store is not None else ()
         mine = {
-            name: cast("R", one)
-            for (of, name), one in self._written.items()
-            if of is kind and name > after and parent in (None, one.parent)
+            name: cast("R", record)
+            for (of, name), record in self._written.items()
+            if of is kind and name > after and parent in (None, record.parent)
         }
-        found = {**{one.id: one for one in kept if (kind, one.id) not in self._written}, **mine}
-        return tuple([found[name] for name in sorted(found)][:limit])
+        records = {**{record.id: record for record in stored if (kind, record.id) not in self._written}, **mine}
+        return tuple([records[name] for name in sorted(records)][:limit])
 
     async def has_records(self, kind: str, parent: str) -> bool:
         """Whether there is one that is kept, or written here."""
-        if any(of.kind == kind and one.parent == parent for (of, _), one in self._written.items()):
+        if any(of.kind == kind and record.parent == parent for (of, _), record in self._written.items()):
             return True
         store = self._kernel.store_if_any
         return store is not None and await store.has_records(kind, parent)

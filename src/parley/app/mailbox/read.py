@@ -45,9 +45,9 @@ async def listing(kernel: Kernel, place: str) -> list[Item]:
     names = await kernel.inbox.names(place, exact=place in kernel.headings)
     # A message file never changes, so its heading is read once; what is gone is forgotten.
     before = kernel.headings.get(place, {})
-    known = kernel.headings[place] = {entry: before[entry] for entry in names if entry in before}
-    items = [_item(known[entry], entry[0], now) for entry in names if entry in known]
-    fresh = {name: entry for entry in names if entry not in known for name in (entry[0],)}
+    headings = kernel.headings[place] = {entry: before[entry] for entry in names if entry in before}
+    items = [_item(headings[entry], entry[0], now) for entry in names if entry in headings]
+    fresh = {name: entry for entry in names if entry not in headings for name in (entry[0],)}
     heading_of = kernel.format.heading
     for name, content in kernel.inbox.peek(fresh, place) if fresh else ():
         if isinstance(content, ParleyError):
@@ -58,7 +58,7 @@ async def listing(kernel: Kernel, place: str) -> list[Item]:
         except ParleyError as error:
             items.append(_bad(name, error))
         else:
-            known[fresh[name]] = heading
+            headings[fresh[name]] = heading
             items.append(_item(heading, name, now))
     items.sort(key=_order)
     return items
@@ -83,9 +83,9 @@ async def _claimed_files(kernel: Kernel) -> frozenset[str]:
         return frozenset()
     now = kernel.clock.now()
     return frozenset(
-        one.file
-        for one in await store.deliveries(Status.CLAIMED)
-        if one.lease is not None and not lease_over(one.lease, now)
+        delivery.file
+        for delivery in await store.deliveries(Status.CLAIMED)
+        if delivery.lease is not None and not lease_over(delivery.lease, now)
     )
 
 
@@ -96,4 +96,4 @@ async def _held_files(kernel: Kernel) -> list[str]:
         return []
     from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
 
-    return [one.file for one in await store.records(InboxReceipt, InboxVerdict.HELD.value, limit=_MOST_HELD)]
+    return [receipt.file for receipt in await store.records(InboxReceipt, InboxVerdict.HELD.value, limit=_MOST_HELD)]

@@ -62,12 +62,12 @@ async def send(
         draft = await mail_sending.addressed(kernel, draft)
     parent = await parent_of(kernel, draft)
     with kernel.courier.sending():
-        kept, deliveries, governed = await _commit(kernel, draft, parent, suffix, free_form=free_form, spoken=spoken)
-        settled, refusals = await _carry(kernel, kept, deliveries)
+        stored, deliveries, governed = await _commit(kernel, draft, parent, suffix, free_form=free_form, spoken=spoken)
+        settled, refusals = await _carry(kernel, stored, deliveries)
     if refusals and len(settled) == 1:
         raise refusals[0]
-    told = [*warnings(kept.message, kernel.limits), *(governed.warnings if governed is not None else ())]
-    sent = Sent(kept.message, deliveries[0].file, settled, told)
+    problems = [*warnings(stored.message, kernel.limits), *(governed.warnings if governed is not None else ())]
+    sent = Sent(stored.message, deliveries[0].file, settled, problems)
     if refusals:
         raise _undelivered(sent)
     return sent
@@ -114,13 +114,13 @@ async def recover(kernel: Kernel) -> int:
         for delivery in await store.deliveries(Status.PENDING):
             groups.setdefault(delivery.key[:2], []).append(delivery)
         for (message_id, message_digest), deliveries in groups.items():
-            kept = next(k for k in await store.find(message_id) if k.digest == message_digest)
-            if await kernel.courier.has_copy(deliveries[0].file, kept.content):
+            stored = next(k for k in await store.find(message_id) if k.digest == message_digest)
+            if await kernel.courier.has_copy(deliveries[0].file, stored.content):
                 # The copy is the last step, so everyone has the message; only the mark was lost.
-                await _mark(kernel, kept, [one._replace(status=Status.DELIVERED) for one in deliveries])
+                await _mark(kernel, stored, [delivery._replace(status=Status.DELIVERED) for delivery in deliveries])
             else:
                 with suppress(Unavailable):  # it stays pending; what is new must not wait for it
-                    await _carry(kernel, kept, tuple(deliveries))
+                    await _carry(kernel, stored, tuple(deliveries))
         return len(groups)
 
 
@@ -130,8 +130,8 @@ async def parent_of(kernel: Kernel, draft: Draft) -> Message | None:
         return None
     from parley.app.mailbox import find  # a message that answers none is sent without
 
-    found = await find.by_id(kernel, draft.in_reply_to)
-    return found[0].message if found else None
+    matches = await find.by_id(kernel, draft.in_reply_to)
+    return matches[0].message if matches else None
 
 
 async def govern(
@@ -180,20 +180,20 @@ async def _commit(
             message = governed.message
         content = kernel.format.encode(message)
         file = await _file_name(kernel, message, file_suffix, suffix, attempt)
-        kept = StoredMessage(kernel.format.settle(message), content, digest(content), minted=True)
+        stored = StoredMessage(kernel.format.settle(message), content, digest(content), minted=True)
         deliveries = tuple(
-            Delivery(DeliveryKey(message.id, kept.digest, agent), file, Status.PENDING) for agent in message.to
+            Delivery(DeliveryKey(message.id, stored.digest, agent), file, Status.PENDING) for agent in message.to
         )
         facts = {"to": ",".join(message.to), "kind": message.kind.value, "file": file}
-        entry = Entry("sent", format_time(now), kernel.agent, message.id, kept.digest, facts)
-        changes = Changes((kept,), deliveries, (entry,), new_conversation=opened, new_file=file)
+        entry = Entry("sent", format_time(now), kernel.agent, message.id, stored.digest, facts)
+        changes = Changes((stored,), deliveries, (entry,), new_conversation=opened, new_file=file)
         if governed is not None:
-            changes = governed.completed(kernel, changes, kept)
+            changes = governed.completed(kernel, changes, stored)
         try:
             await kernel.store.commit(changes)
         except (Stale, Duplicate):
             continue
-        return kept, deliveries, governed
+        return stored, deliveries, governed
     raise Conflict("too many others are sending as this agent at this moment", hint="try again")
 
 
@@ -221,14 +221,14 @@ async def opened_by(kernel: Kernel, draft: Draft, parent: Message | None, attemp
 
 
 async def _carry(
-    kernel: Kernel, kept: StoredMessage, deliveries: tuple[Delivery, ...]
+    kernel: Kernel, stored: StoredMessage, deliveries: tuple[Delivery, ...]
 ) -> tuple[tuple[Delivery, ...], list[ParleyError]]:
     """Deliver to each, keep the copy, mark what became of each; the refusals beside it."""
     settled: list[Delivery] = []
     refusals: list[ParleyError] = []
     for delivery in deliveries:
         try:
-            await kernel.courier.deliver(delivery.key.recipient, delivery.file, kept.content)
+            await kernel.courier.deliver(delivery.key.recipient, delivery.file, stored.content)
         except _PERMANENT as refusal:
             refusals.append(refusal)
             settled.append(delivery._replace(status=Status.FAILED, reason=f"{refusal.code}: {refusal.message}"))
@@ -238,22 +238,22 @@ async def _carry(
         else:
             settled.append(delivery._replace(status=Status.DELIVERED))
     # The copy says that everyone still pending has the message, so who has not must be on record before it.
-    await _mark(kernel, kept, [one for one in settled if one.status is Status.FAILED], durable=True)
+    await _mark(kernel, stored, [delivery for delivery in settled if delivery.status is Status.FAILED], durable=True)
     try:
-        await kernel.courier.keep_copy(deliveries[0].file, kept.content)
+        await kernel.courier.keep_copy(deliveries[0].file, stored.content)
     except ParleyError as error:
         error.hint = "the message is delivered, only your own copy is missing: do not send it again"
         raise
-    await _mark(kernel, kept, [one for one in settled if one.status is Status.DELIVERED])
+    await _mark(kernel, stored, [delivery for delivery in settled if delivery.status is Status.DELIVERED])
     return tuple(settled), refusals
 
 
-async def _mark(kernel: Kernel, kept: StoredMessage, settled: list[Delivery], *, durable: bool = False) -> None:
+async def _mark(kernel: Kernel, stored: StoredMessage, settled: list[Delivery], *, durable: bool = False) -> None:
     """Note what became of deliveries. What the outbox copy proves may be lost in a power cut without harm."""
     at = format_time(kernel.clock.now().at)
     for delivery in settled:
         facts = {"to": delivery.key.recipient, "file": delivery.file, "reason": delivery.reason}
-        entry = Entry(delivery.status.value, at, kernel.agent, kept.message.id, kept.digest, facts)
+        entry = Entry(delivery.status.value, at, kernel.agent, stored.message.id, stored.digest, facts)
         expects = (ExpectDelivery(delivery.key, Status.PENDING),)
         try:
             await kernel.store.commit(Changes((), (delivery,), (entry,), expects, durable=durable))
@@ -263,9 +263,9 @@ async def _mark(kernel: Kernel, kept: StoredMessage, settled: list[Delivery], *,
 
 
 def _undelivered(sent: Sent) -> Undelivered:
-    failed = [one for one in sent.deliveries if one.status is Status.FAILED]
-    reasons = "; ".join(f"{one.key.recipient}: {one.reason}" for one in failed)
-    others = [one.key.recipient for one in sent.deliveries if one.status is Status.DELIVERED]
+    failed = [delivery for delivery in sent.deliveries if delivery.status is Status.FAILED]
+    reasons = "; ".join(f"{delivery.key.recipient}: {delivery.reason}" for delivery in failed)
+    others = [delivery.key.recipient for delivery in sent.deliveries if delivery.status is Status.DELIVERED]
     having = f"; {', '.join(others)} have it" if others else ""
     error = Undelivered(f"{sent.message.id} was not delivered to {reasons}{having}")
     error.sent = sent

@@ -36,9 +36,9 @@ def _may_return(kernel: Kernel, claim: Delivery) -> bool:
 
 
 async def _is_archived(kernel: Kernel, claim: Delivery) -> bool:
-    for kept in await kernel.store.find(claim.key.message_id):
-        if kept.digest == claim.key.digest:
-            return await kernel.inbox.archived(claim.file, kept.content)
+    for stored in await kernel.store.find(claim.key.message_id):
+        if stored.digest == claim.key.digest:
+            return await kernel.inbox.archived(claim.file, stored.content)
     return False
 
 

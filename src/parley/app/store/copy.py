@@ -108,7 +108,7 @@ async def copy(
     finished = though_behind or not (moved or servers.running)
     if finished:
         await target.finish()
-    return Outcome(tuple(tables), now.said - before.said, moved, servers, finished)
+    return Outcome(tuple(tables), now.total - before.total, moved, servers, finished)
 
 
 async def compare(source: StoreTables, target: StoreTables, told: Told) -> Comparison:

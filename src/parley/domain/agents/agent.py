@@ -99,15 +99,15 @@ def health(record: AgentRecord, now: str) -> AgentStatus:
     return AgentStatus.UNHEALTHY if silent else AgentStatus.ACTIVE
 
 
-def registered(draft: AgentDraft, tenant: str, known: AgentRecord | None, now: str) -> AgentRecord:
+def registered(draft: AgentDraft, tenant: str, record: AgentRecord | None, now: str) -> AgentRecord:
     """The record of an agent that registers: for the first time, again, or anew after it had left."""
-    before = known if known is not None and health(known, now) not in GONE else None
+    before = record if record is not None and health(record, now) not in GONE else None
     fresh = AgentRecord(id=draft.agent_id, tenant_id=tenant, registered_at=now)
     base = before or fresh
     return AgentRecord(
         id=draft.agent_id,
         tenant_id=tenant,
-        version=known.version if known else 0,
+        version=record.version if record else 0,
         role_id=_given(draft.role_id, base.role_id),
         title=_given(draft.title, base.title),
         capabilities=_given(draft.capabilities, base.capabilities),
@@ -120,7 +120,7 @@ def registered(draft: AgentDraft, tenant: str, known: AgentRecord | None, now: s
         last_heartbeat_at=now if base.last_heartbeat_at else "",
         drain_timeout_seconds=_given(draft.drain_timeout_seconds, base.drain_timeout_seconds),
         # To leave and come back is no way out of what an admin has said.
-        attributes=_given(draft.attributes, known.attributes if known else UNKNOWN_ATTRIBUTES),
+        attributes=_given(draft.attributes, record.attributes if record else UNKNOWN_ATTRIBUTES),
     )
 
 

@@ -55,15 +55,15 @@ class Proof(NamedTuple):
     signature: bytes
 
 
-def proved(challenge: Challenge, known: Identity | None, now: str) -> Identity:
+def proved(challenge: Challenge, identity: Identity | None, now: str) -> Identity:
     """The identity that a passed challenge makes."""
-    earlier = () if known is None else known.previous_keys
-    if known is not None and known.public_key != challenge.public_key:
-        earlier = (*earlier, known.public_key)
+    earlier = () if identity is None else identity.previous_keys
+    if identity is not None and identity.public_key != challenge.public_key:
+        earlier = (*earlier, identity.public_key)
     return Identity(
         id=challenge.id,
         tenant_id=challenge.tenant_id,
-        version=known.version if known else 0,
+        version=identity.version if identity else 0,
         public_key=challenge.public_key,
         did=challenge.did,
         registered_at=now,
@@ -72,13 +72,13 @@ def proved(challenge: Challenge, known: Identity | None, now: str) -> Identity:
     )
 
 
-def rotated(known: Identity, public_key: str, did: str, now: str) -> Identity:
+def rotated(identity: Identity, public_key: str, did: str, now: str) -> Identity:
     """The identity with a new key; the one before is remembered, so that what it signed can still be checked."""
     return replace(
-        known,
+        identity,
         public_key=public_key,
         did=did,
         registered_at=now,
         expires_at="",
-        previous_keys=(*known.previous_keys, known.public_key),
+        previous_keys=(*identity.previous_keys, identity.public_key),
     )

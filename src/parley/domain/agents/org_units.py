@@ -20,5 +20,5 @@ class OrgUnits(Record):
     names: tuple[str, ...] = (DEFAULT_ORG,)
 
 
-def with_unit(known: OrgUnits, name: str) -> OrgUnits:
-    return known if name in known.names else replace(known, names=(*known.names, name))
+def with_unit(org_units: OrgUnits, name: str) -> OrgUnits:
+    return org_units if name in org_units.names else replace(org_units, names=(*org_units.names, name))

@@ -75,7 +75,7 @@ class AuditMark(Record):
 
     @property
     def tree(self) -> Peaks:
-        return Peaks(self.size, tuple(bytes.fromhex(one) for one in self.peaks))
+        return Peaks(self.size, tuple(bytes.fromhex(peak) for peak in self.peaks))
 
 
 def checkpoint_id(size: int) -> str:

@@ -35,10 +35,10 @@ class Peaks(NamedTuple):
         """The root over everything so far."""
         if not self.roots:
             return EMPTY_ROOT
-        found = self.roots[-1]
+        root = self.roots[-1]
         for peak in self.roots[-2::-1]:
-            found = node(peak, found)
-        return found
+            root = node(peak, root)
+        return root
 
 
 def grown(peaks: Peaks, leaves: Iterable[bytes]) -> Peaks:
@@ -81,18 +81,18 @@ def is_included(leaf: bytes, index: int, size: int, path: Sequence[bytes], root:
     """Whether the path leads from this leaf, at this place of a tree of this size, to the root."""
     if not 0 <= index < size:
         return False
-    place, last, found = index, size - 1, leaf
+    place, last, computed = index, size - 1, leaf
     for neighbour in path:
         if last == 0:
             return False
         if place & 1 or place == last:
-            found = node(neighbour, found)
+            computed = node(neighbour, computed)
             while place and not place & 1:
                 place, last = place >> 1, last >> 1
         else:
-            found = node(found, neighbour)
+            computed = node(computed, neighbour)
         place, last = place >> 1, last >> 1
-    return last == 0 and found == root
+    return last == 0 and computed == root
 
 
 def consistency(leaves: Sequence[bytes], first: int) -> tuple[bytes, ...]:

@@ -71,29 +71,35 @@ def first_position(start: Start, head: int, oldest: int | None) -> int:
     return min(head, oldest - 1) if start is Start.UNANSWERED and oldest is not None else head
 
 
-def opened(known: Bookmark, holder: str, now: str) -> Bookmark:
+def opened(bookmark: Bookmark, holder: str, now: str) -> Bookmark:
     """The bookmark with a new holder, which ends what the one before may do."""
-    return replace(known, holder=holder, saved_at=now)
+    return replace(bookmark, holder=holder, saved_at=now)
 
 
-def saved(known: Bookmark, holder: str, position: int, still: Iterable[int], head: int, now: str) -> Bookmark:
+def saved(bookmark: Bookmark, holder: str, position: int, still: Iterable[int], head: int, now: str) -> Bookmark:
     """The bookmark with what is dealt with by now, all but `still`; the same one when that is nothing new."""
-    if holder != known.holder:
-        raise BookmarkTaken(facts={"bookmark": known.label})
-    given = frozenset(still)
-    problems = [*_wrong(known, position, head), *_wrong_open(given, position)]
+    if holder != bookmark.holder:
+        raise BookmarkTaken(facts={"bookmark": bookmark.label})
+    positions = frozenset(still)
+    problems = [*_wrong(bookmark, position, head), *_wrong_open(positions, position)]
     if problems:
         raise Invalid.because(problems)
     # What came late or out of its order takes nothing back.
-    left = tuple(sorted(one for one in given if one > known.position or one in known.open))
-    if (position, left) == (known.position, known.open):
-        return known
-    return replace(known, position=position, open=left, saved_at=now)
+    left = tuple(
+        sorted(
+            open_position
+            for open_position in positions
+            if open_position > bookmark.position or open_position in bookmark.open
+        )
+    )
+    if (position, left) == (bookmark.position, bookmark.open):
+        return bookmark
+    return replace(bookmark, position=position, open=left, saved_at=now)
 
 
-def _wrong(known: Bookmark, position: int, head: int) -> list[Problem]:
-    if position < known.position:
-        return [Problem("invalid", "position", f"is below {known.position}: a bookmark does not go back")]
+def _wrong(bookmark: Bookmark, position: int, head: int) -> list[Problem]:
+    if position < bookmark.position:
+        return [Problem("invalid", "position", f"is below {bookmark.position}: a bookmark does not go back")]
     return [Problem("invalid", "position", f"is above {head}: that is not written yet")] if position > head else []
 
 

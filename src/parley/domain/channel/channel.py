@@ -88,13 +88,15 @@ class Channel(Record):
         return self.status is ChannelStatus.OPEN
 
     def with_position(self, position: int) -> Self:
-        if self.open_since != UNSETTLED and all(one.since != UNSETTLED for one in self.members):
+        if self.open_since != UNSETTLED and all(member.since != UNSETTLED for member in self.members):
             return self
-        members = tuple(replace(one, since=position) if one.since == UNSETTLED else one for one in self.members)
+        members = tuple(
+            replace(member, since=position) if member.since == UNSETTLED else member for member in self.members
+        )
         return replace(self, members=members, open_since=position if self.open_since == UNSETTLED else self.open_since)
 
     def member(self, agent: str) -> Member | None:
-        return next((one for one in self.members if one.agent == agent), None)
+        return next((member for member in self.members if member.agent == agent), None)
 
 
 class Tally(NamedTuple):
@@ -136,11 +138,11 @@ def view(channel: Channel, access: Access, caller: Caller, now: str) -> View:
     return View(caller.agent, since, takes_part=True, may_write=stands.allows(Permission.WRITE))
 
 
-def check_takes_part(seen: View) -> View:
+def check_takes_part(view: View) -> View:
     """Refuse who may know of the channel but not read it."""
-    if not seen.takes_part:
+    if not view.takes_part:
         raise NotMember("the channel is open to its members only")
-    return seen
+    return view
 
 
 def check_manages(channel: Channel, access: Access, caller: Caller) -> None:
@@ -174,7 +176,7 @@ def with_policy(channel: Channel, policy: MemberPolicy) -> Channel:
 
 
 def without_member(channel: Channel, agent: str) -> Channel:
-    return replace(channel, members=tuple(one for one in channel.members if one.agent != agent))
+    return replace(channel, members=tuple(member for member in channel.members if member.agent != agent))
 
 
 def lifetime_end(channel: Channel, tally: Tally) -> str:

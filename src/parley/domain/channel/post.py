@@ -103,13 +103,13 @@ class Post(NamedTuple):
         """Whether it has ended unanswered."""
         return self.state is PostState.EXPIRED or (self.over(now) and not self.answered)
 
-    def visible_to(self, seen: View) -> bool:
+    def visible_to(self, view: View) -> bool:
         """Whether whoever has this view of the channel is a sender, a recipient, or sees all."""
-        agent = seen.agent
+        agent = view.agent
         if not agent or agent == self.sender:
             return True
         if self.recipients is None:
-            return self.position > seen.since
+            return self.position > view.since
         return agent in self.recipients
 
 
@@ -133,7 +133,7 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     message_id: str,
     now: datetime,
     sender: str,
-    seen: View,
+    view: View,
     channel: Channel,
     access: Access,
     *,
@@ -145,7 +145,7 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     at = stamp(now)
     if not channel.is_open:
         raise ChannelClosed(f"the channel {channel.label} is closed")
-    if not seen.takes_part or not seen.may_write:
+    if not view.takes_part or not view.may_write:
         raise NotMember("you may not write in this channel")
     answers = draft.pattern is Pattern.RESPONSE
     to = _answered(draft, request, channel, sender, at) if answers else _addressed(draft)
@@ -167,15 +167,15 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     )
 
 
-def expiry(asked: datetime | None, now: datetime, longest: timedelta) -> str:
+def expiry(requested: datetime | None, now: datetime, longest: timedelta) -> str:
     """The stamp of `expires_at`, or why it cannot be."""
-    if asked is None:
+    if requested is None:
         return ""
-    if asked <= now:
+    if requested <= now:
         raise _invalid("expires_at", "is in the past")
-    if asked - now > longest:
+    if requested - now > longest:
         raise _invalid("expires_at", f"is more than {longest.days} days away")
-    return stamp(asked)
+    return stamp(requested)
 
 
 def _addressed(draft: PostDraft) -> str:
@@ -225,7 +225,7 @@ def holders(role: Role | None, channel: Channel, access: Access, now: str) -> tu
     """Who holds the role and takes part in the channel, at this moment."""
     if role is None:
         return ()
-    return tuple(one.agent for one in role.holders if reaches(channel, access, one.agent, now))
+    return tuple(holder.agent for holder in role.holders if reaches(channel, access, holder.agent, now))
 
 
 def _invalid(field: str, detail: str) -> Invalid:

@@ -196,17 +196,17 @@ def _plain(event_type: str) -> str:
     return event_type.replace(".", "_").lower()
 
 
-_NOTICES = frozenset([_plain(one.value) for one in NoticeType])
+_NOTICES = frozenset([_plain(notice_type.value) for notice_type in NoticeType])
 
 
 def is_about_notices(event_types: tuple[str, ...]) -> bool:
     """Whether these types are all of the kind that is told of approvals and exchanges."""
-    return bool(event_types) and all(_plain(one) in _NOTICES for one in event_types)
+    return bool(event_types) and all(_plain(event_type) in _NOTICES for event_type in event_types)
 
 
 def is_mixed(event_types: tuple[str, ...]) -> bool:
     """Whether these types are counted in two ways, so that no cursor fits both."""
-    return any(_plain(one) in _NOTICES for one in event_types) and not is_about_notices(event_types)
+    return any(_plain(event_type) in _NOTICES for event_type in event_types) and not is_about_notices(event_types)
 
 
 def noted(subscription: Subscription, position: int, attempt: Attempt, now: datetime) -> Subscription:

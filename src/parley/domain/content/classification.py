@@ -86,15 +86,15 @@ def sort_data(items: tuple[DataItem, ...], ceiling: Classification) -> Sorted:
     """Which items may pass under this ceiling."""
     if not items:
         return _NOTHING
-    shared = tuple([one for one in items if one.classification.rank <= ceiling.rank])
-    return Sorted(shared, tuple([one for one in items if one.classification.rank > ceiling.rank]))
+    shared = tuple([item for item in items if item.classification.rank <= ceiling.rank])
+    return Sorted(shared, tuple([item for item in items if item.classification.rank > ceiling.rank]))
 
 
 _NOTHING = Sorted((), ())
 
 
 def told_shared(items: tuple[DataItem, ...]) -> tuple[Shared, ...]:
-    return tuple([Shared(one.source, one.fields) for one in items])
+    return tuple([Shared(item.source, item.fields) for item in items])
 
 
 def told_withheld(items: tuple[DataItem, ...], ceiling: Classification) -> tuple[Withheld, ...]:
@@ -102,10 +102,10 @@ def told_withheld(items: tuple[DataItem, ...], ceiling: Classification) -> tuple
     return tuple(
         [
             Withheld(
-                f"{one.classification.value} is above {ceiling.value}",
-                one.description or f"{one.source}: {', '.join(one.fields)}",
+                f"{item.classification.value} is above {ceiling.value}",
+                item.description or f"{item.source}: {', '.join(item.fields)}",
             )
-            for one in items
+            for item in items
         ]
     )
 

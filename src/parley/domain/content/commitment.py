@@ -114,10 +114,10 @@ def reason_of(words: tuple[str, ...]) -> str:
 
 def _found_by(detector: Detector, texts: Iterable[str]) -> tuple[str, ...]:
     try:
-        found = tuple(detector(texts))
+        keywords = tuple(detector(texts))
     except _FAILURES:
         return (FAILED,)
-    return found if all(isinstance(word, str) for word in found) else (FAILED,)
+    return keywords if all(isinstance(word, str) for word in keywords) else (FAILED,)
 
 
 def keywords_in(texts: Iterable[str], extra: tuple[str, ...] = (), match: Match = Match.WORD) -> tuple[str, ...]:
@@ -125,14 +125,14 @@ def keywords_in(texts: Iterable[str], extra: tuple[str, ...] = (), match: Match 
 
     As substrings: what stands anywhere in the small letters of a text is found besides. So it holds never less.
     """
-    known = _with_extra(extra) if extra else _WORDS
+    vocabulary = _with_extra(extra) if extra else _WORDS
     if match is Match.SUBSTRING:
         texts = tuple(texts)
-    found = words_in(texts, known)
+    words = words_in(texts, vocabulary)
     if match is Match.SUBSTRING:
         small = "\n".join(texts).casefold()
-        found.update([word for word in known.words if word.casefold() in small])
-    return tuple([word for word in known.words if word in found]) if found else ()
+        words.update([word for word in vocabulary.words if word.casefold() in small])
+    return tuple([word for word in vocabulary.words if word in words]) if words else ()
 
 
 @lru_cache(256)  # policies are few, messages many

@@ -31,22 +31,24 @@ API_TOKEN = Detection("api_token", Classification.RESTRICTED)
 def findings(texts: Iterable[str], patterns: tuple[ContentPattern, ...] = ()) -> tuple[Detection, ...]:
     """What these texts hold, each once: by our own detectors in their order, then by a policy's patterns in theirs."""
     wanted = _compiled(patterns) if patterns else ()
-    found: set[Detection] = set()
+    detections: set[Detection] = set()
     for text in texts:
         plain = folded(text)
-        found.update(_own(plain))
+        detections.update(_own(plain))
         if wanted:
             small = plain.lower()
-            found.update([one.finding for one in wanted if one.literal in small and one.shape.search(small)])
-    if not found:
+            detections.update(
+                [pattern.finding for pattern in wanted if pattern.literal in small and pattern.shape.search(small)]
+            )
+    if not detections:
         return ()
-    order = dict.fromkeys((PAYMENT_CARD, IBAN, PRIVATE_KEY, API_TOKEN, *[one.finding for one in wanted]))
-    return tuple([one for one in order if one in found])
+    order = dict.fromkeys((PAYMENT_CARD, IBAN, PRIVATE_KEY, API_TOKEN, *[pattern.finding for pattern in wanted]))
+    return tuple([detection for detection in order if detection in detections])
 
 
-def level_with(declared: Classification, found: tuple[Detection, ...]) -> Classification:
+def level_with(declared: Classification, detections: tuple[Detection, ...]) -> Classification:
     """The declared level, or that of the most secret finding if it is higher."""
-    return highest(declared, *[one.level for one in found])
+    return highest(declared, *[detection.level for detection in detections])
 
 
 def _own(text: str) -> Iterator[Detection]:
@@ -182,7 +184,7 @@ class _Wanted(NamedTuple):
 
 @lru_cache(256)  # policies are few, messages many
 def _compiled(patterns: tuple[ContentPattern, ...]) -> tuple[_Wanted, ...]:
-    return tuple([_wanted(one) for one in patterns])
+    return tuple([_wanted(pattern) for pattern in patterns])
 
 
 def _wanted(pattern: ContentPattern) -> _Wanted:

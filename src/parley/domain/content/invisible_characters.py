@@ -23,16 +23,16 @@ class Hidden(NamedTuple):
     name: str
 
 
-def is_hidden(one: str) -> bool:
+def is_hidden(character: str) -> bool:
     """Whether a reader cannot see this character for what it is."""
-    if one in _PLAIN:
+    if character in _PLAIN:
         return False
-    category = unicodedata.category(one)
-    if category in _SHAPELESS or one in _BLANK:
+    category = unicodedata.category(character)
+    if category in _SHAPELESS or character in _BLANK:
         return True
     if category == "Zs":
-        return one != " "
-    return category in ("Zl", "Zp") or "\ufe00" <= one <= "\ufe0f" or "\U000e0100" <= one <= "\U000e01ef"
+        return character != " "
+    return category in ("Zl", "Zp") or "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
 
 
 def hidden_in(text: str) -> list[Hidden]:
@@ -40,9 +40,9 @@ def hidden_in(text: str) -> list[Hidden]:
     if text.isascii() and text.isprintable():
         return []
     return [
-        Hidden(position, f"U+{ord(one):04X}", unicodedata.name(one, "CONTROL"))
-        for position, one in enumerate(text)
-        if is_hidden(one)
+        Hidden(position, f"U+{ord(character):04X}", unicodedata.name(character, "CONTROL"))
+        for position, character in enumerate(text)
+        if is_hidden(character)
     ]
 
 
@@ -50,4 +50,4 @@ def made_visible(text: str) -> str:
     """The text with every such character spelled as its code point between angle brackets."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join([f"⟨U+{ord(one):04X}⟩" if is_hidden(one) else one for one in text])
+    return "".join([f"⟨U+{ord(character):04X}⟩" if is_hidden(character) else character for character in text])

@@ -19,16 +19,16 @@ def texts_of(value: object) -> Iterator[str]:
     """
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            yield from (key for key in one if isinstance(key, str))
-            waiting.extend(one.values())
-        elif isinstance(one, (list, tuple)):
-            waiting.extend(one)
-        elif isinstance(one, int | float) and not isinstance(one, bool):
-            yield str(one)
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            yield from (key for key in item if isinstance(key, str))
+            waiting.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            waiting.extend(item)
+        elif isinstance(item, int | float) and not isinstance(item, bool):
+            yield str(item)
 
 
 def without(body: dict[str, Any], items: tuple[DataItem, ...], *, redact: bool) -> dict[str, Any]:
@@ -74,5 +74,5 @@ def _within(value: object, paths: _Paths, *, redact: bool) -> object:
     if isinstance(value, dict):
         return _without(value, paths, redact=redact)
     if isinstance(value, list):
-        return [_within(one, paths, redact=redact) for one in value]
+        return [_within(item, paths, redact=redact) for item in value]
     return value

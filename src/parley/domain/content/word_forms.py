@@ -33,19 +33,19 @@ class Vocabulary(NamedTuple):
 
 def vocabulary(forms: Mapping[str, str]) -> Vocabulary:
     """Words with all their forms, parted by spaces. To do it again is to do it: + is for a form that "re" precedes."""
-    known = {}
+    words_by_form = {}
     for word, spellings in forms.items():
         for form in spellings.split():
-            known[_alike(form.lstrip("+"))] = word
+            words_by_form[_alike(form.lstrip("+"))] = word
             if form.startswith("+"):
-                known[_alike(f"re{form[1:]}")] = word
+                words_by_form[_alike(f"re{form[1:]}")] = word
     stems = {_alike(_stem(word)): word for word in forms}
-    return Vocabulary(tuple(forms), {form.encode(): word for form, word in known.items()}, stems)
+    return Vocabulary(tuple(forms), {form.encode(): word for form, word in words_by_form.items()}, stems)
 
 
-def with_words(known: Vocabulary, extra: tuple[str, ...]) -> Vocabulary:
+def with_words(vocabulary: Vocabulary, extra: tuple[str, ...]) -> Vocabulary:
     """And more: whole words with regular endings, phrases, and words in another script wherever they stand."""
-    forms, stems = dict(known.forms), dict(known.stems)
+    forms, stems = dict(vocabulary.forms), dict(vocabulary.stems)
     phrases, literals = [], []
     for word in extra:
         plain = normalised(word)
@@ -60,16 +60,16 @@ def with_words(known: Vocabulary, extra: tuple[str, ...]) -> Vocabulary:
             stems.setdefault(_alike(_stem(parts[0])), word)
             for form in _regular(parts[0]):
                 forms.setdefault(_alike(form).encode(), word)
-    words = tuple(dict.fromkeys(known.words + extra))
+    words = tuple(dict.fromkeys(vocabulary.words + extra))
     return Vocabulary(words, forms, stems, tuple(phrases), tuple(literals))
 
 
-def words_in(texts: Iterable[str], known: Vocabulary) -> set[str]:
+def words_in(texts: Iterable[str], vocabulary: Vocabulary) -> set[str]:
     """Which words these texts hold in any of their forms."""
-    found: set[str] = set()
+    words: set[str] = set()
     for text in texts:
-        _look(text, known, found)
-    return found
+        _look(text, vocabulary, words)
+    return words
 
 
 def _alike(word: str) -> str:
@@ -150,58 +150,58 @@ _HIDDEN = re.compile("[\U000e0020-\U000e007e]")
 _REVERSED = "\u202e"
 
 
-def _look(text: str, known: Vocabulary, found: set[str]) -> None:
+def _look(text: str, vocabulary: Vocabulary, words: set[str]) -> None:
     plain = folded(text)
     raw = plain.encode("ascii", "replace")
     letters = raw.translate(_LEET, _NO_LETTER).decode("ascii")
     shape = raw.translate(_SHAPES).decode("ascii")
-    for stem in known.stems:
+    for stem in vocabulary.stems:
         if stem in letters:
-            _read(plain, raw, shape, known, found)
+            _read(plain, raw, shape, vocabulary, words)
             break
     if _BASE64[0] in shape or _BASE64[1] in shape:
-        found.update(_forms_in(_decoded(raw).translate(_LETTERS).split(), known))
-    if known.phrases:
+        words.update(_forms_in(_decoded(raw).translate(_LETTERS).split(), vocabulary))
+    if vocabulary.phrases:
         row = b" %b " % b" ".join(raw.translate(_LETTERS).split())
-        found.update([word for phrase, word in known.phrases if phrase in row])
-    if known.literals:
+        words.update([word for phrase, word in vocabulary.phrases if phrase in row])
+    if vocabulary.literals:
         small = plain.lower()
-        found.update([word for literal, word in known.literals if literal in small])
+        words.update([word for literal, word in vocabulary.literals if literal in small])
     if plain is not text:
-        _look_behind(text, known, found)
+        _look_behind(text, vocabulary, words)
 
 
-def _look_behind(text: str, known: Vocabulary, found: set[str]) -> None:
+def _look_behind(text: str, vocabulary: Vocabulary, words: set[str]) -> None:
     """What is shown from right to left, and what is written in signs that nobody sees."""
     if _REVERSED in text:
-        _look(text.replace(_REVERSED, "")[::-1], known, found)
+        _look(text.replace(_REVERSED, "")[::-1], vocabulary, words)
     hidden = "".join([chr(ord(sign) - 0xE0000) for sign in _HIDDEN.findall(text)])
     if hidden:
-        _look(hidden, known, found)
+        _look(hidden, vocabulary, words)
 
 
-def _read(plain: str, raw: bytes, shape: str, known: Vocabulary, found: set[str]) -> None:
+def _read(plain: str, raw: bytes, shape: str, vocabulary: Vocabulary, found_words: set[str]) -> None:
     """Word by word: as they stand, with signs for letters, with signs inside, with capitals inside, letters apart."""
     for letters in {raw.translate(_LETTERS), raw.translate(_LEET)}:
         words = letters.split()
-        found.update(_forms_in(words, known))
+        found_words.update(_forms_in(words, vocabulary))
         row = b" %b " % b" ".join(words)
         if _APART in row.translate(_ANY_LETTER):
             spelt = b"|".join(_RUNS.findall(row)).replace(b" ", b"").decode("ascii")
-            found.update([word for stem, word in known.stems.items() if stem in spelt])
+            found_words.update([word for stem, word in vocabulary.stems.items() if stem in spelt])
     together = plain.encode("ascii", "ignore").translate(_LEET, _GLUE)
     if len(together) != len(plain):
-        found.update(_forms_in(together.split(), known))
+        found_words.update(_forms_in(together.split(), vocabulary))
     if _HUMPS[0] in shape or _HUMPS[1] in shape:
         humps = _ONE_WORD.sub(b" ", raw) if b"Book" in raw else raw
         for capital in _CAPITALS:
             humps = humps.replace(capital, b" " + capital)
         humps = b" ".join([humps, *_ALL_CAPITALS.findall(raw)])
-        found.update(_forms_in(humps.translate(_LETTERS).split(), known))
+        found_words.update(_forms_in(humps.translate(_LETTERS).split(), vocabulary))
 
 
-def _forms_in(words: list[bytes], known: Vocabulary) -> list[str]:
-    forms = known.forms
+def _forms_in(words: list[bytes], vocabulary: Vocabulary) -> list[str]:
+    forms = vocabulary.forms
     return [forms[form] for form in forms.keys() & words]
 
 

@@ -78,15 +78,18 @@ class Access(Record):
     @property
     def due(self) -> str:
         """When the next entry expires."""
-        return min((one.expires_at for one in self.grants if one.expires_at), default="")
+        return min((grant.expires_at for grant in self.grants if grant.expires_at), default="")
 
     def with_position(self, position: int) -> Self:
-        grants = tuple(replace(one, since=position) if one.since == UNSETTLED else one for one in self.grants)
-        assignments = tuple(replace(one, since=position) if one.since == UNSETTLED else one for one in self.assignments)
+        grants = tuple(replace(grant, since=position) if grant.since == UNSETTLED else grant for grant in self.grants)
+        assignments = tuple(
+            replace(assignment, since=position) if assignment.since == UNSETTLED else assignment
+            for assignment in self.assignments
+        )
         return replace(self, grants=grants, assignments=assignments)
 
     def coordinates(self, agent: str) -> bool:
-        return any(one.agent_id == agent and one.role == COORDINATOR for one in self.assignments)
+        return any(assignment.agent_id == agent and assignment.role == COORDINATOR for assignment in self.assignments)
 
 
 class RequestStatus(StrEnum):
@@ -144,16 +147,20 @@ def standing(access: Access, agent: str, now: str) -> Standing | None:
         return RULER
     if access.policy is AccessPolicy.OPEN and not access.grants and not access.assignments:
         return _EVERYBODY
-    found = [_EVERYBODY] if access.policy is AccessPolicy.OPEN else []
-    for one in access.assignments:
-        if one.agent_id == agent:
-            found.append(Standing(Permission.ADMIN if one.role == COORDINATOR else Permission.WRITE, one.since))
+    standings = [_EVERYBODY] if access.policy is AccessPolicy.OPEN else []
+    for assignment in access.assignments:
+        if assignment.agent_id == agent:
+            standings.append(
+                Standing(Permission.ADMIN if assignment.role == COORDINATOR else Permission.WRITE, assignment.since)
+            )
     for grant in access.grants:
         if grant.principal_id == agent and grant.principal_type == AGENT and grant.holds(now):
-            found.append(Standing(grant.permission, grant.since))
-    if not found:
+            standings.append(Standing(grant.permission, grant.since))
+    if not standings:
         return None
-    return Standing(max((one.permission for one in found), key=_RANK.__getitem__), min(one.since for one in found))
+    return Standing(
+        max((each.permission for each in standings), key=_RANK.__getitem__), min(each.since for each in standings)
+    )
 
 
 def check_allows(stands: Standing, needed: Permission) -> None:
@@ -172,7 +179,7 @@ def needed_to_assign(access: Access, agent: str, role: str, now: str) -> Permiss
 
     What an entry of the list gives may end, and be taken away. An assignment stays, so it is more.
     """
-    present = next((one for one in access.assignments if one.agent_id == agent), None)
+    present = next((assignment for assignment in access.assignments if assignment.agent_id == agent), None)
     stands = standing(replace(access, grants=()), agent, now)
     harmless = role == WORKER and (present is None or present.role == WORKER)
     return Permission.WRITE if harmless and stands and stands.allows(Permission.WRITE) else Permission.ADMIN
@@ -180,16 +187,18 @@ def needed_to_assign(access: Access, agent: str, role: str, now: str) -> Permiss
 
 def with_assignment(access: Access, assignment: Assignment) -> Access:
     """The agent assigned, in the place of what it was assigned as before."""
-    others = tuple(one for one in access.assignments if one.agent_id != assignment.agent_id)
+    others = tuple(other for other in access.assignments if other.agent_id != assignment.agent_id)
     return replace(access, assignments=(*others, assignment))
 
 
 def without_assignment(access: Access, agent: str) -> Access:
-    return replace(access, assignments=tuple(one for one in access.assignments if one.agent_id != agent))
+    return replace(
+        access, assignments=tuple(assignment for assignment in access.assignments if assignment.agent_id != agent)
+    )
 
 
 def expired_grants(access: Access, now: str) -> tuple[Grant, ...]:
-    return tuple(one for one in access.grants if not one.holds(now))
+    return tuple(grant for grant in access.grants if not grant.holds(now))
 
 
 def with_grant(access: Access, grant: Grant) -> Access:
@@ -197,4 +206,4 @@ def with_grant(access: Access, grant: Grant) -> Access:
 
 
 def without_grant(access: Access, grant_id: str) -> Access:
-    return replace(access, grants=tuple(one for one in access.grants if one.id != grant_id))
+    return replace(access, grants=tuple(grant for grant in access.grants if grant.id != grant_id))

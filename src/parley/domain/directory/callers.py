@@ -172,11 +172,13 @@ class Role(Record):
     holders: tuple[Holder, ...] = ()
 
     def with_position(self, position: int) -> Self:
-        holders = tuple(replace(one, since=position) if one.since == UNSETTLED else one for one in self.holders)
+        holders = tuple(
+            replace(holder, since=position) if holder.since == UNSETTLED else holder for holder in self.holders
+        )
         return replace(self, holders=holders)
 
     def held_by(self, agent: str) -> bool:
-        return any(one.agent == agent for one in self.holders)
+        return any(holder.agent == agent for holder in self.holders)
 
 
 def with_holder(role: Role, agent: str) -> Role:
@@ -184,7 +186,7 @@ def with_holder(role: Role, agent: str) -> Role:
 
 
 def without_holder(role: Role, agent: str) -> Role:
-    return replace(role, holders=tuple(one for one in role.holders if one.agent != agent))
+    return replace(role, holders=tuple(holder for holder in role.holders if holder.agent != agent))
 
 
 class Saved(NamedTuple):

@@ -87,23 +87,23 @@ def lease_over(lease: Lease, now: Instant) -> bool:
     return lease.boot != now.boot or lease.until_uptime <= now.uptime
 
 
-def claim(known: Delivery | None, key: DeliveryKey, file: str, lease: Lease, now: Instant) -> Delivery:
+def claim(delivery: Delivery | None, key: DeliveryKey, file: str, lease: Lease, now: Instant) -> Delivery:
     """The claimed delivery, or `AlreadyClaimed`. The caller holds the file's lock."""
-    if known is None:
+    if delivery is None:
         return Delivery(key, file, Status.CLAIMED, 1, lease)
-    if known.status is Status.CLAIMED and known.lease is not None:
+    if delivery.status is Status.CLAIMED and delivery.lease is not None:
         # The lock is ours, so an owner bound to the lock is dead; a lease must have run out.
-        if not known.lease.held_by_lock and not lease_over(known.lease, now):
-            raise AlreadyClaimed(f"{key.message_id} is held by another reader until {known.lease.until}")
-        return known._replace(file=file, tries=known.tries + 1, lease=lease)
-    return known._replace(file=file, status=Status.CLAIMED, tries=known.tries + 1, lease=lease)
+        if not delivery.lease.held_by_lock and not lease_over(delivery.lease, now):
+            raise AlreadyClaimed(f"{key.message_id} is held by another reader until {delivery.lease.until}")
+        return delivery._replace(file=file, tries=delivery.tries + 1, lease=lease)
+    return delivery._replace(file=file, status=Status.CLAIMED, tries=delivery.tries + 1, lease=lease)
 
 
-def check_token(known: Delivery, token: str | None) -> None:
+def check_token(delivery: Delivery, token: str | None) -> None:
     """Refuse whoever names a token that is no longer the claim's."""
-    if token is not None and (known.lease is None or known.lease.token != token):
+    if token is not None and (delivery.lease is None or delivery.lease.token != token):
         raise LeaseLost(
-            f"this token does not hold {known.key.message_id}: the lease ran out or was given back",
+            f"this token does not hold {delivery.key.message_id}: the lease ran out or was given back",
             hint="claim it again with: parley next",
         )
 

@@ -54,9 +54,9 @@ class ExpectDelivery(NamedTuple):
     token: str | None = None
 
 
-def expect(known: Delivery) -> ExpectDelivery:
+def expect(delivery: Delivery) -> ExpectDelivery:
     """That a delivery is still as it was loaded."""
-    return ExpectDelivery(known.key, known.status, known.lease.token if known.lease else None)
+    return ExpectDelivery(delivery.key, delivery.status, delivery.lease.token if delivery.lease else None)
 
 
 class WatchedFile(NamedTuple):
@@ -81,8 +81,8 @@ class Changes(NamedTuple):
     expects: tuple[ExpectDelivery, ...] = ()
     new_conversation: str = ""
     new_file: str = ""
-    seen: tuple[WatchedFile, ...] = ()
-    unseen: tuple[WatchedFile, ...] = ()
+    watched: tuple[WatchedFile, ...] = ()
+    unwatched: tuple[WatchedFile, ...] = ()
     durable: bool = True
     puts: tuple[Any, ...] = ()
     expected_records: tuple[Any, ...] = ()

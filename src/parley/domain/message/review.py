@@ -65,7 +65,7 @@ class Review(NamedTuple):
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:
-        return tuple(one for one in self.findings if not one.resolved)
+        return tuple(finding for finding in self.findings if not finding.resolved)
 
 
 def blocks(severity: str, blocking: bool) -> bool:
@@ -97,7 +97,7 @@ def read_findings(packet: Mapping[str, object] | None) -> tuple[Finding, ...] | 
 def gate(findings: tuple[Finding, ...] | None) -> bool:
     """Whether the quality gate passes."""
     return findings is not None and not any(
-        not one.resolved and (one.severity == "P0" or one.blocking) for one in findings
+        not finding.resolved and (finding.severity == "P0" or finding.blocking) for finding in findings
     )
 
 
@@ -140,15 +140,15 @@ class _Loop:
             self.remarks.append(f"{message.id}: feedback was given twice in one round")
         if self.state is ReviewState.ADDRESSED:
             self._enter_round(self.round + 1, message)
-        said = _whole(message, "round")
-        if said and said != self.round:
-            self.remarks.append(f"{message.id}: says round {said}, but this is round {self.round}")
+        number = _whole(message, "round")
+        if number and number != self.round:
+            self.remarks.append(f"{message.id}: says round {number}, but this is round {self.round}")
         path = str(_field(message, "findings_packet") or "")
         self.findings = read_findings(self._packets.get(path))
         if self.findings is None:
             self.remarks.append(f"{message.id}: the findings packet {path!r} has no list of findings")
         elif (counted := _whole(message, "blocking_count")) is not None:
-            blocking = sum(1 for one in self.findings if one.blocking and not one.resolved)
+            blocking = sum(1 for finding in self.findings if finding.blocking and not finding.resolved)
             if blocking != counted:
                 self.remarks.append(f"{message.id}: says {counted} blocking, the packet has {blocking}")
         self._go(ReviewState.FEEDBACK)
@@ -158,19 +158,21 @@ class _Loop:
         if self.state is not ReviewState.FEEDBACK:
             self.remarks.append(f"{message.id}: there was no feedback to address")
         ids = _field(message, "addressed_finding_ids")
-        resolved = {str(one) for one in ids} if isinstance(ids, list) else set()
-        known = {one.id for one in self.findings or ()}
-        if self.findings and resolved - known:
-            self.remarks.append(f"{message.id}: unknown findings {', '.join(sorted(resolved - known))}")
+        resolved = {str(finding_id) for finding_id in ids} if isinstance(ids, list) else set()
+        known_ids = {finding.id for finding in self.findings or ()}
+        if self.findings and resolved - known_ids:
+            self.remarks.append(f"{message.id}: unknown findings {', '.join(sorted(resolved - known_ids))}")
         if self.findings is not None:
-            self.findings = tuple(one._replace(resolved=one.resolved or one.id in resolved) for one in self.findings)
+            self.findings = tuple(
+                finding._replace(resolved=finding.resolved or finding.id in resolved) for finding in self.findings
+            )
         self._go(ReviewState.ADDRESSED)
 
     def approved(self, message: Message) -> None:
         self._started(message)
         self.reviewed = True
         nits = _field(message, "nits")
-        self.nits = tuple(str(one) for one in nits) if isinstance(nits, list) else ()
+        self.nits = tuple(str(nit) for nit in nits) if isinstance(nits, list) else ()
         if _field(message, "quality_gate_result") == "pass" and not gate(self.findings):
             self.remarks.append(f"{message.id}: says that the gate passes, but findings are open")
         self.state = ReviewState.APPROVED
@@ -194,10 +196,10 @@ class _Loop:
     def review(self) -> Review:
         if self.request is None or self.state is None:
             raise Invalid("there is no review in this conversation")
-        asked = self.request.kind is Kind.REVIEW_REQUEST
+        is_request = self.request.kind is Kind.REVIEW_REQUEST
         others = ", ".join(self.request.to)
-        author = self.request.sender if asked else others
-        reviewer = others if asked else self.request.sender
+        author = self.request.sender if is_request else others
+        reviewer = others if is_request else self.request.sender
         waiting, expected = _NEXT[self.state]
         return Review(
             conversation_id=self.request.conversation_id,
@@ -217,7 +219,11 @@ class _Loop:
 
     def _small_findings(self) -> list[str]:
         """Open P3 findings: they never block, so they end as nits."""
-        return [one.summary or one.id for one in self.findings or () if one.severity == "P3" and not one.resolved]
+        return [
+            finding.summary or finding.id
+            for finding in self.findings or ()
+            if finding.severity == "P3" and not finding.resolved
+        ]
 
 
 _STEPS = {

@@ -82,10 +82,10 @@ def ceiling_of(policy: Policy, sender: Party, receiver: Party, declared: Classif
     )
 
 
-def rounds_of(policy: Policy, sender: Party, receiver: Party, asked: int | None) -> int:
+def rounds_of(policy: Policy, sender: Party, receiver: Party, requested: int | None) -> int:
     """How many rounds an exchange gets when it begins: the least that anybody asks for."""
-    wanted = (asked, sender.attributes.max_rounds_accepted, receiver.attributes.max_rounds_accepted)
-    return min([policy.max_rounds, *[one for one in wanted if one is not None]])
+    wanted = (requested, sender.attributes.max_rounds_accepted, receiver.attributes.max_rounds_accepted)
+    return min([policy.max_rounds, *[limit for limit in wanted if limit is not None]])
 
 
 # Where the value of a check comes from; POLICY: from the policy key of the same name.

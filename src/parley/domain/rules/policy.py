@@ -229,8 +229,8 @@ def with_document(snapshot: PolicySnapshot, name: str, text: str, fragment: Frag
 
 def without_document(snapshot: PolicySnapshot, name: str) -> PolicySnapshot:
     """The next snapshot: without this document."""
-    fragments = {one: fragment for one, fragment in snapshot.fragments.items() if one != name}
-    return _next(snapshot, fragments, {one: text for one, text in snapshot.texts.items() if one != name})
+    fragments = {document: fragment for document, fragment in snapshot.fragments.items() if document != name}
+    return _next(snapshot, fragments, {document: text for document, text in snapshot.texts.items() if document != name})
 
 
 def _next(snapshot: PolicySnapshot, fragments: dict[str, Fragment], texts: dict[str, str]) -> PolicySnapshot:

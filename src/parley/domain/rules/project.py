@@ -45,10 +45,10 @@ class Governance:
 
     def party(self, agent: str) -> Party:
         """An agent as the directory knows it; one that it does not know has what everybody has."""
-        known = self.parties.get(agent)
-        if known is None:
-            known = self.parties[agent] = Party(agent, self.directory.agents.get(agent, UNKNOWN_ATTRIBUTES))
-        return known
+        party = self.parties.get(agent)
+        if party is None:
+            party = self.parties[agent] = Party(agent, self.directory.agents.get(agent, UNKNOWN_ATTRIBUTES))
+        return party
 
 
 def rulebook(tenant: str, built_in: Document, documents: Iterable[tuple[str, Document]]) -> Rulebook:
@@ -61,8 +61,8 @@ def rulebook(tenant: str, built_in: Document, documents: Iterable[tuple[str, Doc
 
 def person(directory: Directory, public_key: str) -> str:
     """Whose key it is, by its public half."""
-    for user, kept in directory.humans.items():
-        if kept == public_key:
+    for user, user_key in directory.humans.items():
+        if user_key == public_key:
             return user
     raise HumanRequired("this is no person's key", hint="make one with: parley governance add-human USER")
 

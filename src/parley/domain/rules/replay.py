@@ -47,7 +47,7 @@ def replayable(facts: Mapping[str, Any]) -> bool:
 
 def audience_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
     """Everyone whom a message was for: who got it, and who was left out."""
-    excluded = [str(one["agent"]) for one in facts.get("excluded", ())]
+    excluded = [str(entry["agent"]) for entry in facts.get("excluded", ())]
     return tuple(dict.fromkeys((*map(str, facts.get("receivers", ())), *excluded)))
 
 
@@ -67,30 +67,30 @@ def trial_of(
         bool(facts["requires_commitment"]),
         level_of(facts["declared"]) if "declared" in facts else level,
         texts or (),
-        None if texts is not None else tuple(str(one) for one in facts.get("keywords", ())),
+        None if texts is not None else tuple(str(keyword) for keyword in facts.get("keywords", ())),
         None if texts is not None else level,
         Origin(str(facts["origin"])),
         int(facts["round"]),
         int(facts["max_rounds"]) if own_limit else None,
         facts.get("initiator") == facts.get("sender"),
         int(facts.get("hops", 1)),
-        tuple(level_of(one) for one in (*facts.get("over", ()), *facts.get("shared_levels", ()))),
-        tuple(level_of(one) for one in facts.get("fixed_levels", ())),
+        tuple(level_of(level) for level in (*facts.get("over", ()), *facts.get("shared_levels", ()))),
+        tuple(level_of(level) for level in facts.get("fixed_levels", ())),
         bool(facts.get("annotated", True)),
     )
 
 
-def replayed(
+def replay_entry(
     entry: Recorded, trial: Trial, receivers: tuple[Party, ...], book: Rulebook, detectors: tuple[Detector, ...] = ()
 ) -> list[Change]:
     """What would be different for a message: nothing, one change of all of it, or of what some would get."""
     facts = entry.facts
     was = _VERDICTS[str(facts["outcome"])]
-    found = run_trial_for_each(trial, receivers, book, detectors)
-    named = [(one, party.agent) for one, party in zip(found, receivers, strict=True)]
-    passing = [one for one in named if one[0].word != "deny"]
+    results = run_trial_for_each(trial, receivers, book, detectors)
+    named = [(result, party.agent) for result, party in zip(results, receivers, strict=True)]
+    passing = [pair for pair in named if pair[0].word != "deny"]
     # To several it passes when it may pass to one of them; a person is asked when any of those asks for one.
-    decisive, receiver = max(passing or named[:1], key=lambda one: _STRICTNESS[one[0].word])
+    decisive, receiver = max(passing or named[:1], key=lambda pair: _STRICTNESS[pair[0].word])
     tightened = facts.get("tightened", False)
     if tightened and _STRICTNESS[decisive.word] < _STRICTNESS[was]:
         # Rules beside the documents said so, and still do.
@@ -100,11 +100,11 @@ def replayed(
         return [_change(entry, to, was, decisive)]
     if was == "deny":
         return []
-    out = {str(one["agent"]) for one in facts.get("excluded", ())}
+    out = {str(entry["agent"]) for entry in facts.get("excluded", ())}
     return [
-        _change(entry, agent, "deny" if agent in out else was, one, decisive)
-        for one, agent in named
-        if (agent in out) != (one.word == "deny") and not (tightened and agent in out)
+        _change(entry, agent, "deny" if agent in out else was, result, decisive)
+        for result, agent in named
+        if (agent in out) != (result.word == "deny") and not (tightened and agent in out)
     ]
 
 

@@ -39,14 +39,14 @@ class Rulebook:
     def between(self, sender: Attributes, receiver: Attributes) -> Policy | None:
         """What two parties allow together."""
         pair = (_whose(sender), _whose(receiver))
-        found = self._between.get(pair)
-        if found is None:
-            one, other = self.of(sender), self.of(receiver)
-            found = both(one, other) if one is not None and other is not None else None
+        policy = self._between.get(pair)
+        if policy is None:
+            first, second = self.of(sender), self.of(receiver)
+            policy = both(first, second) if first is not None and second is not None else None
             if len(self._between) >= _MOST:
                 self._between.clear()
-            self._between[pair] = found
-        return found
+            self._between[pair] = policy
+        return policy
 
 
 def _whose(attributes: Attributes) -> Whose:

@@ -51,47 +51,49 @@ class Suspensions(Record):
     stopped: tuple[Suspension, ...] = ()
 
 
-def with_suspension(known: Suspensions, one: Suspension) -> Suspensions:
+def with_suspension(suspensions: Suspensions, suspension: Suspension) -> Suspensions:
     """One more. What was stopped before stays as it was, unless another reason is given now: then that one counts."""
-    before = next((other for other in known.stopped if other.key == one.key), None)
+    before = next((other for other in suspensions.stopped if other.key == suspension.key), None)
     if before is None:
-        return replace(known, stopped=(*known.stopped, one))
-    if not one.reason or one.reason == before.reason:
-        return known
-    told = replace(before, reason=one.reason, by=one.by)
-    return replace(known, stopped=tuple([told if other is before else other for other in known.stopped]))
+        return replace(suspensions, stopped=(*suspensions.stopped, suspension))
+    if not suspension.reason or suspension.reason == before.reason:
+        return suspensions
+    updated = replace(before, reason=suspension.reason, by=suspension.by)
+    return replace(suspensions, stopped=tuple([updated if other is before else other for other in suspensions.stopped]))
 
 
-def without_suspension(known: Suspensions, what: Stopped, name: str) -> Suspensions:
-    return replace(known, stopped=tuple(one for one in known.stopped if one.key != (what, name)))
+def without_suspension(suspensions: Suspensions, what: Stopped, name: str) -> Suspensions:
+    return replace(
+        suspensions, stopped=tuple(suspension for suspension in suspensions.stopped if suspension.key != (what, name))
+    )
 
 
-def check_not_stopped(known: Suspensions | None, sender: Party, receiver: Party | None) -> None:
+def check_not_stopped(suspensions: Suspensions | None, sender: Party, receiver: Party | None) -> None:
     """Refuse what somebody has stopped; a message to nobody in particular has no receiver."""
-    if known is None or not known.stopped:
+    if suspensions is None or not suspensions.stopped:
         return
-    for one in known.stopped:
-        if _concerns(one, sender, receiver):
+    for suspension in suspensions.stopped:
+        if _concerns(suspension, sender, receiver):
             raise Suspended(
-                f"{_said(one)} is suspended{f': {one.reason}' if one.reason else ''}",
-                facts={"suspended": one.what.value, "name": one.name},
+                f"{describe(suspension)} is suspended{f': {suspension.reason}' if suspension.reason else ''}",
+                facts={"suspended": suspension.what.value, "name": suspension.name},
             )
 
 
-def _concerns(one: Suspension, sender: Party, receiver: Party | None) -> bool:
-    if one.what is Stopped.TENANT:
+def _concerns(suspension: Suspension, sender: Party, receiver: Party | None) -> bool:
+    if suspension.what is Stopped.TENANT:
         return True
     sides = (sender,) if receiver is None else (sender, receiver)
-    if one.what is Stopped.AGENT:
-        return any(side.agent == one.name for side in sides)
-    if one.what is Stopped.ORG_UNIT:
-        return any(side.attributes.org_unit == one.name for side in sides)
-    return receiver is not None and one.name == pair_name(sender.agent, receiver.agent)
+    if suspension.what is Stopped.AGENT:
+        return any(side.agent == suspension.name for side in sides)
+    if suspension.what is Stopped.ORG_UNIT:
+        return any(side.attributes.org_unit == suspension.name for side in sides)
+    return receiver is not None and suspension.name == pair_name(sender.agent, receiver.agent)
 
 
-def _said(one: Suspension) -> str:
-    if one.what is Stopped.TENANT:
+def describe(suspension: Suspension) -> str:
+    if suspension.what is Stopped.TENANT:
         return "the tenant"
-    if one.what is Stopped.PAIR:
-        return f"talk between {' and '.join(one.name.split(PAIR_MARK))}"
-    return f"the {one.what.value.replace('_', ' ')} {one.name}"
+    if suspension.what is Stopped.PAIR:
+        return f"talk between {' and '.join(suspension.name.split(PAIR_MARK))}"
+    return f"the {suspension.what.value.replace('_', ' ')} {suspension.name}"

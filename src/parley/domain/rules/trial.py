@@ -62,8 +62,8 @@ class Trial(NamedTuple):
     def asks_for_rules(self) -> bool:
         """Whether it is governed whatever `applies_to` says: by what it names, or by what it goes on with."""
         named = self.purpose is not None or self.classification is not None or self.max_rounds is not None or self.data
-        asked = bool(named) if self.annotated is None else self.annotated
-        return asked or not self.initiates or self.round > 1 or self.origin is Origin.ASSISTED
+        annotated = bool(named) if self.annotated is None else self.annotated
+        return annotated or not self.initiates or self.round > 1 or self.origin is Origin.ASSISTED
 
 
 class ExplainStep(NamedTuple):
@@ -124,8 +124,10 @@ def run_trial_for_each(
     """The same message for several: its content is looked at once, under what all of them allow. Without the steps."""
     if not _governed(trial, receivers, book):
         return [
-            TrialResult(ALLOW, governed=False, policy=book.between(trial.sender.attributes, one.attributes), steps=())
-            for one in receivers
+            TrialResult(
+                ALLOW, governed=False, policy=book.between(trial.sender.attributes, receiver.attributes), steps=()
+            )
+            for receiver in receivers
         ]
     return [
         TrialResult(judge(case, policy), governed=True, policy=policy, steps=(), keywords=keywords, level=case.level)
@@ -146,7 +148,7 @@ _NOTHING_IN_FORCE = TrialResult(
 def _governed(trial: Trial, receivers: tuple[Party, ...], book: Rulebook) -> bool:
     sender = trial.sender
     return trial.asks_for_rules or any(
-        concerns(book.between(sender.attributes, one.attributes), sender, one) for one in receivers
+        concerns(book.between(sender.attributes, receiver.attributes), sender, receiver) for receiver in receivers
     )
 
 
@@ -154,8 +156,8 @@ def _cases(
     trial: Trial, receivers: tuple[Party, ...], book: Rulebook, detectors: tuple[Detector, ...]
 ) -> list[tuple[Case | None, Policy | None, tuple[str, ...]]]:
     """What is to be judged for each receiver, under which policy, and the words that were found."""
-    policies = [book.between(trial.sender.attributes, one.attributes) for one in receivers]
-    pairs = [(one, policy) for one, policy in zip(receivers, policies, strict=True) if policy is not None]
+    policies = [book.between(trial.sender.attributes, receiver.attributes) for receiver in receivers]
+    pairs = [(receiver, policy) for receiver, policy in zip(receivers, policies, strict=True) if policy is not None]
     if len(pairs) < len(receivers):
         return [(None, None, ())] * len(receivers)
     policy = pairs[0][1]
@@ -166,9 +168,9 @@ def _cases(
     commits = trial.requires_commitment
     declared = trial.classification or DEFAULT_LEVEL
     level = level_with(declared, findings(trial.texts, policy.patterns))
-    ceiling = lowest(*[ceiling_of(one, trial.sender, receiver, declared) for receiver, one in pairs])
-    over = [one for one in trial.data if one.rank > ceiling.rank]
-    stuck = any(one.rank > ceiling.rank for one in trial.fixed)
+    ceiling = lowest(*[ceiling_of(pair_policy, trial.sender, receiver, declared) for receiver, pair_policy in pairs])
+    over = [level for level in trial.data if level.rank > ceiling.rank]
+    stuck = any(level.rank > ceiling.rank for level in trial.fixed)
     keywords = _keywords(trial, policy, detectors)
     case = Case(
         sender=trial.sender,
@@ -179,14 +181,16 @@ def _cases(
         origin=trial.origin,
         level=highest(level, trial.level) if trial.level is not None else level,
         round=trial.round,
-        max_rounds=min(rounds_of(one, trial.sender, receiver, trial.max_rounds) for receiver, one in pairs),
+        max_rounds=min(
+            rounds_of(pair_policy, trial.sender, receiver, trial.max_rounds) for receiver, pair_policy in pairs
+        ),
         initiates=trial.initiates,
         hops=trial.hops,
         over=stuck or (bool(over) and policy.on_over_classified is OnOver.BLOCK),
         keywords=keywords,
         approved=trial.origin is Origin.ASSISTED,
     )
-    return [(case._replace(receiver=receiver), one, keywords) for receiver, one in pairs]
+    return [(case._replace(receiver=receiver), pair_policy, keywords) for receiver, pair_policy in pairs]
 
 
 def _keywords(trial: Trial, policy: Policy, detectors: tuple[Detector, ...]) -> tuple[str, ...]:
@@ -229,26 +233,28 @@ def _rendered(value: object) -> str:
 
 def _party_step(side: str, party: Party) -> ExplainStep:
     attributes = party.attributes
-    known = attributes is not UNKNOWN_ATTRIBUTES
+    registered = attributes is not UNKNOWN_ATTRIBUTES
     place = "/".join(filter(None, (attributes.org_unit, attributes.team, attributes.user_id)))
-    return ExplainStep(side, party.agent, DIRECTORY, place if known else f"not registered, so of {attributes.org_unit}")
+    return ExplainStep(
+        side, party.agent, DIRECTORY, place if registered else f"not registered, so of {attributes.org_unit}"
+    )
 
 
 def _sources(book: Rulebook, sender: Party, receiver: Party) -> dict[str, str]:
     """Which document gives each key its value: of the two sides, the one whose value is in force; else both."""
-    one, other = (origins(book.snapshot, *_whose(side)) for side in (sender, receiver))
+    sender_sources, receiver_sources = (origins(book.snapshot, *_whose(side)) for side in (sender, receiver))
     first, second = book.of(sender.attributes), book.of(receiver.attributes)
     together = book.between(sender.attributes, receiver.attributes)
-    found = {}
-    for key in one:
+    sources = {}
+    for key in sender_sources:
         value = getattr(together, key)
         if getattr(first, key) == value:
-            found[key] = one[key]
+            sources[key] = sender_sources[key]
         elif getattr(second, key) == value:
-            found[key] = other[key]
+            sources[key] = receiver_sources[key]
         else:
-            found[key] = ", ".join(dict.fromkeys((one[key], other[key])))
-    return found
+            sources[key] = ", ".join(dict.fromkeys((sender_sources[key], receiver_sources[key])))
+    return sources
 
 
 def _whose(party: Party) -> tuple[str, str, str]:

@@ -91,33 +91,35 @@ class StoreReport(NamedTuple):
 
     def concerns(self) -> tuple[Concern, ...]:
         """What needs a person."""
-        found = [
+        concerns = [
             Concern("node_silent", f"{node.name} was last heard of {node.seen:.0f} s ago")
             for node in self.nodes
             if node.silent
         ]
-        found += [
+        concerns += [
             Concern("clock_skewed", f"the clock of {node.name} is {node.skew:+.1f} s off the database's")
             for node in self.nodes
             if abs(node.skew) > SKEW_SECONDS and not node.silent
         ]
-        found += [
+        concerns += [
             Concern("name_shared", f"two servers are called {node.name}: {node.url} and {node.namesake}")
             for node in self.nodes
             if node.namesake and not node.silent
         ]
         if self.unreachable:
-            return (Concern("database_unreachable", self.unreachable), *found)
-        if self.standbys and not any(one.state in ("sync", "quorum", "") for one in self.replicas):
+            return (Concern("database_unreachable", self.unreachable), *concerns)
+        if self.standbys and not any(replica.state in ("sync", "quorum", "") for replica in self.replicas):
             # Commits wait for it, for as long as the database was told to.
-            found.append(Concern("no_sync_standby", f"synchronous_standby_names is {self.standbys}, and none follows"))
+            concerns.append(
+                Concern("no_sync_standby", f"synchronous_standby_names is {self.standbys}, and none follows")
+            )
         if self.kind == "postgresql" and not self.row_security:
-            said = "the role is a superuser: nothing but our own queries keeps tenants apart"
-            found.append(Concern("no_row_security", said))
+            detail = "the role is a superuser: nothing but our own queries keeps tenants apart"
+            concerns.append(Concern("no_row_security", detail))
         if self.most_connections and self.connections > self.most_connections * _FULL:
-            said = f"{self.connections} of {self.most_connections} connections to the database are taken"
-            found.append(Concern("connections_exhausted", said))
+            detail = f"{self.connections} of {self.most_connections} connections to the database are taken"
+            concerns.append(Concern("connections_exhausted", detail))
         elif self.most_connections and self.wanted_connections > self.most_connections * _FULL:
-            said = f"the nodes may come to {self.wanted_connections} connections; the database has room for"
-            found.append(Concern("pools_too_large", f"{said} {self.most_connections}"))
-        return tuple(found)
+            detail = f"the nodes may come to {self.wanted_connections} connections; the database has room for"
+            concerns.append(Concern("pools_too_large", f"{detail} {self.most_connections}"))
+        return tuple(concerns)

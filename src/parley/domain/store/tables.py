@@ -41,7 +41,7 @@ class Table(NamedTuple):
     @property
     def long(self) -> tuple[str, ...]:
         """What most of a row's bytes are in, if it has many."""
-        return tuple([one for one in self.rest if one in _LONG])
+        return tuple([column for column in self.rest if column in _LONG])
 
     def key_of(self, row: Row) -> Key:
         return row[: len(self.key)]
@@ -52,9 +52,9 @@ class Table(NamedTuple):
 
     def values_in(self, columns: tuple[str, ...], rows: Iterable[Row]) -> list[Key]:
         """What rows have in these columns; an empty name is nobody's own."""
-        places = [self.columns.index(one) for one in columns]
-        found = [tuple([row[place] for place in places]) for row in rows]
-        return [one for one in found if one[-1] != ""] if columns[-1] == "name" else found
+        places = [self.columns.index(column) for column in columns]
+        values = [tuple([row[place] for place in places]) for row in rows]
+        return [value for value in values if value[-1] != ""] if columns[-1] == "name" else values
 
 
 TENANT = Table("tenant", ("number",), ("id", "head", "entry_position", "entry_link", "audit_number"), unique=(("id",),))
@@ -94,7 +94,7 @@ TABLES = (TENANT, RECORD, TALLY, POST, RECEIPT, EVENT, ENTRY, AUDIT, SAVED, BUDG
 class StoreMark(NamedTuple):
     """Where a store stands. `said` counts messages and events; `stamp` is another one after any commit."""
 
-    said: int
+    total: int
     stamp: int
 
 
@@ -141,9 +141,9 @@ class Order:
             if self._positions.get(number, 0) > head:
                 self._say(f"tenant {name!r} has {self._positions[number]} messages and events in {head} positions")
             for log, wanted in (("entry", entries), ("audit", audits)):
-                found = self._ends.get((log, number), 0)
-                if found != wanted:
-                    self._say(f"the {log} log of {name!r} ends with number {found}, and its tenant says {wanted}")
+                end = self._ends.get((log, number), 0)
+                if end != wanted:
+                    self._say(f"the {log} log of {name!r} ends with number {end}, and its tenant says {wanted}")
             if entries and self._links.get(number) != link:
                 self._say(f"the ledger of {name!r} does not end with the link that its tenant has")
         return self.problems
@@ -170,11 +170,11 @@ class Order:
     def _position(self, number: int) -> None:
         tenant, position = number >> _SHIFT, number & _MASK
         self._positions[tenant] = self._positions.get(tenant, 0) + 1
-        known = self._tenants.get(tenant)
-        if known is None:
+        row = self._tenants.get(tenant)
+        if row is None:
             self._say(f"what has the number {number} belongs to no tenant")
-        elif position > known[2]:
-            self._say(f"position {position} of {known[1]!r} has a message or event, and the last one is {known[2]}")
+        elif position > row[2]:
+            self._say(f"position {position} of {row[1]!r} has a message or event, and the last one is {row[2]}")
 
     def _entry(self, row: Row) -> None:
         self._next("entry", row[0], row[1])

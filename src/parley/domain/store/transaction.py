@@ -151,7 +151,7 @@ class Transaction:
     def __init__(self, source: TransactionSource, spelling: Encoders) -> None:
         self._source = source
         self._spelling = spelling
-        self.acts: list[Write] = []
+        self.writes: list[Write] = []
         # Records as they will be, None for those that go; and as they were before the transaction.
         self.records: dict[RecordKey, Record | None] = {}
         self.before: dict[RecordKey, Record | None] = {}
@@ -176,11 +176,11 @@ class Transaction:
         """What a commit becomes; a `ParleyError` refuses it and leaves no trace."""
         self._check(changes)
         tenant = changes.tenant
-        blanked = self._blanked(tenant, changes.erase) if changes.erase else 0
+        blanked = self._erased(tenant, changes.erase) if changes.erase else 0
         puts = tuple([self._put(record, tenant) for record in changes.puts]) if changes.puts else ()
         posts = tuple([self._post(post, tenant) for post in changes.posts])
         if changes.moved:
-            posts += tuple([post for one in changes.moved if (post := self._move(one, tenant))])
+            posts += tuple([post for moved in changes.moved if (post := self._move(moved, tenant))])
         events = tuple([self._event(draft, tenant) for draft in changes.events]) if changes.events else ()
         self._take_rest(changes, blanked)
         ended = changes.ended + changes.purges
@@ -191,12 +191,12 @@ class Transaction:
 
         Nobody sees it any more, so it may as well be removed later.
         """
-        found = []
+        evictions = []
         for key, floor in self._floors.items():
             place = self.places[key]
             if place.tally.floor // EVICT_STEP > floor // EVICT_STEP:
-                found.append(EvictPosts(self.head(key[0]).number, place.number, place.tally.floor))
-        return found
+                evictions.append(EvictPosts(self.head(key[0]).number, place.number, place.tally.floor))
+        return evictions
 
     # ------------------------------------------------------------------ checks: nothing is noted here
 
@@ -211,8 +211,8 @@ class Transaction:
         for record in changes.drops:
             self._check_version((record.tenant_id, record.kind, record.id), record.version)
         for record in changes.puts:
-            found = self._check_version((record.tenant_id, record.kind, record.id), record.version)
-            self._check_name(record, found)
+            stored = self._check_version((record.tenant_id, record.kind, record.id), record.version)
+            self._check_name(record, stored)
         saved = changes.saved
         if (
             saved is not None
@@ -227,11 +227,11 @@ class Transaction:
                 raise NotFound("there is no such channel")
 
     def _check_version(self, key: RecordKey, version: int) -> Record | None:
-        found = self.record(key)
-        if (found.version if found else 0) != version:
+        stored = self.record(key)
+        if (stored.version if stored else 0) != version:
             facts = {"kind": key[1], "id": key[2], "tenant": key[0]}
             raise Stale(f"the {key[1]} has changed meanwhile", facts=facts)
-        return found
+        return stored
 
     def _check_name(self, record: Record, before: Record | None) -> None:
         key = name_key(record)
@@ -243,7 +243,7 @@ class Transaction:
                 f"there is a {record.kind} called {record.name} already", facts={f"{record.kind}_id": holder}
             )
 
-    def _blanked(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
+    def _erased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         blanked = self._source.unerased(tenant, messages)
         if not blanked:
             raise NotFound("nothing was found to erase: it was never said, or erased before")
@@ -263,11 +263,11 @@ class Transaction:
         """What is not part of the usual message."""
         tenant = changes.tenant
         if changes.receipts:
-            self.acts.append(InsertReceipts(self.head(tenant).number, changes.receipts))
+            self.writes.append(InsertReceipts(self.head(tenant).number, changes.receipts))
         for channel_id in (*changes.ended, *changes.purges):
             self._end(channel_id, tenant, purge=channel_id in changes.purges)
         for agent in changes.departed:
-            self.acts.append(ExpireRequests(self.head(tenant).number, agent))
+            self.writes.append(ExpireRequests(self.head(tenant).number, agent))
         for record in changes.drops:
             self._drop(record)
         if changes.entries:
@@ -278,13 +278,13 @@ class Transaction:
             key = (tenant, spend.key, spend.window)
             self.budgets[key] = max(0, self._spent(key) + spend.amount)
         if changes.trim_audit:
-            self.acts.append(TrimAudit(self.head(tenant).number, changes.trim_audit))
+            self.writes.append(TrimAudit(self.head(tenant).number, changes.trim_audit))
         if changes.saved is not None:
             self.saved[tenant, changes.saved.scope] = changes.saved
         if changes.forget_before:
-            self.acts.append(ForgetKeys(changes.forget_before))
+            self.writes.append(ForgetKeys(changes.forget_before))
         if changes.erase:
-            self.acts.append(EraseContent(self.head(tenant).number, changes.erase))
+            self.writes.append(EraseContent(self.head(tenant).number, changes.erase))
 
     def _post(self, post: Post, tenant: str) -> Post:
         key = (tenant, post.channel_id)
@@ -304,23 +304,23 @@ class Transaction:
         self._floors.setdefault(key, floor)
         self.places[key] = Place(number, intent_id, seq, Tally(count + 1, at, max(floor, seq - most)))
         self.heads[tenant] = Head(tenant_number, position, entries, link, audits)
-        said = self._said()
-        said.posts.append((tenant_number, number, placed))
+        insert = self._insert()
+        insert.posts.append((tenant_number, number, placed))
         if post.pattern is Pattern.RESPONSE:
-            said.answered.append((tenant_number, post.in_reply_to))
+            insert.answered.append((tenant_number, post.in_reply_to))
         return placed
 
-    def _said(self) -> InsertPosts:
-        last = self.acts[-1] if self.acts else None
+    def _insert(self) -> InsertPosts:
+        last = self.writes[-1] if self.writes else None
         if not isinstance(last, InsertPosts):
             last = InsertPosts([], [])
-            self.acts.append(last)
+            self.writes.append(last)
         return last
 
     def _move(self, moved: Moved, tenant: str) -> Post | None:
         head = self.head(tenant)
         if moved.state is PostState.EXPIRED:
-            self.acts.append(ExpirePost(head.number, moved.message_id))
+            self.writes.append(ExpirePost(head.number, moved.message_id))
             return None
         post = self._source.pending(tenant, moved.message_id)
         place = self.place((tenant, post.channel_id)) if post is not None else None
@@ -328,11 +328,11 @@ class Transaction:
             return None
         self._moved.add(post.id)
         position, seq = head.position + 1, place.seq + 1
-        found = post._replace(position=position, seq=seq, state=moved.state, recipients=moved.recipients)
+        moved_post = post._replace(position=position, seq=seq, state=moved.state, recipients=moved.recipients)
         self.places[tenant, post.channel_id] = place._replace(seq=seq)
         self.heads[tenant] = head._replace(position=position)
-        self.acts.append(MovePost(head.number, found))
-        return found
+        self.writes.append(MovePost(head.number, moved_post))
+        return moved_post
 
     def _end(self, channel_id: str, tenant: str, *, purge: bool) -> None:
         place = self.place((tenant, channel_id))
@@ -341,11 +341,11 @@ class Transaction:
         if purge:
             self._lower(tenant, channel_id, place, place.seq)
         else:
-            self.acts.append(ExpireChannel(place.number))
+            self.writes.append(ExpireChannel(place.number))
 
     def _lower(self, tenant: str, channel_id: str, place: Place, floor: int) -> None:
         self.places[tenant, channel_id] = place._replace(tally=place.tally._replace(floor=floor))
-        self.acts.append(EvictPosts(self.head(tenant).number, place.number, floor))
+        self.writes.append(EvictPosts(self.head(tenant).number, place.number, floor))
 
     def _event(self, draft: EventDraft, tenant: str) -> Event:
         head = self.head(tenant)
@@ -362,11 +362,11 @@ class Transaction:
         before = self.record(key)
         if isinstance(record, Channel):
             self._put_channel(record)
-        kept = changed(record.with_position(self.head(tenant).position), version=record.version + 1)
-        self._note(key, kept, before)
-        if kept.name:
-            self._names[name_key(kept)] = kept.id
-        return kept
+        stored = changed(record.with_position(self.head(tenant).position), version=record.version + 1)
+        self._note(key, stored, before)
+        if stored.name:
+            self._names[name_key(stored)] = stored.id
+        return stored
 
     def _put_channel(self, channel: Channel) -> None:
         """A new channel gets its counters. One that may keep fewer messages than before keeps fewer at once."""
@@ -448,4 +448,4 @@ def _counted(draft: AuditDraft, blanked: int) -> AuditDraft:
 
 def _makes(changes: TeamChanges, post: Post) -> bool:
     """Whether the post's channel begins with it."""
-    return any(one.kind == Channel.kind and one.id == post.channel_id for one in changes.puts)
+    return any(record.kind == Channel.kind and record.id == post.channel_id for record in changes.puts)

@@ -24,18 +24,18 @@ class Fault(NamedTuple):
 
 def faults(plan: WorkflowPlan) -> list[Fault]:
     """Everything that is wrong with the plan as a whole."""
-    found = [*_of_channels(plan)]
+    problems = [*_of_channels(plan)]
     for agent in plan.agents:
-        found += _of_agent(plan, agent)
+        problems += _of_agent(plan, agent)
     for step in plan.steps:
-        found += _of_step(plan, step)
-    found += [
+        problems += _of_step(plan, step)
+    problems += [
         Fault(("workflow", circle[0], "depends_on"), "circle", f"goes in a circle: {' -> '.join(circle)}")
         for circle in circles({step.name: step.depends_on for step in plan.steps})
     ]
     if not plan.steps and not any(agent.on_message for agent in plan.agents):
-        found.append(Fault(("agents",), "missing", "nobody has anything to do: there is no step and no on_message"))
-    return found
+        problems.append(Fault(("agents",), "missing", "nobody has anything to do: there is no step and no on_message"))
+    return problems
 
 
 def _of_channels(plan: WorkflowPlan) -> Iterator[Fault]:
@@ -62,7 +62,7 @@ def _of_agent(plan: WorkflowPlan, agent: AgentPlan) -> Iterator[Fault]:
 
 def _of_step(plan: WorkflowPlan, step: Step) -> Iterator[Fault]:
     path: KeyPath = ("workflow", step.name)
-    agents, steps = [agent.name for agent in plan.agents], [one.name for one in plan.steps]
+    agents, steps = [agent.name for agent in plan.agents], [step.name for step in plan.steps]
     if step.name in plan.intent.state:
         yield Fault(path, "duplicate", "is a key of intent.state, too: the step's result would take its place")
     if step.assign and step.assign not in agents:
@@ -89,42 +89,48 @@ def _of_reference(plan: WorkflowPlan, path: KeyPath, value: Reference, before: C
 
 def _before(plan: WorkflowPlan, step: Step) -> set[str]:
     """Every step that is done before this one begins."""
-    ahead, found = list(step.depends_on), set[str]()
+    ahead, earlier = list(step.depends_on), set[str]()
     while ahead:
         name = ahead.pop()
-        one = plan.step(name)
-        if one is not None and name not in found:
-            found.add(name)
-            ahead += one.depends_on
-    return found
+        step_before = plan.step(name)
+        if step_before is not None and name not in earlier:
+            earlier.add(name)
+            ahead += step_before.depends_on
+    return earlier
 
 
-def _unknown(path: KeyPath, what: str, name: str, known: Collection[str]) -> Fault:
-    close = get_close_matches(name, known, 1)
-    hint = f"did you mean {close[0]}?" if close else f"there is {', '.join(known)}" if known else "there is none"
+def _unknown(path: KeyPath, what: str, name: str, candidates: Collection[str]) -> Fault:
+    close = get_close_matches(name, candidates, 1)
+    hint = (
+        f"did you mean {close[0]}?" if close else f"there is {', '.join(candidates)}" if candidates else "there is none"
+    )
     return Fault(path, "unknown", f"there is no {what} {name} ({hint})")
 
 
 def circles(depends_on: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Circles among names, each from a name back to the same one. Breaking all of them leaves at most smaller ones."""
-    left = {name: [one for one in before if one in depends_on] for name, before in depends_on.items()}
-    found = []
+    left = {
+        name: [dependency for dependency in before if dependency in depends_on] for name, before in depends_on.items()
+    }
+    cycles = []
     while left := _knotted(left):
         walk = [next(iter(left))]
         while walk[-1] not in walk[:-1]:
             walk.append(left[walk[-1]][0])
         circle = walk[walk.index(walk[-1]) :]
-        found.append(tuple(circle))
+        cycles.append(tuple(circle))
         left = {
-            name: [one for one in before if one not in circle] for name, before in left.items() if name not in circle
+            name: [dependency for dependency in before if dependency not in circle]
+            for name, before in left.items()
+            if name not in circle
         }
-    return found
+    return cycles
 
 
 def _knotted(depends_on: dict[str, list[str]]) -> dict[str, list[str]]:
     """What is left when everything is taken away that waits for nothing."""
     left = dict(depends_on)
-    while free := [name for name, before in left.items() if not any(one in left for one in before)]:
+    while free := [name for name, before in left.items() if not any(dependency in left for dependency in before)]:
         for name in free:
             del left[name]
-    return {name: [one for one in before if one in left] for name, before in left.items()}
+    return {name: [dependency for dependency in before if dependency in left] for name, before in left.items()}

@@ -82,6 +82,6 @@ def _edges(
 
 def label(text: str) -> str:
     """Any text as it can stand between the quotes of a label."""
-    shown = "".join(one if one.isprintable() else " " for one in text)
+    shown = "".join(character if character.isprintable() else " " for character in text)
     shown = shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
-    return "".join(_MEANING.get(one, one) for one in shown)
+    return "".join(_MEANING.get(character, character) for character in shown)

@@ -109,10 +109,10 @@ class WorkflowPlan(NamedTuple):
     handlers: str = ""
 
     def agent(self, name: str) -> AgentPlan | None:
-        return next((one for one in self.agents if one.name == name), None)
+        return next((agent for agent in self.agents if agent.name == name), None)
 
     def step(self, name: str) -> Step | None:
-        return next((one for one in self.steps if one.name == name), None)
+        return next((step for step in self.steps if step.name == name), None)
 
     def handler_of(self, step: Step) -> HandlerRef | None:
         """The step's own, or its agent's."""
@@ -171,14 +171,16 @@ def missed_steps(plan: WorkflowPlan, states: Mapping[str, TaskStatus]) -> dict[s
     missed: dict[str, str] = {}
     over = {name for name, status in states.items() if status in _MISSED}
     waiting = [step for step in plan.steps if states[step.name] is TaskStatus.PENDING]
-    found = True
-    while found:
-        found = False
+    changed = True
+    while changed:
+        changed = False
         for step in waiting:
-            before = next((one for one in step.depends_on if one in over or one in missed), "")
+            before = next(
+                (dependency for dependency in step.depends_on if dependency in over or dependency in missed), ""
+            )
             if before and step.name not in missed:
                 missed[step.name] = before
-                found = True
+                changed = True
     return missed
 
 
@@ -198,7 +200,7 @@ def outcome_of_steps(states: Mapping[str, TaskStatus]) -> WorkflowOutcome | None
         return None
     return (
         WorkflowOutcome.COMPLETED
-        if all(one is TaskStatus.COMPLETED for one in states.values())
+        if all(status is TaskStatus.COMPLETED for status in states.values())
         else WorkflowOutcome.FAILED
     )
 
@@ -215,11 +217,11 @@ def references(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Refere
     if isinstance(value, Reference):
         yield path, value
     elif isinstance(value, dict):
-        for key, one in value.items():
-            yield from references(one, (*path, key))
+        for key, item in value.items():
+            yield from references(item, (*path, key))
     elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from references(one, (*path, number))
+        for number, item in enumerate(value):
+            yield from references(item, (*path, number))
 
 
 def resolved_inputs(step: Step, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -231,8 +233,8 @@ def _resolved(name: str, value: Any, results: Mapping[str, Mapping[str, Any]]) -
     if isinstance(value, Reference):
         return _referenced(name, value, results)
     if isinstance(value, dict):
-        return {key: _resolved(name, one, results) for key, one in value.items()}
-    return [_resolved(name, one, results) for one in value] if isinstance(value, list) else value
+        return {key: _resolved(name, item, results) for key, item in value.items()}
+    return [_resolved(name, item, results) for item in value] if isinstance(value, list) else value
 
 
 def _referenced(name: str, reference: Reference, results: Mapping[str, Mapping[str, Any]]) -> Any:  # noqa: ANN401

@@ -85,9 +85,11 @@ class Reading:
             detail = re.sub(r"^line [0-9]+(, column [0-9]+)?: ", "", refusal.message)
             self.flaws.append(Flaw(name, line, self._key(path), refusal.code, detail))
 
-    def top(self, known: tuple[str, ...], needs: tuple[str, ...] = (), empty: tuple[str, ...] = ()) -> dict[str, Value]:
+    def top(
+        self, allowed: tuple[str, ...], needs: tuple[str, ...] = (), empty: tuple[str, ...] = ()
+    ) -> dict[str, Value]:
         """The known keys of the file; nothing when it could not be read."""
-        return self.fields((), self.document, known, needs, empty) if self.document or not self.flaws else {}
+        return self.fields((), self.document, allowed, needs, empty) if self.document or not self.flaws else {}
 
     def plain(self, path: Path) -> bool:
         """Whether a value is a scalar without quotes."""
@@ -102,14 +104,19 @@ class Reading:
         return value
 
     def fields(
-        self, path: Path, value: Value, known: tuple[str, ...], needs: tuple[str, ...] = (), empty: tuple[str, ...] = ()
+        self,
+        path: Path,
+        value: Value,
+        allowed: tuple[str, ...],
+        needs: tuple[str, ...] = (),
+        empty: tuple[str, ...] = (),
     ) -> dict[str, Value]:
         """The known keys of a mapping that have a value; the others are flaws."""
         fields = {}
         for key, field in self.mapping(path, value).items():
-            if key not in known:
-                close = get_close_matches(key, known, 1)
-                otherwise = f"did you mean {close[0]}?" if close else f"there is {', '.join(known)}"
+            if key not in allowed:
+                close = get_close_matches(key, allowed, 1)
+                otherwise = f"did you mean {close[0]}?" if close else f"there is {', '.join(allowed)}"
                 instead = self._instead.get(key, otherwise)
                 self.wrong((*path, key), "unknown_key", f"is not known ({instead})")
             elif field is None and key not in empty:

@@ -66,8 +66,8 @@ _INSTEAD = {
     "skip_when": "the handler decides whether there is anything to do",
     "options": "write audit, ttl_seconds and max_messages without it",
 }
-_POLICIES = {one.value: one for one in MemberPolicy}
-_KINDS = (*(one.value for one in Pattern), *KINDS)
+_POLICIES = {policy.value: policy for policy in MemberPolicy}
+_KINDS = (*(pattern.value for pattern in Pattern), *KINDS)
 _IDENTIFIER = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _MODULE = re.compile(_IDENTIFIER)
 _HANDLER = re.compile(rf"({_IDENTIFIER}):({_IDENTIFIER})|([^\W\d]\w*)")
@@ -116,9 +116,11 @@ class _Document(Reading):
         self._steps = tuple(steps)
         plan = WorkflowPlan(
             self._intent(top.get("intent")),
-            tuple([self._channel(name, one) for name, one in self.mapping(("channels",), top.get("channels")).items()]),
-            tuple([self._agent(name, one) for name, one in self.mapping(("agents",), top.get("agents")).items()]),
-            tuple([self._step(name, one) for name, one in steps.items()]),
+            tuple(
+                [self._channel(name, value) for name, value in self.mapping(("channels",), top.get("channels")).items()]
+            ),
+            tuple([self._agent(name, value) for name, value in self.mapping(("agents",), top.get("agents")).items()]),
+            tuple([self._step(name, value) for name, value in steps.items()]),
             self.duration(("timeout",), top.get("timeout")),
             self.matching(("handlers",), top.get("handlers"), _MODULE, "must be the name of a module") or "",
         )
@@ -129,9 +131,9 @@ class _Document(Reading):
 
     # ---------------------------------------------------------------- the parts
 
-    def _intent(self, given: Value) -> IntentPlan:
+    def _intent(self, value: Value) -> IntentPlan:
         path: KeyPath = ("intent",)
-        fields = self.fields(path, given, _INTENT, needs=("title",))
+        fields = self.fields(path, value, _INTENT, needs=("title",))
         constraints = self.typed((*path, "constraints"), fields.get("constraints"))
         if not isinstance(constraints, dict | list | None):
             self.wrong((*path, "constraints"), "wrong_type", "must be a mapping or a list")
@@ -144,10 +146,10 @@ class _Document(Reading):
             tuple(constraints) if isinstance(constraints, list) else constraints or {},
         )
 
-    def _channel(self, name: str, given: Value) -> ChannelPlan:
+    def _channel(self, name: str, value: Value) -> ChannelPlan:
         path: KeyPath = ("channels", name)
         self._named(path, name, "channel")
-        fields = self.fields(path, given, _CHANNEL)
+        fields = self.fields(path, value, _CHANNEL)
         options = Options(
             audit=bool(self.one_of((*path, "audit"), fields.get("audit"), FLAGS, plain=True)),
             ttl_seconds=self.number((*path, "ttl_seconds"), fields.get("ttl_seconds"), 1, _LONGEST_TTL),
@@ -158,14 +160,14 @@ class _Document(Reading):
         members = self.items((*path, "members"), fields.get("members"), self.name)
         return ChannelPlan(name, members, policy or MemberPolicy.INTENT, options)
 
-    def _agent(self, name: str, given: Value) -> AgentPlan:
+    def _agent(self, name: str, value: Value) -> AgentPlan:
         path: KeyPath = ("agents", name)
         self._named(path, name, "agent")
-        fields = self.fields(path, {} if given is None else given, _AGENT)
+        fields = self.fields(path, {} if value is None else value, _AGENT)
         role = self.name((*path, "role"), fields["role"]) if "role" in fields else None
 
-        def capability(at: KeyPath, one: Value) -> str | None:
-            return self.line(at, one, LONGEST_WORD) or None
+        def capability(at: KeyPath, value: Value) -> str | None:
+            return self.line(at, value, LONGEST_WORD) or None
 
         return AgentPlan(
             name,
@@ -176,13 +178,13 @@ class _Document(Reading):
             self.items((*path, "on_message"), fields.get("on_message"), self._rule, distinct=False),
         )
 
-    def _rule(self, path: KeyPath, given: Value) -> MessageRule | None:
-        fields = self.fields(path, given, _RULE, needs=("handler",))
+    def _rule(self, path: KeyPath, value: Value) -> MessageRule | None:
+        fields = self.fields(path, value, _RULE, needs=("handler",))
         kind = fields.get("kind")
         if kind is not None and kind not in _KINDS:
             close = get_close_matches(kind, _KINDS, 1) if isinstance(kind, str) else []
-            known = f"did you mean {close[0]}?" if close else f"one of {', '.join(_KINDS)}"
-            self.wrong((*path, "kind"), "wrong_value", f"{show_value(kind)} is no kind of message ({known})")
+            suggestion = f"did you mean {close[0]}?" if close else f"one of {', '.join(_KINDS)}"
+            self.wrong((*path, "kind"), "wrong_value", f"{show_value(kind)} is no kind of message ({suggestion})")
         # A rule without a handler is refused, and keeps its number among the others.
         return MessageRule(
             self._handler((*path, "handler"), fields.get("handler")) or HandlerRef("", ""),
@@ -192,19 +194,19 @@ class _Document(Reading):
             self.duration((*path, "timeout"), fields.get("timeout")),
         )
 
-    def _senders(self, path: KeyPath, given: Value) -> tuple[str, ...]:
+    def _senders(self, path: KeyPath, value: Value) -> tuple[str, ...]:
         """One name, or a list of them."""
-        if given is None or isinstance(given, list):
-            return self.items(path, given, self.name)
-        name = self.name(path, given)
+        if value is None or isinstance(value, list):
+            return self.items(path, value, self.name)
+        name = self.name(path, value)
         return (name,) if name else ()
 
-    def _step(self, name: str, given: Value) -> Step:
+    def _step(self, name: str, value: Value) -> Step:
         path: KeyPath = ("workflow", name)
         if not _STEP_NAME.fullmatch(name):
             rule = "1 to 64 letters, digits, '_' or '-', starting with a letter"
             self.wrong(path, "bad_name", f"is no name of a step: use {rule}")
-        fields = self.fields(path, given, _STEP, needs=("assign",))
+        fields = self.fields(path, value, _STEP, needs=("assign",))
         inputs = self.mapping((*path, "inputs"), fields.get("inputs"))
         return Step(
             name,
@@ -219,25 +221,25 @@ class _Document(Reading):
             self.items((*path, "outputs"), fields.get("outputs"), self.word),
         )
 
-    def _input(self, path: KeyPath, given: Value) -> Any:  # noqa: ANN401  # whatever a file holds
+    def _input(self, path: KeyPath, value: Value) -> Any:  # noqa: ANN401  # whatever a file holds
         """A value; a text that begins with the name of a step and a dot is a reference, wherever it stands."""
-        if isinstance(given, dict):
-            return {key: self._input((*path, key), one) for key, one in given.items()}
-        if isinstance(given, list):
-            return [self._input((*path, number), one) for number, one in enumerate(given)]
-        match = _REFERENCE.fullmatch(given) if isinstance(given, str) else None
+        if isinstance(value, dict):
+            return {key: self._input((*path, key), item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._input((*path, number), item) for number, item in enumerate(value)]
+        match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
         if match is None:
-            return self.typed(path, given)
+            return self.typed(path, value)
         if match[1] in self._steps:
             return Reference(match[1], tuple(match[2][1:].split(".")))
         close = get_close_matches(match[1], self._steps, 1)
         if close and self.plain(path):
             self.wrong(path, "unknown", f"there is no step {match[1]} (did you mean {close[0]}? a text has quotes)")
-        return given
+        return value
 
-    def _handler(self, path: KeyPath, given: Value) -> HandlerRef | None:
-        said = "must be module:function, or a function of the handlers module"
-        text = self.matching(path, given, _HANDLER, said)
+    def _handler(self, path: KeyPath, value: Value) -> HandlerRef | None:
+        rule = "must be module:function, or a function of the handlers module"
+        text = self.matching(path, value, _HANDLER, rule)
         match = _HANDLER.fullmatch(text) if text else None
         return HandlerRef(match[1] or "", match[2] or match[3]) if match else None
 

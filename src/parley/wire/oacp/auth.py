@@ -29,7 +29,9 @@ def check_trailer(text: str, keys: list[str]) -> None:
     signatures = container.get("signatures") if isinstance(container, dict) and len(container) == 1 else None
     if not isinstance(signatures, list) or not 1 <= len(signatures) <= _MOST_SIGNATURES:
         raise SignatureInvalid(f"the auth trailer must hold 1 to {_MOST_SIGNATURES} signatures")
-    if not all(isinstance(one, dict) and one.keys() == {"protected", "signature"} for one in signatures):
+    if not all(
+        isinstance(signature, dict) and signature.keys() == {"protected", "signature"} for signature in signatures
+    ):
         raise SignatureInvalid("a signature must be exactly {protected, signature}")
     canonical = json.dumps(container, sort_keys=True, separators=(",", ":")).encode()
     if base64.urlsafe_b64encode(canonical).rstrip(b"=").decode() != match[1]:

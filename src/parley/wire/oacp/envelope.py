@@ -61,15 +61,19 @@ class OacpEnvelopes:
             _wrong(OCIP, "is missing")
         envelope = read_envelope(_typed((OCIP,), fields[OCIP], places))
         ext = _ext(_typed((EXT,), fields[EXT], places)) if EXT in fields else None
-        said = fields.get("conversation_id")
-        if said is not None and said != envelope.conversation_id:
+        conversation_id = fields.get("conversation_id")
+        if conversation_id is not None and conversation_id != envelope.conversation_id:
             _wrong("conversation_id", "is not that of the message")
         return Carried(envelope, ext)
 
     def stamped(self, message: Message, envelope: Envelope, ext: Ext, label: str) -> Message:
-        kept = {key: value for key, value in message.extras.items() if key not in (OCIP, EXT, DISCLOSURE)}
+        other_extras = {key: value for key, value in message.extras.items() if key not in (OCIP, EXT, DISCLOSURE)}
         document = {key: value for key, value in ext_document(ext, label).items() if value is not None}
-        extras: dict[str, Value] = {**kept, OCIP: _told(envelope_document(envelope)), EXT: _told(document)}
+        extras: dict[str, Value] = {
+            **other_extras,
+            OCIP: _rendered(envelope_document(envelope)),
+            EXT: _rendered(document),
+        }
         if label:
             extras[DISCLOSURE] = label
         return message._replace(extras=extras, conversation_id=envelope.conversation_id)
@@ -83,7 +87,7 @@ def annotation_lines(message: Message) -> str:
 
 def typed_extras(message: Message) -> dict[str, Value]:
     """What a message carries, numbers and flags as what they are: for programs, and for the file."""
-    return {key: _spelled("", value) if key in (OCIP, EXT) else value for key, value in message.extras.items()}
+    return {key: _encoded("", value) if key in (OCIP, EXT) else value for key, value in message.extras.items()}
 
 
 def read_items(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> tuple[DataItem, ...]:
@@ -101,9 +105,9 @@ def read_items(text: str, name: str, limits: Limits = DEFAULT_LIMITS) -> tuple[D
 def _typed(path: Path, value: Value, places: dict[Path, Place]) -> Any:  # noqa: ANN401  # whatever stands there
     """The value with the types that YAML gives it, but only in their one spelling."""
     if isinstance(value, dict):
-        return {key: _typed((*path, key), one, places) for key, one in value.items()}
+        return {key: _typed((*path, key), item, places) for key, item in value.items()}
     if isinstance(value, list):
-        return [_typed((*path, place), one, places) for place, one in enumerate(value)]
+        return [_typed((*path, place), item, places) for place, item in enumerate(value)]
     name = str(path[-1])
     if value is None:
         _wrong(".".join(map(str, path)), "has no value")
@@ -117,66 +121,66 @@ def _typed(path: Path, value: Value, places: dict[Path, Place]) -> Any:  # noqa:
     return text
 
 
-def _told(value: Any) -> Any:  # noqa: ANN401  # whatever a document holds
+def _rendered(value: Any) -> Any:  # noqa: ANN401  # whatever a document holds
     """A document as a reader of the file sees it: every scalar is text."""
     if isinstance(value, dict):
-        return {key: _told(one) for key, one in value.items()}
+        return {key: _rendered(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_told(one) for one in value]
+        return [_rendered(item) for item in value]
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _spelled(name: str, value: Value) -> Value:
+def _encoded(name: str, value: Value) -> Value:
     """The other way round: numbers and flags under their names, so that they are written without quotes."""
     if isinstance(value, dict):
-        return {key: _spelled(key, one) for key, one in value.items()}
+        return {key: _encoded(key, item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_spelled(name, one) for one in value]
+        return [_encoded(name, item) for item in value]
     if name in _NUMBERS and isinstance(value, str) and _NUMBER.fullmatch(value):
         return int(value)
     return _SPELLED.get(value, value) if name in _FLAGS and isinstance(value, str) else value
 
 
-def _ext(given: object) -> Ext:
-    if not isinstance(given, dict):
+def _ext(value: object) -> Ext:
+    if not isinstance(value, dict):
         _wrong(EXT, "must be an object")
-    for name in given:
+    for name in value:
         if name not in _EXT:
             _wrong(f"{EXT}.{str(name)[:64]}", "is not known")
-    purposes = {one.value: one for one in Purpose}
-    purpose = purposes.get(str(given.get("exchange_type")))
+    purposes = {purpose.value: purpose for purpose in Purpose}
+    purpose = purposes.get(str(value.get("exchange_type")))
     if purpose is None:
         _wrong(f"{EXT}.exchange_type", f"must be one of {', '.join(purposes)}")
-    hops = given.get("hops")
+    hops = value.get("hops")
     if not isinstance(hops, int) or isinstance(hops, bool) or not 1 <= hops <= _MOST_HOPS:
         _wrong(f"{EXT}.hops", "must be a whole number from 1 on")
-    approval = given.get("approval", {})
+    approval = value.get("approval", {})
     if not isinstance(approval, dict) or not approval.keys() <= {"id", "by", "signature"}:
         _wrong(f"{EXT}.approval", "must have id, by and signature")
-    label = given.get(DISCLOSURE, {})
+    label = value.get(DISCLOSURE, {})
     if not isinstance(label, dict) or not label.keys() <= {"ai", "label"}:
         _wrong(f"{EXT}.{DISCLOSURE}", "must have ai and label")
     return Ext(
-        exchange_id=_id(given.get("exchange_id"), "exchange_id"),
+        exchange_id=_id(value.get("exchange_id"), "exchange_id"),
         purpose=purpose,
         hops=hops,
-        policy=_text(given.get("policy_version", ""), "policy_version"),
+        policy=_text(value.get("policy_version", ""), "policy_version"),
         approval_id=_id(approval["id"], "approval.id") if "id" in approval else "",
         approved_by=_id(approval["by"], "approval.by") if "by" in approval else "",
         signature=_text(approval.get("signature", ""), "approval.signature"),
     )
 
 
-def _id(given: object, where: str) -> str:
-    if not isinstance(given, str) or not _ID.fullmatch(given):
+def _id(value: object, where: str) -> str:
+    if not isinstance(value, str) or not _ID.fullmatch(value):
         _wrong(f"{EXT}.{where}", "must be an id")
-    return given
+    return value
 
 
-def _text(given: object, where: str) -> str:
-    if not isinstance(given, str) or len(given) > _LONGEST:
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST:
         _wrong(f"{EXT}.{where}", "must be a short text")
-    return given
+    return value
 
 
 def _wrong(field: str, detail: str) -> NoReturn:

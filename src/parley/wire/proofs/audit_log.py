@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import binascii
 from hashlib import sha256
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -127,21 +128,21 @@ def _spelled(number: int, side: str, seq: int, hashed: str, document: bytes) -> 
     return head + (b',"document":%b}\n' % document if document else b"}\n")
 
 
-def checkpoint_document(one: AuditCheckpoint) -> dict[str, Any]:
+def checkpoint_document(checkpoint: AuditCheckpoint) -> dict[str, Any]:
     return {
-        "tenant": one.tenant_id,
-        "size": one.size,
-        "root": one.root,
-        "at": one.at,
-        "previous": one.previous,
-        "public_key": one.public_key,
-        "signature": one.signature,
-        "key_id": one.key_id,
+        "tenant": checkpoint.tenant_id,
+        "size": checkpoint.size,
+        "root": checkpoint.root,
+        "at": checkpoint.at,
+        "previous": checkpoint.previous,
+        "public_key": checkpoint.public_key,
+        "signature": checkpoint.signature,
+        "key_id": checkpoint.key_id,
     }
 
 
-def checkpoint_line(one: AuditCheckpoint, *, wrapped: bool = False) -> bytes:
-    document = checkpoint_document(one)
+def checkpoint_line(checkpoint: AuditCheckpoint, *, wrapped: bool = False) -> bytes:
+    document = checkpoint_document(checkpoint)
     return _encode({"checkpoint": document} if wrapped else document) + b"\n"
 
 
@@ -227,7 +228,7 @@ class LogCheck:
         self._leaves: list[bytes] = []
         self._heads: dict[str, tuple[int, str, int]] = {}
         self._ids: set[str] = set()
-        self._kept: list[AuditCheckpoint] = []
+        self._inside: list[AuditCheckpoint] = []
         self._outside: list[AuditCheckpoint] = []
         self._missing: list[Finding] = []
         self._through = 0
@@ -248,15 +249,15 @@ class LogCheck:
         if self._bad is None or number < self._bad.number:
             self._bad = Finding(number, side, seq, why)
 
-    def stored(self, one: AuditEntry, document: bytes) -> None:
+    def stored(self, entry: AuditEntry, document: bytes) -> None:
         """The next entry as a store has it: what it is looked up by must be what it says."""
-        self.entry(one.number, one.side, one.seq, one.entry_hash, document)
+        self.entry(entry.number, entry.side, entry.seq, entry.entry_hash, document)
         try:
             facts = _facts.decode(document) if document else None
         except msgspec.MsgspecError:
             return  # which was found out already
-        if facts is not None and (facts.id, facts.at, facts.exchange_id) != (one.id, one.at, one.exchange_id):
-            self.refuse(one.number, "it is not found by what it says", one.side, one.seq)
+        if facts is not None and (facts.id, facts.at, facts.exchange_id) != (entry.id, entry.at, entry.exchange_id):
+            self.refuse(entry.number, "it is not found by what it says", entry.side, entry.seq)
 
     def entry(self, number: int, side: str, seq: int, stated: str, document: bytes) -> None:
         """The next entry."""
@@ -311,9 +312,9 @@ class LogCheck:
         elif previous is not None and previous != link:
             self.refuse(number, f"it does not follow the one before it on its side, entry {before}", side, seq)
 
-    def checkpoint(self, one: AuditCheckpoint, *, outside: bool = False) -> None:
+    def checkpoint(self, checkpoint: AuditCheckpoint, *, outside: bool = False) -> None:
         """A checkpoint of the log's own, or one that was kept outside of it; in their order."""
-        (self._outside if outside else self._kept).append(one)
+        (self._outside if outside else self._inside).append(checkpoint)
 
     def report(self) -> Report:
         """What came out; call it at the end."""
@@ -327,7 +328,7 @@ class LogCheck:
             tenant=self._tenant,
             entries=len(self._leaves),
             sides=len(self._heads),
-            checkpoints=len({one.size for one in (*self._kept, *self._outside)}),
+            checkpoints=len({checkpoint.size for checkpoint in (*self._inside, *self._outside)}),
             covered=good,
             covered_at=good_at,
             keys=keys,
@@ -338,67 +339,65 @@ class LogCheck:
         )
 
     def _covering(self, number: int) -> int:
-        return min((one.size for one in (*self._kept, *self._outside) if one.size >= number), default=0)
+        sizes = [checkpoint.size for checkpoint in (*self._inside, *self._outside)]
+        return min([size for size in sizes if size >= number], default=0)
 
     def _signed(self) -> tuple[int, str, tuple[str, ...]]:
         """Compare the tree with every checkpoint; up to where all is signed, since when, and by whom."""
-        self._linked(self._kept, whole=True)
+        self._linked(self._inside, whole=True)
         self._linked(self._outside, whole=False)
         tree, good, good_at, keys = Peaks(), 0, "", dict[str, None]()
         statements: dict[int, str] = {}
-        for one in sorted((*self._kept, *self._outside), key=lambda one: one.size):
-            first = good + 1
-            if statements.setdefault(one.size, one.hash) != one.hash:
-                self.refuse(one.size, f"there are two different checkpoints over {one.size} entries")
+        for checkpoint in sorted((*self._inside, *self._outside), key=attrgetter("size")):
+            first, size = good + 1, checkpoint.size
+            if statements.setdefault(size, checkpoint.hash) != checkpoint.hash:
+                self.refuse(size, f"there are two different checkpoints over {size} entries")
                 continue
-            if not self._is_signed(one):
-                self.refuse(first, f"the checkpoint over {one.size} entries is not signed by a known key")
+            if not signed(checkpoint, self._verify, self._trusted):
+                self.refuse(first, f"the checkpoint over {size} entries is not signed by a known key")
                 continue
-            if one.tenant_id != self._tenant:
-                self.refuse(first, f"the checkpoint over {one.size} entries is of another tenant")
+            if checkpoint.tenant_id != self._tenant:
+                self.refuse(first, f"the checkpoint over {size} entries is of another tenant")
                 continue
-            if one.size > len(self._leaves):
+            if size > len(self._leaves):
                 missing = len(self._leaves) + 1
-                self.refuse(missing, f"it is missing, but the checkpoint of {one.at} covers {one.size} entries")
+                self.refuse(missing, f"it is missing, but the checkpoint of {checkpoint.at} covers {size} entries")
                 break
-            tree = grown(tree, self._leaves[tree.size : one.size])
-            if tree.root().hex() != one.root:
+            tree = grown(tree, self._leaves[tree.size : size])
+            if tree.root().hex() != checkpoint.root:
                 # What was found wrong with an entry of these says more than that something is.
-                if self._bad is None or self._bad.number > one.size:
-                    self.refuse(first, f"from here to {one.size} is not what the checkpoint of {one.at} signs")
+                if self._bad is None or self._bad.number > size:
+                    self.refuse(first, f"from here to {size} is not what the checkpoint of {checkpoint.at} signs")
                 continue
-            keys[key_id(one.public_key)] = None
-            good, good_at = one.size, one.at
+            keys[key_id(checkpoint.public_key)] = None
+            good, good_at = size, checkpoint.at
         return good, good_at, tuple(keys)
 
     def _linked(self, checkpoints: Sequence[AuditCheckpoint], *, whole: bool) -> None:
         """That each checkpoint names the one before it; the log's own begin with the first one."""
         before: AuditCheckpoint | None = None
-        for one in checkpoints:
+        for checkpoint in checkpoints:
             if before is None:
-                fits = not whole or one.previous == NO_HASH
+                linked = not whole or checkpoint.previous == NO_HASH
             else:
-                fits = one.previous == before.hash and one.size > before.size
-            if not fits:
+                linked = checkpoint.previous == before.hash and checkpoint.size > before.size
+            if not linked:
                 first = before.size + 1 if before else 1
-                self.refuse(first, f"the checkpoint over {one.size} entries does not follow the one before it")
-            before = one
-
-    def _is_signed(self, one: AuditCheckpoint) -> bool:
-        return signed(one, self._verify, self._trusted)
+                self.refuse(first, f"the checkpoint over {checkpoint.size} entries does not follow the one before it")
+            before = checkpoint
 
 
-def signed(one: AuditCheckpoint, verify: Verify, trusted: frozenset[str] = frozenset()) -> bool:
+def signed(checkpoint: AuditCheckpoint, verify: Verify, trusted: frozenset[str] = frozenset()) -> bool:
     """Whether a checkpoint is signed, by one of these keys where any are given."""
-    if trusted and one.public_key not in trusted:
+    if trusted and checkpoint.public_key not in trusted:
         return False
     try:
-        public_key, signature = bytes.fromhex(one.public_key), bytes.fromhex(one.signature)
+        public_key, signature = bytes.fromhex(checkpoint.public_key), bytes.fromhex(checkpoint.signature)
     except ValueError:
         return False
     # Hexadecimal has many spellings, and one thing has one here.
-    plain = (public_key.hex(), signature.hex()) == (one.public_key, one.signature)
-    return plain and verify(public_key, signature, one.statement)
+    plain = (public_key.hex(), signature.hex()) == (checkpoint.public_key, checkpoint.signature)
+    return plain and verify(public_key, signature, checkpoint.statement)
 
 
 def check_lines(lines: Iterable[bytes], check: LogCheck) -> Header:
@@ -419,10 +418,10 @@ def check_lines(lines: Iterable[bytes], check: LogCheck) -> Header:
             if ended >= 0:
                 check.refuse(0, f"line {number} comes after the end")
             elif line.startswith(b'{"number":'):
-                one = _entry.decode(line)
-                document = bytes(one.document)
-                check.entry(one.number, one.side, one.seq, one.entry_hash, document)
-                same = _spelled(one.number, one.side, one.seq, one.entry_hash, document)
+                entry = _entry.decode(line)
+                document = bytes(entry.document)
+                check.entry(entry.number, entry.side, entry.seq, entry.entry_hash, document)
+                same = _spelled(entry.number, entry.side, entry.seq, entry.entry_hash, document)
             elif line.startswith(b'{"checkpoint":'):
                 mark = read_checkpoint(_wrapped.decode(line).checkpoint)
                 check.checkpoint(mark)
@@ -454,8 +453,8 @@ def check_export(
     """Check a whole export, with the checkpoints that were kept outside of it. All of it has to be signed."""
     check = LogCheck(verify, trusted=trusted)
     check_lines(lines, check)
-    for one in outside:
-        check.checkpoint(one, outside=True)
+    for checkpoint in outside:
+        check.checkpoint(checkpoint, outside=True)
     return check.report()
 
 
@@ -464,7 +463,7 @@ def read_export(lines: Iterable[bytes]) -> tuple[Header, list[tuple[int, bytes]]
     reading = iter(lines)
     header = _header.decode(next(reading, b""))
     entries = (_entry.decode(line) for line in reading if line.startswith(b'{"number":'))
-    return header, [(one.number, bytes(one.document)) for one in entries if bytes(one.document)]
+    return header, [(entry.number, bytes(entry.document)) for entry in entries if bytes(entry.document)]
 
 
 # ---------------------------------------------------------------- proofs
@@ -472,7 +471,7 @@ def read_export(lines: Iterable[bytes]) -> tuple[Header, list[tuple[int, bytes]]
 
 def proof_document(entry: AuditEntry, path: Sequence[bytes], checkpoint: AuditCheckpoint) -> bytes:
     """A proof as JSON, with the exact bytes of the entry's document."""
-    tail = _encode({"path": [one.hex() for one in path], "checkpoint": checkpoint_document(checkpoint)})
+    tail = _encode({"path": [node.hex() for node in path], "checkpoint": checkpoint_document(checkpoint)})
     return b'{"parley_audit_proof":%d,"entry":%b,%b' % (VERSION, entry_line(entry).rstrip(), tail[1:])
 
 
@@ -480,7 +479,7 @@ def check_proof(content: bytes, verify: Verify, trusted: frozenset[str] = frozen
     """A proof and why it does not hold; "" when it does."""
     try:
         proof = _proof.decode(content)
-        path = [binascii.unhexlify(one) for one in proof.path]
+        path = [binascii.unhexlify(node) for node in proof.path]
         leaf = bytes.fromhex(proof.entry.entry_hash)
         root = bytes.fromhex(proof.checkpoint.root)
     except (msgspec.MsgspecError, ValueError):

@@ -62,7 +62,7 @@ class Log(NamedTuple):
 
     name: str
     sides: frozenset[str]
-    told: tuple[DeliveryClaim, ...]
+    claims: tuple[DeliveryClaim, ...]
 
 
 class _Facts(Struct):
@@ -109,55 +109,58 @@ def deliveries_in(number: int, document: bytes) -> tuple[DeliveryClaim, ...]:
 
 def log_of(name: str, entries: Iterable[tuple[int, bytes]], sides: Sequence[str] | None) -> Log:
     """A log by its entries; which sides it speaks for is said, or follows from the entries."""
-    found = tuple(one for number, document in entries for one in deliveries_in(number, document))
-    return Log(name, frozenset(one.side for one in found) if sides is None else frozenset(sides), found)
+    claims = tuple(claim for number, document in entries for claim in deliveries_in(number, document))
+    return Log(name, frozenset(claim.side for claim in claims) if sides is None else frozenset(sides), claims)
 
 
 def reconcile(first: Log, second: Log) -> tuple[int, list[Difference]]:
     """How many messages both logs tell alike, and every one that they do not. One log may be both."""
-    same, found = _compared(first, second, flipped=False)
+    same, differences = _compared(first, second, flipped=False)
     if first.name != second.name:
         more, other = _compared(second, first, flipped=True)
-        same, found = same + more, found + other
-    return same, sorted(found, key=lambda one: (one.exchange_id, one.round, one.sender, one.receiver))
+        same, differences = same + more, differences + other
+    return same, sorted(
+        differences,
+        key=lambda difference: (difference.exchange_id, difference.round, difference.sender, difference.receiver),
+    )
 
 
 def _compared(sending: Log, receiving: Log, *, flipped: bool) -> tuple[int, list[Difference]]:
     """What one log says was sent against what the other says was received."""
-    sent = [one for one in sending.told if one.sent and one.receiver in receiving.sides]
+    sent = [claim for claim in sending.claims if claim.sent and claim.receiver in receiving.sides]
     got: dict[tuple[str, str, str, int, str], list[DeliveryClaim]] = {}
-    for one in receiving.told:
-        if not one.sent and one.sender in sending.sides:
-            got.setdefault(one.key, []).append(one)
-    same, lonely, found = 0, [], []
-    for one in sent:
-        match = got.get(one.key)
+    for claim in receiving.claims:
+        if not claim.sent and claim.sender in sending.sides:
+            got.setdefault(claim.key, []).append(claim)
+    same, lonely, differences = 0, [], []
+    for claim in sent:
+        match = got.get(claim.key)
         if not match:
-            lonely.append(one)
+            lonely.append(claim)
             continue
         other = match.pop()
         same += 1
-        if (one.classification, one.message_id) != (other.classification, other.message_id):
+        if (claim.classification, claim.message_id) != (other.classification, other.message_id):
             same -= 1
-            found.append(_different(one, other, flipped=flipped))
+            differences.append(_different(claim, other, flipped=flipped))
     left: dict[tuple[str, str], list[DeliveryClaim]] = {}
-    for one in (one for group in got.values() for one in group):
-        left.setdefault((one.message_id, one.receiver), []).append(one)
-    for one in lonely:
-        near = left.get((one.message_id, one.receiver))
+    for claim in (claim for group in got.values() for claim in group):
+        left.setdefault((claim.message_id, claim.receiver), []).append(claim)
+    for claim in lonely:
+        near = left.get((claim.message_id, claim.receiver))
         if near:
-            found.append(_different(one, near.pop(), flipped=flipped))
+            differences.append(_different(claim, near.pop(), flipped=flipped))
         else:
-            found.append(_missing(one, receiving.name, flipped=flipped))
-    found += [_missing(one, sending.name, flipped=flipped) for group in left.values() for one in group]
-    return same, found
+            differences.append(_missing(claim, receiving.name, flipped=flipped))
+    differences += [_missing(claim, sending.name, flipped=flipped) for group in left.values() for claim in group]
+    return same, differences
 
 
-def _missing(one: DeliveryClaim, lacking: str, *, flipped: bool) -> Difference:
+def _missing(claim: DeliveryClaim, lacking: str, *, flipped: bool) -> Difference:
     # The first log is the one that sends, unless they were looked at the other way round.
-    in_first = one.sent != flipped
-    numbers = (one.number, 0) if in_first else (0, one.number)
-    return Difference("missing", *_named(one), *numbers, f"{lacking} lacks it")
+    in_first = claim.sent != flipped
+    numbers = (claim.number, 0) if in_first else (0, claim.number)
+    return Difference("missing", *_named(claim), *numbers, f"{lacking} lacks it")
 
 
 def _different(sent: DeliveryClaim, got: DeliveryClaim, *, flipped: bool) -> Difference:
@@ -167,5 +170,5 @@ def _different(sent: DeliveryClaim, got: DeliveryClaim, *, flipped: bool) -> Dif
     return Difference("different", *_named(sent), first.number, second.number, why)
 
 
-def _named(one: DeliveryClaim) -> tuple[str, str, str, int, str]:
-    return (one.sender, one.receiver, one.exchange_id, one.round, one.message_id)
+def _named(claim: DeliveryClaim) -> tuple[str, str, str, int, str]:
+    return (claim.sender, claim.receiver, claim.exchange_id, claim.round, claim.message_id)

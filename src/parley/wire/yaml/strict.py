@@ -119,8 +119,8 @@ class _Reader:
             raise MultiDocument(facts={"line": _line(end)})
         return fields
 
-    def _refuse(self, kind: type[Unreadable], event: _Event, said: str) -> None:
-        raise kind(f"line {_line(event)}: {said}", facts={"line": _line(event)})
+    def _refuse(self, kind: type[Unreadable], event: _Event, detail: str) -> None:
+        raise kind(f"line {_line(event)}: {detail}", facts={"line": _line(event)})
 
     def _check(self, event: _Event, depth: int) -> None:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
@@ -170,9 +170,9 @@ class _LocatingReader(_Reader):
         self._events = _noting(self._events, places)
         self._refusals = refusals
 
-    def _refuse(self, kind: type[Unreadable], event: _Event, said: str) -> None:
+    def _refuse(self, kind: type[Unreadable], event: _Event, detail: str) -> None:
         key = event.value if kind is DuplicateKey and isinstance(event, yaml.ScalarEvent) else ""
-        self._refusals.append(kind(said, facts={"line": _line(event), "key": key}))
+        self._refusals.append(kind(detail, facts={"line": _line(event), "key": key}))
 
 
 def _noting(events: Iterator[_Event], places: dict[Path, Place]) -> Iterator[_Event]:

@@ -281,7 +281,7 @@ async def test_what_a_node_writes_meanwhile_is_not_read_but_counted(dsn: str) ->
         await store.commit(TeamChanges(T1, puts=(an_intent(),)))
 
         now = await shelf.mark(now=True)
-        assert (now.said - before.said, now.stamp - before.stamp) == (1, 2)
+        assert (now.total - before.total, now.stamp - before.stamp) == (1, 2)
         assert await shelf.count(POST) == 0
     await store.close()
 

@@ -40,7 +40,7 @@ WRITES = View("alice", 0, takes_part=True, may_write=True)
 
 
 def said(draft: PostDraft, **given: Any) -> Post:  # noqa: ANN401  # whatever `place` takes
-    about = {"seen": WRITES, "channel": CHANNEL, "access": OPEN, "sender": "alice", **given}
+    about = {"view": WRITES, "channel": CHANNEL, "access": OPEN, "sender": "alice", **given}
     return place(draft, "msg_1", NOW, **about)
 
 
@@ -121,7 +121,7 @@ def test_a_closed_channel_takes_nothing() -> None:
 
 @pytest.mark.parametrize(("takes_part", "may_write"), [(True, False), (False, True), (False, False)])
 def test_who_may_not_write_does_not(takes_part: bool, may_write: bool) -> None:  # the cases
-    assert refusal(draft(), seen=View("alice", 0, takes_part, may_write)) is NotMember
+    assert refusal(draft(), view=View("alice", 0, takes_part, may_write)) is NotMember
 
 
 def test_who_could_not_read_it_is_not_written_to() -> None:

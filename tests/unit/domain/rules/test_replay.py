@@ -10,7 +10,7 @@ from parley.domain.agents.party import Party
 from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Origin, ReplyPolicy
 from parley.domain.rules.policy import AppliesTo, CrossOrg
-from parley.domain.rules.replay import Change, Recorded, audience_of, replayable, replayed, trial_of
+from parley.domain.rules.replay import Change, Recorded, audience_of, replay_entry, replayable, trial_of
 from parley.domain.rules.rulebook import Rulebook
 from tests.governed_samples import ALICE, AT, BOB, a_party, a_rulebook
 
@@ -55,7 +55,7 @@ def again(
     facts = some_facts(**changes)
     to = receivers or (BOB,)
     trial = trial_of(facts, ALICE, to[0], texts, own_limit=False)
-    return replayed(Recorded("aud_1", AT, facts), trial, to, book)
+    return replay_entry(Recorded("aud_1", AT, facts), trial, to, book)
 
 
 def told(changes: list[Change]) -> list[tuple[str, str, str]]:
@@ -154,7 +154,7 @@ def test_a_round_limit_of_the_policy_is_that_of_the_new_one_and_an_own_one_stays
 
     def found(book: Rulebook, own: bool, **changes: Any) -> list[Change]:  # noqa: ANN401
         facts = {**late, **changes}
-        return replayed(Recorded("", AT, facts), trial_of(facts, ALICE, BOB, (), own_limit=own), (BOB,), book)
+        return replay_entry(Recorded("", AT, facts), trial_of(facts, ALICE, BOB, (), own_limit=own), (BOB,), book)
 
     assert told(found(two, own=False)) == [("bob", "allow", "hold")]
     assert found(nine, own=False) == []

@@ -201,9 +201,9 @@ def test_acts_are_in_the_order_of_the_commits(shelf: Shelf) -> None:
         TeamChanges(T1, forget_before=LATER),
     )
 
-    assert [type(act) for act in done.acts] == [InsertPosts, InsertReceipts, InsertPosts, TrimAudit, ForgetKeys]
-    assert done.acts[1] == InsertReceipts(1, (receipt,))
-    assert done.acts[3:] == [TrimAudit(1, 3), ForgetKeys(LATER)]
+    assert [type(act) for act in done.writes] == [InsertPosts, InsertReceipts, InsertPosts, TrimAudit, ForgetKeys]
+    assert done.writes[1] == InsertReceipts(1, (receipt,))
+    assert done.writes[3:] == [TrimAudit(1, 3), ForgetKeys(LATER)]
 
 
 def test_what_is_blanked_is_counted_and_its_entry_says_so(shelf: Shelf) -> None:
@@ -217,7 +217,7 @@ def test_what_is_blanked_is_counted_and_its_entry_says_so(shelf: Shelf) -> None:
     committed = done.take(TeamChanges(T1, audits=(first, second), erase=blank))
 
     assert committed.erased == 2
-    assert done.acts == [EraseContent(1, blank)]
+    assert done.writes == [EraseContent(1, blank)]
     assert [json.loads(entry.document)["messages"] for _, entry in done.audits] == [2, 42]
 
 

@@ -68,7 +68,7 @@ def test_messages_and_events_share_positions_and_each_tenant_has_its_own(shelf: 
 def test_messages_of_many_commits_are_said_at_once(shelf: Shelf) -> None:
     done = after(shelf, *[TeamChanges(T1, (a_post(f"msg_{n}"),)) for n in range(10)])
 
-    (said,) = done.acts
+    (said,) = done.writes
     assert isinstance(said, InsertPosts)
     assert [(tenant, channel, post.id) for tenant, channel, post in said.posts] == [
         (1, 1, f"msg_{n}") for n in range(10)
@@ -115,7 +115,7 @@ def test_a_channel_that_comes_and_goes_is_not_new(shelf: Shelf) -> None:
     done.take(TeamChanges(T1, tuple(a_post(f"msg_{n}", "chan_2") for n in range(EVICT_STEP + 1))))
 
     done.take(TeamChanges(T1, drops=(channel,)))
-    done.acts += done.evicted()
+    done.writes += done.evicted()
 
     assert (done.new_channels, done.gone_channels) == (set(), {(T1, "chan_2")})
     assert of_kind(done, EvictPosts) == []
@@ -150,7 +150,7 @@ def test_what_is_evicted_is_removed_once_after_it_was_said(shelf: Shelf) -> None
 
     done = after(shelf, *[TeamChanges(T1, (a_post(f"msg_{n}", "chan_2"),)) for n in range(200)])
 
-    said, evicted = done.acts
+    said, evicted = done.writes
     assert isinstance(said, InsertPosts)
     assert evicted == EvictPosts(1, 2, 190)
 
@@ -160,7 +160,7 @@ def test_a_channel_that_may_keep_fewer_keeps_fewer_at_once(shelf: Shelf) -> None
 
     done = after(shelf, TeamChanges(T1, puts=(replace(kept(shelf), options=Options(max_messages=2)),)))
 
-    assert done.acts == [EvictPosts(1, 1, 3)]
+    assert done.writes == [EvictPosts(1, 1, 3)]
     assert done.places[T1, "chan_1"] == Place(1, "intent_1", 5, Tally(5, AT, 3))
 
 
@@ -171,7 +171,7 @@ def test_a_purge_takes_every_message_and_keeps_the_count(shelf: Shelf) -> None:
     committed = done.take(TeamChanges(T1, purges=("chan_1",)))
 
     assert committed.ended == ("chan_1",)
-    assert done.acts == [EvictPosts(1, 1, 2)]
+    assert done.writes == [EvictPosts(1, 1, 2)]
     assert done.places[T1, "chan_1"].tally == Tally(2, AT, 2)
 
 
@@ -181,12 +181,12 @@ def test_the_end_of_a_channel_and_a_departure_are_told(shelf: Shelf) -> None:
     committed = done.take(TeamChanges(T1, ended=("chan_1", "chan_none"), departed=("bob",)))
 
     assert (committed.ended, committed.departed) == (("chan_1", "chan_none"), ("bob",))
-    assert done.acts == [ExpireChannel(1), ExpireRequests(1, "bob")]
+    assert done.writes == [ExpireChannel(1), ExpireRequests(1, "bob")]
 
 
 def test_nothing_of_another_tenant_is_ended_or_purged(shelf: Shelf) -> None:
-    assert after(shelf, TeamChanges(T2, ended=("chan_1",))).acts == []
-    assert after(shelf, TeamChanges(T2, purges=("chan_1",))).acts == []
+    assert after(shelf, TeamChanges(T2, ended=("chan_1",))).writes == []
+    assert after(shelf, TeamChanges(T2, purges=("chan_1",))).writes == []
 
 
 def waiting(shelf: Shelf, message_id: str = "msg_1", channel_id: str = "chan_1") -> Post:
@@ -207,7 +207,7 @@ def test_a_moved_message_takes_a_new_position(shelf: Shelf) -> None:
 
     moved = post._replace(position=4, seq=4, state=PostState.DELIVERED, recipients=("bob",))
     assert committed.posts[1:] == (moved,)
-    assert done.acts[1:] == [MovePost(1, moved)]
+    assert done.writes[1:] == [MovePost(1, moved)]
     # It was counted when it was said.
     assert done.places[T1, "chan_1"] == Place(1, "intent_1", 4, Tally(3, AT, 0))
 
@@ -237,4 +237,4 @@ def test_an_expired_message_keeps_its_place(shelf: Shelf) -> None:
     committed = done.take(TeamChanges(T1, moved=(Moved("msg_1", PostState.EXPIRED),)))
 
     assert (committed.position, committed.posts) == (0, ())
-    assert done.acts == [ExpirePost(1, "msg_1")]
+    assert done.writes == [ExpirePost(1, "msg_1")]

@@ -134,7 +134,7 @@ def after(shelf: Shelf, *batch: TeamChanges) -> Transaction:
     done = begun(shelf)
     for changes in batch:
         done.take(changes)
-    done.acts += done.evicted()
+    done.writes += done.evicted()
     shelf.keep(done)
     return done
 
@@ -146,13 +146,13 @@ def kept(shelf: Shelf, channel_id: str = "chan_1") -> Channel:
 
 
 def of_kind(done: Transaction, kind: type[Write]) -> list[Any]:
-    return [act for act in done.acts if isinstance(act, kind)]
+    return [act for act in done.writes if isinstance(act, kind)]
 
 
 def noted(done: Transaction) -> object:
     """All that an adapter would write."""
     return (
-        [(list(act.posts), list(act.answered)) if isinstance(act, InsertPosts) else act for act in done.acts],
+        [(list(act.posts), list(act.answered)) if isinstance(act, InsertPosts) else act for act in done.writes],
         dict(done.records),
         dict(done.heads),
         dict(done.places),

@@ -79,7 +79,7 @@ def test_a_message_to_several_is_looked_for_on_each_side_that_is_there() -> None
     )
 
     assert reconcile(alice, others) == (2, [])
-    assert len(reconcile(alice, others._replace(told=others.told[:1]))[1]) == 1
+    assert len(reconcile(alice, others._replace(claims=others.claims[:1]))[1]) == 1
 
 
 def test_what_an_agent_has_with_others_is_no_concern_of_this_pair() -> None:

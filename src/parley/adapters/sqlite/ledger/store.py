@@ -142,10 +142,10 @@ class SqliteStore:
             self._keep(kept)
         for delivery in changes.deliveries:
             self._put(delivery)
-        if changes.seen:
-            self._db.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", changes.seen)
-        if changes.unseen:
-            self._db.executemany("DELETE FROM seen WHERE watcher = ? AND file = ?", changes.unseen)
+        if changes.watched:
+            self._db.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", changes.watched)
+        if changes.unwatched:
+            self._db.executemany("DELETE FROM seen WHERE watcher = ? AND file = ?", changes.unwatched)
         return self._append(changes.entries)
 
     def _govern(self, changes: Changes) -> None:

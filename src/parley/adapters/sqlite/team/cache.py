@@ -40,7 +40,7 @@ class Known:
             self.places.pop(key, None)
         self.heads.update(done.heads)
         self.sides.update(done.sides)
-        if any(type(act) is ForgetKeys for act in done.acts):
+        if any(type(act) is ForgetKeys for act in done.writes):
             self.budgets.clear()
         self.budgets.update(done.budgets)
 

@@ -166,10 +166,10 @@ class TeamWriter:
             source.look_ahead(batch)
             transaction = Transaction(source, SPELLING)
             outcomes = [taken(transaction, changes) for changes in batch]
-            transaction.acts += transaction.evicted()
+            transaction.writes += transaction.evicted()
             team_acts.write(self._db, transaction)
             self._db.execute("COMMIT")
-            self._erased = self._erased or any(isinstance(act, EraseContent) for act in transaction.acts)
+            self._erased = self._erased or any(isinstance(act, EraseContent) for act in transaction.writes)
             self._known.heads.update(source.new_heads)
             self._known.learn(transaction)
             return outcomes

@@ -46,7 +46,7 @@ _SAVED = _inserts("INSERT OR REPLACE INTO saved", 7)
 
 def write(db: sqlite3.Connection, done: Transaction) -> None:
     """Write a transaction."""
-    for act in done.acts:
+    for act in done.writes:
         _DO[type(act)](db, act)
     if done.records:
         team_records.write(db, done.records, done.before)

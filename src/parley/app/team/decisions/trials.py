@@ -15,7 +15,7 @@ from parley.domain.exchange.approval import Approval
 from parley.domain.hashes import digest
 from parley.domain.rules.judge import rounds_of
 from parley.domain.rules.policy import PolicySnapshot, with_document, without_document
-from parley.domain.rules.replay import Change, Recorded, audience_of, replayable, replayed, trial_of
+from parley.domain.rules.replay import Change, Recorded, audience_of, replay_entry, replayable, trial_of
 from parley.domain.rules.rulebook import Rulebook
 from parley.domain.rules.trial import ExplainStep, TrialResult, run_trial
 from parley.domain.store.changes import AuditQuery
@@ -115,7 +115,7 @@ class _Again:
         trial = trial_of(facts, sender, receivers[0], texts, own_limit=own)
         self.messages += 1
         self._with_content += texts is not None
-        self._changes += replayed(entry, trial, receivers, self._book, self._team.governance.detectors)
+        self._changes += replay_entry(entry, trial, receivers, self._book, self._team.governance.detectors)
 
     async def _party(self, agent: str) -> Party:
         """By today's directory."""

@@ -91,6 +91,6 @@ def test_after_budgets_were_forgotten_none_of_before_is_known() -> None:
     known = Known(kinds())
     known.budgets[T1, "old", "2026"] = 3
 
-    known.learn(a_transaction(acts=[ForgetKeys("2027")], budgets={(T1, "new", ""): 1}))
+    known.learn(a_transaction(writes=[ForgetKeys("2027")], budgets={(T1, "new", ""): 1}))
 
     assert known.budgets == {(T1, "new", ""): 1}

@@ -94,8 +94,8 @@ async def test_what_a_server_writes_meanwhile_is_not_read_but_noticed(tmp_path: 
         await store.commit(TeamChanges(T1, posts=(a_post(),)))
 
         assert (await shelf.page(TENANT, None, 1))[0][2] == 0
-        assert (await shelf.mark()).said == 0
-        assert (await shelf.mark(now=True)).said == 1
+        assert (await shelf.mark()).total == 0
+        assert (await shelf.mark(now=True)).total == 1
         assert (await shelf.mark(now=True)).stamp != (await shelf.mark()).stamp
     await store.close()
 

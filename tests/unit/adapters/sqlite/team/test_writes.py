@@ -33,7 +33,7 @@ class Desk:
         done = Transaction(FileSource(self.db, Known(kinds())), team_writer.SPELLING)
         for changes in batch:
             done.take(changes)
-        done.acts += done.evicted()
+        done.writes += done.evicted()
         self.statements.clear()
         team_acts.write(self.db, done)
 
