@@ -6,7 +6,7 @@ import json
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
-from parley.sdk.protocol.flow import Flow, Pause, Speaker
+from parley.sdk.protocol.flow import ApiSession, Flow, Pause
 from parley.sdk.transport.port import Broken, ClosingAsyncIterator, Request, Response
 
 T = TypeVar("T")
@@ -26,10 +26,10 @@ class Clock:
         return self.now
 
 
-def a_speaker(clock: Clock | None = None, **options: Any) -> Speaker:
+def a_session(clock: Clock | None = None, **options: Any) -> ApiSession:
     numbers = count(1)
-    made = {"agent": "claude", **options}
-    return Speaker("http://127.0.0.1:8420/", new_key=lambda: f"key-{next(numbers)}", monotonic=clock or Clock(), **made)
+    fields = {"agent": "claude", "monotonic": clock or Clock(), **options}
+    return ApiSession("http://127.0.0.1:8420/", new_key=lambda: f"key-{next(numbers)}", **fields)
 
 
 def said(document: object, status: int = 200, **headers: str) -> Response[Any]:

@@ -42,15 +42,15 @@ def _status(args: argparse.Namespace) -> int:
 
 def _fetch_status(connection: Connection) -> Any:  # noqa: ANN401  # as the server says it
     """What a server says; without its database it can tell no key from another, and says nothing but that."""
-    speaker = connection.speaker
+    session = connection.session
     try:
         return connection.run(
-            speaker.send("GET", "status", timeout=_TIMEOUT_SECONDS, within=_RETRY_WITHIN_SECONDS)
+            session.send("GET", "status", timeout=_TIMEOUT_SECONDS, within=_RETRY_WITHIN_SECONDS)
         ).document
     except Unavailable as error:
         # It asks to come again; so might a balancer that has no server left.
         asks_again = error.code == Unavailable.code and "retry_after" in error.facts
-        if not (asks_again and connection.run(_is_alive(speaker.place.prefix))):
+        if not (asks_again and connection.run(_is_alive(session.place.prefix))):
             raise
     raise Unavailable(
         f"the server at {connection.url} is alive, but its database does not answer",

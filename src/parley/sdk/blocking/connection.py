@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from parley.domain.errors.errors import ParleyError
 from parley.sdk.protocol import asking
-from parley.sdk.protocol.flow import Answer, Flow, Pause, Speaker
+from parley.sdk.protocol.flow import Answer, ApiSession, Flow, Pause
 from parley.sdk.protocol.following import Following
 from parley.sdk.transport.port import Broken
 
@@ -30,8 +30,8 @@ _STREAM_SECONDS = 45.0
 class Connection:
     """Talks to one server as one caller. Threads may share it; it may stay open for ever.
 
-    When requests are sent again is described in `sdk.protocol.flow.Speaker`. `hints` says what to do about a refusal,
-    by its code.
+    `sdk.protocol.flow.ApiSession` describes when requests are sent again. `hints` says what to do about a refusal, by
+    its code.
     """
 
     def __init__(  # noqa: PLR0913  # one parameter a choice
@@ -52,7 +52,7 @@ class Connection:
         from parley.sdk.transport.blocking import BlockingHttp
         from parley.wiring import SystemIds, monotonic
 
-        self.speaker = Speaker(
+        self.session = ApiSession(
             url,
             key=key,
             agent=agent,
@@ -62,9 +62,9 @@ class Connection:
             new_key=new_key or SystemIds().token,
             monotonic=monotonic,
         )
-        self.url, self.agent = self.speaker.url, agent
+        self.url, self.agent = self.session.url, agent
         self._pause = pause or time.sleep
-        self.transport = transport or BlockingHttp(self.speaker.place)
+        self.transport = transport or BlockingHttp(self.session.place)
 
     def run(self, flow: Flow[T]) -> T:
         """Carry a flow out."""
@@ -97,9 +97,9 @@ class Connection:
         timeout: float = 0.0,
         parsed: bool = True,
     ) -> Answer:
-        """Send a request and read its answer; a refusal is raised as the error it is. See `Speaker.send`."""
+        """Send a request and read its answer; a refusal is raised as the error it is. See `ApiSession.send`."""
         return self.run(
-            self.speaker.send(method, *path, body=body, query=query, headers=headers, timeout=timeout, parsed=parsed)
+            self.session.send(method, *path, body=body, query=query, headers=headers, timeout=timeout, parsed=parsed)
         )
 
     def get(self, *path: str, query: Mapping[str, object] | None = None, timeout: float = 0.0) -> Any:  # noqa: ANN401
@@ -132,7 +132,7 @@ class Connection:
         A question that waits for a person comes back as it is held: `status` is "held", `approval` its id.
         """
         question = asking.Question(channel_id, to, payload, timeout, metadata=metadata)
-        return self.run(asking.ask(self.speaker, question))
+        return self.run(asking.ask(self.session, question))
 
     def follow(
         self, *path: str, after: str = "", broken: Callable[[str], None] | None = None, begun: bool = False
@@ -142,7 +142,7 @@ class Connection:
         `broken` is called each time with the reason why it had to begin again. Raises what the server refuses, and
         `Unavailable` when there is no server to begin with, unless `begun` says that there was one.
         """
-        following = Following(self.speaker, path, after, broken, begun=begun)
+        following = Following(self.session, path, after, broken, begun=begun)
         while True:
             error: ParleyError | Broken | None = None
             try:
@@ -158,12 +158,12 @@ class Connection:
 
     def lines(self, *path: str, query: Mapping[str, object] | None = None) -> Generator[bytes]:
         """An answer line by line, byte for byte as the server sends it, however long it is."""
-        speaker = self.speaker
-        request = speaker.request("GET", *path, query=query, timeout=_STREAM_SECONDS, streams=True)
+        session = self.session
+        request = session.request("GET", *path, query=query, timeout=_STREAM_SECONDS, streams=True)
         try:
             response = self.transport.send(request)
             if response.pieces is None:
-                speaker.answer(response)
+                session.answer(response)
                 return
             rest = b""
             with closing(response.pieces) as pieces:
@@ -174,9 +174,9 @@ class Connection:
             if rest:
                 yield rest
         except Broken as broken:
-            raise speaker.with_hint(speaker.lost(broken, arrived=broken.arrived)) from None
+            raise session.with_hint(session.lost(broken, arrived=broken.arrived)) from None
         except ParleyError as error:
-            raise speaker.with_hint(error) from None
+            raise session.with_hint(error) from None
 
     def close(self) -> None:
         """Let go of the connections; the next request opens another."""

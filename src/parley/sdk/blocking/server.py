@@ -11,19 +11,19 @@ from parley.sdk.transport.port import Broken
 from parley.wire.api.records.directory import Health, ServerInfo
 
 if TYPE_CHECKING:
-    from parley.sdk.protocol.flow import Answer, Flow, Speaker
+    from parley.sdk.protocol.flow import Answer, ApiSession, Flow
 
 R = TypeVar("R")
 
 
-def _send_once(speaker: Speaker, path: str) -> Flow[Answer]:
+def _send_once(session: ApiSession, path: str) -> Flow[Answer]:
     """Ask for a document that is not below the API's own path, in one try: it says how the server is now."""
-    request = speaker.request("GET")._replace(target=f"{speaker.place.prefix}{path}")
+    request = session.request("GET")._replace(target=f"{session.place.prefix}{path}")
     try:
         response = yield request
     except Broken as broken:
-        raise speaker.with_hint(speaker.lost(broken, arrived=broken.arrived)) from None
-    return speaker.answer(response, parsed=False)
+        raise session.with_hint(session.lost(broken, arrived=broken.arrived)) from None
+    return session.answer(response, parsed=False)
 
 
 class Server(Area):
@@ -38,5 +38,5 @@ class Server(Area):
         return self._read(ServerInfo, "/.well-known/openintent.json")
 
     def _read(self, kind: type[R], path: str) -> R:
-        answer = self.connection.run(_send_once(self.connection.speaker, path))
+        answer = self.connection.run(_send_once(self.connection.session, path))
         return read_answer(answer.content, kind)

@@ -125,7 +125,7 @@ class AsyncMessages(AsyncArea):
         `MessageTimeoutError` when nobody answers in time, and `MessageHeld` when the question waits for a person.
         """
         question = Question(channel_id, to, payload, timeout, sender or "", metadata)
-        answer = await self.connection.run(asking.ask(self.connection.speaker, question))
+        answer = await self.connection.run(asking.ask(self.connection.session, question))
         if answer.get("status") == "held":
             raise _held(answer)
         return convert_answer(answer, ChannelMessage)
@@ -149,7 +149,7 @@ class AsyncMessages(AsyncArea):
 
         question = Question(channel_id, to, payload, timeout, sender or "", metadata)
         until = stamp(datetime.fromtimestamp(wall_time() + some_seconds("timeout", timeout), UTC))
-        answers = await self.connection.run(asking.ask_all(self.connection.speaker, question, until))
+        answers = await self.connection.run(asking.ask_all(self.connection.session, question, until))
         if answers and answers[0].get("status") == "held":
             raise _held(answers[0])
         return convert_answer(answers, list[ChannelMessage])

@@ -10,7 +10,7 @@ from parley.sdk.protocol.flow import some_seconds
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from parley.sdk.protocol.flow import Flow, Speaker
+    from parley.sdk.protocol.flow import ApiSession, Flow
 
 # How much longer than the server we wait for an answer, and how long it may hold a page back.
 _GRACE_SECONDS = 15.0
@@ -38,60 +38,60 @@ class Question(NamedTuple):
         return fields
 
 
-def ask(speaker: Speaker, question: Question) -> Flow[dict[str, Any]]:
+def ask(session: ApiSession, question: Question) -> Flow[dict[str, Any]]:
     """The first answer; the server registers the wait before it delivers the question.
 
     A question that waits for a person comes back as it is held. A server that restarts meanwhile has the question
     already; then the answer is looked for in the channel.
     """
-    until = speaker.monotonic() + some_seconds("timeout", question.timeout)
+    until = session.monotonic() + some_seconds("timeout", question.timeout)
     body = question.body() | {"timeout": question.timeout}
     path = ("channels", question.channel_id)
     wait = question.timeout + _GRACE_SECONDS
-    answer = yield from speaker.send("POST", *path, "ask", body=body, timeout=wait, within=question.timeout)
-    said: dict[str, Any] = answer.document
-    if said.get("status") == "held":
-        return said
-    asked = cursor = said["id"]
-    while said.get("correlation_id") is None:
-        left = until - speaker.monotonic()
+    answer = yield from session.send("POST", *path, "ask", body=body, timeout=wait, within=question.timeout)
+    message: dict[str, Any] = answer.document
+    if message.get("status") == "held":
+        return message
+    question_id = cursor = message["id"]
+    while message.get("correlation_id") is None:
+        left = until - session.monotonic()
         if left <= 0:
             text = f"{question.to} did not answer within {question.timeout:g} seconds"
-            raise speaker.with_hint(AskTimeout(text))
+            raise session.with_hint(AskTimeout(text))
         query = {"since": cursor, "wait": f"{min(left, _POLL_SECONDS):.3f}"}
-        page = (yield from speaker.send("GET", *path, "messages", query=query, timeout=left + _GRACE_SECONDS)).document
+        page = (yield from session.send("GET", *path, "messages", query=query, timeout=left + _GRACE_SECONDS)).document
         cursor = page[-1]["id"] if page else cursor
-        said = next((one for one in page if one["correlation_id"] == asked), said)
-    return said
+        message = next((reply for reply in page if reply["correlation_id"] == question_id), message)
+    return message
 
 
-def ask_all(speaker: Speaker, question: Question, expires_at: str) -> Flow[list[dict[str, Any]]]:
+def ask_all(session: ApiSession, question: Question, expires_at: str) -> Flow[list[dict[str, Any]]]:
     """Every answer that comes within the time, in their order; sooner when everybody who was asked has answered.
 
     A question that waits for a person comes back alone, as it is held.
     """
-    until = speaker.monotonic() + some_seconds("timeout", question.timeout)
+    until = session.monotonic() + some_seconds("timeout", question.timeout)
     body = question.body() | {"message_type": "request", "expires_at": expires_at}
     path = ("channels", question.channel_id, "messages")
-    said = (yield from speaker.send("POST", *path, body=body)).document
-    if said.get("status") == "held":
-        return [said]
-    asked = cursor = said["id"]
-    everybody = yield from _asked(speaker, question)
+    message = (yield from session.send("POST", *path, body=body)).document
+    if message.get("status") == "held":
+        return [message]
+    question_id = cursor = message["id"]
+    everybody = yield from _addressees(session, question)
     answers: list[dict[str, Any]] = []
-    while (left := until - speaker.monotonic()) > 0:
+    while (left := until - session.monotonic()) > 0:
         query = {"since": cursor, "wait": f"{min(left, _POLL_SECONDS):.3f}"}
-        page = (yield from speaker.send("GET", *path, query=query, timeout=left + _GRACE_SECONDS)).document
+        page = (yield from session.send("GET", *path, query=query, timeout=left + _GRACE_SECONDS)).document
         cursor = page[-1]["id"] if page else cursor
-        answers += [one for one in page if one["correlation_id"] == asked]
-        if everybody and everybody <= {one["sender"] for one in answers}:
+        answers += [reply for reply in page if reply["correlation_id"] == question_id]
+        if everybody and everybody <= {answer["sender"] for answer in answers}:
             break
     return answers
 
 
-def _asked(speaker: Speaker, question: Question) -> Flow[set[str]]:
+def _addressees(session: ApiSession, question: Question) -> Flow[set[str]]:
     """Who is expected to answer."""
     if not question.to.startswith(_ROLE):
         return {question.to}
-    role = (yield from speaker.send("GET", "roles", question.to.removeprefix(_ROLE), "holders")).document
-    return {str(one) for one in role.get("holders", ())} - {question.sender or speaker.agent}
+    role = (yield from session.send("GET", "roles", question.to.removeprefix(_ROLE), "holders")).document
+    return {str(holder) for holder in role.get("holders", ())} - {question.sender or session.agent}

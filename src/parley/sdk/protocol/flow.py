@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 Flow: TypeAlias = Generator[Request | Pause, Any, T]
 
 
-class Speaker:
+class ApiSession:
     """Who talks to which server, and how: everything that a flow needs to know, and nothing that does I/O.
 
     A request whose connection broke is sent again where that is safe: a GET always; a POST because it carries an
@@ -96,8 +96,8 @@ class Speaker:
             raise Invalid(f"a name or an id is a text, not {_no_text(path)!r}") from None
         if not query:
             return target
-        given = {name: _spelled(value) for name, value in query.items() if value not in (None, "")}
-        return f"{target}?{urlencode(given)}" if given else target
+        fields = {name: _query_value(value) for name, value in query.items() if value not in (None, "")}
+        return f"{target}?{urlencode(fields)}" if fields else target
 
     def request(
         self,
@@ -109,7 +109,7 @@ class Speaker:
         timeout: float = 0.0,
         streams: bool = False,
     ) -> Request:
-        """A request of this speaker. A POST gets a key of its own, so that it can be sent again."""
+        """A request of this session. A POST gets a key of its own, so that it can be sent again."""
         fields = {**self._headers, **(headers or {})}
         content = b""
         if method == "POST" and "idempotency-key" not in fields:
@@ -189,12 +189,12 @@ class Speaker:
         if broken.timed_out:
             return Unavailable(f"{self.url} did not answer in time", facts={"arrived": arrived})
         if broken.malformed:
-            said = f"{self.url} does not answer like a Parley server: {broken.said}"
-            return Unavailable(said, facts={"arrived": arrived})
+            text = f"{self.url} does not answer like a Parley server: {broken.reason}"
+            return Unavailable(text, facts={"arrived": arrived})
         if arrived:
-            return Unavailable(f"the connection to {self.url} broke: {broken.said}", facts={"arrived": True})
+            return Unavailable(f"the connection to {self.url} broke: {broken.reason}", facts={"arrived": True})
         hint = self._hints.get("unreachable", "")
-        return Unavailable(f"no server answers at {self.url}: {broken.said}", hint=hint, facts={"arrived": False})
+        return Unavailable(f"no server answers at {self.url}: {broken.reason}", hint=hint, facts={"arrived": False})
 
     def with_hint(self, error: ParleyError) -> ParleyError:
         """An error with what to do about it, where we know."""
@@ -254,13 +254,13 @@ def _no_text(path: tuple[object, ...]) -> object:
     return next((part for part in path if not isinstance(part, str) or not part.isprintable()), path)
 
 
-def _spelled(value: object) -> object:
+def _query_value(value: object) -> object:
     return ("true" if value else "false") if isinstance(value, bool) else value
 
 
 def _asked_rest(response: Response[Any], *, again: bool) -> float | None:
     """How long the server wants to be left alone before it is asked the same again; None when it is not to be asked."""
     if response.status == 429 or (response.status == 503 and again):
-        said = response.headers.get("retry-after", "")
-        return max(float(said), _SHORTEST_WAIT) if said.isascii() and said.isdigit() else None
+        seconds = response.headers.get("retry-after", "")
+        return max(float(seconds), _SHORTEST_WAIT) if seconds.isascii() and seconds.isdigit() else None
     return None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from parley.sdk.protocol.flow import Speaker
+    from parley.sdk.protocol.flow import ApiSession
 
 # An idle stream says every 15 seconds that it is there.
 _STREAM_SECONDS = 45.0
@@ -31,7 +31,7 @@ class Following:
 
     def __init__(
         self,
-        speaker: Speaker,
+        session: ApiSession,
         path: tuple[str, ...],
         after: str = "",
         broken: Callable[[str], None] | None = None,
@@ -39,7 +39,7 @@ class Following:
         begun: bool = False,
     ) -> None:
         self.after = after
-        self._speaker = speaker
+        self._session = session
         self._path = path
         self._told = broken
         self._begun = begun
@@ -50,12 +50,12 @@ class Following:
         """What opens the stream where it stands now."""
         self._parser = EventParser()
         fields = {"last-event-id": header("last-event-id", self.after)} if self.after else None
-        return self._speaker.request("GET", *self._path, headers=fields, timeout=_STREAM_SECONDS, streams=True)
+        return self._session.request("GET", *self._path, headers=fields, timeout=_STREAM_SECONDS, streams=True)
 
     def opened(self, response: Response[Any]) -> None:
         """The server has answered; raises what it refuses."""
         if response.status != 200:
-            self._speaker.answer(response)
+            self._session.answer(response)
         self._begun, self._pause = True, _FIRST_PAUSE
 
     def events(self, content: bytes) -> Iterator[StreamEvent]:
@@ -71,9 +71,9 @@ class Following:
     def broke(self, error: ParleyError | Broken | None) -> float:
         """How long to wait before the next try; raises when there is to be none. None: the server ended the stream."""
         if isinstance(error, Broken):
-            error = self._speaker.lost(error, arrived=error.arrived)
+            error = self._session.lost(error, arrived=error.arrived)
         if error is not None and not (self._begun and passes(error)):
-            raise self._speaker.with_hint(error) from None
+            raise self._session.with_hint(error) from None
         if self._told is not None:
             self._told(error.message if error is not None else "the server ended the stream")
         rest = error.facts.get("retry_after") if error is not None else None

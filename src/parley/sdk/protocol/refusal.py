@@ -31,12 +31,12 @@ def refusal(status: int, document: object, retry_after: str = "") -> ParleyError
     if not isinstance(document, dict):
         return _kind_of(status)(f"the server refused it with status {status}")
     code, detail = document.get("code"), document.get("detail") or document.get("message")
-    kind = _known().get(code) if isinstance(code, str) else None
+    kind = _errors_by_code().get(code) if isinstance(code, str) else None
     facts = {str(name): value for name, value in document.items() if name not in _STANDARD and value is not None}
     if retry_after.isdigit():
         facts["retry_after"] = int(retry_after)
-    said = detail if isinstance(detail, str) else f"the server refused it with status {status}"
-    return (kind or _kind_of(status))(said, problems=tuple(_problems(document.get("errors"))), facts=facts)
+    text = detail if isinstance(detail, str) else f"the server refused it with status {status}"
+    return (kind or _kind_of(status))(text, problems=tuple(_problems(document.get("errors"))), facts=facts)
 
 
 def passes(error: ParleyError) -> bool:
@@ -48,18 +48,18 @@ def _kind_of(status: int) -> type[ParleyError]:
     return _BY_STATUS.get(status) or (Invalid if status < 500 else Unavailable)
 
 
-def _known() -> dict[str, type[ParleyError]]:
+def _errors_by_code() -> dict[str, type[ParleyError]]:
     """Every error by its code."""
-    found: dict[str, type[ParleyError]] = {}
+    errors: dict[str, type[ParleyError]] = {}
     ahead: list[type[ParleyError]] = [ParleyError]
     while ahead:
         kind = ahead.pop()
-        found.setdefault(kind.code, kind)
+        errors.setdefault(kind.code, kind)
         ahead += kind.__subclasses__()
-    return found
+    return errors
 
 
-def _problems(given: Any) -> Iterator[Problem]:  # noqa: ANN401  # whatever the server says
-    for one in given if isinstance(given, list) else ():
-        if isinstance(one, dict):
-            yield Problem(*(str(one.get(name, "")) for name in ("code", "field", "detail")))
+def _problems(entries: Any) -> Iterator[Problem]:  # noqa: ANN401  # whatever the server says
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict):
+            yield Problem(*(str(entry.get(name, "")) for name in ("code", "field", "detail")))

@@ -65,12 +65,12 @@ def broken_by(error: Exception, *, arrived: bool) -> Broken:
     """What an error of the network means for a request, in the same words for every transport."""
     untrusted = getattr(error, "verify_message", "")
     if untrusted:
-        said = f"its certificate is not trusted: {untrusted}"
+        reason = f"its certificate is not trusted: {untrusted}"
     elif isinstance(error, ConnectionError) and error.errno:
-        said = os.strerror(error.errno)
+        reason = os.strerror(error.errno)
     else:
-        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return Broken(said, arrived=arrived, timed_out=isinstance(error, TimeoutError))
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return Broken(reason, arrived=arrived, timed_out=isinstance(error, TimeoutError))
 
 
 class ResponseReader:
@@ -149,8 +149,8 @@ class ResponseReader:
     def _chunked(self) -> bool:
         return self.headers.get("transfer-encoding", "").lower().endswith("chunked")
 
-    def _malformed(self, said: str) -> Broken:
-        return Broken(said, arrived=True, malformed=True)
+    def _malformed(self, reason: str) -> Broken:
+        return Broken(reason, arrived=True, malformed=True)
 
     # ------------------------------------------------------------ the parser calls, under its own names
 

@@ -55,12 +55,12 @@ class Broken(Exception):  # named for what happened
     `malformed` is what came and is no HTTP: then it is not a server of ours, and asking again would not help.
     """
 
-    def __init__(self, said: str, *, arrived: bool, timed_out: bool = False, malformed: bool = False) -> None:
-        self.said = said
+    def __init__(self, reason: str, *, arrived: bool, timed_out: bool = False, malformed: bool = False) -> None:
+        self.reason = reason
         self.arrived = arrived
         self.timed_out = timed_out
         self.malformed = malformed
-        super().__init__(said)
+        super().__init__(reason)
 
 
 class ClosingIterator(Iterator[bytes], Protocol):

@@ -14,7 +14,7 @@ from parley.domain.errors.errors import Forbidden, NotFound, Unavailable
 from parley.sdk.client.connection import AsyncConnection
 from parley.sdk.protocol.flow import Flow, Pause
 from tests.unit.sdk.peer import DROP, PATIENCE, Peer, a_peer, answer, event, refused, streamed
-from tests.unit.sdk.playing import GONE, ScriptedTransport, a_speaker, said
+from tests.unit.sdk.playing import GONE, ScriptedTransport, a_session, said
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def carried_out(flow: Flow[T], *answers: Any, pauses: list[float]) -> T:
 def test_a_flow_is_answered_thrown_what_broke_and_given_its_pauses() -> None:
     pauses: list[float] = []
 
-    answer = carried_out(a_speaker().send("GET", "x"), GONE, said(7), pauses=pauses)
+    answer = carried_out(a_session().send("GET", "x"), GONE, said(7), pauses=pauses)
 
     assert (answer.document, pauses) == (7, [0.1])
 
@@ -45,7 +45,7 @@ def test_a_flow_that_is_given_up_can_clean_up() -> None:
     def flow() -> Flow[None]:
         try:
             yield Pause(1)
-            yield a_speaker().request("GET", "x")
+            yield a_session().request("GET", "x")
         finally:
             ended.append("ended")
 

@@ -11,7 +11,7 @@ from parley.domain.errors.team import AskTimeout
 from parley.sdk.blocking.connection import Connection
 from parley.sdk.protocol.asking import Question, ask, ask_all
 from tests.unit.sdk.peer import DROP, Peer, a_peer, answer
-from tests.unit.sdk.playing import GONE, NOBODY, Clock, a_speaker, play
+from tests.unit.sdk.playing import GONE, NOBODY, Clock, a_session, play
 from tests.unit.sdk.playing import refused as refusal
 from tests.unit.sdk.playing import said as response
 
@@ -67,7 +67,7 @@ def test_a_question_without_an_answer_times_out() -> None:
 def test_an_answer_costs_one_round_trip() -> None:
     question = Question("chan_1", "codex", {"q": 1}, 30.0, sender="claude", metadata={"kind": "x"})
 
-    played = play(ask(a_speaker(), question), response(said("msg_2", "msg_1")))
+    played = play(ask(a_session(), question), response(said("msg_2", "msg_1")))
 
     assert played.result["id"] == "msg_2"
     assert played.targets == ["/api/v1/channels/chan_1/ask"]
@@ -79,13 +79,13 @@ def test_an_answer_costs_one_round_trip() -> None:
 
 
 def test_the_server_may_say_that_the_time_is_over() -> None:
-    played = play(ask(a_speaker(), Question("chan_1", "codex", {})), refusal(504, "ask_timeout"))
+    played = play(ask(a_session(), Question("chan_1", "codex", {})), refusal(504, "ask_timeout"))
 
     assert isinstance(played.error, AskTimeout)
 
 
 def test_a_server_that_does_not_come_back_is_an_error_that_says_so() -> None:
-    played = play(ask(a_speaker(), Question("chan_1", "codex", {})), GONE, *[NOBODY] * 5)
+    played = play(ask(a_session(), Question("chan_1", "codex", {})), GONE, *[NOBODY] * 5)
 
     assert isinstance(played.error, Unavailable)
     assert {one.headers["idempotency-key"] for one in played.requests} == {"key-1"}
@@ -95,7 +95,7 @@ def test_a_question_is_not_asked_again_when_its_time_is_over() -> None:
     clock = Clock()
     question = Question("chan_1", "codex", {}, timeout=2)
 
-    played = play(ask(a_speaker(clock), question), *[GONE] * 4, clock=clock)
+    played = play(ask(a_session(clock), question), *[GONE] * 4, clock=clock)
 
     assert isinstance(played.error, Unavailable)
     assert sum(played.pauses) <= 2
@@ -107,7 +107,7 @@ def test_looking_for_the_answer_ends_with_the_time_for_it() -> None:
     question = Question("chan_1", "codex", {}, 20.0)
 
     played = play(
-        ask(a_speaker(clock, hints={"ask_timeout": "ask again"}), question),
+        ask(a_session(clock, hints={"ask_timeout": "ask again"}), question),
         response(said("msg_1"), 201),
         response([said("msg_2")]),
         response([]),
@@ -141,7 +141,7 @@ def test_whoever_holds_a_role_is_asked_and_all_answers_are_collected() -> None:
     )
 
     played = play(
-        ask_all(a_speaker(clock), Question("chan_1", "role:reviewers", {"q": 1}), "2026-01-01T00:00:00Z"),
+        ask_all(a_session(clock), Question("chan_1", "role:reviewers", {"q": 1}), "2026-01-01T00:00:00Z"),
         response(said("msg_1"), 201),
         response({"role_id": "reviewers", "holders": ["a", "b", "claude"]}),
         *[response(page) for page in pages],
@@ -170,7 +170,7 @@ def test_the_answers_that_came_in_time_are_given() -> None:
     clock = Clock()
 
     played = play(
-        ask_all(a_speaker(clock), Question("chan_1", "role:reviewers", {}, 10.0), "2026-01-01T00:00:00Z"),
+        ask_all(a_session(clock), Question("chan_1", "role:reviewers", {}, 10.0), "2026-01-01T00:00:00Z"),
         response(said("msg_1"), 201),
         response({"holders": ["a", "b"]}),
         response([answered("msg_2", "a")]),
@@ -184,7 +184,7 @@ def test_the_answers_that_came_in_time_are_given() -> None:
 
 def test_one_who_is_asked_alone_is_not_looked_up() -> None:
     played = play(
-        ask_all(a_speaker(), Question("chan_1", "codex", {}), "2026-01-01T00:00:00Z"),
+        ask_all(a_session(), Question("chan_1", "codex", {}), "2026-01-01T00:00:00Z"),
         response(said("msg_1"), 201),
         response([answered("msg_2", "codex")]),
     )
@@ -195,6 +195,6 @@ def test_one_who_is_asked_alone_is_not_looked_up() -> None:
 def test_a_question_to_several_that_waits_for_a_person_comes_back_as_it_is_held() -> None:
     held = {"status": "held", "approval": "appr_1"}
 
-    played = play(ask_all(a_speaker(), Question("chan_1", "codex", {}), "x"), response(held, 202))
+    played = play(ask_all(a_session(), Question("chan_1", "codex", {}), "x"), response(held, 202))
 
     assert played.result == [held]

@@ -11,13 +11,13 @@ from parley.domain.errors.team import RateLimited
 from parley.sdk.protocol.asking import Question, ask
 from parley.sdk.protocol.flow import encoded, some_seconds, target_of
 from parley.sdk.transport.port import Broken, Place, Request, Response
-from tests.unit.sdk.playing import GONE, NOBODY, SILENT, a_speaker, play, refused, said
+from tests.unit.sdk.playing import GONE, NOBODY, SILENT, a_session, play, refused, said
 
 # ---------------------------------------------------------------- requests
 
 
 def test_a_request_carries_who_speaks() -> None:
-    request = a_speaker(key="secret").request("GET", "agents")
+    request = a_session(key="secret").request("GET", "agents")
 
     assert request == Request(
         "GET",
@@ -27,25 +27,25 @@ def test_a_request_carries_who_speaks() -> None:
 
 
 def test_a_post_has_a_key_of_its_own_unless_it_is_given_one() -> None:
-    speaker = a_speaker()
+    session = a_session()
 
-    own = speaker.request("POST", "x", headers={"idempotency-key": "mine"})
-    keys = [speaker.request("POST", "x").headers["idempotency-key"] for _ in range(2)]
+    own = session.request("POST", "x", headers={"idempotency-key": "mine"})
+    keys = [session.request("POST", "x").headers["idempotency-key"] for _ in range(2)]
 
     assert own.headers["idempotency-key"] == "mine"
     assert keys == ["key-1", "key-2"]  # none was made for the request that had one
-    assert "idempotency-key" not in speaker.request("PATCH", "x").headers
+    assert "idempotency-key" not in session.request("PATCH", "x").headers
 
 
 def test_a_query_leaves_out_what_is_not_given_and_spells_what_is() -> None:
     query = {"a": 1, "b": None, "c": "", "d": "x y", "e": True, "f": False, "g": 0}
 
-    assert a_speaker().target(("x",), query) == "/api/v1/x?a=1&d=x+y&e=true&f=false&g=0"
-    assert a_speaker().target(("x",), {"a": None}) == "/api/v1/x"
+    assert a_session().target(("x",), query) == "/api/v1/x?a=1&d=x+y&e=true&f=false&g=0"
+    assert a_session().target(("x",), {"a": None}) == "/api/v1/x"
 
 
 def test_a_stream_asks_for_events() -> None:
-    request = a_speaker().request("GET", "subscribe", streams=True, timeout=45)
+    request = a_session().request("GET", "subscribe", streams=True, timeout=45)
 
     assert (request.headers["accept"], request.streams, request.timeout) == ("text/event-stream", True, 45)
 
@@ -79,7 +79,7 @@ def test_a_password_in_an_address_is_not_repeated() -> None:
 @pytest.mark.parametrize("part", [None, 5, "\ud800"])
 def test_what_is_no_text_cannot_stand_in_a_path(part: Any) -> None:
     with pytest.raises(Invalid, match="is a text, not"):
-        a_speaker().target(("channels", part))
+        a_session().target(("channels", part))
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "5", None, True])
@@ -87,7 +87,7 @@ def test_what_is_no_length_of_time_is_refused(value: Any) -> None:
     with pytest.raises(Invalid, match="timeout is a number of seconds above 0"):
         some_seconds("timeout", value)
     with pytest.raises(Invalid, match="timeout"):
-        next(ask(a_speaker(), Question("chan_1", "codex", {}, value)))
+        next(ask(a_session(), Question("chan_1", "codex", {}, value)))
 
 
 def test_a_request_is_shown_without_its_key() -> None:
@@ -109,45 +109,45 @@ def test_what_is_too_deep_for_json_is_refused() -> None:
 
 
 def test_a_get_is_tried_until_it_is_answered() -> None:
-    played = play(a_speaker().send("GET", "x"), NOBODY, GONE, said(1))
+    played = play(a_session().send("GET", "x"), NOBODY, GONE, said(1))
 
     assert (played.result.document, played.pauses, len(played.requests)) == (1, [0.1, 0.4], 3)
 
 
 def test_where_nobody_was_it_is_given_up_sooner_than_where_somebody_was() -> None:
-    speaker = a_speaker()
+    session = a_session()
 
-    assert play(speaker.send("GET", "x"), *[NOBODY] * 3).pauses == [0.1, 0.4]
-    assert play(speaker.send("GET", "x"), NOBODY, *[GONE] * 5).pauses == [0.1, 0.4, 1.0, 2.0, 4.0]
-    play(speaker.send("GET", "x"), said(1))
-    assert play(speaker.send("GET", "x"), *[NOBODY] * 6).pauses == [0.1, 0.4, 1.0, 2.0, 4.0]
+    assert play(session.send("GET", "x"), *[NOBODY] * 3).pauses == [0.1, 0.4]
+    assert play(session.send("GET", "x"), NOBODY, *[GONE] * 5).pauses == [0.1, 0.4, 1.0, 2.0, 4.0]
+    play(session.send("GET", "x"), said(1))
+    assert play(session.send("GET", "x"), *[NOBODY] * 6).pauses == [0.1, 0.4, 1.0, 2.0, 4.0]
 
 
 @pytest.mark.parametrize("method", ["PATCH", "PUT", "DELETE"])
 def test_a_change_is_sent_again_only_when_it_cannot_have_arrived(method: str) -> None:
-    assert play(a_speaker().send(method, "x"), NOBODY, said(1)).result.document == 1
+    assert play(a_session().send(method, "x"), NOBODY, said(1)).result.document == 1
 
-    lost = play(a_speaker().send(method, "x"), NOBODY, GONE)
+    lost = play(a_session().send(method, "x"), NOBODY, GONE)
     assert isinstance(lost.error, Unavailable)
     assert lost.error.facts == {"arrived": True}
 
 
 def test_silence_is_not_asked_again() -> None:
-    lost = play(a_speaker().send("GET", "x"), SILENT)
+    lost = play(a_session().send("GET", "x"), SILENT)
 
     assert isinstance(lost.error, Unavailable)
     assert "in time" in lost.error.message
 
 
 def test_what_is_no_server_is_not_asked_again() -> None:
-    lost = play(a_speaker().send("GET", "x"), Broken("expected HTTP/", arrived=True, malformed=True))
+    lost = play(a_session().send("GET", "x"), Broken("expected HTTP/", arrived=True, malformed=True))
 
     assert isinstance(lost.error, Unavailable)
     assert "does not answer like a Parley server: expected HTTP/" in lost.error.message
 
 
 def test_where_nobody_answers_the_hint_says_what_to_do() -> None:
-    lost = play(a_speaker(hints={"unreachable": "start one"}).send("GET", "x"), *[NOBODY] * 3)
+    lost = play(a_session(hints={"unreachable": "start one"}).send("GET", "x"), *[NOBODY] * 3)
 
     assert isinstance(lost.error, Unavailable)
     assert (lost.error.hint, lost.error.facts) == ("start one", {"arrived": False})
@@ -159,7 +159,7 @@ def test_where_nobody_answers_the_hint_says_what_to_do() -> None:
 def test_a_server_that_asks_for_patience_gets_what_it_asked_for() -> None:
     busy = refused(429, "rate_limited", retry_after="3")
 
-    played = play(a_speaker().send("POST", "x", body={}), busy, busy, busy, said(1))
+    played = play(a_session().send("POST", "x", body={}), busy, busy, busy, said(1))
 
     assert (played.result.document, played.pauses) == (1, [3.0, 3.0, 3.0])
     assert {one.headers["idempotency-key"] for one in played.requests} == {"key-1"}
@@ -168,21 +168,21 @@ def test_a_server_that_asks_for_patience_gets_what_it_asked_for() -> None:
 def test_patience_has_an_end() -> None:
     busy = refused(429, "rate_limited", retry_after="4")
 
-    played = play(a_speaker().send("GET", "x"), busy, busy, busy)
+    played = play(a_session().send("GET", "x"), busy, busy, busy)
 
     assert isinstance(played.error, RateLimited)
     assert (played.pauses, played.error.facts["retry_after"]) == ([4.0, 4.0], 4)
 
 
 def test_a_server_that_asks_for_too_much_is_not_waited_for() -> None:
-    played = play(a_speaker(patience=10).send("GET", "x"), refused(503, "unavailable", retry_after="11"))
+    played = play(a_session(patience=10).send("GET", "x"), refused(503, "unavailable", retry_after="11"))
 
     assert isinstance(played.error, Unavailable)
     assert played.pauses == []
 
 
 def test_without_patience_nobody_is_waited_for() -> None:
-    played = play(a_speaker(patience=0).send("GET", "x"), refused(429, "rate_limited", retry_after="0"))
+    played = play(a_session(patience=0).send("GET", "x"), refused(429, "rate_limited", retry_after="0"))
 
     assert isinstance(played.error, RateLimited)
     assert played.pauses == []
@@ -191,12 +191,12 @@ def test_without_patience_nobody_is_waited_for() -> None:
 def test_no_time_at_all_is_still_a_pause() -> None:
     busy = refused(429, "rate_limited", retry_after="0")
 
-    assert play(a_speaker().send("GET", "x"), busy, said(1)).pauses == [0.05]
+    assert play(a_session().send("GET", "x"), busy, said(1)).pauses == [0.05]
 
 
 @pytest.mark.parametrize("after", ["", "soon", "-1", "1.5", "Wed, 21 Oct 2026 07:28:00 GMT"])
 def test_a_server_that_does_not_say_how_long_is_not_waited_for(after: str) -> None:
-    played = play(a_speaker().send("GET", "x"), refused(503, "unavailable", retry_after=after))
+    played = play(a_session().send("GET", "x"), refused(503, "unavailable", retry_after=after))
 
     assert isinstance(played.error, Unavailable)
     assert played.pauses == []
@@ -206,7 +206,7 @@ def test_a_server_that_does_not_say_how_long_is_not_waited_for(after: str) -> No
 def test_a_change_is_repeated_after_429_which_says_that_nothing_was_done(status: int, *, again: bool) -> None:
     busy = refused(status, "unavailable", retry_after="1")
 
-    played = play(a_speaker().send("PATCH", "x"), busy, *([said(1)] if again else []))
+    played = play(a_session().send("PATCH", "x"), busy, *([said(1)] if again else []))
 
     assert (played.error is None) == again
 
@@ -215,14 +215,14 @@ def test_a_change_is_repeated_after_429_which_says_that_nothing_was_done(status:
 
 
 def test_a_refusal_is_raised_with_its_hint() -> None:
-    played = play(a_speaker(hints={"not_found": "look"}).send("GET", "x"), refused(404, "not_found"))
+    played = play(a_session(hints={"not_found": "look"}).send("GET", "x"), refused(404, "not_found"))
 
     assert isinstance(played.error, NotFound)
     assert played.error.hint == "look"
 
 
 def test_whoever_reads_the_content_himself_gets_it_unread() -> None:
-    answer = play(a_speaker().send("GET", "x", parsed=False), Response(200, {}, b"not json")).result
+    answer = play(a_session().send("GET", "x", parsed=False), Response(200, {}, b"not json")).result
 
     assert (answer.status, answer.document, answer.content) == (200, None, b"not json")
 
@@ -232,14 +232,14 @@ def test_whoever_reads_the_content_himself_gets_it_unread() -> None:
     [Response(200, {}, b"<html>"), Response(404, {}, b"[]"), Response(302, {}, b""), Response(502, {}, b"x")],
 )
 def test_what_does_not_talk_like_a_server_of_ours_is_said_to_be_none(response: Response[Any]) -> None:
-    played = play(a_speaker().send("GET", "x"), response)
+    played = play(a_session().send("GET", "x"), response)
 
     assert isinstance(played.error, Unavailable)
     assert "does not answer like a Parley server" in played.error.message
 
 
 def test_an_empty_refusal_of_a_gateway_is_a_refusal() -> None:
-    played = play(a_speaker().send("GET", "x"), Response(502, {}))
+    played = play(a_session().send("GET", "x"), Response(502, {}))
 
     assert isinstance(played.error, Unavailable)
     assert "502" in played.error.message

@@ -12,7 +12,7 @@ from parley.sdk.blocking.connection import Connection
 from parley.sdk.protocol.event_stream import StreamEvent
 from parley.sdk.protocol.following import Following
 from tests.unit.sdk.peer import DROP, Peer, a_peer, event, nobodys_port, refused, streamed
-from tests.unit.sdk.playing import GONE, SILENT, a_speaker
+from tests.unit.sdk.playing import GONE, SILENT, a_session
 from tests.unit.sdk.playing import refused as refusal
 from tests.unit.sdk.playing import said as response
 
@@ -24,8 +24,8 @@ def connected(peer: Peer, **options: object) -> Connection:
 
 
 def following(after: str = "", told: list[str] | None = None) -> Following:
-    speaker = a_speaker(hints={"unreachable": "start one", "forbidden": "ask for it"})
-    return Following(speaker, ("subscribe", "channels", "c"), after, told.append if told is not None else None)
+    session = a_session(hints={"unreachable": "start one", "forbidden": "ask for it"})
+    return Following(session, ("subscribe", "channels", "c"), after, told.append if told is not None else None)
 
 
 def test_a_stream_goes_on_behind_the_last_event_after_a_break() -> None:
@@ -190,7 +190,7 @@ def test_a_place_that_cannot_be_in_a_header_is_refused() -> None:
 
 
 def test_a_server_that_is_known_to_be_there_is_waited_for_before_the_stream_was_open_once() -> None:
-    known = Following(a_speaker(), ("subscribe", "agents", "a"), begun=True)
+    known = Following(a_session(), ("subscribe", "agents", "a"), begun=True)
 
     assert known.broke(GONE) > 0
     with pytest.raises(NotFound):

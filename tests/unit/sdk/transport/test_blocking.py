@@ -67,7 +67,7 @@ def test_a_stream_may_be_closed_while_another_thread_waits_for_it() -> None:
         for _ in range(20):
             (error,) = close_while_a_thread_waits(opened(transport))
 
-            assert error.said == "it was closed here"
+            assert error.reason == "it was closed here"
 
 
 def test_an_encrypted_stream_may_be_closed_while_another_thread_waits_for_it(tmp_path: object) -> None:
@@ -77,7 +77,7 @@ def test_an_encrypted_stream_may_be_closed_while_another_thread_waits_for_it(tmp
         for _ in range(10):
             (error,) = close_while_a_thread_waits(opened(transport))
 
-            assert error.said == "it was closed here"
+            assert error.reason == "it was closed here"
         transport.close()
 
 

@@ -230,7 +230,7 @@ def test_what_is_no_http_is_said_to_be_none(content: bytes) -> None:
         read(content)
 
     assert (broken.value.arrived, broken.value.malformed) == (True, True)
-    assert broken.value.said
+    assert broken.value.reason
 
 
 def test_a_head_has_an_end() -> None:
@@ -275,6 +275,6 @@ def test_a_body_that_is_read_whole_has_a_largest_size(monkeypatch: pytest.Monkey
 def test_an_error_of_the_network_is_said_in_the_systems_words() -> None:
     refused = broken_by(ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 9)"), arrived=False)
 
-    assert (refused.said, refused.arrived, refused.timed_out) == ("Connection refused", False, False)
+    assert (refused.reason, refused.arrived, refused.timed_out) == ("Connection refused", False, False)
     assert broken_by(TimeoutError(), arrived=True).timed_out
-    assert broken_by(ValueError(), arrived=True).said == "ValueError"
+    assert broken_by(ValueError(), arrived=True).reason == "ValueError"

@@ -221,7 +221,7 @@ def test_a_server_that_was_started_again_is_found_again(carrying: Carrying) -> N
 def test_where_nobody_listens_nothing_can_have_arrived(carrying: Carrying) -> None:
     error = broken(carrying(Place(False, "127.0.0.1", nobodys_port(), "")), get())
 
-    assert (error.said, error.arrived, error.timed_out) == ("Connection refused", False, False)
+    assert (error.reason, error.arrived, error.timed_out) == ("Connection refused", False, False)
 
 
 def test_a_host_that_cannot_be_looked_up_breaks_the_request(carrying: Carrying) -> None:
@@ -473,7 +473,7 @@ def test_a_server_that_is_not_who_it_should_be_gets_no_request(
         error = broken(carrying(place_of(host, "localhost", secure=True), **options), get())
 
     assert (error.arrived, host.connections) == (False, 0)
-    assert "not trusted" in error.said
+    assert "not trusted" in error.reason
 
 
 def test_a_server_that_does_not_encrypt_gets_no_request(carrying: Carrying) -> None:

@@ -43,7 +43,7 @@ class Breaking:
 async def a_task(server: LiveServer) -> tuple[AsyncClient, Breaking, Task]:
     stage = await a_stage(server)
     how = stage.client
-    breaking = Breaking(AsyncHttp(how.connection.speaker.place))
+    breaking = Breaking(AsyncHttp(how.connection.session.place))
     key = await server.rig.key("ann")
     client = AsyncClient(how.url, key=key, transport=breaking)
     intent = await client.create_intent("T", status="active")
