@@ -9,8 +9,8 @@ from pathlib import Path
 
 from parley import Mailbox, wiring
 from parley.sdk.agent.agent import BaseAgent
-from parley.sdk.agent.mailbox.thread import Desk, Project
-from parley.sdk.agent.mailbox.workplace import MailboxStation
+from parley.sdk.agent.mailbox.thread import MailboxThread, Project
+from parley.sdk.agent.mailbox.workplace import MailboxWorkplace
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.agent.workplace import Arrival
 
@@ -32,9 +32,9 @@ class Boxes:
             yield mailbox
 
     @asynccontextmanager
-    async def station(self, agent: str, *, reads: bool = True, watches: bool = True) -> AsyncIterator[Watched]:
-        """A station that is left as by a process that dies. It watches its inbox, and takes what arrives."""
-        watched = Watched(Desk(self.project, agent))
+    async def workplace(self, agent: str, *, reads: bool = True, watches: bool = True) -> AsyncIterator[Watched]:
+        """A workplace that is left as by a process that dies. It watches its inbox, and takes what arrives."""
+        watched = Watched(MailboxThread(self.project, agent))
         async with watched.open(reads=reads, watches=watches):
             yield watched
 
@@ -54,17 +54,17 @@ class Boxes:
 
 
 class Watched:
-    """A station, and what arrived at it."""
+    """A workplace, and what arrived at it."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.station = MailboxStation(desk)
+    def __init__(self, thread: MailboxThread) -> None:
+        self.thread = thread
+        self.workplace = MailboxWorkplace(thread)
         self.arrived: asyncio.Queue[Arrival] = asyncio.Queue()
 
     @asynccontextmanager
     async def open(self, *, reads: bool, watches: bool) -> AsyncIterator[None]:
-        await self.station.open()
-        works = [*([self.station.keep()] if watches else []), *([self._read()] if reads else [])]
+        await self.workplace.open()
+        works = [*([self.workplace.run_upkeep()] if watches else []), *([self._read()] if reads else [])]
         tasks = [asyncio.ensure_future(work) for work in works]
         try:
             yield
@@ -72,14 +72,14 @@ class Watched:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self.desk.close()
+            self.thread.close()
 
     async def next(self) -> Arrival:
         """What arrives next."""
         return await self.arrived.get()
 
     async def _read(self) -> None:
-        async with aclosing(self.station.arrivals()) as arrivals:
+        async with aclosing(self.workplace.arrivals()) as arrivals:
             async for arrival in arrivals:
                 self.arrived.put_nowait(arrival)
 

@@ -33,7 +33,7 @@ from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import AskTimeout
 from parley.domain.message.message import Kind
 from parley.sdk.agent.agent import runtime_parts
-from parley.sdk.agent.mailbox.payloads import body_of, seen_by, subject_of
+from parley.sdk.agent.mailbox.payloads import body_of, subject_of, to_channel_message
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.blocking.client import Client
 from parley.sdk.client.client import AsyncClient
@@ -439,13 +439,13 @@ class Mailboxes(_Troupe):
 
         found = mailbox.read(self.wait_until(answer, timeout + 1))
         mailbox.done(found)
-        return seen_by(sender, found, answers=True)
+        return to_channel_message(sender, found, answers=True)
 
     def notify(
         self, to: str, payload: Mapping[str, Any], *, channel: str = _CHANNEL, sender: str = _TESTER
     ) -> ChannelMessage:
         """Tell an agent something."""
-        return seen_by(sender, self._send(Kind.NOTIFICATION, to, payload, channel, sender))
+        return to_channel_message(sender, self._send(Kind.NOTIFICATION, to, payload, channel, sender))
 
     def _send(self, kind: Kind, to: str, payload: Mapping[str, Any], channel: str, sender: str) -> Message:
         mailbox = self.mailbox(sender)

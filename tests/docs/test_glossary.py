@@ -91,7 +91,7 @@ def test_every_word_of_the_sdk_is_explained(explained: set[str]) -> None:
         "agent",
         "agent class",
         "handler",
-        "station",
+        "workplace",
         "bookmark",
         "workflow",
         "step",

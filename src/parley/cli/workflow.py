@@ -188,11 +188,11 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _result_line(result: WorkflowResult) -> str:
-    from parley.sdk.workflow.result import UNHEARD
+    from parley.sdk.workflow.result import NOT_REPORTED
 
     words = {"timed_out": "Out of time", "failed": "Failed", "interrupted": "Interrupted", "abandoned": "Abandoned"}
     where = f" [{result.intent_id}]" if result.intent_id else ""
-    heard = bool(where) and not result.detail.endswith(UNHEARD)
+    heard = bool(where) and not result.detail.endswith(NOT_REPORTED)
     left = "; its intent is abandoned" if result.outcome in ("timed_out", "failed", "interrupted") and heard else ""
     return f"{words.get(result.outcome, 'Completed')} after {result.seconds:.1f}s{where}{left}"
 

@@ -14,22 +14,22 @@ from openintent.client import AsyncOpenIntentClient
 from openintent.models import EventType, IntentStatus
 from openintent.streaming import SSEEvent
 
-from parley.compat.channels import as_theirs
-from parley.compat.hooks import dispatch, insist, wants
-from parley.compat.workplace import Occurrence, SdkStation, Wishes
+from parley.compat.channels import to_openintent_message
+from parley.compat.hooks import dispatch, has_hook_for, retry_while_away
+from parley.compat.workplace import IntentEvent, OpenIntentWorkplace, WorkplaceOptions
 from parley.domain.names import agent_name
-from parley.sdk.agent.calling import in_thread
-from parley.sdk.agent.decorators import ASSIGNMENT, MESSAGE, Handles
-from parley.sdk.agent.handlers import Handler, Handlers, checked
+from parley.sdk.agent.calling import run_in_thread
+from parley.sdk.agent.decorators import ASSIGNMENT, MESSAGE, HandlerSpec
+from parley.sdk.agent.handlers import Handler, Handlers, check_handlers
 from parley.sdk.agent.plan import Plan
 from parley.sdk.agent.runtime import Runtime
-from parley.sdk.agent.watchdog import watching
+from parley.sdk.agent.watchdog import watch_loop
 from parley.sdk.client.client import AsyncClient
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-_BEAT_SECONDS = 30.0
+_HEARTBEAT_SECONDS = 30.0
 
 _log = logging.getLogger("openintent.agents")
 
@@ -44,7 +44,7 @@ def _run(agent: Theirs) -> None:
     """Work until `stop()`, SIGTERM or Ctrl-C; then finish what was begun."""
     _log.info("Starting agent: %s", agent._agent_id)
     agent._running = True
-    _until_told(agent._run_async, agent.stop)
+    _run_until_signal(agent._run_async, agent.stop)
 
 
 async def _run_async(agent: Theirs) -> None:
@@ -58,7 +58,7 @@ async def _run_async(agent: Theirs) -> None:
         else:
             await agent._parley_stop.wait()
     finally:
-        agent._running, agent._parley_station = False, None
+        agent._running, agent._parley_workplace = False, None
         await agent._disconnect_mcp()
         if agent._async_client is not None:
             # Its connections belong to this loop; the next one gets another client.
@@ -69,9 +69,9 @@ async def _run_async(agent: Theirs) -> None:
 async def _serve(agent: Theirs) -> None:
     config = agent._config
     plan = Plan(agent_name(agent._agent_id), capabilities=tuple(config.capabilities), drain=config.drain_timeout)
-    beat = config.heartbeat_interval if config.auto_heartbeat else None
+    heartbeat_seconds = config.heartbeat_interval if config.auto_heartbeat else None
 
-    async def drained() -> None:
+    async def on_drain() -> None:
         for handler in agent._handlers["drain"]:
             try:
                 await agent._call_handler(handler)
@@ -79,10 +79,12 @@ async def _serve(agent: Theirs) -> None:
                 _log.exception("Drain handler error")
 
     async with AsyncClient(config.base_url, key=config.api_key) as client:
-        station = SdkStation(client, plan, Wishes(partial(wants, agent), beat, drained))
-        agent._parley_station = station
-        with watching(agent._loop):
-            await Runtime(plan, _handlers_of(agent), station).run(agent._parley_stop)
+        workplace = OpenIntentWorkplace(
+            client, plan, WorkplaceOptions(partial(has_hook_for, agent), heartbeat_seconds, on_drain)
+        )
+        agent._parley_workplace = workplace
+        with watch_loop(agent._loop):
+            await Runtime(plan, _handlers_of(agent), workplace).run(agent._parley_stop)
 
 
 def _stop(agent: Theirs) -> None:
@@ -99,17 +101,17 @@ async def _call_handler(_agent: Theirs, handler: Callable[..., Any], *args: Thei
     """Await a coroutine; run anything else in a thread, where it may block."""
     if inspect.iscoroutinefunction(handler):
         return await handler(*args)
-    return await in_thread(partial(handler, *args))
+    return await run_in_thread(partial(handler, *args))
 
 
 async def _patch_state(agent: Theirs, intent_id: str, updates: dict[str, Any]) -> None:
-    await _patched(agent.async_client, intent_id, updates)
+    await _patch_intent_state(agent.async_client, intent_id, updates)
 
 
 async def _complete_intent(agent: Theirs, intent_id: str, final_state: dict[str, Any] | None = None) -> None:
     if final_state:
-        await _patched(agent.async_client, intent_id, final_state)
-    await _completed(agent.async_client, intent_id)
+        await _patch_intent_state(agent.async_client, intent_id, final_state)
+    await _set_completed(agent.async_client, intent_id)
 
 
 async def _delegate(agent: Theirs, intent_id: str, target_agent_id: str, payload: dict[str, Any] | None = None) -> None:
@@ -136,30 +138,33 @@ def _handlers_of(agent: Theirs) -> Handlers:
     """Their handlers of messages, in the order of the text; everything else goes through their own dispatch."""
     order = [name for kind in reversed(type(agent).__mro__) for name in vars(kind)]
     names = {name: place for place, name in enumerate(order)}
-    methods = sorted(agent._handlers["message"], key=lambda one: names.get(one.__name__, len(names)))
-    found = [Handler(one.__name__, _adapted(one), Handles(MESSAGE, one._openintent_channel or "")) for one in methods]
+    methods = sorted(agent._handlers["message"], key=lambda method: names.get(method.__name__, len(names)))
+    handlers = [
+        Handler(method.__name__, _adapt_handler(method), HandlerSpec(MESSAGE, method._openintent_channel or ""))
+        for method in methods
+    ]
 
-    async def events(occurrence: Occurrence) -> None:
-        await agent._handle_event(SSEEvent(occurrence.name, occurrence.document, occurrence.position))
+    async def events(intent_event: IntentEvent) -> None:
+        await agent._handle_event(SSEEvent(intent_event.name, intent_event.document, intent_event.position))
 
-    return checked([*found, Handler("events", events, Handles(ASSIGNMENT))])
+    return check_handlers([*handlers, Handler("events", events, HandlerSpec(ASSIGNMENT))])
 
 
-def _adapted(method: Callable[..., Any]) -> Callable[..., Any]:
+def _adapt_handler(method: Callable[..., Any]) -> Callable[..., Any]:
     """A handler of theirs that takes a message of ours."""
     if inspect.iscoroutinefunction(method):
 
         @wraps(method)
-        async def awaited(message: Theirs) -> Theirs:
-            return await method(as_theirs(message))
+        async def call_async(message: Theirs) -> Theirs:
+            return await method(to_openintent_message(message))
 
-        return awaited
+        return call_async
 
     @wraps(method)
-    def called(message: Theirs) -> Theirs:
-        return method(as_theirs(message))
+    def call_sync(message: Theirs) -> Theirs:
+        return method(to_openintent_message(message))
 
-    return called
+    return call_sync
 
 
 # ---------------------------------------------------------------- what Worker gets
@@ -168,34 +173,34 @@ def _adapted(method: Callable[..., Any]) -> Callable[..., Any]:
 def _run_worker(worker: Theirs) -> None:
     """Work until `stop()`, SIGTERM or Ctrl-C; then finish what was begun."""
     worker._running = True
-    _until_told(worker._run_async, worker.stop)
+    _run_until_signal(worker._run_async, worker.stop)
 
 
 async def _run_worker_async(worker: Theirs) -> None:
     worker._loop, worker._parley_stop, worker._running = asyncio.get_running_loop(), asyncio.Event(), True
     plan = Plan(agent_name(worker.agent_id))
 
-    async def assigned(occurrence: Occurrence) -> None:
-        intent = await insist(lambda: theirs.get_intent(occurrence.id))
+    async def on_assigned(intent_event: IntentEvent) -> None:
+        intent = await retry_while_away(lambda: theirs.get_intent(intent_event.id))
         if intent is None:
             return
         result = await _call_handler(worker, worker.handler, intent)
         if result and isinstance(result, dict):
-            await _patched(theirs, occurrence.id, result)
-        await _completed(theirs, occurrence.id)
+            await _patch_intent_state(theirs, intent_event.id, result)
+        await _set_completed(theirs, intent_event.id)
 
-    async def drained() -> None:
+    async def on_drain() -> None:
         worker._running = False
 
-    def mine(name: str, document: dict[str, Any]) -> bool:
+    def is_own_assignment(name: str, document: dict[str, Any]) -> bool:
         return name == "agent_assigned" and document.get("agent_id") == plan.name
 
     theirs = AsyncOpenIntentClient(worker.base_url, worker.api_key, worker.agent_id)
     async with theirs, AsyncClient(worker.base_url, key=worker.api_key) as client:
-        station = SdkStation(client, plan, Wishes(mine, _BEAT_SECONDS, drained))
-        handlers = Handlers([Handler("handler", assigned, Handles(ASSIGNMENT))])
-        with watching(worker._loop):
-            await Runtime(plan, handlers, station).run(worker._parley_stop)
+        workplace = OpenIntentWorkplace(client, plan, WorkplaceOptions(is_own_assignment, _HEARTBEAT_SECONDS, on_drain))
+        handlers = Handlers([Handler("handler", on_assigned, HandlerSpec(ASSIGNMENT))])
+        with watch_loop(worker._loop):
+            await Runtime(plan, handlers, workplace).run(worker._parley_stop)
 
 
 WORKER: dict[str, Callable[..., Any]] = {"run": _run_worker, "_run_async": _run_worker_async, "stop": _stop}
@@ -204,17 +209,17 @@ WORKER: dict[str, Callable[..., Any]] = {"run": _run_worker, "_run_async": _run_
 # ---------------------------------------------------------------- what both use
 
 
-async def _patched(client: Theirs, intent_id: str, updates: dict[str, Any]) -> None:
+async def _patch_intent_state(client: Theirs, intent_id: str, updates: dict[str, Any]) -> None:
     """Set keys of an intent's state, whatever others change meanwhile."""
 
     async def once() -> None:
         intent = await client.get_intent(intent_id)
         await client.update_state(intent_id, intent.version, updates)
 
-    await insist(once, conflicts=True)
+    await retry_while_away(once, conflicts=True)
 
 
-async def _completed(client: Theirs, intent_id: str) -> None:
+async def _set_completed(client: Theirs, intent_id: str) -> None:
     """Say that an intent is done. One that nobody had started is started first: that is what the server wants."""
 
     async def once() -> None:
@@ -224,32 +229,32 @@ async def _completed(client: Theirs, intent_id: str) -> None:
         if intent.status is not IntentStatus.COMPLETED:
             await client.set_status(intent_id, intent.version, IntentStatus.COMPLETED)
 
-    await insist(once, conflicts=True)
+    await retry_while_away(once, conflicts=True)
 
 
-def _until_told(work: Callable[[], Awaitable[None]], stop: Callable[[], None]) -> None:
+def _run_until_signal(work: Callable[[], Awaitable[None]], stop: Callable[[], None]) -> None:
     """Run in a loop of its own. In the main thread a signal ends it in good order, and a second one at once."""
 
-    async def working() -> None:
+    async def run_work() -> None:
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work())
-        told: list[int] = []
+        signals: list[int] = []
 
-        def signalled() -> None:
-            if told:
+        def on_signal() -> None:
+            if signals:
                 task.cancel()
-            told.append(1)
+            signals.append(1)
             stop()
 
         numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
         for number in numbers:
-            loop.add_signal_handler(number, signalled)
+            loop.add_signal_handler(number, on_signal)
         try:
             await task
         except asyncio.CancelledError:
-            if not told:
+            if not signals:
                 raise
         finally:
             for number in numbers:
                 loop.remove_signal_handler(number)
 
-    asyncio.run(working())
+    asyncio.run(run_work())

@@ -16,7 +16,7 @@ from parley.domain.errors.team import AskTimeout, RateLimited, Unauthorized
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 
-    from parley.compat.workplace import SdkStation
+    from parley.compat.workplace import OpenIntentWorkplace
     from parley.sdk.client.client import AsyncClient
     from parley.wire.api.records import channels as records
 
@@ -55,20 +55,23 @@ class Channels:
     ) -> ChannelHandle:
         """The open channel of this name; a new one when there is none, or the one that somebody makes meanwhile."""
         client = self._agent.async_client
-        found = await self._found(intent_id, name)
-        if found is None:
-            wanted = {"members": list(members or ()), "member_policy": member_policy, "options": options}
+        channel_id = await self._find_channel_id(intent_id, name)
+        if channel_id is None:
+            channel_options = {"members": list(members or ()), "member_policy": member_policy, "options": options}
             try:
-                found = (await client.create_channel(intent_id=intent_id, name=name, **wanted))["id"]
+                channel_id = (await client.create_channel(intent_id=intent_id, name=name, **channel_options))["id"]
             except ConflictError:
-                found = await self._found(intent_id, name)
-                if found is None:
+                channel_id = await self._find_channel_id(intent_id, name)
+                if channel_id is None:
                     raise
-        return ChannelHandle(self._agent, found, name, intent_id)
+        return ChannelHandle(self._agent, channel_id, name, intent_id)
 
-    async def _found(self, intent_id: str, name: str) -> str | None:
-        listed = await self._agent.async_client.list_channels(intent_id)
-        return next((str(one["id"]) for one in listed if one["name"] == name and one["status"] == "open"), None)
+    async def _find_channel_id(self, intent_id: str, name: str) -> str | None:
+        channels = await self._agent.async_client.list_channels(intent_id)
+        return next(
+            (str(channel["id"]) for channel in channels if channel["name"] == name and channel["status"] == "open"),
+            None,
+        )
 
 
 class ChannelHandle:
@@ -82,49 +85,49 @@ class ChannelHandle:
 
     async def ask(self, to: str, payload: Mapping[str, Any], timeout: float = 30) -> Answer:  # noqa: ASYNC109  # as theirs
         """Ask, and wait for the first answer. `TimeoutError` when none comes in time."""
-        async with self._asking() as client:
-            asking = client.ask(self.channel_id, None, to, payload, timeout)
-            return _answer(await self._awaited(asking))
+        async with self._open_client() as client:
+            question = client.ask(self.channel_id, None, to, payload, timeout)
+            return _to_answer(await self._wait_for_answer(question))
 
     async def ask_all(self, to: str, payload: Mapping[str, Any], timeout: float = 30) -> list[Answer]:  # noqa: ASYNC109
         """Ask, and collect every answer that comes within the time."""
-        async with self._asking() as client:
-            asking = client.ask_all(self.channel_id, None, to, payload, timeout)
-            return [_answer(one) for one in await self._awaited(asking)]
+        async with self._open_client() as client:
+            question = client.ask_all(self.channel_id, None, to, payload, timeout)
+            return [_to_answer(message) for message in await self._wait_for_answer(question)]
 
     async def notify(self, to: str, payload: Mapping[str, Any]) -> Any:  # noqa: ANN401  # as theirs
         """Tell one agent without waiting for anything."""
-        return await self._sent(to, "notify", payload)
+        return await self._send(to, "notify", payload)
 
     async def broadcast(self, payload: Mapping[str, Any]) -> Any:  # noqa: ANN401  # as theirs
         """Tell everyone in the channel."""
-        return await self._sent("*", "broadcast", payload)
+        return await self._send("*", "broadcast", payload)
 
-    async def _sent(self, to: str, message_type: str, payload: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    async def _send(self, to: str, message_type: str, payload: Mapping[str, Any]) -> Any:  # noqa: ANN401
         message = {"sender": self._agent.agent_id, "to": to, "message_type": message_type, "payload": payload}
         return Answer(await self._agent.async_client.send_message(channel_id=self.channel_id, **message))
 
     @property
-    def _station(self) -> SdkStation | None:
+    def _workplace(self) -> OpenIntentWorkplace | None:
         """Where the agent works, if it does so in this loop."""
         agent = self._agent
-        station: SdkStation | None = getattr(agent, "_parley_station", None)
-        return station if station is not None and agent._loop is asyncio.get_running_loop() else None
+        workplace: OpenIntentWorkplace | None = getattr(agent, "_parley_workplace", None)
+        return workplace if workplace is not None and agent._loop is asyncio.get_running_loop() else None
 
-    async def _awaited(self, asking: Awaitable[Any]) -> Any:  # noqa: ANN401
+    async def _wait_for_answer(self, question: Awaitable[Any]) -> Any:  # noqa: ANN401
         """What was answered; what a running agent waits for does not go to its handlers too."""
-        station = self._station
-        return await (asking if station is None else station.asks.asked(self.channel_id, asking))
+        workplace = self._workplace
+        return await (question if workplace is None else workplace.questions.wait_for_answer(self.channel_id, question))
 
     @asynccontextmanager
-    async def _asking(self) -> AsyncIterator[AsyncClient]:
+    async def _open_client(self) -> AsyncIterator[AsyncClient]:
         """A client of ours, for an agent that runs and for one that does not; its errors become theirs."""
         from parley.sdk.client.client import AsyncClient
 
-        station, config = self._station, self._agent._config
-        with _theirs_raised():
-            if station is not None:
-                yield station.client
+        workplace, config = self._workplace, self._agent._config
+        with _translate_errors():
+            if workplace is not None:
+                yield workplace.client
             else:
                 async with AsyncClient(config.base_url, key=config.api_key, agent=self._agent.agent_id) as client:
                     yield client
@@ -141,8 +144,8 @@ def ask_all(  # RFC-0021 has it in both clients
     """Ask, and collect every answer that comes within the time."""
     from parley.sdk.blocking.client import Client
 
-    with _theirs_raised(), Client(client.base_url, key=client.api_key, agent=client.agent_id) as ours:
-        return [_answer(one) for one in ours.ask_all(channel_id, sender, to, payload, timeout)]
+    with _translate_errors(), Client(client.base_url, key=client.api_key, agent=client.agent_id) as ours:
+        return [_to_answer(message) for message in ours.ask_all(channel_id, sender, to, payload, timeout)]
 
 
 async def ask_all_async(
@@ -156,17 +159,17 @@ async def ask_all_async(
     """Ask, and collect every answer that comes within the time."""
     from parley.sdk.client.client import AsyncClient
 
-    with _theirs_raised():
+    with _translate_errors():
         async with AsyncClient(client.base_url, key=client.api_key, agent=client.agent_id) as ours:
-            return [_answer(one) for one in await ours.ask_all(channel_id, sender, to, payload, timeout)]
+            return [_to_answer(message) for message in await ours.ask_all(channel_id, sender, to, payload, timeout)]
 
 
 @contextmanager
-def _theirs_raised() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except ParleyError as error:
-        raise refused(error) from error
+        raise to_openintent_error(error) from error
 
 
 def channels_of(agent: Any) -> Channels:  # noqa: ANN401  # an agent of theirs
@@ -176,7 +179,7 @@ def channels_of(agent: Any) -> Channels:  # noqa: ANN401  # an agent of theirs
     return agent._channels_proxy
 
 
-def refused(error: ParleyError) -> Exception:
+def to_openintent_error(error: ParleyError) -> Exception:
     """An error of ours as the one that their clients raise for it."""
     if isinstance(error, AskTimeout):
         return TimeoutError(str(error))
@@ -188,14 +191,14 @@ def refused(error: ParleyError) -> Exception:
     return OpenIntentError(str(error), status_code=status, response={"code": error.code, **error.facts})  # type: ignore[no-any-return]
 
 
-def as_theirs(message: records.ChannelMessage) -> Any:  # noqa: ANN401  # their ChannelMessage
+def to_openintent_message(message: records.ChannelMessage) -> Any:  # noqa: ANN401  # their ChannelMessage
     """A message of ours as their model, which knows in addition the channel's name and the intent."""
-    made = ChannelMessage.from_dict(_answer(message))
-    made.channel, made.intent_id = message.channel, message.intent_id
-    return made
+    message_model = ChannelMessage.from_dict(_to_answer(message))
+    message_model.channel, message_model.intent_id = message.channel, message.intent_id
+    return message_model
 
 
-def _answer(message: records.ChannelMessage) -> Answer:
+def _to_answer(message: records.ChannelMessage) -> Answer:
     """A message of ours as the dict that their clients give."""
     document = message.to_dict()
     return Answer({name: value for name, value in document.items() if name not in ("channel", "intent_id")})

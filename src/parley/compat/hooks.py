@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _RETRY_SECONDS = 1.0
-_CONFLICTS = 20
+_CONFLICTS_LIMIT = 20
 # States in which the server is away or wants to be left alone; everything else it has decided.
-_AWAY = (429, 502, 503, 504)
+_AWAY_STATUSES = (429, 502, 503, 504)
 
 _log = logging.getLogger("openintent.agents")
 
@@ -49,9 +49,11 @@ _ROUTES = {
 _LOGGED_AS = {"state_changed": "state_patched"}
 
 
-def wants(agent: Theirs, name: str, document: dict[str, Any]) -> bool:
+def has_hook_for(agent: Theirs, name: str, document: dict[str, Any]) -> bool:
     """Whether an event is for any hook of an agent."""
-    return _is_routed(agent, name, document) or bool(_listening(agent, name) or _tasks(agent, name, document))
+    return _is_routed(agent, name, document) or bool(
+        _event_handlers(agent, name) or _task_handlers(agent, name, document)
+    )
 
 
 async def dispatch(agent: Theirs, event: Theirs) -> None:
@@ -59,9 +61,9 @@ async def dispatch(agent: Theirs, event: Theirs) -> None:
     name, data = _text(event.type).lower(), event.data
     calls: list[Awaitable[None]] = []
     if _is_routed(agent, name, data):
-        calls.append(_routed(agent, name, data, event.id))
-    calls += [_told(agent, handler, data, event.id) for handler in _listening(agent, name)]
-    calls += [_told_of_task(agent, handler, data) for handler in _tasks(agent, name, data)]
+        calls.append(_call_route(agent, name, data, event.id))
+    calls += [_call_event_handler(agent, handler, data, event.id) for handler in _event_handlers(agent, name)]
+    calls += [_call_task_handler(agent, handler, data) for handler in _task_handlers(agent, name, data)]
     for call in calls:
         try:
             await call
@@ -69,22 +71,22 @@ async def dispatch(agent: Theirs, event: Theirs) -> None:
             _log.exception("Error handling event %s", name)
 
 
-async def _routed(agent: Theirs, name: str, data: dict[str, Any], position: str | None) -> None:
+async def _call_route(agent: Theirs, name: str, data: dict[str, Any], position: str | None) -> None:
     """Their own method for an event. It calls hooks only after everything that can fail for want of a server."""
     if name == "access_requested":
         data = await _with_request(agent, data)
     if data.get("delegated_by") == agent._agent_id:
         data = {**data, "delegated_by": None}  # it took the intent by itself
     method, event = getattr(agent, _ROUTES[name].method), SSEEvent(name, data, position)
-    await insist(lambda: method(event))
+    await retry_while_away(lambda: method(event))
 
 
-async def insist(action: Callable[[], Awaitable[T]], *, conflicts: bool = False) -> T | None:
+async def retry_while_away(action: Callable[[], Awaitable[T]], *, conflicts: bool = False) -> T | None:
     """Do something however long the server is away; None when what it is about is gone.
 
     With `conflicts` also when somebody else was faster, which is given up after a while.
     """
-    lost = 0
+    conflict_count = 0
     while True:
         try:
             return await action()
@@ -92,11 +94,11 @@ async def insist(action: Callable[[], Awaitable[T]], *, conflicts: bool = False)
             _log.warning("Gone, or not to be seen: %s", error)
             return None
         except ConflictError:
-            lost += 1
-            if not conflicts or lost == _CONFLICTS:
+            conflict_count += 1
+            if not conflicts or conflict_count == _CONFLICTS_LIMIT:
                 raise
         except (httpx.TransportError, OpenIntentError) as error:
-            if isinstance(error, OpenIntentError) and error.status_code not in _AWAY:
+            if isinstance(error, OpenIntentError) and error.status_code not in _AWAY_STATUSES:
                 raise
             _log.warning("The server is away: %s", error)
             await asyncio.sleep(_RETRY_SECONDS)
@@ -110,10 +112,10 @@ def _is_routed(agent: Theirs, name: str, document: dict[str, Any]) -> bool:
     return name != "agent_assigned" or document.get("agent_id") in (None, agent._agent_id)
 
 
-def _listening(agent: Theirs, name: str) -> list[Theirs]:
+def _event_handlers(agent: Theirs, name: str) -> list[Theirs]:
     """Their `@on_event` handlers for an event; its name may be written as in the stream or as in the log."""
     names = (name, _LOGGED_AS.get(name, name))
-    return [one for one in agent._handlers["event"] if _text(one._openintent_event_type).lower() in names]
+    return [handler for handler in agent._handlers["event"] if _text(handler._openintent_event_type).lower() in names]
 
 
 def _text(name: Theirs) -> str:
@@ -121,28 +123,28 @@ def _text(name: Theirs) -> str:
     return str(getattr(name, "value", name))
 
 
-def _tasks(agent: Theirs, name: str, document: dict[str, Any]) -> list[Theirs]:
+def _task_handlers(agent: Theirs, name: str, document: dict[str, Any]) -> list[Theirs]:
     """Their `@on_task` handlers for an event."""
     if not name.startswith("task."):
         return []
     payload = document.get("payload") or {}
     status = payload.get("status") or name.removeprefix("task.")
-    return [one for one in agent._handlers["task"] if one._openintent_task_status in (None, status)]
+    return [handler for handler in agent._handlers["task"] if handler._openintent_task_status in (None, status)]
 
 
-async def _told(agent: Theirs, handler: Theirs, data: dict[str, Any], position: str | None) -> None:
+async def _call_event_handler(agent: Theirs, handler: Theirs, data: dict[str, Any], position: str | None) -> None:
     """Call an `@on_event` handler, with the event under the name that it asked for."""
-    intent = await insist(lambda: agent.async_client.get_intent(data.get("intent_id")))
+    intent = await retry_while_away(lambda: agent.async_client.get_intent(data.get("intent_id")))
     if intent is not None:
         name = _text(handler._openintent_event_type)
         await agent._call_handler(handler, intent, SSEEvent(name, data, position))
 
 
-async def _told_of_task(agent: Theirs, handler: Theirs, data: dict[str, Any]) -> None:
+async def _call_task_handler(agent: Theirs, handler: Theirs, data: dict[str, Any]) -> None:
     """Call an `@on_task` handler; what it returns goes into the intent's state, as with an assignment."""
     client = agent.async_client
-    intent = await insist(lambda: client.get_intent(data.get("intent_id")))
-    task = await insist(lambda: client.get_task(data["payload"]["task_id"]))
+    intent = await retry_while_away(lambda: client.get_intent(data.get("intent_id")))
+    task = await retry_while_away(lambda: client.get_task(data["payload"]["task_id"]))
     if intent is None or task is None:
         return
     result = await agent._call_handler(handler, intent, task)
@@ -152,7 +154,7 @@ async def _told_of_task(agent: Theirs, handler: Theirs, data: dict[str, Any]) ->
 
 async def _with_request(agent: Theirs, data: dict[str, Any]) -> dict[str, Any]:
     """The event, with the request that it only names."""
-    wanted = (data.get("payload") or {}).get("request_id")
-    listed = await insist(lambda: agent.async_client.list_access_requests(data["intent_id"]))
-    found = next((one for one in listed or () if one.id == wanted), None)
-    return data if found is None else {**data, "request": found.to_dict()}
+    request_id = (data.get("payload") or {}).get("request_id")
+    requests = await retry_while_away(lambda: agent.async_client.list_access_requests(data["intent_id"]))
+    request = next((request for request in requests or () if request.id == request_id), None)
+    return data if request is None else {**data, "request": request.to_dict()}

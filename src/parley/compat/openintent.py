@@ -16,8 +16,8 @@ from typing import Any
 
 try:
     import openintent
-    from openintent import agents as _theirs
-    from openintent import client as _clients
+    from openintent import agents as _openintent_agents
+    from openintent import client as _openintent_clients
 except ImportError:
     raise ImportError(
         "parley.compat.openintent works on the openintent SDK, which is not installed: "
@@ -54,22 +54,22 @@ def install() -> None:
     if openintent.__version__ not in TESTED:
         text = f"openintent {openintent.__version__} was not tested with Parley; tested: {', '.join(TESTED)}"
         warnings.warn(text, UntestedVersion, stacklevel=2)
-    found = {
-        (kind, name): inspect.getattr_static(getattr(_theirs, kind, None), name, None)
+    originals = {
+        (kind, name): inspect.getattr_static(getattr(_openintent_agents, kind, None), name, None)
         for kind, names in REPLACED.items()
         for name in names
     }
-    if missing := [f"{kind}.{name}" for (kind, name), old in found.items() if old is None]:
+    if missing := [f"{kind}.{name}" for (kind, name), old in originals.items() if old is None]:
         raise ImportError(f"openintent {openintent.__version__} has no {missing[0]}; tested: {', '.join(TESTED)}")
-    _originals.update(found)
+    _originals.update(originals)
     new: dict[str, dict[str, Any]] = {
-        "BaseAgent": {"__init__": _built, **AGENT, "channels": property(channels_of)},
+        "BaseAgent": {"__init__": _init_agent, **AGENT, "channels": property(channels_of)},
         "Worker": WORKER,
     }
-    for kind, name in found:
-        setattr(getattr(_theirs, kind), name, new[kind][name])
+    for kind, name in originals:
+        setattr(getattr(_openintent_agents, kind), name, new[kind][name])
     for kind, method in (("OpenIntentClient", ask_all), ("AsyncOpenIntentClient", ask_all_async)):
-        client = getattr(_clients, kind)
+        client = getattr(_openintent_clients, kind)
         if not hasattr(client, ADDED[kind]):
             setattr(client, ADDED[kind], method)
             _added.append((client, ADDED[kind]))
@@ -78,14 +78,14 @@ def install() -> None:
 def uninstall() -> None:
     """Bring the old methods back. Classes that were decorated, and agents that were made meanwhile, keep the new."""
     for (kind, name), old in _originals.items():
-        setattr(getattr(_theirs, kind), name, old)
+        setattr(getattr(_openintent_agents, kind), name, old)
     for client, name in _added:
         delattr(client, name)
     _originals.clear()
     _added.clear()
 
 
-def _built(agent: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  # their constructor, whatever it takes
+def _init_agent(agent: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  # their constructor, whatever it takes
     """Their `BaseAgent.__init__`, and then whatever `@Agent` has left out of the class.
 
     Their decorator copies methods into the class, overwrites `run` with one that calls itself, and forgets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from parley.sdk.agent.server.workplace import ServerStation
+from parley.sdk.agent.server.workplace import ServerWorkplace
 from parley.sdk.agent.workplace import Arrival
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from parley.sdk.protocol.event_stream import StreamEvent
     from parley.wire.api.records.intents import Intent
 
-_A_DAY = 86_400.0
+_DAY_SECONDS = 86_400.0
 
 
-class Occurrence(NamedTuple):
+class IntentEvent(NamedTuple):
     """Something that happened on an intent; it takes the place of the intent of an assignment."""
 
     id: str
@@ -28,41 +28,41 @@ class Occurrence(NamedTuple):
     document: dict[str, Any]
 
 
-class Wishes(NamedTuple):
+class WorkplaceOptions(NamedTuple):
     """What an agent wants of its station: which events, how often to say that it lives, what to do before it stops."""
 
-    wants: Callable[[str, dict[str, Any]], bool]
-    beat_seconds: float | None
-    drained: Callable[[], Awaitable[None]]
+    is_wanted: Callable[[str, dict[str, Any]], bool]
+    heartbeat_seconds: float | None
+    on_drain: Callable[[], Awaitable[None]]
 
 
-class SdkStation(ServerStation):
+class OpenIntentWorkplace(ServerWorkplace):
     """Where an `openintent` agent stands."""
 
-    def __init__(self, client: AsyncClient, plan: Plan, wishes: Wishes) -> None:
+    def __init__(self, client: AsyncClient, plan: Plan, options: WorkplaceOptions) -> None:
         super().__init__(client, plan)
-        self._wishes = wishes
+        self._options = options
 
-    async def arrival(self, event: StreamEvent, position: int) -> Arrival | None:
+    async def to_arrival(self, event: StreamEvent, position: int) -> Arrival | None:
         """Messages as every agent gets them; of other events whatever a hook is there for."""
         if event.name == "channel_message":
-            return await super().arrival(event, position)
+            return await super().to_arrival(event, position)
         document = json.loads(event.data)
-        if not self._wishes.wants(event.name, document):
+        if not self._options.is_wanted(event.name, document):
             return None
-        occurrence = Occurrence(str(document.get("intent_id", "")), event.name, event.id, document)
+        intent_event = IntentEvent(str(document.get("intent_id", "")), event.name, event.id, document)
         # Their runtime asks for the intent itself, each hook in its own way.
-        return Arrival(position, intent=cast("Intent", occurrence))
+        return Arrival(position, intent=cast("Intent", intent_event))
 
-    async def beat(self, load: int) -> float | None:
+    async def heartbeat(self, load: int) -> float | None:
         """As often as the agent's configuration says."""
-        seconds = self._wishes.beat_seconds
+        seconds = self._options.heartbeat_seconds
         if seconds is None:
-            return _A_DAY
-        pause = await super().beat(load)
+            return _DAY_SECONDS
+        pause = await super().heartbeat(load)
         return None if pause is None else min(pause, seconds)
 
     async def drain(self) -> None:
         """Tell the registry, and the agent."""
         await super().drain()
-        await self._wishes.drained()
+        await self._options.on_drain()

@@ -208,11 +208,11 @@ class Mailbox:
 
     def thread(self, ref: str | Message) -> list[Message]:
         """A whole conversation, oldest first, by its id or by any message in it."""
-        return [found.message for found in wiring.drive(self.kernel.thread(_ref(ref)))]
+        return [match.message for match in wiring.drive(self.kernel.thread(_ref(ref)))]
 
     def search(self, text: str) -> list[Message]:
         """Messages sent or received that contain `text`, newest first."""
-        return [found.message for found in wiring.drive(self.kernel.search(text))]
+        return [match.message for match in wiring.drive(self.kernel.search(text))]
 
     def review(self, ref: str | Message) -> Review:
         """Where the review in a conversation stands."""
@@ -244,19 +244,19 @@ class Mailbox:
 
         An item counts as seen when the loop asks for the next one, so what a crash interrupts comes again.
         """
-        quiet = 0.0
-        pulse: tuple[int, int] | None = None
-        while timeout is None or quiet <= timeout:
+        quiet_seconds = 0.0
+        mark: tuple[int, int] | None = None
+        while timeout is None or quiet_seconds <= timeout:
             now = self.kernel.inbox.pulse()
             # A change within the clock's grain leaves the time as it was: look again for a second after one.
-            if now != pulse or quiet < 1.0:
-                pulse = now
+            if now != mark or quiet_seconds < 1.0:
+                mark = now
                 for item in wiring.drive(self.kernel.unseen(watcher)):
                     yield item
                     wiring.drive(self.kernel.shown(watcher, [item]))
-                    quiet = 0.0
+                    quiet_seconds = 0.0
             pause(_POLL_SECONDS)
-            quiet += _POLL_SECONDS
+            quiet_seconds += _POLL_SECONDS
 
     def close(self) -> None:
         """Let go of everything this mailbox holds; claims bound to the process return at once."""
@@ -320,10 +320,10 @@ def _wishes(rules: Mapping[str, object] | None) -> Wishes | None:
         return None
     from parley.wire.ocip import wishes_of
 
-    known = {"exchange_type", "classification", "max_rounds", "data", "expires_at"}
+    names = {"exchange_type", "classification", "max_rounds", "data", "expires_at"}
     for name in rules:
-        if name not in known:
-            raise _invalid("unknown_field", name, f"is no rule; known are {', '.join(sorted(known))}")
+        if name not in names:
+            raise _invalid("unknown_field", name, f"is no rule; known are {', '.join(sorted(names))}")
     wishes = wishes_of(rules)
     if wishes is not None and wishes.problem is not None:
         raise wishes.problem

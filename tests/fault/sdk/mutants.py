@@ -9,7 +9,7 @@ from parley.domain.errors.errors import Unavailable
 from parley.domain.errors.team import RateLimited
 from parley.sdk.agent.runtime import Runtime
 from parley.sdk.agent.server.progress import Mark, Progress
-from parley.sdk.agent.server.workplace import ServerStation
+from parley.sdk.agent.server.workplace import ServerWorkplace
 from parley.sdk.agent.workplace import Arrival
 from parley.sdk.protocol.event_stream import StreamEvent
 from parley.sdk.protocol.following import Following
@@ -26,7 +26,7 @@ def on_record_when_taken() -> None:
     """What is being dealt with counts as dealt with."""
 
     def mark(self: Progress) -> Mark:
-        self.news = False
+        self.unsaved = False
         return Mark(self._position)
 
     _put(Progress, "mark", mark)
@@ -34,10 +34,10 @@ def on_record_when_taken() -> None:
 
 def done_before_dealt_with() -> None:
     """Put on record first, then call the handlers."""
-    deal = Runtime._deal
+    deal = Runtime._handle_arrival
 
     async def early(self: Runtime, arrival: Arrival) -> None:
-        await self.station.done(arrival)
+        await self.workplace.finish(arrival)
         await deal(self, arrival)
 
     _put(Runtime, "_deal", early)
@@ -46,22 +46,22 @@ def done_before_dealt_with() -> None:
 def never_on_record() -> None:
     """The bookmark stays where it was."""
 
-    async def nothing(self: ServerStation) -> None:
+    async def nothing(self: ServerWorkplace) -> None:
         del self
 
-    _put(ServerStation, "_save", nothing)
+    _put(ServerWorkplace, "_save", nothing)
 
 
 def answer_under_any_key() -> None:
     """An answer that has to be sent again is another one."""
 
     async def answer(
-        self: ServerStation, message: ChannelMessage, payload: Mapping[str, Any], metadata: object = None
+        self: ServerWorkplace, message: ChannelMessage, payload: Mapping[str, Any], metadata: object = None
     ) -> None:
         del metadata
         await self.client.reply_to(message.channel_id, message.id, self._plan.name, payload)
 
-    _put(ServerStation, "answer", answer)
+    _put(ServerWorkplace, "answer", answer)
 
 
 def forget_the_cursor() -> None:

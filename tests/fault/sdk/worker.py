@@ -96,25 +96,25 @@ def _say_when_ready(name: str) -> None:
 
 def _note_what_is_on_record(journal: Journal) -> None:
     """Write down with which messages it was done before each save that has succeeded: none of them may come again."""
-    from parley.sdk.agent.server.workplace import ServerStation
+    from parley.sdk.agent.server.workplace import ServerWorkplace
     from parley.sdk.agent.workplace import Arrival
 
-    done, save = ServerStation.done, ServerStation._save
+    done, save = ServerWorkplace.finish, ServerWorkplace._save
     finished: list[str] = []
 
-    async def noting(self: ServerStation, arrival: Arrival) -> None:
+    async def noting(self: ServerWorkplace, arrival: Arrival) -> None:
         await done(self, arrival)
         finished.extend([arrival.message.id] if arrival.message is not None else [])
 
-    async def saving(self: ServerStation) -> None:
+    async def saving(self: ServerWorkplace) -> None:
         before = len(finished)
         await save(self)
         if before:
             journal.write(on_record=finished[:before])
             del finished[:before]
 
-    ServerStation.done = noting  # type: ignore[method-assign]
-    ServerStation._save = saving  # type: ignore[method-assign]
+    ServerWorkplace.finish = noting  # type: ignore[method-assign]
+    ServerWorkplace._save = saving  # type: ignore[method-assign]
 
 
 def main(name: str, journal: str, mutant: str = "", concurrency: str = str(CONCURRENCY)) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from parley.cli.parts.handler_log import logging_to
-from parley.sdk.agent.logs import told
+from parley.sdk.agent.logs import log_event
 from tests.surface.cli.team_stage import Team, ended
 from tests.surface.stage import Ran
 from tests.unit.sdk.workflow.stage import forgetting
@@ -282,6 +282,6 @@ def test_a_timeout_is_a_time(team: Team, timeout: str) -> None:
 
 def test_what_an_agent_logs_of_itself_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_to(verbose=False):
-        told(logging.getLogger("parley.agent"), "ann", "agent_stream_broke", "its stream broke", "no server")
+        log_event(logging.getLogger("parley.agent"), "ann", "agent_stream_broke", "its stream broke", "no server")
 
     assert capsys.readouterr().err == "parley: warning: ann: its stream broke (no server)\n"

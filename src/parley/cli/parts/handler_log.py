@@ -22,7 +22,7 @@ class _Lines(logging.Handler):
         self._verbose = verbose
 
     def emit(self, record: logging.LogRecord) -> None:
-        from parley.sdk.workflow.failures import said
+        from parley.sdk.workflow.failures import describe_error
 
         error = record.exc_info[1] if record.exc_info else None
         facts = vars(record)
@@ -30,7 +30,7 @@ class _Lines(logging.Handler):
         what = record.getMessage()
         if facts.get("action") == "agent_handler_failed":
             what = f"{facts.get('handler')} failed"
-        why = said(error) if error is not None else facts.get("why", "")
+        why = describe_error(error) if error is not None else facts.get("why", "")
         # What an agent logs of itself says both already.
         who, why = "" if what.startswith(f"{who}: ") else who, "" if what.endswith(f"({why})") else why
         # How a step ended is told anyway.

@@ -42,12 +42,12 @@ class BaseAgent:
     @property
     def channels(self) -> Channels:
         """Channels to ask, notify and broadcast in."""
-        return self._at_work.station.channels
+        return self._running.workplace.channels
 
     @property
     def client(self) -> AsyncClient:
         """A client that speaks for this agent. There is none at a file mailbox."""
-        client = self._at_work.station.client
+        client = self._running.workplace.client
         if client is None:
             raise Invalid("there is no server at a mailbox", hint="use self.channels")
         return client
@@ -60,13 +60,13 @@ class BaseAgent:
     @property
     def counts(self) -> Counter[str]:
         """What it has done since it started: received, answered, failed, done."""
-        return self._at_work.counts
+        return self._running.counts
 
     def wait(self, awaitable: Awaitable[T]) -> T:
         """The result of an awaitable, for handlers that are no coroutines: `self.wait(channel.ask(...))`."""
         from parley.sdk.agent.running import wait_in_thread
 
-        return wait_in_thread(self._at_work, awaitable)
+        return wait_in_thread(self._running, awaitable)
 
     def run(self, address: str = "", *, key: str = "") -> None:
         """Work until SIGTERM or Ctrl-C; then finish what was begun.
@@ -92,7 +92,7 @@ class BaseAgent:
         await serve_agents([self], address=address, key=key, stop=stop, ready=ready)
 
     @property
-    def _at_work(self) -> Runtime:
+    def _running(self) -> Runtime:
         if self._runtime is None:
             raise Invalid(f"{type(self).__name__} does not run", hint="call run(), or use this in a handler")
         return self._runtime
@@ -127,10 +127,10 @@ class Agent:
         drain: float = 30.0,
         start: Start = "unanswered",
     ) -> None:
-        given: object = name
-        if not isinstance(given, str):  # most likely the class itself
-            who = getattr(given, "__name__", repr(given))
-            raise Invalid(f"{who}: an agent needs a name", hint="write @Agent('NAME') above the class")
+        argument: object = name
+        if not isinstance(argument, str):  # most likely the class itself
+            subject = getattr(argument, "__name__", repr(argument))
+            raise Invalid(f"{subject}: an agent needs a name", hint="write @Agent('NAME') above the class")
         if isinstance(capabilities, str):
             raise Invalid(f"Agent({name!r}): capabilities is a list of texts, not one text")
         if concurrency not in range(1, MOST_OPEN):
@@ -151,20 +151,22 @@ class Agent:
         if issubclass(cls, BaseAgent):
             cls.plan = self._plan
             return cls
-        same = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-        made: type[T] = type(cls.__name__, (cls, BaseAgent), {**same, **plan})
-        return made
+        attributes = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+        agent_class: type[T] = type(cls.__name__, (cls, BaseAgent), {**attributes, **plan})
+        return agent_class
 
 
 def runtime_parts(agent: object) -> tuple[Plan, Any]:
     """The plan and the handlers of an agent; `Invalid` when it is none."""
     plan = getattr(agent, "plan", None)
     if not isinstance(agent, BaseAgent) or not isinstance(plan, Plan):
-        named = agent.__name__ if isinstance(agent, type) else type(agent).__name__
+        class_name = agent.__name__ if isinstance(agent, type) else type(agent).__name__
         hint = (
-            f"write {named}() with its parentheses" if isinstance(agent, type) else "put @Agent('NAME') above its class"
+            f"write {class_name}() with its parentheses"
+            if isinstance(agent, type)
+            else "put @Agent('NAME') above its class"
         )
-        raise Invalid(f"{named} is no agent", hint=hint)
+        raise Invalid(f"{class_name} is no agent", hint=hint)
     handlers = handlers_of(agent)
     if not handlers:
         raise Invalid(f"{type(agent).__name__} has no handlers", hint="put @on_message() above a method")

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.errors.errors import Invalid, ParleyError
-from parley.sdk.agent.logs import text_of
+from parley.sdk.agent.logs import error_text
 from parley.sdk.protocol.flow import encoded
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from parley.sdk.agent.handlers import Handler
 
-_LONGEST_TEXT = 500
+_ERROR_TEXT_MAX_CHARS = 500
 # So long is waited for a coroutine to end when its time is over.
-_LET_GO_SECONDS = 1.0
+_CANCEL_WAIT_SECONDS = 1.0
 
 
 class Failure(NamedTuple):
@@ -51,17 +51,17 @@ async def call(handler: Handler, argument: object, limit: float | None) -> Any: 
     A thread cannot be stopped, nor can a coroutine that takes no notice of being cancelled: one that takes too long
     goes on, and nobody waits for it.
     """
-    within = handler.handles.timeout or limit
-    if handler.awaits and within is None:
+    seconds = handler.spec.timeout or limit
+    if handler.awaits and seconds is None:
         return await handler.call(argument)
-    work = handler.call(argument) if handler.awaits else in_thread(lambda: handler.call(argument))
+    work = handler.call(argument) if handler.awaits else run_in_thread(lambda: handler.call(argument))
     task = asyncio.ensure_future(_outcome(work))
     try:
-        await asyncio.wait((task,), timeout=within)
+        await asyncio.wait((task,), timeout=seconds)
         if not task.done():
             task.cancel()
-            await asyncio.wait((task,), timeout=_LET_GO_SECONDS)
-            raise HandlerTimeout(f"{handler.name} took longer than {within:g} seconds")
+            await asyncio.wait((task,), timeout=_CANCEL_WAIT_SECONDS)
+            raise HandlerTimeout(f"{handler.name} took longer than {seconds:g} seconds")
     finally:
         task.cancel()
     result, error = task.result()
@@ -80,13 +80,13 @@ async def _outcome(work: Awaitable[Any]) -> tuple[Any, BaseException | None]:
         return None, error
 
 
-async def in_thread(function: Callable[[], Any]) -> Any:  # noqa: ANN401  # its result
+async def run_in_thread(function: Callable[[], Any]) -> Any:  # noqa: ANN401  # its result
     """Run something that blocks in a thread of its own, which keeps no process alive."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(result: Any, error: BaseException | None) -> None:  # noqa: ANN401
+    def set_outcome(result: Any, error: BaseException | None) -> None:  # noqa: ANN401
         if future.done():
             return  # nobody waits any more
         if error is not None:
@@ -104,7 +104,7 @@ async def in_thread(function: Callable[[], Any]) -> Any:  # noqa: ANN401  # its 
         except BaseException as raised:  # noqa: BLE001  # the outermost frame of the thread
             error = raised
         with suppress(RuntimeError):  # the loop has ended, and nobody waits
-            loop.call_soon_threadsafe(settle, result, error)
+            loop.call_soon_threadsafe(set_outcome, result, error)
 
     threading.Thread(target=run, name="parley-handler", daemon=True).start()
     return await future
@@ -128,8 +128,8 @@ def answer_of(handler: Handler, result: object) -> Mapping[str, Any] | None:
 
 def failure_of(error: BaseException) -> Failure:
     """What an asker is told about an error in a handler."""
-    said = text_of(error)[:_LONGEST_TEXT]
+    text = error_text(error)[:_ERROR_TEXT_MAX_CHARS]
     if isinstance(error, ParleyError):
-        return Failure(error.code, said)
+        return Failure(error.code, text)
     kind = type(error).__name__
-    return Failure("handler_failed", f"{kind}: {said}"[:_LONGEST_TEXT] if said else kind)
+    return Failure("handler_failed", f"{kind}: {text}"[:_ERROR_TEXT_MAX_CHARS] if text else kind)

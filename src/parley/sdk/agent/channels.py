@@ -19,7 +19,7 @@ current_intent: ContextVar[str] = ContextVar("current_intent", default="")
 
 _ROLE = "role:"
 # So many answers are remembered; the stream shows each of them soon after it was taken.
-_TAKEN_KEPT = 10_000
+_TAKEN_LIMIT = 10_000
 
 
 class ChannelHandle(Protocol):
@@ -58,56 +58,58 @@ class Channels(Protocol):
         """
 
 
-class Asks:
+class ServerQuestions:
     """The questions that an agent waits for, so that their answers go to whoever asked, and not to a handler too."""
 
     def __init__(self) -> None:
         # By the channel; to whom each went, if that is known.
-        self._waiting: dict[str, dict[asyncio.Future[None], str]] = {}
+        self._open: dict[str, dict[asyncio.Future[None], str]] = {}
         self._taken: dict[str, None] = {}
 
-    async def asked(self, channel_id: str, asking: Any, to: str = "") -> Any:  # noqa: ANN401  # whatever is awaited
+    async def wait_for_answer(self, channel_id: str, question: Any, to: str = "") -> Any:  # noqa: ANN401  # whatever is awaited
         """Await a question in a channel and remember what answered it."""
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(channel_id, {})[ended] = "" if to.startswith(_ROLE) else to
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._open.setdefault(channel_id, {})[end] = "" if to.startswith(_ROLE) else to
         try:
-            said = await asking
-            for one in said if isinstance(said, list) else [said]:
-                self._taken[one.id] = None
-            while len(self._taken) > _TAKEN_KEPT:
+            answer = await question
+            for message in answer if isinstance(answer, list) else [answer]:
+                self._taken[message.id] = None
+            while len(self._taken) > _TAKEN_LIMIT:
                 del self._taken[next(iter(self._taken))]
-            return said
+            return answer
         finally:
-            ended.set_result(None)
-            waiting = self._waiting[channel_id]
-            del waiting[ended]
-            if not waiting:
-                del self._waiting[channel_id]
+            end.set_result(None)
+            open_questions = self._open[channel_id]
+            del open_questions[end]
+            if not open_questions:
+                del self._open[channel_id]
 
-    async def took(self, answer: ChannelMessage) -> bool:
+    async def has_taken(self, answer: ChannelMessage) -> bool:
         """Whether an answer went to a question; known at the latest when those that it can be for have ended."""
-        asked = self._waiting.get(answer.channel_id, {})
-        waiting = {one for one, to in asked.items() if to in ("", answer.sender)}
-        while answer.id not in self._taken and waiting:
-            _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        open_questions = self._open.get(answer.channel_id, {})
+        pending = {end for end, to in open_questions.items() if to in ("", answer.sender)}
+        while answer.id not in self._taken and pending:
+            _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
         return answer.id in self._taken
 
 
 class ServerChannel:
     """A channel on a server."""
 
-    def __init__(self, client: AsyncClient, asks: Asks, channel_id: str, name: str, intent_id: str) -> None:
+    def __init__(
+        self, client: AsyncClient, questions: ServerQuestions, channel_id: str, name: str, intent_id: str
+    ) -> None:
         self.id = channel_id
         self.name = name
         self.intent_id = intent_id
         self._client = client
-        self._asks = asks
+        self._questions = questions
 
     async def ask(self, to: str, payload: Mapping[str, Any], *, timeout: float = 30, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Ask an agent or `role:ROLE` and wait for the first answer."""
-        asking = self._client.ask(self.id, None, to, payload, timeout, metadata=metadata or None)
-        said: ChannelMessage = await self._asks.asked(self.id, asking, to)
-        return said
+        question = self._client.ask(self.id, None, to, payload, timeout, metadata=metadata or None)
+        answer: ChannelMessage = await self._questions.wait_for_answer(self.id, question, to)
+        return answer
 
     async def ask_all(
         self,
@@ -118,9 +120,9 @@ class ServerChannel:
         **metadata: Any,  # noqa: ANN401
     ) -> list[ChannelMessage]:
         """Ask, and collect every answer that comes within the time."""
-        asking = self._client.ask_all(self.id, None, to, payload, timeout, metadata=metadata or None)
-        said: list[ChannelMessage] = await self._asks.asked(self.id, asking, to)
-        return said
+        question = self._client.ask_all(self.id, None, to, payload, timeout, metadata=metadata or None)
+        answers: list[ChannelMessage] = await self._questions.wait_for_answer(self.id, question, to)
+        return answers
 
     async def notify(self, to: str, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell one agent, or the holders of a role, without waiting for anything."""
@@ -134,14 +136,14 @@ class ServerChannel:
 class ServerChannels:
     """The channels of a server."""
 
-    def __init__(self, client: AsyncClient, asks: Asks) -> None:
+    def __init__(self, client: AsyncClient, questions: ServerQuestions) -> None:
         self._client = client
-        self._asks = asks
+        self._questions = questions
 
     async def open(self, name: str, intent_id: str = "", **options: Any) -> ServerChannel:  # noqa: ANN401
         """The channel of this name on an intent, which is created when it does not exist."""
         intent = intent_id or current_intent.get()
         if not intent:
             raise Invalid(f"on which intent is the channel {name!r}?", hint="channels.open(name, intent_id=...)")
-        found = await self._client.open_channel(intent, name, **options)
-        return ServerChannel(self._client, self._asks, found.id, found.name, intent)
+        channel = await self._client.open_channel(intent, name, **options)
+        return ServerChannel(self._client, self._questions, channel.id, channel.name, intent)

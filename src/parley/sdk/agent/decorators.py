@@ -11,15 +11,15 @@ from parley.sdk.protocol.flow import some_seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_MARK = "__parley_handles__"
+_SPECS_ATTRIBUTE = "__parley_handles__"
 
 MESSAGE, ASSIGNMENT, APPROVAL = "message", "assignment", "approval"
 
 
-class Handles(NamedTuple):
+class HandlerSpec(NamedTuple):
     """What a method deals with. An empty filter lets everything through."""
 
-    what: str
+    event: str
     channel: str = ""
     kind: str = ""
     senders: tuple[str, ...] = ()
@@ -54,36 +54,36 @@ def on_message(
     a call that takes longer. Without any filter it gets every message. Several methods may get the same message: all
     are called, in the order in which they are written, and the first that returns something answers.
     """
-    known = [*(one.value for one in Pattern), *KINDS]
-    if kind is not None and kind not in known:
-        raise Invalid(f"on_message: {kind!r} is no kind of message", hint=f"one of {', '.join(known)}")
+    kinds = [*(pattern.value for pattern in Pattern), *KINDS]
+    if kind is not None and kind not in kinds:
+        raise Invalid(f"on_message: {kind!r} is no kind of message", hint=f"one of {', '.join(kinds)}")
     if timeout is not None:
         some_seconds("on_message: timeout", timeout)
     if callable(channel):
-        return _marked(channel, Handles(MESSAGE))
+        return _mark(channel, HandlerSpec(MESSAGE))
     senders = (from_,) if isinstance(from_, str) else tuple(from_ or ())
-    handles = Handles(MESSAGE, channel or "", kind or "", senders, timeout)
-    return lambda method: _marked(method, handles)
+    spec = HandlerSpec(MESSAGE, channel or "", kind or "", senders, timeout)
+    return lambda method: _mark(method, spec)
 
 
 def on_assignment(method: F) -> F:
     """Call the method with the intent, each time the agent is assigned to one."""
-    return _marked(method, Handles(ASSIGNMENT))
+    return _mark(method, HandlerSpec(ASSIGNMENT))
 
 
 def on_approval(method: F) -> F:
     """Call the method with the approval, each time a person has decided about something this agent wanted to say."""
-    return _marked(method, Handles(APPROVAL))
+    return _mark(method, HandlerSpec(APPROVAL))
 
 
-def handled_by(method: object) -> tuple[Handles, ...]:
+def specs_of(method: object) -> tuple[HandlerSpec, ...]:
     """What a method was marked to deal with."""
-    marks: tuple[Handles, ...] = getattr(method, _MARK, ())
-    return marks
+    specs: tuple[HandlerSpec, ...] = getattr(method, _SPECS_ATTRIBUTE, ())
+    return specs
 
 
-def _marked(method: F, handles: Handles) -> F:
+def _mark(method: F, spec: HandlerSpec) -> F:
     if not callable(method):
         raise Invalid(f"{method!r} cannot be called", hint="decorate a method: @on_message() above a def")
-    setattr(method, _MARK, (*handled_by(method), handles))
+    setattr(method, _SPECS_ATTRIBUTE, (*specs_of(method), spec))
     return method

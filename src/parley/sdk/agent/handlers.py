@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.errors.errors import Invalid
-from parley.sdk.agent.decorators import APPROVAL, ASSIGNMENT, MESSAGE, Handles, handled_by
+from parley.sdk.agent.decorators import APPROVAL, ASSIGNMENT, MESSAGE, HandlerSpec, specs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ class Handler(NamedTuple):
 
     name: str
     call: Callable[..., Any]
-    handles: Handles
+    spec: HandlerSpec
 
     @property
     def awaits(self) -> bool:
@@ -35,46 +35,44 @@ class Handlers(tuple[Handler, ...]):
 
     def for_message(self, message: ChannelMessage) -> list[Handler]:
         """Those that a message is for."""
-        return [one for one in self if one.handles.what == MESSAGE and _fits(one.handles, message)]
+        return [handler for handler in self if handler.spec.event == MESSAGE and _matches(handler.spec, message)]
 
     @property
     def for_assignment(self) -> list[Handler]:
         """Those that are told of an assignment."""
-        return [one for one in self if one.handles.what == ASSIGNMENT]
+        return [handler for handler in self if handler.spec.event == ASSIGNMENT]
 
     @property
     def for_approval(self) -> list[Handler]:
         """Those that are told what a person has decided."""
-        return [one for one in self if one.handles.what == APPROVAL]
+        return [handler for handler in self if handler.spec.event == APPROVAL]
 
 
 def handlers_of(agent: object) -> Handlers:
     """The marked methods of an object, in the order of the text; a subclass's method replaces its base's."""
     names: dict[str, None] = {}
     for kind in reversed(type(agent).__mro__):
-        names |= dict.fromkeys(name for name, value in vars(kind).items() if handled_by(value))
-    return checked(
-        Handler(name, getattr(agent, name), handles)
-        for name in names
-        for handles in handled_by(getattr(agent, name, None))
+        names |= dict.fromkeys(name for name, value in vars(kind).items() if specs_of(value))
+    return check_handlers(
+        Handler(name, getattr(agent, name), spec) for name in names for spec in specs_of(getattr(agent, name, None))
     )
 
 
-def checked(found: Iterable[Handler]) -> Handlers:
+def check_handlers(candidates: Iterable[Handler]) -> Handlers:
     """Handlers, each of which can be called with what it is for; `Invalid` names the first that cannot."""
-    handlers = Handlers(found)
-    for one in handlers:
+    handlers = Handlers(candidates)
+    for handler in handlers:
         try:
-            inspect.signature(one.call).bind(object())
+            inspect.signature(handler.call).bind(object())
         except TypeError:
-            what = "an intent" if one.handles.what == ASSIGNMENT else f"one {one.handles.what}"
-            raise Invalid(f"{one.name}() has to take {what} and nothing else") from None
+            argument = "an intent" if handler.spec.event == ASSIGNMENT else f"one {handler.spec.event}"
+            raise Invalid(f"{handler.name}() has to take {argument} and nothing else") from None
     return handlers
 
 
-def _fits(handles: Handles, message: ChannelMessage) -> bool:
-    if handles.channel and handles.channel not in (message.channel, message.channel_id):
+def _matches(spec: HandlerSpec, message: ChannelMessage) -> bool:
+    if spec.channel and spec.channel not in (message.channel, message.channel_id):
         return False
-    if handles.kind and handles.kind not in (message.message_type, message.kind):
+    if spec.kind and spec.kind not in (message.message_type, message.kind):
         return False
-    return not handles.senders or message.sender in handles.senders
+    return not spec.senders or message.sender in spec.senders

@@ -13,37 +13,37 @@ if TYPE_CHECKING:
 
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _LIBRARIES = tuple(
-    {os.path.join(sysconfig.get_path(one), "") for one in ("stdlib", "platstdlib", "purelib", "platlib")}
+    {os.path.join(sysconfig.get_path(scheme), "") for scheme in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 
 
-def told(
+def log_event(
     log: logging.Logger,
     agent: str,
     action: str,
-    said: str,
-    why: str = "",
+    text: str,
+    error_text: str = "",
     level: int = logging.WARNING,
     **facts: object,
 ) -> None:
     """Log one thing about an agent; `why` is the error's own text, and never holds a body or a key."""
-    extra = {"action": action, "agent": agent, "why": why, **facts}
-    if why:
-        log.log(level, "%s: %s (%s)", agent, said, why, extra=extra)
+    extra = {"action": action, "agent": agent, "why": error_text, **facts}
+    if error_text:
+        log.log(level, "%s: %s (%s)", agent, text, error_text, extra=extra)
     else:
-        log.log(level, "%s: %s", agent, said, extra=extra)
+        log.log(level, "%s: %s", agent, text, extra=extra)
 
 
-def place(frames: Iterable[FrameSummary]) -> str:
+def code_location(frames: Iterable[FrameSummary]) -> str:
     """Where in a user's code something happens: the last line that is neither ours nor a library's."""
-    theirs = [one for one in frames if not one.filename.startswith(("<", _OURS, *_LIBRARIES))]
-    return f"{os.path.basename(theirs[-1].filename)}, line {theirs[-1].lineno}" if theirs else ""
+    user_frames = [frame for frame in frames if not frame.filename.startswith(("<", _OURS, *_LIBRARIES))]
+    return f"{os.path.basename(user_frames[-1].filename)}, line {user_frames[-1].lineno}" if user_frames else ""
 
 
-def text_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What an error of a user's code says, as a text that can be sent; the error may be broken itself."""
     try:
-        said = str(error)
+        text = str(error)
     except Exception:  # noqa: BLE001  # a user's code, too
         return ""
-    return said.encode("utf-8", "replace").decode().replace("\0", "?").replace("\ufeff", "")
+    return text.encode("utf-8", "replace").decode().replace("\0", "?").replace("\ufeff", "")

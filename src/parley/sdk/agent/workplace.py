@@ -28,10 +28,10 @@ class Arrival(NamedTuple):
     @property
     def id(self) -> str:
         """What it is called in a log."""
-        return next(one.id for one in (self.message, self.intent, self.approval) if one is not None)
+        return next(record.id for record in (self.message, self.intent, self.approval) if record is not None)
 
 
-class Station(Protocol):
+class Workplace(Protocol):
     """The place where one agent works. All verbs are for one event loop."""
 
     @property
@@ -53,16 +53,16 @@ class Station(Protocol):
     ) -> None:
         """Answer a request, once, however often this is called for the same one. Durable on return."""
 
-    async def answers_a_question(self, response: ChannelMessage) -> bool:
+    async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Whether a response went to whoever asked by `channels`, so that no handler has to see it."""
 
-    async def done(self, arrival: Arrival) -> None:
+    async def finish(self, arrival: Arrival) -> None:
         """It is dealt with and must not come again, also after a restart."""
 
-    async def keep(self) -> None:
+    async def run_upkeep(self) -> None:
         """Put on record what is done, for ever. Raises when another process has taken the agent's place."""
 
-    async def beat(self, load: int) -> float | None:
+    async def heartbeat(self, load: int) -> float | None:
         """Say that the agent lives and how busy it is; in how many seconds to say so again.
 
         None: the agent was told to stop.

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def insist(action: Callable[[], Awaitable[T]], late: Callable[[ParleyError], None], pause: float) -> T:
+async def retry_while_unavailable(
+    action: Callable[[], Awaitable[T]], on_retry: Callable[[ParleyError], None], pause: float
+) -> T:
     """Do what may be done twice until a server answers; `late` is told each time that it has to wait.
 
     What the server refuses is raised.
@@ -25,5 +27,5 @@ async def insist(action: Callable[[], Awaitable[T]], late: Callable[[ParleyError
         except ParleyError as error:
             if not passes(error):
                 raise
-            late(error)
+            on_retry(error)
         await asyncio.sleep(pause)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parley.sdk.agent.agent import Agent, BaseAgent
-from parley.sdk.agent.decorators import MESSAGE, Handles
+from parley.sdk.agent.decorators import MESSAGE, HandlerSpec
 from parley.sdk.agent.handlers import Handler, Handlers
-from parley.sdk.agent.running import Crew
-from parley.sdk.workflow.importing import awaits
+from parley.sdk.agent.running import CrewMember
+from parley.sdk.workflow.importing import returns_awaitable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,12 +28,12 @@ class _WorkflowAgent(BaseAgent):
     """An agent whose handlers stand in a file."""
 
 
-def _copied() -> type[_WorkflowAgent]:
+def _new_agent_class() -> type[_WorkflowAgent]:
     """A class of its own: what an agent is called belongs to its class."""
     return type("WorkflowAgent", (_WorkflowAgent,), {})
 
 
-class Hands:
+class WorkflowAgents:
     """The agents that a workflow runs, and which messages of its intent they have dealt with.
 
     An agent's stream shows every intent that it works on. The functions of the file are for one: the workflow's own,
@@ -43,75 +43,75 @@ class Hands:
     def __init__(self, plan: WorkflowPlan, functions: Mapping[HandlerRef, Function]) -> None:
         self.intent_id = ""
         self._functions = functions
-        self._dealt: set[tuple[str, str]] = set()
-        self._news = asyncio.Event()
-        self.crew = [self._made(one) for one in plan.agents if plan.works_here(one)]
-        self.agents = {one.plan.name: one.agent for one in self.crew if one.agent is not None}
+        self._handled: set[tuple[str, str]] = set()
+        self._changed = asyncio.Event()
+        self.crew = [self._build_member(agent_plan) for agent_plan in plan.agents if plan.works_here(agent_plan)]
+        self.agents = {member.plan.name: member.agent for member in self.crew if member.agent is not None}
 
-    def _made(self, planned: AgentPlan) -> Crew:
-        declared = Agent(
-            planned.name,
-            capabilities=planned.capabilities,
-            role=planned.role,
-            concurrency=planned.concurrency or _CONCURRENCY,
+    def _build_member(self, agent_plan: AgentPlan) -> CrewMember:
+        decorate = Agent(
+            agent_plan.name,
+            capabilities=agent_plan.capabilities,
+            role=agent_plan.role,
+            concurrency=agent_plan.concurrency or _CONCURRENCY,
             start="now",  # what was said before the intent was there is none of its business
         )
-        agent = declared(_copied())()
+        agent = decorate(_new_agent_class())()
         rules = [
             Handler(
                 str(rule.handler),
-                self._mine(planned.name, self._functions[rule.handler].of(agent)),
-                Handles(MESSAGE, rule.channel, rule.kind, rule.senders, rule.timeout),
+                self._only_own_intent(agent_plan.name, self._functions[rule.handler].of(agent)),
+                HandlerSpec(MESSAGE, rule.channel, rule.kind, rule.senders, rule.timeout),
             )
-            for rule in planned.on_message
+            for rule in agent_plan.on_message
         ]
-        return Crew(agent.plan, Handlers(rules), agent)
+        return CrewMember(agent.plan, Handlers(rules), agent)
 
-    def _mine(self, agent: str, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def _only_own_intent(self, agent: str, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The function for messages of this workflow's intent; others are passed over."""
-        if awaits(call):
+        if returns_awaitable(call):
 
-            async def awaited(message: ChannelMessage) -> Any:  # noqa: ANN401  # its result
+            async def call_async(message: ChannelMessage) -> Any:  # noqa: ANN401  # its result
                 if message.intent_id != self.intent_id:
                     return None
                 try:
                     return await call(message)
                 finally:
-                    self._note(agent, message.id)
+                    self._record_handled(agent, message.id)
 
-            return awaited
+            return call_async
         loop = asyncio.get_running_loop()
 
-        def called(message: ChannelMessage) -> Any:  # noqa: ANN401  # its result
+        def call_sync(message: ChannelMessage) -> Any:  # noqa: ANN401  # its result
             if message.intent_id != self.intent_id:
                 return None
             try:
                 return call(message)
             finally:
-                loop.call_soon_threadsafe(self._note, agent, message.id)
+                loop.call_soon_threadsafe(self._record_handled, agent, message.id)
 
-        return called
+        return call_sync
 
-    def _note(self, agent: str, message_id: str) -> None:
-        self._dealt.add((agent, message_id))
-        self._news.set()
+    def _record_handled(self, agent: str, message_id: str) -> None:
+        self._handled.add((agent, message_id))
+        self._changed.set()
 
-    async def heard(self, messages: list[ChannelMessage]) -> None:
+    async def wait_until_handled(self, messages: list[ChannelMessage]) -> None:
         """Wait until every agent has dealt with those of these messages that are for it."""
         expected = {
-            (one.plan.name, message.id)
-            for one in self.crew
+            (member.plan.name, message.id)
+            for member in self.crew
             for message in messages
-            if message.sender != one.plan.name
-            and message.to in (*_EVERYONE, one.plan.name)
+            if message.sender != member.plan.name
+            and message.to in (*_EVERYONE, member.plan.name)
             and message.message_type != "response"
-            and one.handlers.for_message(message)
+            and member.handlers.for_message(message)
         }
-        while not expected <= self._dealt:
-            self._news.clear()
-            await self._news.wait()
+        while not expected <= self._handled:
+            self._changed.clear()
+            await self._changed.wait()
 
 
-def in_channel(message: ChannelMessage, channel: str, intent_id: str) -> ChannelMessage:
+def with_channel(message: ChannelMessage, channel: str, intent_id: str) -> ChannelMessage:
     """A message that was listed, with what only a stream says about it."""
     return msgspec.structs.replace(message, channel=channel, intent_id=intent_id)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.errors.workflow import WorkflowInvalid
 from parley.domain.workflow.plan import HandlerRef, handler_uses
-from parley.sdk.workflow.failures import said
+from parley.sdk.workflow.failures import describe_error
 from parley.wire.files.document import invalid_file
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from parley.wire.files.workflow import WorkflowFile
 
 # Beside the file, for handlers that name no module.
-BESIDE = "handlers.py"
+DEFAULT_FILE = "handlers.py"
 
 
 class Function(NamedTuple):
@@ -40,16 +40,16 @@ class Function(NamedTuple):
         call = self.call
         if not self.takes_agent:
             return call
-        if awaits(call):
+        if returns_awaitable(call):
 
-            async def awaited(argument: object) -> Any:  # noqa: ANN401  # its result
+            async def call_async(argument: object) -> Any:  # noqa: ANN401  # its result
                 return await call(argument, agent)
 
-            return awaited
+            return call_async
         return lambda argument: call(argument, agent)
 
 
-class _Wrong(Exception):
+class _Unusable(Exception):
     """Why a function cannot be used; never leaves this module."""
 
     def __init__(self, code: str, detail: str) -> None:
@@ -58,7 +58,7 @@ class _Wrong(Exception):
         super().__init__(detail)
 
 
-def awaits(call: Callable[..., Any]) -> bool:
+def returns_awaitable(call: Callable[..., Any]) -> bool:
     """Whether calling it gives something to be awaited."""
     function = inspect.unwrap(call)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
@@ -75,19 +75,19 @@ def load_functions(file: WorkflowFile, folder: str, module: str = "") -> dict[Ha
     if folder not in sys.path:
         sys.path.insert(0, folder)
     modules = _Modules(folder, module or file.plan.handlers)
-    found: dict[HandlerRef, Function] = {}
+    functions: dict[HandlerRef, Function] = {}
     flaws: list[Flaw] = []
-    told: set[_Wrong] = set()
+    reported: set[_Unusable] = set()
     for use in handler_uses(file.plan):
         try:
-            found[use.handler] = _function(modules, use)
-        except _Wrong as wrong:
-            if wrong not in told:
-                flaws.append(file.flaw(use.path, wrong.code, wrong.detail))
-            told.add(wrong)
+            functions[use.handler] = _resolve_function(modules, use)
+        except _Unusable as unusable:
+            if unusable not in reported:
+                flaws.append(file.flaw(use.path, unusable.code, unusable.detail))
+            reported.add(unusable)
     if flaws:
         raise invalid_file(WorkflowInvalid, flaws)
-    return found
+    return functions
 
 
 class _Modules:
@@ -96,31 +96,31 @@ class _Modules:
     def __init__(self, folder: str, default: str) -> None:
         self._folder = folder
         self._default = default
-        self._found: dict[str, ModuleType | _Wrong] = {}
+        self._modules: dict[str, ModuleType | _Unusable] = {}
 
     def find(self, handler: HandlerRef) -> ModuleType:
         name = handler.module or self._default
-        if name not in self._found:
+        if name not in self._modules:
             try:
-                self._found[name] = self._imported(name) if name else self._beside()
-            except _Wrong as wrong:
-                self._found[name] = wrong
-        found = self._found[name]
-        if not isinstance(found, _Wrong):
-            return found
-        if handler.module and found.code == "unknown":
-            raise _Wrong(found.code, found.detail)  # a name to be mended wherever it stands
-        raise found
+                self._modules[name] = self._import(name) if name else self._load_default()
+            except _Unusable as unusable:
+                self._modules[name] = unusable
+        module = self._modules[name]
+        if not isinstance(module, _Unusable):
+            return module
+        if handler.module and module.code == "unknown":
+            raise _Unusable(module.code, module.detail)  # a name to be mended wherever it stands
+        raise module
 
-    def _imported(self, name: str) -> ModuleType:
+    def _import(self, name: str) -> ModuleType:
         self._check_not_hidden(name)
         try:
-            module: ModuleType = _run(name, lambda: import_module(name))
+            module: ModuleType = _run_import(name, lambda: import_module(name))
             return module
         except ModuleNotFoundError as error:
             if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-                raise _Wrong("unknown", f"there is no module {error.name} beside the file or installed") from None
-            raise _Wrong("broken", f"{name} cannot be imported: {said(error)}") from None
+                raise _Unusable("unknown", f"there is no module {error.name} beside the file or installed") from None
+            raise _Unusable("broken", f"{name} cannot be imported: {describe_error(error)}") from None
 
     def _check_not_hidden(self, name: str) -> None:
         """A module of the same name that was imported from elsewhere would be used instead: nobody means that."""
@@ -131,70 +131,80 @@ class _Modules:
             return
         origin = getattr(present, "__file__", None)
         if origin is not None and os.path.realpath(origin) != os.path.realpath(spec.origin):
-            raise _Wrong("hidden", f"a module {top} is imported from elsewhere ({origin}): name this one differently")
+            raise _Unusable(
+                "hidden", f"a module {top} is imported from elsewhere ({origin}): name this one differently"
+            )
 
-    def _beside(self) -> ModuleType:
+    def _load_default(self) -> ModuleType:
         """`handlers.py` in the file's folder, under a name that no other workflow's can have."""
-        path = os.path.join(self._folder, BESIDE)
+        path = os.path.join(self._folder, DEFAULT_FILE)
         digest = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
         name = f"parley_handlers_{digest[:12]}"
         if not os.path.isfile(path):
-            raise _Wrong("unknown", f"there is no {BESIDE} beside the file, and no module is named (handlers: MODULE)")
+            raise _Unusable(
+                "unknown", f"there is no {DEFAULT_FILE} beside the file, and no module is named (handlers: MODULE)"
+            )
         spec = spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None  # noqa: S101, PT018  # it ends in .py
         loader, module = spec.loader, module_from_spec(spec)
         sys.modules[name] = module  # a dataclass looks for its module there
         try:
-            _run(BESIDE, lambda: loader.exec_module(module))
+            _run_import(DEFAULT_FILE, lambda: loader.exec_module(module))
         except ModuleNotFoundError as error:
-            raise _Wrong("broken", f"{BESIDE} cannot be imported: {said(error)}") from None
+            raise _Unusable("broken", f"{DEFAULT_FILE} cannot be imported: {describe_error(error)}") from None
         return module
 
 
-def _run(name: str, imports: Callable[[], Any]) -> Any:  # noqa: ANN401  # what it gives
+def _run_import(name: str, action: Callable[[], Any]) -> Any:  # noqa: ANN401  # what it gives
     """Import something that somebody else wrote; whatever goes wrong in it is theirs, and is told."""
     try:
-        return imports()
+        return action()
     except ModuleNotFoundError:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001  # the outermost frame around a user's code
-        raise _Wrong("broken", f"{name} cannot be imported: {said(error)}") from None
+        raise _Unusable("broken", f"{name} cannot be imported: {describe_error(error)}") from None
 
 
-def _function(modules: _Modules, use: HandlerUse) -> Function:
-    found: Any = modules.find(use.handler)
-    where = getattr(found, "__file__", None)
-    shown = os.path.basename(where) if where and not use.handler.module else found.__name__
+def _resolve_function(modules: _Modules, use: HandlerUse) -> Function:
+    target: Any = modules.find(use.handler)
+    path = getattr(target, "__file__", None)
+    module_name = os.path.basename(path) if path and not use.handler.module else target.__name__
     for name in use.handler.function.split("."):
-        if not hasattr(found, name):
-            close = _close(name, found)
-            raise _Wrong("unknown", f"{shown} has no function {use.handler.function}{close}")
-        found = getattr(found, name)
-    if not callable(found):
-        raise _Wrong("not_callable", f"{use.handler} is {type(found).__name__}, not a function")
-    return Function(str(use.handler), found, _takes_agent(found, use))
+        if not hasattr(target, name):
+            suggestion = _suggestion(name, target)
+            raise _Unusable("unknown", f"{module_name} has no function {use.handler.function}{suggestion}")
+        target = getattr(target, name)
+    if not callable(target):
+        raise _Unusable("not_callable", f"{use.handler} is {type(target).__name__}, not a function")
+    return Function(str(use.handler), target, _takes_agent(target, use))
 
 
-def _close(name: str, module: object) -> str:
+def _suggestion(name: str, module: object) -> str:
     from difflib import get_close_matches
 
-    known = [one for one, value in vars(module).items() if callable(value) and not one.startswith("_")]
-    close = get_close_matches(name, known, 1)
+    names = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+    close = get_close_matches(name, names, 1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
 def _takes_agent(call: Callable[..., Any], use: HandlerUse) -> bool:
     """Whether a function wants the agent as its second argument."""
-    what = "step" if use.does_step else "message"
+    argument = "step" if use.does_step else "message"
     try:
         parameters = list(inspect.signature(call).parameters.values())
     except (ValueError, TypeError):
         return False  # some that are written in C do not say what they take
     kinds = inspect.Parameter
-    by_place = [one for one in parameters if one.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
-    needed = [one for one in by_place if one.default is kinds.empty]
-    named = [one for one in parameters if one.kind is kinds.KEYWORD_ONLY and one.default is kinds.empty]
-    any_number = any(one.kind is kinds.VAR_POSITIONAL for one in parameters)
-    if named or len(needed) > 2 or not (by_place or any_number):
-        raise _Wrong("wrong_parameters", f"{use.handler} has to take ({what}) or ({what}, agent)")
-    return len(needed) == 2 or (len(by_place) > 1 and by_place[1].name == "agent")
+    positional = [
+        parameter for parameter in parameters if parameter.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    ]
+    required = [parameter for parameter in positional if parameter.default is kinds.empty]
+    keyword_only = [
+        parameter
+        for parameter in parameters
+        if parameter.kind is kinds.KEYWORD_ONLY and parameter.default is kinds.empty
+    ]
+    takes_any_number = any(parameter.kind is kinds.VAR_POSITIONAL for parameter in parameters)
+    if keyword_only or len(required) > 2 or not (positional or takes_any_number):
+        raise _Unusable("wrong_parameters", f"{use.handler} has to take ({argument}) or ({argument}, agent)")
+    return len(required) == 2 or (len(positional) > 1 and positional[1].name == "agent")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # How a detail ends when the server did not hear of the end.
-UNHEARD = "no server could be told, so the intent stays as it is"
+NOT_REPORTED = "no server could be told, so the intent stays as it is"
 
 _ERRORS = {WorkflowOutcome.TIMED_OUT: WorkflowTimedOut, WorkflowOutcome.ABANDONED: WorkflowAbandoned}
 
@@ -69,7 +69,7 @@ class WorkflowResult(NamedTuple):
     @property
     def results(self) -> dict[str, Mapping[str, Any]]:
         """What each step that got done gave, by its name."""
-        return {name: one.result for name, one in self.steps.items() if one.status is TaskStatus.COMPLETED}
+        return {name: step.result for name, step in self.steps.items() if step.status is TaskStatus.COMPLETED}
 
     def or_raise(self) -> WorkflowResult:
         """The same if everything got done, else `WorkflowFailed`, `WorkflowTimedOut` or `WorkflowAbandoned`."""
@@ -81,7 +81,7 @@ class WorkflowResult(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON has it."""
         steps = {
-            name: {**one._asdict(), "status": one.status.value, "seconds": round(one.seconds, 3)}
-            for name, one in self.steps.items()
+            name: {**step._asdict(), "status": step.status.value, "seconds": round(step.seconds, 3)}
+            for name, step in self.steps.items()
         }
         return {**self._asdict(), "outcome": self.outcome.value, "steps": steps, "seconds": round(self.seconds, 3)}

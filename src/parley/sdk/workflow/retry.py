@@ -19,17 +19,17 @@ _PAUSE_SECONDS = 0.5
 _log = logging.getLogger("parley.workflow")
 
 
-async def insist(action: Callable[[], Awaitable[T]], pause: float = _PAUSE_SECONDS) -> T:
+async def retry_until_accepted(action: Callable[[], Awaitable[T]], pause: float = _PAUSE_SECONDS) -> T:
     """Do something that may be done twice, until a server answers; what it refuses is raised."""
-    told: list[ParleyError] = []
+    errors: list[ParleyError] = []
 
-    def late(error: ParleyError) -> None:
-        if not told:
+    def log_first_error(error: ParleyError) -> None:
+        if not errors:
             extra = {"action": "workflow_waits", "why": str(error)}
             _log.warning("the workflow waits for its server", extra=extra)
-        told.append(error)
+        errors.append(error)
 
-    async def unopposed() -> T:
+    async def retry_conflicts() -> T:
         while True:
             try:
                 return await action()
@@ -38,4 +38,4 @@ async def insist(action: Callable[[], Awaitable[T]], pause: float = _PAUSE_SECON
                     raise
                 await asyncio.sleep(0)  # others change the same thing, and were faster each time
 
-    return await patience.insist(unopposed, late, pause)
+    return await patience.retry_while_unavailable(retry_conflicts, log_first_error, pause)

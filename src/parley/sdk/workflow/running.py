@@ -17,9 +17,9 @@ from parley.domain.directory.intent import RESOLVED, IntentStatus, TaskStatus
 from parley.domain.errors.errors import Conflict, ParleyError
 from parley.domain.workflow.plan import WorkflowOutcome, outcome_of_intent
 from parley.sdk.agent.running import serve_crew
-from parley.sdk.workflow.crew import Hands, in_channel
-from parley.sdk.workflow.result import UNHEARD, WorkflowEvent, WorkflowResult
-from parley.sdk.workflow.retry import insist
+from parley.sdk.workflow.crew import WorkflowAgents, with_channel
+from parley.sdk.workflow.result import NOT_REPORTED, WorkflowEvent, WorkflowResult
+from parley.sdk.workflow.retry import retry_until_accepted
 from parley.sdk.workflow.steps import Steps
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.protocol.event_stream import StreamEvent
     from parley.sdk.workflow.importing import Function
-    from parley.sdk.workflow.steps import Tell
+    from parley.sdk.workflow.steps import OnEvent
     from parley.wire.api.records.channels import ChannelMessage
     from parley.wire.api.records.intents import Intent
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 _CATCH_UP_SECONDS = 30.0
 _ENDING_SECONDS = 20.0
 _HURRIED_SECONDS = 10.0
-_LOOK_SECONDS = 5.0
-_LOOK_OFTEN_SECONDS = 1.0
+_POLL_SECONDS = 5.0
+_POLL_WITHOUT_STREAM_SECONDS = 1.0
 _PAGE = 1_000
 
 _log = logging.getLogger("parley.workflow")
@@ -53,28 +53,30 @@ class Run:
         functions: Mapping[HandlerRef, Function],
         client: AsyncClient,
         *,
-        tell: Tell,
+        on_event: OnEvent,
         monotonic: Callable[[], float],
     ) -> None:
         self._plan = plan
         # Whoever sets this up is nobody in particular, whatever the environment says.
         self._client = client.as_agent("")
-        self._tell = tell
+        self._on_event = on_event
         self._monotonic = monotonic
-        self._began = monotonic()
-        self._hands = Hands(plan, functions)
-        self._steps = Steps(plan, functions, self._hands.agents, self._client, tell, monotonic)
+        self._started_at = monotonic()
+        self._agents = WorkflowAgents(plan, functions)
+        self._steps = Steps(plan, functions, self._agents.agents, self._client, on_event, monotonic)
         self._intent: Intent | None = None
         self._detail = ""
 
     async def run(self, stop: asyncio.Event, limit: float | None) -> WorkflowResult:
         """Run to the end: all is done, a step failed, `limit` seconds have passed, or `stop` was set."""
         done, ready = asyncio.Event(), asyncio.Event()
-        serving = asyncio.ensure_future(serve_crew(self._hands.crew, client=self._client, stop=done, ready=ready.set))
-        stopping = asyncio.ensure_future(stop.wait())
+        serve_task = asyncio.ensure_future(
+            serve_crew(self._agents.crew, client=self._client, stop=done, ready=ready.set)
+        )
+        stop_task = asyncio.ensure_future(stop.wait())
         outcome: WorkflowOutcome | None = None
         try:
-            outcome = await self._ran(serving, ready, stopping, limit)
+            outcome = await self._run_with_agents(serve_task, ready, stop_task, limit)
         except ParleyError as error:
             await self._give_up(str(error))
             raise
@@ -83,16 +85,16 @@ class Run:
                 await self._give_up("interrupted")
             raise
         finally:
-            stopping.cancel()
+            stop_task.cancel()
             done.set()
             if (current := asyncio.current_task()) is not None and current.cancelling():
-                serving.cancel()
-            await asyncio.wait((serving,))
-            broke = None if serving.cancelled() else serving.exception()
-            if outcome is not None and broke is not None:  # else it is raised, or something worse is
-                _log.warning("an agent stopped", extra={"action": "workflow_agent_stopped", "why": str(broke)})
-        seconds = self._monotonic() - self._began
-        self._tell(WorkflowEvent("ended", detail=self._detail or outcome.value, seconds=seconds))
+                serve_task.cancel()
+            await asyncio.wait((serve_task,))
+            agent_error = None if serve_task.cancelled() else serve_task.exception()
+            if outcome is not None and agent_error is not None:  # else it is raised, or something worse is
+                _log.warning("an agent stopped", extra={"action": "workflow_agent_stopped", "why": str(agent_error)})
+        seconds = self._monotonic() - self._started_at
+        self._on_event(WorkflowEvent("ended", detail=self._detail or outcome.value, seconds=seconds))
         intent = self._intent
         return WorkflowResult(
             outcome,
@@ -103,41 +105,45 @@ class Run:
             seconds,
         )
 
-    async def _ran(
-        self, serving: asyncio.Future[None], ready: asyncio.Event, stopping: asyncio.Future[Any], limit: float | None
+    async def _run_with_agents(
+        self,
+        serve_task: asyncio.Future[None],
+        ready: asyncio.Event,
+        stop_task: asyncio.Future[Any],
+        limit: float | None,
     ) -> WorkflowOutcome:
-        waiting = asyncio.ensure_future(ready.wait())
-        await asyncio.wait((serving, waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if serving.done():
-            serving.result()  # what keeps the agents from working
+        ready_task = asyncio.ensure_future(ready.wait())
+        await asyncio.wait((serve_task, ready_task, stop_task), return_when=asyncio.FIRST_COMPLETED)
+        ready_task.cancel()
+        if serve_task.done():
+            serve_task.result()  # what keeps the agents from working
         if not ready.is_set():
             self._detail = "interrupted before it began"
             return WorkflowOutcome.INTERRUPTED
-        outcome = await self._set_up() or await self._until_over(serving, stopping, limit)
-        await self._wind_up(outcome)
+        outcome = await self._set_up() or await self._wait_until_over(serve_task, stop_task, limit)
+        await self._conclude(outcome)
         return outcome
 
     # ---------------------------------------------------------------- the beginning
 
     async def _set_up(self) -> WorkflowOutcome | None:
         """The intent with its channels and tasks; how it ended if somebody was faster than that."""
-        intent = await self._created()
+        intent = await self._create_intent()
         try:
-            await self._equipped(intent)
+            await self._create_channels_and_tasks(intent)
         except Conflict:
-            now = await self._client.get_intent(intent.id)
-            if now.status in RESOLVED:
-                return self._resolved_by_others(IntentStatus(now.status))
+            current = await self._client.get_intent(intent.id)
+            if current.status in RESOLVED:
+                return self._resolved_by_others(IntentStatus(current.status))
             raise
-        self._tell(WorkflowEvent("agents_ready", detail=", ".join(self._hands.agents)))
+        self._on_event(WorkflowEvent("agents_ready", detail=", ".join(self._agents.agents)))
         return None
 
     def _resolved_by_others(self, status: IntentStatus) -> WorkflowOutcome:
         self._detail = f"the intent was {status.value} by somebody else"
         return outcome_of_intent(status) or WorkflowOutcome.ABANDONED
 
-    async def _created(self) -> Intent:
+    async def _create_intent(self) -> Intent:
         """The intent. The agents are there already, and miss nothing."""
         planned, client = self._plan.intent, self._client
         constraints = planned.constraints
@@ -148,11 +154,11 @@ class Run:
             constraints=list(constraints) if isinstance(constraints, tuple) else dict(constraints),
             status="active",
         )
-        self._hands.intent_id = intent.id
-        self._tell(WorkflowEvent("intent_created", detail=intent.id))
+        self._agents.intent_id = intent.id
+        self._on_event(WorkflowEvent("intent_created", detail=intent.id))
         return intent
 
-    async def _equipped(self, intent: Intent) -> None:
+    async def _create_channels_and_tasks(self, intent: Intent) -> None:
         for channel in self._plan.channels:
             options = channel.options
             await self._client.create_channel(
@@ -166,55 +172,59 @@ class Run:
 
     # ---------------------------------------------------------------- until it is over
 
-    async def _until_over(
-        self, serving: asyncio.Future[None], stopping: asyncio.Future[Any], limit: float | None
+    async def _wait_until_over(
+        self, serve_task: asyncio.Future[None], stop_task: asyncio.Future[Any], limit: float | None
     ) -> WorkflowOutcome:
         assert self._intent is not None  # noqa: S101  # it was set up
-        watching = asyncio.ensure_future(_resolved(self._client, self._intent.id))
-        working = asyncio.ensure_future(self._steps.run() if self._plan.steps else _never())
-        left = None if limit is None else max(0.0, limit - (self._monotonic() - self._began))
+        watch_task = asyncio.ensure_future(_wait_until_resolved(self._client, self._intent.id))
+        steps_task = asyncio.ensure_future(self._steps.run() if self._plan.steps else _never())
+        seconds_left = None if limit is None else max(0.0, limit - (self._monotonic() - self._started_at))
         try:
             await asyncio.wait(
-                (working, watching, serving, stopping), timeout=left, return_when=asyncio.FIRST_COMPLETED
+                (steps_task, watch_task, serve_task, stop_task),
+                timeout=seconds_left,
+                return_when=asyncio.FIRST_COMPLETED,
             )
-            if working.done():
-                return working.result()
-            if watching.done():
-                return self._resolved_by_others(watching.result())
-            if serving.done():
-                serving.result()  # what keeps the agents from going on
+            if steps_task.done():
+                return steps_task.result()
+            if watch_task.done():
+                return self._resolved_by_others(watch_task.result())
+            if serve_task.done():
+                serve_task.result()  # what keeps the agents from going on
                 self._detail = "all agents were told to stop"
                 return WorkflowOutcome.ABANDONED
-            if stopping.done():
+            if stop_task.done():
                 self._detail = "interrupted"
-                self._tell(WorkflowEvent("stopping"))
+                self._on_event(WorkflowEvent("stopping"))
                 return WorkflowOutcome.INTERRUPTED
             self._detail = f"it took longer than {limit:g} seconds"
             return WorkflowOutcome.TIMED_OUT
         finally:
-            await _ended(working, watching)
+            await _cancel_and_wait(steps_task, watch_task)
 
     # ---------------------------------------------------------------- the end
 
-    async def _wind_up(self, outcome: WorkflowOutcome) -> None:
+    async def _conclude(self, outcome: WorkflowOutcome) -> None:
         """Let what was said be dealt with, and tell the server how it ended."""
         if outcome is WorkflowOutcome.COMPLETED:
             await self._catch_up()
         elif outcome is WorkflowOutcome.FAILED:
             failed = [
-                one for one in self._steps.results.values() if one.status in (TaskStatus.FAILED, TaskStatus.CANCELLED)
+                step
+                for step in self._steps.results.values()
+                if step.status in (TaskStatus.FAILED, TaskStatus.CANCELLED)
             ]
-            self._detail = "; ".join(f"{one.name}: {one.error}" for one in failed)
-        hurried = outcome in (WorkflowOutcome.INTERRUPTED, WorkflowOutcome.ABANDONED)
+            self._detail = "; ".join(f"{step.name}: {step.error}" for step in failed)
+        is_hurried = outcome in (WorkflowOutcome.INTERRUPTED, WorkflowOutcome.ABANDONED)
         status = IntentStatus.COMPLETED if outcome is WorkflowOutcome.COMPLETED else IntentStatus.ABANDONED
         reason = self._detail or outcome.value
         try:
-            async with asyncio.timeout(_HURRIED_SECONDS if hurried else _ENDING_SECONDS):
+            async with asyncio.timeout(_HURRIED_SECONDS if is_hurried else _ENDING_SECONDS):
                 await self._steps.cancel(reason)
-                await insist(lambda: self._resolve(status, reason))
+                await retry_until_accepted(lambda: self._resolve(status, reason))
         except TimeoutError:
             _log.error("nobody could be told how the workflow ended", extra={"action": "workflow_unheard"})
-            self._detail = f"{reason}; {UNHEARD}"
+            self._detail = f"{reason}; {NOT_REPORTED}"
 
     async def _resolve(self, status: IntentStatus, reason: str) -> None:
         """The intent in its last status, unless somebody else has resolved it."""
@@ -237,22 +247,22 @@ class Run:
         """Wait until the agents have dealt with everything that was said, within reason."""
         try:
             async with asyncio.timeout(_CATCH_UP_SECONDS):
-                await self._hands.heard(await insist(self._everything_said))
+                await self._agents.wait_until_handled(await retry_until_accepted(self._list_all_messages))
         except TimeoutError:
             _log.warning("some messages were not dealt with", extra={"action": "workflow_unheard_messages"})
 
-    async def _everything_said(self) -> list[ChannelMessage]:
+    async def _list_all_messages(self) -> list[ChannelMessage]:
         assert self._intent is not None  # noqa: S101  # it was set up
-        found: list[ChannelMessage] = []
+        messages: list[ChannelMessage] = []
         for channel in await self._client.list_channels(self._intent.id):
             since: str | None = None
             while True:
                 page = await self._client.list_messages(channel.id, since, limit=_PAGE)
-                found += [in_channel(one, channel.name, self._intent.id) for one in page]
+                messages += [with_channel(message, channel.name, self._intent.id) for message in page]
                 if len(page) < _PAGE:
                     break
                 since = page[-1].id
-        return found
+        return messages
 
     async def _give_up(self, reason: str) -> None:
         """After an error: leave nothing behind that looks as if it went on."""
@@ -264,22 +274,22 @@ class Run:
                 await self._resolve(IntentStatus.ABANDONED, reason)
 
 
-async def _resolved(client: AsyncClient, intent_id: str) -> IntentStatus:
+async def _wait_until_resolved(client: AsyncClient, intent_id: str) -> IntentStatus:
     """The status of an intent, once it is resolved."""
-    followed = asyncio.ensure_future(_told(client, intent_id))
+    follow_task = asyncio.ensure_future(_follow_until_resolved(client, intent_id))
     # A stream tells at once, but only what happens after it was opened, and a server opens only so many.
-    watched = {followed}
+    pending = {follow_task}
     try:
         while True:
-            if watched:
-                _, watched = await asyncio.wait(watched, timeout=_LOOK_SECONDS)
+            if pending:
+                _, pending = await asyncio.wait(pending, timeout=_POLL_SECONDS)
             else:
-                await asyncio.sleep(_LOOK_OFTEN_SECONDS)
-            intent = await insist(lambda: client.get_intent(intent_id))
+                await asyncio.sleep(_POLL_WITHOUT_STREAM_SECONDS)
+            intent = await retry_until_accepted(lambda: client.get_intent(intent_id))
             if intent.status in RESOLVED:
                 return IntentStatus(intent.status)
     finally:
-        await _ended(followed)
+        await _cancel_and_wait(follow_task)
 
 
 async def _never() -> WorkflowOutcome:
@@ -288,7 +298,7 @@ async def _never() -> WorkflowOutcome:
     raise AssertionError  # it is cancelled
 
 
-async def _told(client: AsyncClient, intent_id: str) -> None:
+async def _follow_until_resolved(client: AsyncClient, intent_id: str) -> None:
     """Return when the intent's stream says that it is resolved; raises what keeps it from being followed."""
     stream: AsyncGenerator[StreamEvent] = client.connection.follow("subscribe", "intents", intent_id)
     async with aclosing(stream) as events:
@@ -297,11 +307,11 @@ async def _told(client: AsyncClient, intent_id: str) -> None:
                 return
 
 
-async def _ended(*tasks: asyncio.Future[Any]) -> None:
+async def _cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
     """End tasks, and wait until they have ended."""
-    for one in tasks:
-        one.cancel()
+    for task in tasks:
+        task.cancel()
     await asyncio.wait(tasks)
-    for one in tasks:
-        if not one.cancelled():
-            one.exception()  # it was looked at
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # it was looked at

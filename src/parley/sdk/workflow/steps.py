@@ -22,13 +22,13 @@ from parley.domain.workflow.plan import (
 )
 from parley.sdk.agent.calling import answer_of, call
 from parley.sdk.agent.channels import current_intent
-from parley.sdk.agent.decorators import Handles
+from parley.sdk.agent.decorators import HandlerSpec
 from parley.sdk.agent.handlers import Handler
 from parley.sdk.protocol.refusal import passes
 from parley.sdk.workflow.context import StepContext
-from parley.sdk.workflow.failures import said
+from parley.sdk.workflow.failures import describe_error
 from parley.sdk.workflow.result import StepResult, WorkflowEvent
-from parley.sdk.workflow.retry import insist
+from parley.sdk.workflow.retry import retry_until_accepted
 
 if TYPE_CHECKING:
     from parley.domain.workflow.plan import HandlerRef, Step, WorkflowPlan
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from parley.sdk.workflow.importing import Function
     from parley.wire.api.records.intents import Intent, Task
 
-Tell = Callable[[WorkflowEvent], None]
+OnEvent = Callable[[WorkflowEvent], None]
 
 _STEP = "step"
-_FIRST_PAUSE = 0.2
-_LONGEST_PAUSE = 30.0
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 30.0
 
 _log = logging.getLogger("parley.workflow")
 
@@ -63,7 +63,7 @@ class StepTask:
 
     async def move(self, status: TaskStatus, **fields: Any) -> None:  # noqa: ANN401  # those of a task
         """Go to a status, however long the server is away. `EndedElsewhere` when somebody else has ended it."""
-        unheard = False
+        maybe_applied = False
         while True:
             try:
                 self.task = await self._client.update_task(
@@ -73,9 +73,9 @@ class StepTask:
             except ParleyError as error:
                 if not isinstance(error, Conflict) and not passes(error):
                     raise
-                unheard = unheard or not isinstance(error, Conflict | RateLimited)
-            self.task = await insist(lambda: self._client.get_task(self.task.id))
-            if unheard and self.task.status == status.value:
+                maybe_applied = maybe_applied or not isinstance(error, Conflict | RateLimited)
+            self.task = await retry_until_accepted(lambda: self._client.get_task(self.task.id))
+            if maybe_applied and self.task.status == status.value:
                 return  # it had arrived all the same
             if self.task.status in TASK_OVER:
                 raise EndedElsewhere(self.task)
@@ -90,7 +90,7 @@ class Steps:
         functions: Mapping[HandlerRef, Function],
         agents: Mapping[str, BaseAgent],
         client: AsyncClient,
-        tell: Tell,
+        on_event: OnEvent,
         monotonic: Callable[[], float],
     ) -> None:
         self.states = initial_states(plan)
@@ -99,21 +99,21 @@ class Steps:
         self._functions = functions
         self._agents = agents
         self._client = client
-        self._tell = tell
+        self._on_event = on_event
         self._monotonic = monotonic
         self._tasks: dict[str, StepTask] = {}
         self._intent_id = ""
         # One after the other: all of them change the same intent.
-        self._writing = asyncio.Lock()
-        self._slots = {name: asyncio.Semaphore(one.plan.concurrency) for name, one in agents.items()}
+        self._state_lock = asyncio.Lock()
+        self._slots = {name: asyncio.Semaphore(agent.plan.concurrency) for name, agent in agents.items()}
 
     async def prepare(self, intent: Intent) -> None:
         """One task for each step, those first that others depend on."""
         self._intent_id = intent.id
-        left = list(self._plan.steps)
-        while left:
-            step = next(one for one in left if all(before in self._tasks for before in one.depends_on))
-            left.remove(step)
+        remaining = list(self._plan.steps)
+        while remaining:
+            step = next(step for step in remaining if all(before in self._tasks for before in step.depends_on))
+            remaining.remove(step)
             task = await self._client.create_task(
                 intent.id,
                 step.title,
@@ -125,7 +125,7 @@ class Steps:
                 metadata={_STEP: step.name},
             )
             self._tasks[step.name] = StepTask(self._client, task)
-            self._note(step, task_id=task.id)
+            self._update_result(step, task_id=task.id)
 
     async def run(self) -> WorkflowOutcome:
         """Do all steps, as many at once as can be; what cannot be done any more is skipped."""
@@ -136,15 +136,15 @@ class Steps:
                     await self._skip(name, before)
                 for step in ready_steps(self._plan, self.states):
                     self.states[step.name] = TaskStatus.READY
-                    running.add(asyncio.create_task(self._do(step)))
+                    running.add(asyncio.create_task(self._run_step(step)))
                 if running:
                     done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    for one in done:
-                        one.result()
+                    for task in done:
+                        task.result()
             return outcome
         finally:
-            for one in running:
-                one.cancel()
+            for task in running:
+                task.cancel()
             if running:
                 await asyncio.wait(running)
 
@@ -152,7 +152,7 @@ class Steps:
         """Say of everything that is not over that it will not be done."""
         for step in self._plan.steps:
             if self.states[step.name] not in TASK_OVER:
-                self._settle(step, TaskStatus.CANCELLED, error=why)
+                self._finish_step(step, TaskStatus.CANCELLED, error=why)
         for step in self._plan.steps:
             if self.states[step.name] is TaskStatus.CANCELLED and step.name in self._tasks:
                 try:
@@ -163,115 +163,121 @@ class Steps:
     # ---------------------------------------------------------------- one step
 
     async def _skip(self, name: str, before: str) -> None:
-        step, why = self._named(name), f"{before} did not get done"
-        self._settle(step, TaskStatus.SKIPPED, error=why)
+        step, why = self._step_named(name), f"{before} did not get done"
+        self._finish_step(step, TaskStatus.SKIPPED, error=why)
         try:
             await self._tasks[name].move(TaskStatus.SKIPPED, blocked_reason=why)
         except EndedElsewhere as ended:
-            self._adopt(step, ended.task)
+            self._adopt_status(step, ended.task)
 
-    async def _do(self, step: Step) -> None:
+    async def _run_step(self, step: Step) -> None:
         """A step from its turn to its end."""
         current_intent.set(self._intent_id)
-        began = self._monotonic()
+        started_at = self._monotonic()
         try:
             await self._tasks[step.name].move(TaskStatus.READY)
-            self._tell(WorkflowEvent("step_ready", step.name, step.assign))
+            self._on_event(WorkflowEvent("step_ready", step.name, step.assign))
             async with self._slots[step.assign]:
-                began = self._monotonic()
-                await self._tried(step, began)
+                started_at = self._monotonic()
+                await self._run_attempts(step, started_at)
         except EndedElsewhere as ended:
-            self._adopt(step, ended.task, self._monotonic() - began)
+            self._adopt_status(step, ended.task, self._monotonic() - started_at)
 
-    async def _tried(self, step: Step, began: float) -> None:
+    async def _run_attempts(self, step: Step, started_at: float) -> None:
         """Try until it succeeds, or was tried often enough."""
-        pause, record = _FIRST_PAUSE, self._tasks[step.name]
+        pause, step_task = _FIRST_PAUSE_SECONDS, self._tasks[step.name]
         for attempt in range(1, step.retries + 2):
-            await record.move(TaskStatus.RUNNING, attempt=attempt)
+            await step_task.move(TaskStatus.RUNNING, attempt=attempt)
             self.states[step.name] = TaskStatus.RUNNING
-            self._note(step, attempts=attempt, status=TaskStatus.RUNNING)
-            self._tell(WorkflowEvent("step_started", step.name, step.assign, attempt=attempt))
-            tried = asyncio.ensure_future(self._attempt(step, attempt))
+            self._update_result(step, attempts=attempt, status=TaskStatus.RUNNING)
+            self._on_event(WorkflowEvent("step_started", step.name, step.assign, attempt=attempt))
+            attempt_task = asyncio.ensure_future(self._attempt(step, attempt))
             try:
-                await asyncio.wait((tried,))
+                await asyncio.wait((attempt_task,))
             finally:
-                tried.cancel()
-            error = WorkflowFailed("its handler was cancelled") if tried.cancelled() else tried.exception()
+                attempt_task.cancel()
+            error = (
+                WorkflowFailed("its handler was cancelled") if attempt_task.cancelled() else attempt_task.exception()
+            )
             if error is None:
                 try:
-                    await record.move(TaskStatus.COMPLETED, output=dict(tried.result()))
+                    await step_task.move(TaskStatus.COMPLETED, output=dict(attempt_task.result()))
                 except Invalid:  # too large for a task by a few bytes; the intent's state has it
-                    await record.move(TaskStatus.COMPLETED)
-                return self._settle(step, TaskStatus.COMPLETED, began, result=tried.result())
+                    await step_task.move(TaskStatus.COMPLETED)
+                return self._finish_step(step, TaskStatus.COMPLETED, started_at, result=attempt_task.result())
             if isinstance(error, EndedElsewhere):
                 raise error
-            why = said(error)
+            error_text = describe_error(error)
             extra = {"action": "workflow_step_failed", "step": step.name, "agent": step.assign, "attempt": attempt}
             _log.error("the step %s failed", step.name, extra=extra, exc_info=error)
             if attempt > step.retries:
-                await record.move(TaskStatus.FAILED, error={"message": why})
-                return self._settle(step, TaskStatus.FAILED, began, error=why)
-            self._tell(WorkflowEvent("step_retried", step.name, step.assign, why, attempt))
-            await record.move(TaskStatus.PENDING, error={"message": why})
+                await step_task.move(TaskStatus.FAILED, error={"message": error_text})
+                return self._finish_step(step, TaskStatus.FAILED, started_at, error=error_text)
+            self._on_event(WorkflowEvent("step_retried", step.name, step.assign, error_text, attempt))
+            await step_task.move(TaskStatus.PENDING, error={"message": error_text})
             await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         return None
 
     async def _attempt(self, step: Step, attempt: int) -> Mapping[str, Any]:
         """Call the step's function, and put what it gives into the intent's state."""
-        intent = await insist(lambda: self._client.get_intent(self._intent_id))
-        results = {name: one.result for name, one in self.results.items() if one.status is TaskStatus.COMPLETED}
+        intent = await retry_until_accepted(lambda: self._client.get_intent(self._intent_id))
+        results = {
+            name: step_result.result
+            for name, step_result in self.results.items()
+            if step_result.status is TaskStatus.COMPLETED
+        }
         agent = self._agents[step.assign]
-        given = resolved_inputs(step, results)
+        inputs = resolved_inputs(step, results)
         context = StepContext(
-            step.name, step.title, given, intent, results, agent, attempt, self._tasks[step.name].task.id
+            step.name, step.title, inputs, intent, results, agent, attempt, self._tasks[step.name].task.id
         )
         ref = self._plan.handler_of(step)
         assert ref is not None  # noqa: S101  # a plan without is refused
         function = self._functions[ref]
-        handler = Handler(function.name, function.of(agent), Handles(_STEP, timeout=step.timeout))
+        handler = Handler(function.name, function.of(agent), HandlerSpec(_STEP, timeout=step.timeout))
         try:
-            returned = await call(handler, context, None)
+            return_value = await call(handler, context, None)
         except SystemExit as end:
             raise WorkflowFailed(f"{function.name} called exit({end.code})") from None
-        if not isinstance(returned, Mapping | None):
+        if not isinstance(return_value, Mapping | None):
             hint = "a step returns a mapping, its result, or None for an empty one"
-            raise Invalid(f"{function.name} returned {type(returned).__name__}", hint=hint)
-        result = answer_of(handler, returned) or {}
+            raise Invalid(f"{function.name} returned {type(return_value).__name__}", hint=hint)
+        result = answer_of(handler, return_value) or {}
         if missing := missing_outputs(step, result):
             raise Invalid(f"{function.name} did not give {', '.join(missing)}")
-        async with self._writing:
-            await insist(lambda: self._client.update_state(self._intent_id, {step.name: dict(result)}))
+        async with self._state_lock:
+            await retry_until_accepted(lambda: self._client.update_state(self._intent_id, {step.name: dict(result)}))
         return result
 
     # ---------------------------------------------------------------- notes
 
-    def _named(self, name: str) -> Step:
+    def _step_named(self, name: str) -> Step:
         step = self._plan.step(name)
         assert step is not None  # noqa: S101  # names come from the plan
         return step
 
-    def _note(self, step: Step, **fields: Any) -> None:  # noqa: ANN401  # those of a result
+    def _update_result(self, step: Step, **fields: Any) -> None:  # noqa: ANN401  # those of a result
         self.results[step.name] = self.results[step.name]._replace(**fields)
 
-    def _adopt(self, step: Step, task: Task, seconds: float = 0.0) -> None:
+    def _adopt_status(self, step: Step, task: Task, seconds: float = 0.0) -> None:
         """What somebody else has made of a step counts."""
         result = task.output if isinstance(task.output, dict) else {}
         status = TaskStatus(task.status)
         error = "" if status is TaskStatus.COMPLETED else f"somebody else set it {status.value}"
-        self._settle(step, status, self._monotonic() - seconds, error=error, result=result)
+        self._finish_step(step, status, self._monotonic() - seconds, error=error, result=result)
 
-    def _settle(
+    def _finish_step(
         self,
         step: Step,
         status: TaskStatus,
-        began: float | None = None,
+        started_at: float | None = None,
         *,
         error: str = "",
         result: Mapping[str, Any] | None = None,
     ) -> None:
-        seconds = 0.0 if began is None else self._monotonic() - began
+        seconds = 0.0 if started_at is None else self._monotonic() - started_at
         self.states[step.name] = status
-        self._note(step, status=status, error=error, seconds=seconds, result=result or {})
+        self._update_result(step, status=status, error=error, seconds=seconds, result=result or {})
         attempts = self.results[step.name].attempts
-        self._tell(WorkflowEvent(f"step_{status.value}", step.name, step.assign, error, attempts, seconds))
+        self._on_event(WorkflowEvent(f"step_{status.value}", step.name, step.assign, error, attempts, seconds))

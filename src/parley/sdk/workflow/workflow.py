@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from parley.wire.files.workflow import WorkflowFile
 
 
-def _nobody(_: WorkflowEvent) -> None:
+def _ignore_event(_: WorkflowEvent) -> None:
     """Where nobody wants to be told."""
 
 
@@ -90,13 +90,13 @@ class Workflow:
 
     def check(self) -> None:
         """Import every function that the file names. `WorkflowInvalid` says which cannot be used, and why."""
-        self._loaded()
+        self._load_functions()
 
     def diagram(self, states: Mapping[str, str] | None = None) -> str:
         """A Mermaid flowchart of it; with states of its steps ("completed", "running", ...) in colours."""
-        known = {step.name for step in self.plan.steps}
-        given = {name: TaskStatus(state) for name, state in (states or {}).items() if name in known}
-        return diagram(self.plan, given)
+        names = {step.name for step in self.plan.steps}
+        statuses = {name: TaskStatus(state) for name, state in (states or {}).items() if name in names}
+        return diagram(self.plan, statuses)
 
     def run(
         self,
@@ -104,7 +104,7 @@ class Workflow:
         key: str = "",
         *,
         timeout: float | None = None,
-        on_event: Callable[[WorkflowEvent], None] = _nobody,
+        on_event: Callable[[WorkflowEvent], None] = _ignore_event,
     ) -> WorkflowResult:
         """Run it to its end, on the server at `url` (else PARLEY_URL) with a service key (else PARLEY_KEY).
 
@@ -117,7 +117,7 @@ class Workflow:
         _check_no_loop()
         self.check()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(self._until_signal(url, key, timeout, on_event))
+            return runner.run(self._run_until_signal(url, key, timeout, on_event))
 
     async def run_async(
         self,
@@ -125,7 +125,7 @@ class Workflow:
         key: str = "",
         *,
         timeout: float | None = None,
-        on_event: Callable[[WorkflowEvent], None] = _nobody,
+        on_event: Callable[[WorkflowEvent], None] = _ignore_event,
         stop: asyncio.Event | None = None,
         client: AsyncClient | None = None,
     ) -> WorkflowResult:
@@ -139,16 +139,16 @@ class Workflow:
 
         if timeout is not None and timeout <= 0:
             raise Invalid(f"timeout is a number of seconds above 0, not {timeout!r}")
-        functions = self._loaded()
+        functions = self._load_functions()
         own = client or AsyncClient(url, key=key)
         try:
-            run = Run(self.plan, functions, own, tell=on_event, monotonic=monotonic)
+            run = Run(self.plan, functions, own, on_event=on_event, monotonic=monotonic)
             return await run.run(stop or asyncio.Event(), timeout or self.plan.timeout)
         finally:
             if client is None:
                 await own.close()
 
-    async def _until_signal(
+    async def _run_until_signal(
         self,
         url: str,
         key: str,
@@ -156,18 +156,18 @@ class Workflow:
         on_event: Callable[[WorkflowEvent], None],
     ) -> WorkflowResult:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        running = asyncio.ensure_future(self.run_async(url, key, timeout=limit, on_event=on_event, stop=stop))
+        run_task = asyncio.ensure_future(self.run_async(url, key, timeout=limit, on_event=on_event, stop=stop))
 
-        def signalled() -> None:
+        def on_signal() -> None:
             if stop.is_set():
-                running.cancel()
+                run_task.cancel()
             stop.set()
 
         numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
         for number in numbers:
-            loop.add_signal_handler(number, signalled)
+            loop.add_signal_handler(number, on_signal)
         try:
-            return await running
+            return await run_task
         except asyncio.CancelledError:
             if stop.is_set():
                 raise KeyboardInterrupt from None
@@ -176,7 +176,7 @@ class Workflow:
             for number in numbers:
                 loop.remove_signal_handler(number)
 
-    def _loaded(self) -> dict[HandlerRef, Function]:
+    def _load_functions(self) -> dict[HandlerRef, Function]:
         if self._functions is None:
             self._functions = load_functions(self._file, self._folder, self._handlers)
         return self._functions

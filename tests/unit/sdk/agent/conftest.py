@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from parley.sdk.agent import runtime
-from parley.sdk.agent.server import workplace as server_station
+from parley.sdk.agent.server import workplace as server_workplace
 from tests.unit.sdk.agent.at_work import Ear
 
 
@@ -27,9 +27,9 @@ def ear() -> Iterator[Ear]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A heart that beats fast, and little patience with what failed."""
-    monkeypatch.setattr(server_station, "_BEAT_SECONDS", 0.01)
-    monkeypatch.setattr(server_station, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(server_workplace, "_HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(server_workplace, "_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(runtime, "_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(runtime, "_BEAT_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(runtime, "_HEARTBEAT_RETRY_SECONDS", 0.01)
     monkeypatch.setattr("parley.sdk.protocol.flow._PATIENT_PAUSES", (0.01,))
     monkeypatch.setattr("parley.sdk.protocol.following._FIRST_PAUSE", 0.01)

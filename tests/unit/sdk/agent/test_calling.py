@@ -15,14 +15,14 @@ import pytest
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import AskTimeout
 from parley.sdk.agent import calling
-from parley.sdk.agent.calling import HandlerTimeout, answer_of, call, failure_of, in_thread
-from parley.sdk.agent.decorators import Handles
+from parley.sdk.agent.calling import HandlerTimeout, answer_of, call, failure_of, run_in_thread
+from parley.sdk.agent.decorators import HandlerSpec
 from parley.sdk.agent.handlers import Handler
 from tests.team_rig import in_loop
 
 
 def handler(function: Any, timeout: float | None = None) -> Handler:
-    return Handler("handle", function, Handles("message", timeout=timeout))
+    return Handler("handle", function, HandlerSpec("message", timeout=timeout))
 
 
 @in_loop
@@ -54,7 +54,7 @@ async def test_a_thread_sees_the_context_of_its_caller() -> None:
     where: ContextVar[str] = ContextVar("where", default="nowhere")
     where.set("here")
 
-    assert await in_thread(where.get) == "here"
+    assert await run_in_thread(where.get) == "here"
 
 
 @in_loop
@@ -96,7 +96,7 @@ async def test_a_coroutine_that_takes_too_long_is_ended(limit: float | None) -> 
 async def test_nobody_waits_for_a_coroutine_that_takes_no_notice_of_being_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(calling, "_LET_GO_SECONDS", 0.01)
+    monkeypatch.setattr(calling, "_CANCEL_WAIT_SECONDS", 0.01)
     go_on, went_on = asyncio.Event(), asyncio.Event()
 
     async def handle(message: object) -> None:

@@ -12,7 +12,7 @@ import pytest
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import AskTimeout
 from parley.sdk.agent.agent import Agent, BaseAgent
-from parley.sdk.agent.channels import Asks, ServerChannels
+from parley.sdk.agent.channels import ServerChannels, ServerQuestions
 from parley.sdk.agent.decorators import on_assignment, on_message
 from parley.wire.api.records.channels import ChannelMessage
 from parley.wire.api.records.intents import Intent
@@ -77,7 +77,7 @@ async def test_in_a_handler_a_channel_is_opened_on_the_intent_of_its_message(ser
 @with_server
 async def test_a_channel_that_exists_is_not_made_again(server: LiveServer) -> None:
     client = await client_of(server, "bob")
-    channels = ServerChannels(client, Asks())
+    channels = ServerChannels(client, ServerQuestions())
     first = await channels.open("new", INTENT, member_policy="explicit", members=["carol"])
     second = await channels.open("new", INTENT)
     made = await client.get_channel(first.id)
@@ -92,7 +92,7 @@ async def test_a_channel_that_exists_is_not_made_again(server: LiveServer) -> No
 async def test_outside_of_a_handler_the_intent_has_to_be_said(server: LiveServer) -> None:
     client = await client_of(server, "bob")
     with pytest.raises(Invalid, match="on which intent is the channel 'new'"):
-        await ServerChannels(client, Asks()).open("new")
+        await ServerChannels(client, ServerQuestions()).open("new")
     await client.close()
 
 
@@ -113,7 +113,7 @@ async def test_what_is_said_in_a_channel_arrives_as_it_was_meant(server: LiveSer
 
     async with at_work(server, Carol()):
         client = await client_of(server, "bob")
-        channel = await ServerChannels(client, Asks()).open(CHANNEL, INTENT)
+        channel = await ServerChannels(client, ServerQuestions()).open(CHANNEL, INTENT)
         asked = await channel.ask("carol", {"q": 1}, timeout=10, kind="question")
         [all_asked] = await channel.ask_all("carol", {"q": 2}, timeout=10)
         notice = await channel.notify("carol", {"q": 3}, kind="notification")
@@ -130,7 +130,7 @@ async def test_what_is_said_in_a_channel_arrives_as_it_was_meant(server: LiveSer
 @with_server
 async def test_a_question_that_nobody_answers_times_out(server: LiveServer) -> None:
     client = await client_of(server, "bob")
-    channel = await ServerChannels(client, Asks()).open(CHANNEL, INTENT)
+    channel = await ServerChannels(client, ServerQuestions()).open(CHANNEL, INTENT)
     with pytest.raises(AskTimeout):
         await channel.ask("nobody", {}, timeout=0.05)
     await client.close()
@@ -141,23 +141,23 @@ async def test_a_question_that_nobody_answers_times_out(server: LiveServer) -> N
 
 @in_loop
 async def test_what_answered_a_question_is_known_as_its_answer() -> None:
-    asks = Asks()
+    asks = ServerQuestions()
 
-    await asks.asked("here", given(said("a")))
-    await asks.asked("here", given([said("b"), said("c")]))
+    await asks.wait_for_answer("here", given(said("a")))
+    await asks.wait_for_answer("here", given([said("b"), said("c")]))
 
-    assert [await asks.took(said(one)) for one in "abcd"] == [True, True, True, False]
+    assert [await asks.has_taken(said(one)) for one in "abcd"] == [True, True, True, False]
 
 
 @pytest.mark.parametrize(("to", "waits"), [("carol", True), ("", True), ("role:reviewers", True), ("dave", False)])
 @in_loop
 async def test_an_answer_waits_for_the_questions_that_it_can_belong_to(to: str, waits: bool) -> None:
-    asks, answer = Asks(), asyncio.get_running_loop().create_future()
-    asking = asyncio.ensure_future(asks.asked("here", answer, to))
+    asks, answer = ServerQuestions(), asyncio.get_running_loop().create_future()
+    asking = asyncio.ensure_future(asks.wait_for_answer("here", answer, to))
     await asyncio.sleep(0)
 
-    taken = asyncio.ensure_future(asks.took(said("a")))
-    elsewhere = await asks.took(said("b", channel_id="elsewhere"))
+    taken = asyncio.ensure_future(asks.has_taken(said("a")))
+    elsewhere = await asks.has_taken(said("b", channel_id="elsewhere"))
     await asyncio.sleep(0)
     done = taken.done()
     answer.set_result(said("a", "dave" if to == "dave" else "carol"))
@@ -170,12 +170,12 @@ async def test_an_answer_waits_for_the_questions_that_it_can_belong_to(to: str, 
 
 @in_loop
 async def test_an_answer_is_known_as_soon_as_its_own_question_has_ended() -> None:
-    asks, loop = Asks(), asyncio.get_running_loop()
+    asks, loop = ServerQuestions(), asyncio.get_running_loop()
     slow, quick = loop.create_future(), loop.create_future()
-    asking = [asyncio.ensure_future(asks.asked("here", one, "carol")) for one in (slow, quick)]
+    asking = [asyncio.ensure_future(asks.wait_for_answer("here", one, "carol")) for one in (slow, quick)]
     await asyncio.sleep(0)
 
-    taken = asyncio.ensure_future(asks.took(said("a")))
+    taken = asyncio.ensure_future(asks.has_taken(said("a")))
     quick.set_result(said("a"))
 
     assert await taken is True
@@ -189,10 +189,10 @@ async def test_an_answer_is_known_as_soon_as_its_own_question_has_ended() -> Non
 async def test_a_question_that_ends_without_an_answer_keeps_nobody_waiting(
     ending: Callable[[asyncio.Future[Any]], object],
 ) -> None:
-    asks, answer = Asks(), asyncio.get_running_loop().create_future()
-    asking: Awaitable[Any] = asyncio.ensure_future(asks.asked("here", answer, "carol"))
+    asks, answer = ServerQuestions(), asyncio.get_running_loop().create_future()
+    asking: Awaitable[Any] = asyncio.ensure_future(asks.wait_for_answer("here", answer, "carol"))
     await asyncio.sleep(0)
-    taken = asyncio.ensure_future(asks.took(said("late")))
+    taken = asyncio.ensure_future(asks.has_taken(said("late")))
     ending(answer)
 
     with pytest.raises((AskTimeout, asyncio.CancelledError)):
@@ -202,9 +202,9 @@ async def test_a_question_that_ends_without_an_answer_keeps_nobody_waiting(
 
 @in_loop
 async def test_not_every_answer_is_remembered_for_ever() -> None:
-    asks = Asks()
+    asks = ServerQuestions()
     for number in range(10_001):
-        await asks.asked("here", given(said(str(number))))
+        await asks.wait_for_answer("here", given(said(str(number))))
 
-    assert await asks.took(said("0")) is False
-    assert await asks.took(said("1")) is True
+    assert await asks.has_taken(said("0")) is False
+    assert await asks.has_taken(said("1")) is True

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parley.domain.errors.errors import Invalid
-from parley.sdk.agent.decorators import Handles, handled_by, on_approval, on_assignment, on_message
+from parley.sdk.agent.decorators import HandlerSpec, on_approval, on_assignment, on_message, specs_of
 
 
 def _method(self: object, message: object) -> None:
@@ -19,32 +19,32 @@ def _fresh() -> Any:
 
 
 def test_without_filters_everything_is_for_the_method() -> None:
-    assert handled_by(on_message()(_fresh())) == (Handles("message"),)
+    assert specs_of(on_message()(_fresh())) == (HandlerSpec("message"),)
 
 
 def test_the_parentheses_may_be_left_out() -> None:
-    assert handled_by(on_message(_fresh())) == (Handles("message"),)
+    assert specs_of(on_message(_fresh())) == (HandlerSpec("message"),)
 
 
 def test_filters_are_kept() -> None:
     marked = on_message(channel="questions", kind="request", from_="alice", timeout=2.5)(_fresh())
 
-    assert handled_by(marked) == (Handles("message", "questions", "request", ("alice",), 2.5),)
+    assert specs_of(marked) == (HandlerSpec("message", "questions", "request", ("alice",), 2.5),)
 
 
 def test_several_senders_may_be_named() -> None:
-    assert handled_by(on_message(from_=["alice", "bob"])(_fresh()))[0].senders == ("alice", "bob")
+    assert specs_of(on_message(from_=["alice", "bob"])(_fresh()))[0].senders == ("alice", "bob")
 
 
 def test_a_method_may_be_marked_more_than_once() -> None:
     marked = on_message(channel="a")(on_message(channel="b")(_fresh()))
 
-    assert [one.channel for one in handled_by(marked)] == ["b", "a"]
+    assert [one.channel for one in specs_of(marked)] == ["b", "a"]
 
 
 def test_assignments_and_approvals_are_marked() -> None:
-    assert handled_by(on_assignment(_fresh())) == (Handles("assignment"),)
-    assert handled_by(on_approval(_fresh())) == (Handles("approval"),)
+    assert specs_of(on_assignment(_fresh())) == (HandlerSpec("assignment"),)
+    assert specs_of(on_approval(_fresh())) == (HandlerSpec("approval"),)
 
 
 def test_the_method_itself_comes_back() -> None:
@@ -55,7 +55,7 @@ def test_the_method_itself_comes_back() -> None:
 
 @pytest.mark.parametrize("kind", ["request", "response", "notify", "broadcast", "question", "handoff"])
 def test_a_kind_is_how_it_is_answered_or_what_is_asked(kind: str) -> None:
-    assert handled_by(on_message(kind=kind)(_fresh()))[0].kind == kind
+    assert specs_of(on_message(kind=kind)(_fresh()))[0].kind == kind
 
 
 def test_an_unknown_kind_is_refused_where_it_is_written() -> None:
@@ -75,4 +75,4 @@ def test_what_cannot_be_called_is_refused() -> None:
 
 
 def test_what_is_not_marked_handles_nothing() -> None:
-    assert handled_by(_method) == ()
+    assert specs_of(_method) == ()

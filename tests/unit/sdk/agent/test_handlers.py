@@ -66,7 +66,7 @@ def test_a_method_of_a_subclass_replaces_the_one_of_its_base() -> None:
         @on_message(channel="other")
         async def second_in_the_alphabet(self, message: object) -> None: ...
 
-    found = {one.name: one.handles.channel for one in handlers_of(Other())}
+    found = {one.name: one.spec.channel for one in handlers_of(Other())}
 
     assert found["second_in_the_alphabet"] == "other"
     assert len(found) == 4

@@ -215,7 +215,7 @@ def test_what_run_cannot_begin_with_is_raised_without_the_way_through_our_code()
         an_agent("a").run("http://127.0.0.1:1", key="k")
 
     files = [str(one.path) for one in raised.traceback]
-    assert not [one for one in files if one.endswith(("runtime.py", "flow.py", "server_station.py"))]
+    assert not [one for one in files if one.endswith(("runtime.py", "flow.py", "server/workplace.py"))]
 
 
 def test_the_settings_may_name_a_mailbox(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from parley.sdk.agent.watchdog import watching
+from parley.sdk.agent.watchdog import watch_loop
 from tests.team_rig import in_loop
 
 
@@ -48,7 +48,7 @@ async def test_a_coroutine_that_blocks_the_loop_is_named(heard: Heard, monkeypat
         return heard.event.wait(20)
 
     monkeypatch.setattr(loop, "call_soon_threadsafe", when_it_stands)
-    with watching(loop, every=0.01, patience=0.01):
+    with watch_loop(loop, check_seconds=0.01, stall_seconds=0.01):
         warned = stands_still()
 
     assert warned
@@ -58,7 +58,7 @@ async def test_a_coroutine_that_blocks_the_loop_is_named(heard: Heard, monkeypat
 
 @in_loop
 async def test_a_loop_that_runs_is_left_alone(heard: Heard) -> None:
-    with watching(asyncio.get_running_loop(), every=0.001, patience=20):
+    with watch_loop(asyncio.get_running_loop(), check_seconds=0.001, stall_seconds=20):
         for _ in range(200):
             await asyncio.sleep(0)
 

@@ -6,7 +6,7 @@ import pytest
 
 from parley.domain.errors.errors import NotFound, ParleyError, Unavailable
 from parley.domain.errors.team import RateLimited
-from parley.sdk.protocol.retry import insist
+from parley.sdk.protocol.retry import retry_while_unavailable
 from tests.team_rig import in_loop
 
 
@@ -25,7 +25,7 @@ async def test_what_may_go_well_later_is_done_again_and_told_each_time() -> None
             raise answer
         return answer
 
-    assert await insist(action, told.append, 0) == "done"
+    assert await retry_while_unavailable(action, told.append, 0) == "done"
     assert [one.message for one in told] == ["away", "busy", "broken"]
 
 
@@ -37,5 +37,5 @@ async def test_what_is_refused_is_raised_at_once() -> None:
         raise NotFound("there is no such thing")
 
     with pytest.raises(NotFound):
-        await insist(action, told.append, 0)
+        await retry_while_unavailable(action, told.append, 0)
     assert told == []

@@ -41,7 +41,7 @@ class Stage:
             for one in functions
         }
         plan = read_workflow(text, "w.yaml").plan
-        return await Run(plan, known, self.client, tell=self._tell, monotonic=monotonic).run(self.stop, limit)
+        return await Run(plan, known, self.client, on_event=self._tell, monotonic=monotonic).run(self.stop, limit)
 
     def _tell(self, event: WorkflowEvent) -> None:
         self.events.append(event)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from parley.domain.errors.errors import Invalid
-from parley.sdk.workflow.failures import said
+from parley.sdk.workflow.failures import describe_error
 
 
 def raised(error: BaseException) -> BaseException:
@@ -19,26 +19,26 @@ def test_an_error_is_one_line_with_the_place_in_the_code_of_its_author() -> None
         json.loads("{")
 
     line = test_an_error_is_one_line_with_the_place_in_the_code_of_its_author.__code__.co_firstlineno + 2
-    assert said(caught.value) == (
+    assert describe_error(caught.value) == (
         "JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) "
         f"(test_failures.py, line {line})"
     )
 
 
 def test_of_several_lines_the_first_is_told() -> None:
-    assert said(raised(ValueError("one\ntwo"))).startswith("ValueError: one (test_failures.py")
+    assert describe_error(raised(ValueError("one\ntwo"))).startswith("ValueError: one (test_failures.py")
 
 
 def test_an_error_without_words_is_named() -> None:
-    assert said(KeyError()) == "KeyError"
+    assert describe_error(KeyError()) == "KeyError"
 
 
 def test_our_own_errors_say_what_to_do() -> None:
-    assert said(Invalid("wrong", hint="write it right")) == "wrong (write it right)"
+    assert describe_error(Invalid("wrong", hint="write it right")) == "wrong (write it right)"
 
 
 def test_a_long_text_is_cut() -> None:
-    assert len(said(ValueError("x" * 5_000))) == 500
+    assert len(describe_error(ValueError("x" * 5_000))) == 500
 
 
 def test_an_error_that_cannot_even_be_printed_is_told_by_its_kind() -> None:
@@ -46,8 +46,8 @@ def test_an_error_that_cannot_even_be_printed_is_told_by_its_kind() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert said(Unprintable()) == "Unprintable"
+    assert describe_error(Unprintable()) == "Unprintable"
 
 
 def test_what_cannot_be_sent_of_a_text_is_left_out() -> None:
-    assert said(ValueError("half \ud800")) == "ValueError: half ?"
+    assert describe_error(ValueError("half \ud800")) == "ValueError: half ?"

@@ -4,7 +4,7 @@ import pytest
 
 from parley.domain.errors.errors import Conflict, Invalid, ParleyError, Unavailable
 from parley.domain.errors.team import RateLimited, VersionMismatch
-from parley.sdk.workflow.retry import insist
+from parley.sdk.workflow.retry import retry_until_accepted
 from tests.team_rig import in_loop
 
 
@@ -18,7 +18,7 @@ async def test_a_server_that_is_away_or_busy_is_asked_again_until_it_answers() -
             raise answer
         return answer
 
-    assert await insist(ask, pause=0) == "done"
+    assert await retry_until_accepted(ask, pause=0) == "done"
     assert answers == []
 
 
@@ -33,6 +33,6 @@ async def test_what_a_server_refuses_is_not_asked_again(error: type[ParleyError]
         raise error("no")
 
     with pytest.raises(error):
-        await insist(ask, pause=0)
+        await retry_until_accepted(ask, pause=0)
 
     assert asked == 1

@@ -12,82 +12,82 @@ from parley import wiring
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import AskTimeout
 from parley.domain.message.message import Kind
-from parley.sdk.agent.mailbox.payloads import body_of, kind_in, seen_by, subject_of
+from parley.sdk.agent.mailbox.payloads import body_of, kind_from, subject_of, to_channel_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from parley.domain.message.message import Message
-    from parley.sdk.agent.mailbox.thread import Desk
+    from parley.sdk.agent.mailbox.thread import MailboxThread
     from parley.sdk.mailbox import Mailbox
     from parley.wire.api.records.channels import ChannelMessage
 
 _ROLE = "role:"
 _EVERYONE = "*"
 # One message has so many recipients at most; to more, several are sent.
-_RECIPIENTS = 10
-_REMEMBERED = 10_000
+_RECIPIENTS_LIMIT = 10
+_TAKEN_LIMIT = 10_000
 
 
-class Questions:
+class MailboxQuestions:
     """The questions that an agent waits for, so that their answers go to whoever asked, and not to a handler."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _Waiting] = {}
+        self._open: dict[str, _OpenQuestion] = {}
         # Questions on their way: their answers may be faster than we.
         self._sending: set[asyncio.Future[None]] = set()
         self._taken: dict[str, None] = {}
 
     @property
-    def asked(self) -> list[Message]:
+    def open_questions(self) -> list[Message]:
         """The questions that are open."""
-        return [one.question for one in self._open.values()]
+        return [waiting.question for waiting in self._open.values()]
 
     @contextmanager
-    def sending(self) -> Iterator[None]:
+    def block_while_sending(self) -> Iterator[None]:
         """While questions are sent, nobody can say whether a message answers one."""
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._sending.add(ended)
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sending.add(end)
         try:
             yield
         finally:
-            self._sending.discard(ended)
-            ended.set_result(None)
+            self._sending.discard(end)
+            end.set_result(None)
 
     @contextmanager
-    def waiting(self, questions: Sequence[Message]) -> Iterator[asyncio.Queue[Message]]:
+    def subscribe(self, questions: Sequence[Message]) -> Iterator[asyncio.Queue[Message]]:
         """The answers to these, as they come."""
         answers: asyncio.Queue[Message] = asyncio.Queue()
-        self._open |= {one.id: _Waiting(one, answers) for one in questions}
+        self._open |= {question.id: _OpenQuestion(question, answers) for question in questions}
         try:
             yield answers
         finally:
-            for one in questions:
-                del self._open[one.id]
+            for question in questions:
+                del self._open[question.id]
 
-    async def take(self, message: Message) -> bool:
+    async def deliver_answer(self, message: Message) -> bool:
         """Hand a message to whoever waits for it; whether somebody does, or has got it before."""
         if not message.in_reply_to:
             return False
         while self._sending:
             await asyncio.wait(set(self._sending))
-        if self.took(message):
+        if self.has_taken(message):
             return True
         waiting = self._open.get(message.in_reply_to)
         if waiting is None:
             return False
         self._taken[message.id] = None
-        if len(self._taken) > _REMEMBERED:
+        if len(self._taken) > _TAKEN_LIMIT:
             del self._taken[next(iter(self._taken))]
         waiting.answers.put_nowait(message)
         return True
 
-    def took(self, message: Message) -> bool:
+    def has_taken(self, message: Message) -> bool:
         """Whether somebody who asked has got it."""
         return message.id in self._taken
 
 
-class _Waiting:
+class _OpenQuestion:
     def __init__(self, question: Message, answers: asyncio.Queue[Message]) -> None:
         self.question = question
         self.answers = answers
@@ -96,24 +96,24 @@ class _Waiting:
 def replies_in_ledger(mailbox: Mailbox, questions: Sequence[Message]) -> list[Message]:
     """What was received in answer to questions, by whichever process of this agent."""
     store = mailbox.kernel.store
-    found: list[Message] = []
+    replies: list[Message] = []
     for question in questions:
-        kept = wiring.drive(store.conversation(question.conversation_id))
-        found += [one.message for one in kept if one.message.in_reply_to == question.id]
-    return found
+        entries = wiring.drive(store.conversation(question.conversation_id))
+        replies += [entry.message for entry in entries if entry.message.in_reply_to == question.id]
+    return replies
 
 
 class MailboxChannel:
     """A channel at a mailbox."""
 
-    def __init__(self, desk: Desk, questions: Questions, name: str) -> None:
+    def __init__(self, thread: MailboxThread, questions: MailboxQuestions, name: str) -> None:
         self.name = name
-        self._desk = desk
+        self._thread = thread
         self._questions = questions
 
     async def ask(self, to: str, payload: Mapping[str, Any], *, timeout: float = 30, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Ask an agent and wait for the first answer. `MessageTimeoutError` when none comes in time."""
-        answers = await self._asked(self._named(to), payload, timeout, metadata, first=True)
+        answers = await self._ask_and_collect(self._resolve_names(to), payload, timeout, metadata, first=True)
         if not answers:
             raise AskTimeout(f"{to} did not answer within {timeout:g} seconds")
         return answers[0]
@@ -127,26 +127,26 @@ class MailboxChannel:
         **metadata: Any,  # noqa: ANN401
     ) -> list[ChannelMessage]:
         """Ask an agent, several (`"codex,claude"`) or all others (`"*"`); every answer that comes within the time."""
-        return await self._asked(self._named(to), payload, timeout, metadata, first=False)
+        return await self._ask_and_collect(self._resolve_names(to), payload, timeout, metadata, first=False)
 
     async def notify(self, to: str, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell an agent something, without waiting for anything."""
-        return (await self._sent(self._named(to), Kind.NOTIFICATION, payload, metadata))[0]
+        return (await self._send(self._resolve_names(to), Kind.NOTIFICATION, payload, metadata))[0]
 
     async def broadcast(self, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell all other agents of the project."""
         return await self.notify(_EVERYONE, payload, **metadata)
 
-    def _named(self, to: str) -> list[str]:
+    def _resolve_names(self, to: str) -> list[str]:
         """Who is meant."""
         if to.startswith(_ROLE):
             raise Invalid(f"there are no roles at a mailbox: {to}", hint="name the agent")
-        names = self._desk.others() if to == _EVERYONE else [one.strip() for one in to.split(",")]
+        names = self._thread.other_agents() if to == _EVERYONE else [name.strip() for name in to.split(",")]
         if not names:
             raise Invalid("there is no other agent in this project", hint="add one with: parley agent add NAME")
         return names
 
-    async def _asked(
+    async def _ask_and_collect(
         self,
         to: list[str],
         payload: Mapping[str, Any],
@@ -155,31 +155,36 @@ class MailboxChannel:
         *,
         first: bool,
     ) -> list[ChannelMessage]:
-        until = asyncio.get_running_loop().time() + timeout
+        deadline = asyncio.get_running_loop().time() + timeout
         with ExitStack() as stack:
-            with self._questions.sending():
+            with self._questions.block_while_sending():
                 # Files know whole seconds: what is asked for less must not be over when it arrives.
                 expires = timedelta(seconds=ceil(timeout) + 1)
-                questions = await self._written(to, Kind.QUESTION, payload, metadata, expires)
-                answers = stack.enter_context(self._questions.waiting(questions))
-            for reply in await self._desk.do(lambda mailbox: replies_in_ledger(mailbox, questions)):
-                await self._questions.take(reply)
-            return await self._collected(answers, 1 if first else len(set(to)), until)
+                questions = await self._write_messages(to, Kind.QUESTION, payload, metadata, expires)
+                answers = stack.enter_context(self._questions.subscribe(questions))
+            for reply in await self._thread.run(lambda mailbox: replies_in_ledger(mailbox, questions)):
+                await self._questions.deliver_answer(reply)
+            return await self._collect_answers(answers, 1 if first else len(set(to)), deadline)
 
-    async def _collected(self, answers: asyncio.Queue[Message], enough: int, until: float) -> list[ChannelMessage]:
-        said: list[ChannelMessage] = []
+    async def _collect_answers(
+        self, answers: asyncio.Queue[Message], count: int, deadline: float
+    ) -> list[ChannelMessage]:
+        messages: list[ChannelMessage] = []
         with suppress(TimeoutError):  # who has not answered by then is not waited for
-            async with asyncio.timeout_at(until):
-                while len({one.sender for one in said}) < enough:
-                    said.append(seen_by(self._desk.agent, await answers.get(), answers=True))
-        return said
+            async with asyncio.timeout_at(deadline):
+                while len({message.sender for message in messages}) < count:
+                    messages.append(to_channel_message(self._thread.agent, await answers.get(), answers=True))
+        return messages
 
-    async def _sent(
+    async def _send(
         self, to: list[str], kind: Kind, payload: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> list[ChannelMessage]:
-        return [seen_by(self._desk.agent, one) for one in await self._written(to, kind, payload, metadata, None)]
+        return [
+            to_channel_message(self._thread.agent, message)
+            for message in await self._write_messages(to, kind, payload, metadata, None)
+        ]
 
-    async def _written(
+    async def _write_messages(
         self,
         to: list[str],
         default: Kind,
@@ -187,16 +192,16 @@ class MailboxChannel:
         metadata: Mapping[str, Any],
         expires: timedelta | None,
     ) -> list[Message]:
-        kind = kind_in(metadata, default)
+        kind = kind_from(metadata, default)
         body = body_of(kind, payload)
 
         def send(mailbox: Mailbox) -> list[Message]:
-            most = mailbox.kernel.limits.subject_chars
+            max_chars = mailbox.kernel.limits.subject_chars
             return [
                 mailbox.send(
-                    to[start : start + _RECIPIENTS],
+                    to[start : start + _RECIPIENTS_LIMIT],
                     kind,
-                    str(metadata.get("subject") or subject_of(payload, self.name, most)),
+                    str(metadata.get("subject") or subject_of(payload, self.name, max_chars)),
                     body,
                     priority=metadata.get("priority"),
                     expires=expires,
@@ -204,24 +209,24 @@ class MailboxChannel:
                     related_pr=metadata.get("related_pr", ""),
                     tag=self.name,
                 )
-                for start in range(0, len(to), _RECIPIENTS)
+                for start in range(0, len(to), _RECIPIENTS_LIMIT)
             ]
 
-        return await self._desk.do(send)
+        return await self._thread.run(send)
 
 
 class MailboxChannels:
     """The channels of a mailbox: as many as there are names."""
 
-    def __init__(self, desk: Desk, questions: Questions) -> None:
-        self._desk = desk
+    def __init__(self, thread: MailboxThread, questions: MailboxQuestions) -> None:
+        self._thread = thread
         self._questions = questions
 
     async def open(self, name: str, intent_id: str = "", **options: Any) -> MailboxChannel:  # noqa: ANN401
         """The channel of this name. There are no intents at a mailbox, and no options: they do not matter here."""
         if not is_tag(name):
             raise Invalid(f"{name!r} cannot be the name of a channel", hint="letters, digits, '_' and '-'")
-        return MailboxChannel(self._desk, self._questions, name)
+        return MailboxChannel(self._thread, self._questions, name)
 
 
 def is_tag(name: str) -> bool:

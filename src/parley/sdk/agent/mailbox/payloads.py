@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 # What a mailbox message has besides its payload, by the name that metadata gives it.
 _METADATA = frozenset({"kind", "subject", "priority", "conversation", "related_pr"})
-_SHORTENED = "…"
+_ELLIPSIS = "…"
 
 
-def seen_by(agent: str, message: Message, file: str = "", *, answers: bool = False) -> ChannelMessage:
+def to_channel_message(agent: str, message: Message, file: str = "", *, answers: bool = False) -> ChannelMessage:
     """A mailbox message as the agent gets it; `answers` says that it answers a question of this agent."""
     payload = payload_of(message.body)
     return ChannelMessage(
@@ -42,7 +42,7 @@ def seen_by(agent: str, message: Message, file: str = "", *, answers: bool = Fal
     )
 
 
-def asks(kind: Kind) -> bool:
+def expects_answer(kind: Kind) -> bool:
     """Whether an answer is expected: to requests, and to findings and their mending, which are answers themselves."""
     spec = KIND_SPECS[kind]
     return spec.pattern is Pattern.REQUEST or (spec.pattern is Pattern.RESPONSE and bool(spec.answers))
@@ -52,13 +52,13 @@ def _pattern(message: Message, *, answers: bool) -> Pattern:
     pattern = KIND_SPECS[message.kind].pattern
     if answers:
         return Pattern.RESPONSE
-    if asks(message.kind):
+    if expects_answer(message.kind):
         return Pattern.REQUEST
     return Pattern.BROADCAST if pattern is Pattern.NOTIFY and len(message.to) > 1 else pattern
 
 
 def _metadata(message: Message, payload: Mapping[str, Any], file: str) -> dict[str, Any]:
-    known: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "kind": message.kind.value,
         "subject": message.subject,
         "priority": message.priority.value,
@@ -70,8 +70,8 @@ def _metadata(message: Message, payload: Mapping[str, Any], file: str) -> dict[s
     }
     error = payload.get("error")
     if message.in_reply_to and len(payload) == 1 and isinstance(error, Mapping) and "code" in error:
-        known["error"] = error["code"]  # an agent of ours could not answer, and says why
-    return {name: value for name, value in known.items() if value}
+        metadata["error"] = error["code"]  # an agent of ours could not answer, and says why
+    return {name: value for name, value in metadata.items() if value}
 
 
 def payload_of(body: Body) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def payload_of(body: Body) -> dict[str, Any]:
         return dict(body)
     if body.lstrip().startswith("{"):
         try:
-            document = json.loads(body, parse_constant=_refused)
+            document = json.loads(body, parse_constant=_reject_constant)
         except (ValueError, RecursionError):
             document = None
         if isinstance(document, dict):
@@ -88,7 +88,7 @@ def payload_of(body: Body) -> dict[str, Any]:
     return {"text": body}
 
 
-def _refused(constant: str) -> object:
+def _reject_constant(constant: str) -> object:
     raise ValueError(constant)
 
 
@@ -100,9 +100,9 @@ def body_of(kind: Kind, payload: Mapping[str, Any]) -> Body:
     return json.dumps(payload, ensure_ascii=False, indent=2)
 
 
-def answering(asked: Kind, payload: Mapping[str, Any]) -> Kind:
+def answer_kind(request_kind: Kind, payload: Mapping[str, Any]) -> Kind:
     """The kind that answers: the first with fields that the payload has; else a notification, which holds anything."""
-    for kind in KIND_SPECS[asked].answers:
+    for kind in KIND_SPECS[request_kind].answers:
         if KIND_SPECS[kind].fields and not check_body(kind, shape_body(kind, _fields(payload))):
             return kind
     return Kind.NOTIFICATION
@@ -112,19 +112,19 @@ def _fields(payload: Mapping[str, Any]) -> dict[str, Value]:
     return {name: value for name, value in payload.items() if value is not None}
 
 
-def kind_in(metadata: Mapping[str, Any], default: Kind) -> Kind:
+def kind_from(metadata: Mapping[str, Any], default: Kind) -> Kind:
     """The kind that metadata names. `Invalid` for metadata that a mailbox message has no place for."""
     if unknown := sorted(metadata.keys() - _METADATA):
         raise Invalid(f"a mailbox message has no {unknown[0]}", hint=f"it has {', '.join(sorted(_METADATA))}")
-    named = metadata.get("kind", default)
-    if named not in KINDS:
-        raise Invalid(f"{named!r} is no kind of message", hint=f"one of {', '.join(KINDS)}")
-    return KINDS[named]
+    name = metadata.get("kind", default)
+    if name not in KINDS:
+        raise Invalid(f"{name!r} is no kind of message", hint=f"one of {', '.join(KINDS)}")
+    return KINDS[name]
 
 
-def subject_of(payload: Mapping[str, Any], channel: str, most: int) -> str:
+def subject_of(payload: Mapping[str, Any], channel: str, max_chars: int) -> str:
     """One line that says what it is about: the question itself where there is one, else the channel."""
     for name in ("subject", "question", "title"):
-        if isinstance(said := payload.get(name), str) and (line := " ".join(said.split())):
-            return line if len(line) <= most else line[: most - 1] + _SHORTENED
+        if isinstance(text := payload.get(name), str) and (line := " ".join(text.split())):
+            return line if len(line) <= max_chars else line[: max_chars - 1] + _ELLIPSIS
     return channel

@@ -39,43 +39,43 @@ def project_at(address: str) -> Project:
     return Project(home, name)
 
 
-class Desk:
+class MailboxThread:
     """One agent's mailbox. All that happens with it happens in one thread, one thing at a time."""
 
     def __init__(self, project: Project, agent: str) -> None:
         self.agent = agent
         self._project = project
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"parley-mailbox-{agent}")
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"parley-mailbox-{agent}")
         self._mailbox: Mailbox | None = None
 
     async def open(self) -> None:
         """Open the mailbox; `UnknownAgent` when the project has no such agent."""
 
-        def opened() -> Mailbox:
+        def open_mailbox() -> Mailbox:
             mailbox = Mailbox(self._project.name, agent=self.agent, home=self._project.home)
             wiring.drive(mailbox.kernel.sweep())
             return mailbox
 
-        self._mailbox = await self._in_thread(opened)
+        self._mailbox = await self._in_thread(open_mailbox)
 
-    async def do(self, function: Callable[[Mailbox], T]) -> T:
+    async def run(self, function: Callable[[Mailbox], T]) -> T:
         """Let the thread do something with the mailbox."""
-        mailbox = self._opened
+        mailbox = self._open_mailbox
         return await self._in_thread(lambda: function(mailbox))
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, function)
 
-    def pulse(self) -> tuple[int, int]:
+    def inbox_mark(self) -> tuple[int, int]:
         """Something that changes when the inbox does."""
-        return self._opened.kernel.inbox.pulse()
+        return self._open_mailbox.kernel.inbox.pulse()
 
-    def others(self) -> list[str]:
+    def other_agents(self) -> list[str]:
         """All other agents of the project."""
         return [name for name in wiring.agents_of(*self._project) if name != self.agent]
 
     @property
-    def _opened(self) -> Mailbox:
+    def _open_mailbox(self) -> Mailbox:
         if self._mailbox is None:
             raise Unavailable("the mailbox is closed")
         return self._mailbox
@@ -84,5 +84,5 @@ class Desk:
         """Let go of everything; claims return at once."""
         mailbox, self._mailbox = self._mailbox, None
         if mailbox is not None:
-            self._thread.submit(mailbox.close)
-        self._thread.shutdown()
+            self._executor.submit(mailbox.close)
+        self._executor.shutdown()

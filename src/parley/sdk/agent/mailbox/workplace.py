@@ -15,10 +15,10 @@ from parley import wiring
 from parley.domain.errors.errors import Conflict, InboxFull, NotFound, ParleyError, Unavailable
 from parley.domain.message.bodies import KIND_SPECS
 from parley.domain.message.message import Pattern
-from parley.sdk.agent.logs import told
-from parley.sdk.agent.mailbox.channels import MailboxChannels, Questions, replies_in_ledger
-from parley.sdk.agent.mailbox.payloads import answering, asks, body_of, seen_by
-from parley.sdk.agent.mailbox.thread import Desk, project_at
+from parley.sdk.agent.logs import log_event
+from parley.sdk.agent.mailbox.channels import MailboxChannels, MailboxQuestions, replies_in_ledger
+from parley.sdk.agent.mailbox.payloads import answer_kind, body_of, expects_answer, to_channel_message
+from parley.sdk.agent.mailbox.thread import MailboxThread, project_at
 from parley.sdk.agent.workplace import Arrival
 
 if TYPE_CHECKING:
@@ -32,72 +32,74 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.02
 # A change within the clock's grain leaves the time of the inbox as it was: look again for so long after one.
-_GRAIN_SECONDS = 1.0
+_CLOCK_GRAIN_SECONDS = 1.0
 # Claims of the dead come back without a change that one could see.
-_LOOK_SECONDS = 2.0
+_FULL_POLL_SECONDS = 2.0
 _RETRY_SECONDS = 0.5
-_BEAT_SECONDS = 3_600.0
+_HEARTBEAT_SECONDS = 3_600.0
 # While a question is open, so many other messages may be claimed in search of its answer.
-_MOST_AHEAD = 100
+_CLAIM_AHEAD_LIMIT = 100
 
 _log = logging.getLogger("parley.agent")
 
 
 @contextmanager
-def open_stations(address: str, plans: Sequence[Plan]) -> Iterator[list[MailboxStation]]:
+def open_workplaces(address: str, plans: Sequence[Plan]) -> Iterator[list[MailboxWorkplace]]:
     """A station for each agent, at the mailboxes of one project."""
     project = project_at(address)
-    desks = [Desk(project, plan.name) for plan in plans]
+    threads = [MailboxThread(project, plan.name) for plan in plans]
     try:
-        yield [MailboxStation(desk) for desk in desks]
+        yield [MailboxWorkplace(thread) for thread in threads]
     finally:
-        for desk in desks:
-            desk.close()
+        for thread in threads:
+            thread.close()
 
 
-class MailboxStation:
+class MailboxWorkplace:
     """Where an agent stands when it works at a mailbox."""
 
     client = None
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.questions = Questions()
-        self.channels = MailboxChannels(desk, self.questions)
+    def __init__(self, thread: MailboxThread) -> None:
+        self.thread = thread
+        self.questions = MailboxQuestions()
+        self.channels = MailboxChannels(thread, self.questions)
         # What is claimed and not done, by its file.
         self._claims: dict[str, Claimed] = {}
         # What was claimed in search of an answer, and waits for its turn.
-        self._ahead: deque[Claimed] = deque()
-        self._bell = asyncio.Event()
+        self._claimed_ahead: deque[Claimed] = deque()
+        self._wake = asyncio.Event()
         # Answers that were tried; nobody knows what became of them when that failed.
-        self._tried: set[str] = set()
+        self._attempted: set[str] = set()
 
     async def open(self) -> None:
         """Open the mailbox, and carry what an earlier process could not carry any more."""
-        await self.desk.open()
+        await self.thread.open()
 
     async def arrivals(self) -> AsyncGenerator[Arrival]:
         """What lies in the inbox, in processing order, and what comes into it."""
         while True:
-            self._bell.clear()
-            claimed = self._ahead.popleft() if self._ahead else await self._next()
+            self._wake.clear()
+            claimed = self._claimed_ahead.popleft() if self._claimed_ahead else await self._claim_next()
             if claimed is None:
-                await self._bell.wait()
+                await self._wake.wait()
                 continue
-            message = seen_by(self.desk.agent, claimed.message, claimed.file, answers=await self._answers_mine(claimed))
+            message = to_channel_message(
+                self.thread.agent, claimed.message, claimed.file, answers=await self._answers_own_question(claimed)
+            )
             yield Arrival(claimed.file, message)
 
-    async def _next(self) -> Claimed | None:
+    async def _claim_next(self) -> Claimed | None:
         """Claim the next message that is not the answer to an open question; those go to whoever asked."""
         try:
-            while (claimed := await self.desk.do(self._claim)) is not None:
-                if not await self.questions.take(claimed.message):
+            while (claimed := await self.thread.run(self._claim)) is not None:
+                if not await self.questions.deliver_answer(claimed.message):
                     return claimed
-                await self._finish(claimed)
+                await self._archive_claimed(claimed)
         except Unavailable as error:
-            self._complain("agent_mailbox_unavailable", "cannot read its mailbox", error)
+            self._log_warning("agent_mailbox_unavailable", "cannot read its mailbox", error)
             await asyncio.sleep(_RETRY_SECONDS)
-            self._bell.set()
+            self._wake.set()
         return None
 
     def _claim(self, mailbox: Mailbox) -> Claimed | None:
@@ -107,15 +109,15 @@ class MailboxStation:
             self._claims[claimed.file] = claimed
         return claimed
 
-    async def _answers_mine(self, claimed: Claimed) -> bool:
+    async def _answers_own_question(self, claimed: Claimed) -> bool:
         """Whether a message answers a question of this agent that nobody waits for any more."""
         message = claimed.message
-        if not message.in_reply_to or asks(message.kind):
+        if not message.in_reply_to or expects_answer(message.kind):
             return False
-        kept = await self.desk.do(lambda mailbox: wiring.drive(mailbox.kernel.store.find(message.in_reply_to)))
+        entries = await self.thread.run(lambda mailbox: wiring.drive(mailbox.kernel.store.find(message.in_reply_to)))
         return any(
-            one.message.sender == self.desk.agent and KIND_SPECS[one.message.kind].pattern is Pattern.REQUEST
-            for one in kept
+            entry.message.sender == self.thread.agent and KIND_SPECS[entry.message.kind].pattern is Pattern.REQUEST
+            for entry in entries
         )
 
     async def answer(
@@ -125,41 +127,41 @@ class MailboxStation:
         claimed = self._claims.get(str(message.metadata.get("file", "")))
         if claimed is None:
             raise Conflict(f"{message.id} is not claimed any more")
-        await self.desk.do(lambda mailbox: self._reply(mailbox, claimed, payload))
+        await self.thread.run(lambda mailbox: self._reply(mailbox, claimed, payload))
 
     def _reply(self, mailbox: Mailbox, claimed: Claimed, payload: Mapping[str, Any]) -> None:
-        asked = claimed.message
-        if claimed.tries > 1 or claimed.file in self._tried:
+        request = claimed.message
+        if claimed.tries > 1 or claimed.file in self._attempted:
             wiring.drive(mailbox.kernel.sweep())  # carries what was written and not carried
-            if _has_answered(mailbox, asked):
+            if _has_answered(mailbox, request):
                 return
-        kind = answering(asked.kind, payload)
+        kind = answer_kind(request.kind, payload)
         body = body_of(kind, payload)
-        self._tried.add(claimed.file)
+        self._attempted.add(claimed.file)
         try:
-            mailbox.reply(asked, body, kind=kind)
+            mailbox.reply(request, body, kind=kind)
         except InboxFull as error:
-            raise Conflict(f"{asked.sender} cannot be told: {error}") from None
+            raise Conflict(f"{request.sender} cannot be told: {error}") from None
 
-    async def answers_a_question(self, response: ChannelMessage) -> bool:
+    async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Answers to open questions never come this far: see `_next`."""
         del response
         return False
 
-    async def done(self, arrival: Arrival) -> None:
+    async def finish(self, arrival: Arrival) -> None:
         """Archive it."""
         if (claimed := self._claims.get(arrival.place)) is not None:
-            await self._finish(claimed)
+            await self._archive_claimed(claimed)
 
-    async def _finish(self, claimed: Claimed) -> None:
+    async def _archive_claimed(self, claimed: Claimed) -> None:
         while True:
             try:
-                await self.desk.do(lambda mailbox: self._archive(mailbox, claimed))
+                await self.thread.run(lambda mailbox: self._archive(mailbox, claimed))
             except Unavailable as error:
-                self._complain("agent_done_late", f"cannot archive {claimed.file} yet", error)
+                self._log_warning("agent_done_late", f"cannot archive {claimed.file} yet", error)
                 await asyncio.sleep(_RETRY_SECONDS)
             except (Conflict, NotFound) as error:
-                self._complain("agent_done_elsewhere", f"{claimed.file} is somebody else's by now", error)
+                self._log_warning("agent_done_elsewhere", f"{claimed.file} is somebody else's by now", error)
                 self._forget(claimed)
                 return
             else:
@@ -171,70 +173,78 @@ class MailboxStation:
 
     def _forget(self, claimed: Claimed) -> None:
         self._claims.pop(claimed.file, None)
-        self._tried.discard(claimed.file)
+        self._attempted.discard(claimed.file)
 
-    async def keep(self) -> None:
+    async def run_upkeep(self) -> None:
         """Watch the inbox, for ever. What is done is on record at once; there is nothing to keep."""
-        pulse: tuple[int, int] | None = None
-        quiet = looked = 0.0
+        mark: tuple[int, int] | None = None
+        unchanged_seconds = unpolled_seconds = 0.0
         while True:
             try:
-                now = self.desk.pulse()
-                if now != pulse:
-                    pulse, quiet = now, 0.0
-                if quiet < _GRAIN_SECONDS or looked >= _LOOK_SECONDS:
-                    looked = 0.0
-                    self._bell.set()
+                now = self.thread.inbox_mark()
+                if now != mark:
+                    mark, unchanged_seconds = now, 0.0
+                if unchanged_seconds < _CLOCK_GRAIN_SECONDS or unpolled_seconds >= _FULL_POLL_SECONDS:
+                    unpolled_seconds = 0.0
+                    self._wake.set()
                     await self._look_for_answers()
             except Unavailable as error:
-                self._complain("agent_mailbox_unavailable", "cannot read its mailbox", error)
+                self._log_warning("agent_mailbox_unavailable", "cannot read its mailbox", error)
                 await asyncio.sleep(_RETRY_SECONDS)
             await asyncio.sleep(_POLL_SECONDS)
-            quiet += _POLL_SECONDS
-            looked += _POLL_SECONDS
+            unchanged_seconds += _POLL_SECONDS
+            unpolled_seconds += _POLL_SECONDS
 
     async def _look_for_answers(self) -> None:
         """Get answers to their questions also while every slot of the agent waits for one."""
-        questions = self.questions.asked
+        questions = self.questions.open_questions
         if not questions:
             return
-        while len(self._ahead) < _MOST_AHEAD and (claimed := await self._next()) is not None:
-            self._ahead.append(claimed)
-            self._bell.set()
+        while len(self._claimed_ahead) < _CLAIM_AHEAD_LIMIT and (claimed := await self._claim_next()) is not None:
+            self._claimed_ahead.append(claimed)
+            self._wake.set()
         # Another process of this agent may have got an answer that is ours.
-        for reply in await self.desk.do(lambda mailbox: replies_in_ledger(mailbox, questions)):
-            await self.questions.take(reply)
+        for reply in await self.thread.run(lambda mailbox: replies_in_ledger(mailbox, questions)):
+            await self.questions.deliver_answer(reply)
 
-    async def beat(self, load: int) -> float | None:
+    async def heartbeat(self, load: int) -> float | None:
         """Nobody listens at a mailbox."""
         del load
-        return _BEAT_SECONDS
+        return _HEARTBEAT_SECONDS
 
     async def drain(self) -> None:
         """What was claimed ahead goes back at once."""
-        while self._ahead:
-            await self._release(self._ahead.popleft())
+        while self._claimed_ahead:
+            await self._release(self._claimed_ahead.popleft())
 
     async def close(self) -> None:
         """Give back what is not done; an answer that somebody has got is."""
         for claimed in tuple(self._claims.values()):
-            if self.questions.took(claimed.message):
-                await self._finish(claimed)
+            if self.questions.has_taken(claimed.message):
+                await self._archive_claimed(claimed)
             else:
                 await self._release(claimed)
 
     async def _release(self, claimed: Claimed) -> None:
         self._forget(claimed)
         with suppress(ParleyError):  # then it comes back when the process ends
-            await self.desk.do(lambda mailbox: wiring.drive(mailbox.kernel.release(claimed.file, claimed.lease.token)))
+            await self.thread.run(
+                lambda mailbox: wiring.drive(mailbox.kernel.release(claimed.file, claimed.lease.token))
+            )
 
-    def _complain(self, action: str, said: str, error: ParleyError) -> None:
-        told(_log, self.desk.agent, action, said, str(error))
+    def _log_warning(self, action: str, text: str, error: ParleyError) -> None:
+        log_event(_log, self.thread.agent, action, text, str(error))
 
 
-def _has_answered(mailbox: Mailbox, asked: Message) -> bool:
+def _has_answered(mailbox: Mailbox, request: Message) -> bool:
     """Whether this agent has replied to a message, or a person was asked whether it may."""
-    if any(one.in_reply_to == asked.id and one.sender == mailbox.agent for one in mailbox.thread(asked)):
+    if any(
+        message.in_reply_to == request.id and message.sender == mailbox.agent for message in mailbox.thread(request)
+    ):
         return True
-    drafts = [one.draft for one in mailbox.approvals("") if one.draft is not None and one.agent == mailbox.agent]
-    return any(draft.in_reply_to == asked.id for draft in drafts)
+    drafts = [
+        approval.draft
+        for approval in mailbox.approvals("")
+        if approval.draft is not None and approval.agent == mailbox.agent
+    ]
+    return any(draft.in_reply_to == request.id for draft in drafts)

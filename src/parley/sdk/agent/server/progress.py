@@ -28,23 +28,23 @@ class Progress:
         self._position = mark.position
         self._open = set(mark.open)
         # Whether something was finished that no mark says yet; what was only begun needs none.
-        self.news = False
+        self.unsaved = False
 
-    def wants(self, position: int) -> bool:
+    def is_open(self, position: int) -> bool:
         """Whether what stands at this place still has to be dealt with."""
         return position > self._position or position in self._open
 
-    def took(self, position: int) -> None:
+    def start(self, position: int) -> None:
         """It is being dealt with now."""
         self._position = max(self._position, position)
         self._open.add(position)
 
-    def finished(self, position: int) -> None:
+    def finish(self, position: int) -> None:
         """It is dealt with."""
         self._open.discard(position)
-        self.news = True
+        self.unsaved = True
 
     def mark(self) -> Mark:
         """Where it stands now; from here on there is no news."""
-        self.news = False
+        self.unsaved = False
         return Mark(self._position, tuple(sorted(self._open)))

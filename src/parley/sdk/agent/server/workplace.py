@@ -14,12 +14,12 @@ import msgspec
 
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound, ParleyError, Stale
 from parley.domain.errors.team import AgentGone, BookmarkTaken, Gone
-from parley.sdk.agent.channels import Asks, ServerChannels
-from parley.sdk.agent.logs import told
+from parley.sdk.agent.channels import ServerChannels, ServerQuestions
+from parley.sdk.agent.logs import log_event
 from parley.sdk.agent.server.progress import Mark, Progress
 from parley.sdk.agent.workplace import Arrival
 from parley.sdk.protocol.refusal import passes
-from parley.sdk.protocol.retry import insist
+from parley.sdk.protocol.retry import retry_while_unavailable
 from parley.wire.api.records.channels import ChannelMessage
 
 if TYPE_CHECKING:
@@ -33,19 +33,19 @@ T = TypeVar("T")
 
 _BOOKMARK = "default"
 _SYSTEM = "system"
-_NAMES_KEPT = 1_000
+_NAME_CACHE_SIZE = 1_000
 _PAGE = 1_000
-_BEAT_SECONDS = 20.0
+_HEARTBEAT_SECONDS = 20.0
 _RETRY_SECONDS = 0.5
 # Each save is a durable write: a busy agent makes fifty of them in a second, not one for each message.
 _SAVE_SECONDS = 0.02
 # What is no news by itself is saved after this time.
 _LAZY_SECONDS = 1.0
 # After so many of these in a row without anything to save, it looks whether the place is still its own.
-_RESTS = 2
+_IDLE_ROUNDS_BEFORE_CHECK = 2
 # It is no longer there, or no longer to be seen by this agent.
 _HIDDEN = (NotFound, Forbidden, Gone)
-_SAID = {
+_LOG_TEXTS = {
     "agent_lookup_late": "something it needs to know has to wait for the server",
     "agent_bookmark_late": "its bookmark cannot be saved yet",
     "agent_bookmark_refused": "its bookmark was refused: after a restart it will repeat",
@@ -56,35 +56,37 @@ _SAID = {
 _log = logging.getLogger("parley.agent")
 
 
-class ServerStation:
+class ServerWorkplace:
     """Where an agent stands when it works on a server."""
 
     def __init__(self, client: AsyncClient, plan: Plan) -> None:
         self.client = client.as_agent(plan.name)
-        self.asks = Asks()
-        self.channels = ServerChannels(self.client, self.asks)
+        self.questions = ServerQuestions()
+        self.channels = ServerChannels(self.client, self.questions)
         self._plan = plan
         self._progress = Progress(Mark(0))
-        self._begin = 0
+        self._start = 0
         # What was there before we came may have been answered by whoever was here before us.
         self._head = 0
         self._holder = ""
         self._names: OrderedDict[str, str] = OrderedDict()
         # By the channel: the requests from before that were answered.
-        self._given: dict[str, set[str]] = {}
-        self._news = asyncio.Event()
+        self._answered_requests: dict[str, set[str]] = {}
+        self._unsaved = asyncio.Event()
         # What need not be saved at once: requests that were answered, which is seen in their channel after a restart;
         # and answers to questions of our own.
-        self._passing: set[str] = set()
+        self._save_lazily: set[str] = set()
         self._taken_over = False
-        self._saving: asyncio.Future[None] | None = None
+        self._save_task: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
         """Register, and take the bookmark over."""
-        await _heard(self._register)
-        opened = await _heard(lambda: self.client.open_bookmark(self._plan.name, _BOOKMARK, start=self._plan.start))
+        await _retry_stale(self._register)
+        opened = await _retry_stale(
+            lambda: self.client.open_bookmark(self._plan.name, _BOOKMARK, start=self._plan.start)
+        )
         mark = Mark(opened.position, tuple(opened.open))
-        self._progress, self._begin = Progress(mark), mark.begin
+        self._progress, self._start = Progress(mark), mark.begin
         self._head, self._holder = opened.head, opened.holder or ""
 
     async def _register(self) -> None:
@@ -101,31 +103,35 @@ class ServerStation:
     async def arrivals(self) -> AsyncGenerator[Arrival]:
         """What the agent's own stream shows, behind the bookmark."""
         path = ("subscribe", "agents", self._plan.name)
-        stream = self.client.connection.follow(*path, after=str(self._begin), broken=self._tell, begun=True)
+        stream = self.client.connection.follow(
+            *path, after=str(self._start), broken=self._log_broken_stream, begun=True
+        )
         async with aclosing(stream) as events:
             async for event in events:
                 position = int(event.id)
-                if not self._progress.wants(position):
+                if not self._progress.is_open(position):
                     continue
-                arrival = await self._looked_up(event, position)
-                self._progress.took(position)
+                arrival = await self._resolve_event(event, position)
+                self._progress.start(position)
                 if arrival is None:
-                    self._progress.finished(position)
+                    self._progress.finish(position)
                 else:
                     yield arrival
 
-    def _tell(self, said: str) -> None:
-        told(_log, self._plan.name, "agent_stream_broke", "its stream broke, and goes on as soon as it can", said)
+    def _log_broken_stream(self, error_text: str) -> None:
+        log_event(
+            _log, self._plan.name, "agent_stream_broke", "its stream broke, and goes on as soon as it can", error_text
+        )
 
-    async def _looked_up(self, event: StreamEvent, position: int) -> Arrival | None:
+    async def _resolve_event(self, event: StreamEvent, position: int) -> Arrival | None:
         """What an event means, however long the server is away."""
-        late = partial(self._complain, "agent_lookup_late")
-        return await insist(lambda: self.arrival(event, position), late, _RETRY_SECONDS)
+        late = partial(self._log_warning, "agent_lookup_late")
+        return await retry_while_unavailable(lambda: self.to_arrival(event, position), late, _RETRY_SECONDS)
 
-    async def arrival(self, event: StreamEvent, position: int) -> Arrival | None:
+    async def to_arrival(self, event: StreamEvent, position: int) -> Arrival | None:
         """What an event means for the agent; None when it is nothing to deal with. Other runtimes see it their way."""
         if event.name == "channel_message":
-            return await self._message(event.data, position)
+            return await self._message_arrival(event.data, position)
         if event.name != "agent_assigned":
             return None
         document = json.loads(event.data)
@@ -136,7 +142,7 @@ class ServerStation:
         except _HIDDEN:
             return None
 
-    async def _message(self, data: str, position: int) -> Arrival | None:
+    async def _message_arrival(self, data: str, position: int) -> Arrival | None:
         message = msgspec.json.decode(data, type=ChannelMessage)
         message = msgspec.structs.replace(message, channel=await self._name_of(message.channel_id))
         if message.sender == _SYSTEM and message.payload.get("event") == "approval_decided":
@@ -144,7 +150,7 @@ class ServerStation:
                 return Arrival(position, approval=await self.client.get_approval(str(message.payload["approval_id"])))
             except _HIDDEN:
                 return None
-        if message.message_type == "request" and position <= self._head and await self._answered(message):
+        if message.message_type == "request" and position <= self._head and await self._was_answered(message):
             return None
         return Arrival(position, message)
 
@@ -155,30 +161,34 @@ class ServerStation:
                 self._names[channel_id] = (await self.client.get_channel(channel_id)).name
             except _HIDDEN:
                 return ""
-            if len(self._names) > _NAMES_KEPT:
+            if len(self._names) > _NAME_CACHE_SIZE:
                 self._names.popitem(last=False)
         return self._names[channel_id]
 
-    async def _answered(self, request: ChannelMessage) -> bool:
+    async def _was_answered(self, request: ChannelMessage) -> bool:
         """Whether this agent has answered it before it was restarted.
 
         Those from before come in their order, so what was answered since the first of a channel tells it of all.
         """
-        if request.channel_id not in self._given:
+        if request.channel_id not in self._answered_requests:
             try:
-                self._given[request.channel_id] = await self._answers_since(request)
+                self._answered_requests[request.channel_id] = await self._answers_since(request)
             except (*_HIDDEN, Invalid):
                 return False
-        return request.id in self._given[request.channel_id]
+        return request.id in self._answered_requests[request.channel_id]
 
     async def _answers_since(self, request: ChannelMessage) -> set[str]:
-        found: set[str] = set()
+        answered: set[str] = set()
         since: str | None = request.id
         while since:
             page = await self.client.list_messages(request.channel_id, since=since, limit=_PAGE)
-            found |= {one.correlation_id for one in page if one.correlation_id and one.sender == self._plan.name}
+            answered |= {
+                message.correlation_id
+                for message in page
+                if message.correlation_id and message.sender == self._plan.name
+            }
             since = page[-1].id if len(page) == _PAGE else None
-        return found
+        return answered
 
     async def answer(
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
@@ -193,110 +203,110 @@ class ServerStation:
             metadata=metadata or None,
             idempotency_key=key,
         )
-        self._passing.add(message.id)
+        self._save_lazily.add(message.id)
 
-    async def answers_a_question(self, response: ChannelMessage) -> bool:
+    async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Whether a question that was asked in one of `channels` got this response."""
-        taken = await self.asks.took(response)
-        if taken:
-            self._passing.add(response.id)
-        return taken
+        is_taken = await self.questions.has_taken(response)
+        if is_taken:
+            self._save_lazily.add(response.id)
+        return is_taken
 
-    async def done(self, arrival: Arrival) -> None:
+    async def finish(self, arrival: Arrival) -> None:
         """Note it; the bookmark follows within a moment."""
-        self._progress.finished(arrival.place)
-        if arrival.message is not None and arrival.message.id in self._passing:
-            self._passing.discard(arrival.message.id)
+        self._progress.finish(arrival.place)
+        if arrival.message is not None and arrival.message.id in self._save_lazily:
+            self._save_lazily.discard(arrival.message.id)
         else:
-            self._news.set()
+            self._unsaved.set()
 
-    async def keep(self) -> None:
+    async def run_upkeep(self) -> None:
         """Save the bookmark, for ever: at once after a while of rest, and then all that was finished in one go."""
-        rests = 0
+        idle_rounds = 0
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAZY_SECONDS):
-                    await self._news.wait()
-            self._news.clear()
-            rests = 0 if self._progress.news else rests + 1
+                    await self._unsaved.wait()
+            self._unsaved.clear()
+            idle_rounds = 0 if self._progress.unsaved else idle_rounds + 1
             try:
-                if rests == _RESTS:
-                    rests = 0
-                    await self._check_place()
+                if idle_rounds == _IDLE_ROUNDS_BEFORE_CHECK:
+                    idle_rounds = 0
+                    await self._check_bookmark_holder()
                 # Whoever stops the agent does not stop a save halfway: nobody would know how far it came.
-                self._saving = asyncio.ensure_future(self._save())
-                await asyncio.shield(self._saving)
+                self._save_task = asyncio.ensure_future(self._save())
+                await asyncio.shield(self._save_task)
                 await asyncio.sleep(_SAVE_SECONDS)
             except BookmarkTaken:
                 self._taken_over = True
                 raise
             except ParleyError as error:
                 if not passes(error):
-                    self._complain("agent_bookmark_refused", error)
+                    self._log_warning("agent_bookmark_refused", error)
                     continue
-                self._complain("agent_bookmark_late", error)
-                self._news.set()
+                self._log_warning("agent_bookmark_late", error)
+                self._unsaved.set()
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _check_place(self) -> None:
+    async def _check_bookmark_holder(self) -> None:
         """Who has nothing to save learns in this way that another process has taken the agent's place."""
         with suppress(NotFound):
-            kept = await self.client.get_bookmark(self._plan.name, _BOOKMARK)
-            if kept.holder != self._holder:
+            bookmark = await self.client.get_bookmark(self._plan.name, _BOOKMARK)
+            if bookmark.holder != self._holder:
                 raise BookmarkTaken
 
     async def _save(self) -> None:
-        if not self._progress.news:
+        if not self._progress.unsaved:
             return
         mark, saved = self._progress.mark(), False
-        place = (self._plan.name, _BOOKMARK)
+        bookmark = (self._plan.name, _BOOKMARK)
         try:
             try:
-                await self.client.save_bookmark(*place, self._holder, mark.position, mark.open)
+                await self.client.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
             except NotFound:
                 # Whoever deregistered the agent has dropped it.
-                self._holder = (await self.client.open_bookmark(*place, start="beginning")).holder or ""
-                await self.client.save_bookmark(*place, self._holder, mark.position, mark.open)
+                self._holder = (await self.client.open_bookmark(*bookmark, start="beginning")).holder or ""
+                await self.client.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
             saved = True
         finally:
             if not saved:  # also when it was told to stop in the middle
-                self._progress.news = True
+                self._progress.unsaved = True
 
-    async def beat(self, load: int) -> float | None:
+    async def heartbeat(self, load: int) -> float | None:
         """A heartbeat; an agent that was taken for dead registers again."""
         try:
-            beat = await self.client.heartbeat(self._plan.name, current_load=load)
+            heartbeat = await self.client.heartbeat(self._plan.name, current_load=load)
         except AgentGone:
             await self._register()
-            return _BEAT_SECONDS
-        if beat.agent_status == "draining":
+            return _HEARTBEAT_SECONDS
+        if heartbeat.agent_status == "draining":
             return None
-        return _BEAT_SECONDS
+        return _HEARTBEAT_SECONDS
 
     async def drain(self) -> None:
         """Tell the registry; it does not matter much whether it hears."""
         try:
             await self.client.set_agent_status(self._plan.name, "draining")
         except ParleyError as error:
-            self._complain("agent_drain_unheard", error)
+            self._log_warning("agent_drain_unheard", error)
 
     async def close(self) -> None:
         """Save the bookmark a last time."""
         if self._taken_over:
             return
-        if self._saving is not None:
+        if self._save_task is not None:
             # What went wrong with it comes again with the last one.
-            await asyncio.gather(self._saving, return_exceptions=True)
+            await asyncio.gather(self._save_task, return_exceptions=True)
         try:
             await self._save()
         except ParleyError as error:
-            self._complain("agent_bookmark_lost", error)
+            self._log_warning("agent_bookmark_lost", error)
 
-    def _complain(self, action: str, error: ParleyError) -> None:
-        told(_log, self._plan.name, action, _SAID[action], str(error))
+    def _log_warning(self, action: str, error: ParleyError) -> None:
+        log_event(_log, self._plan.name, action, _LOG_TEXTS[action], str(error))
 
 
-async def _heard(action: Callable[[], Awaitable[T]]) -> T:
+async def _retry_stale(action: Callable[[], Awaitable[T]]) -> T:
     """Do what may be done twice, once more when a server that died in the middle does not know what it answered."""
     try:
         return await action()

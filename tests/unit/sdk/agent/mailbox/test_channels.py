@@ -9,7 +9,7 @@ import pytest
 
 from parley.domain.errors.errors import Invalid, UnknownAgent
 from parley.domain.errors.team import AskTimeout
-from parley.sdk.agent.mailbox.channels import Questions, is_tag
+from parley.sdk.agent.mailbox.channels import MailboxQuestions, is_tag
 from tests.mailbox_rig import Boxes, emptied, received
 from tests.team_rig import in_loop
 
@@ -21,8 +21,8 @@ def boxes(tmp_path: Path) -> Boxes:
 
 @in_loop
 async def test_a_question_is_asked_and_its_answer_comes_back_to_whoever_asked(boxes: Boxes) -> None:
-    async with boxes.station("codex") as codex:
-        channel = await codex.station.channels.open("questions")
+    async with boxes.workplace("codex") as codex:
+        channel = await codex.workplace.channels.open("questions")
         with boxes.mailbox("claude") as claude:
             asking = asyncio.ensure_future(channel.ask("claude", {"question": "Which schema?", "versions": [1, 2]}))
             question = claude.read((await received(claude))[0])
@@ -43,8 +43,8 @@ async def test_a_question_is_asked_and_its_answer_comes_back_to_whoever_asked(bo
 async def test_who_does_not_answer_in_time_is_not_waited_for_and_its_late_answer_is_a_message_like_others(
     boxes: Boxes,
 ) -> None:
-    async with boxes.station("codex") as codex:
-        channel = await codex.station.channels.open("questions")
+    async with boxes.workplace("codex") as codex:
+        channel = await codex.workplace.channels.open("questions")
 
         with pytest.raises(AskTimeout, match=r"claude did not answer within 0.02 seconds"):
             await channel.ask("claude", {"question": "Now?"}, timeout=0.02)
@@ -58,8 +58,8 @@ async def test_who_does_not_answer_in_time_is_not_waited_for_and_its_late_answer
 
 @in_loop
 async def test_a_question_to_all_ends_as_soon_as_everyone_has_answered(boxes: Boxes) -> None:
-    async with boxes.station("codex") as codex:
-        channel = await codex.station.channels.open("votes")
+    async with boxes.workplace("codex") as codex:
+        channel = await codex.workplace.channels.open("votes")
         asking = asyncio.ensure_future(channel.ask_all("*", {"question": "Merge?"}, timeout=1000))
         for name in ("claude", "gemini"):
             with boxes.mailbox(name) as mailbox:
@@ -73,8 +73,8 @@ async def test_a_question_to_all_ends_as_soon_as_everyone_has_answered(boxes: Bo
 @pytest.mark.slow
 @in_loop
 async def test_a_question_to_several_gives_what_came_in_time(boxes: Boxes) -> None:
-    async with boxes.station("codex") as codex:
-        channel = await codex.station.channels.open("votes")
+    async with boxes.workplace("codex") as codex:
+        channel = await codex.workplace.channels.open("votes")
         asking = asyncio.ensure_future(channel.ask_all("claude, gemini", {"question": "Merge?"}, timeout=5.0))
         with boxes.mailbox("claude") as mailbox:
             mailbox.reply((await received(mailbox))[0], "yes")
@@ -86,8 +86,8 @@ async def test_a_question_to_several_gives_what_came_in_time(boxes: Boxes) -> No
 
 @in_loop
 async def test_an_answer_comes_although_nobody_takes_what_lies_before_it(boxes: Boxes) -> None:
-    async with boxes.station("codex", reads=False) as codex:
-        channel = await codex.station.channels.open("questions")
+    async with boxes.workplace("codex", reads=False) as codex:
+        channel = await codex.workplace.channels.open("questions")
         with boxes.mailbox("claude") as claude:
             for number in range(3):
                 claude.send("codex", "task_request", f"work {number}", "do it", priority="P0")
@@ -97,7 +97,7 @@ async def test_an_answer_comes_although_nobody_takes_what_lies_before_it(boxes: 
             assert (await asking).payload == {"text": "here"}
 
         # What lay before it is still there, in its order.
-        arrivals = codex.station.arrivals()
+        arrivals = codex.workplace.arrivals()
         subjects = [(await anext(arrivals)).message for _ in range(3)]
         await arrivals.aclose()
 
@@ -106,8 +106,8 @@ async def test_an_answer_comes_although_nobody_takes_what_lies_before_it(boxes: 
 
 @in_loop
 async def test_an_answer_that_another_process_of_the_agent_has_got_is_found(boxes: Boxes) -> None:
-    async with boxes.station("codex", reads=False, watches=False) as codex:
-        channel = await codex.station.channels.open("questions")
+    async with boxes.workplace("codex", reads=False, watches=False) as codex:
+        channel = await codex.workplace.channels.open("questions")
         asking = asyncio.ensure_future(channel.ask("claude", {"question": "?"}, timeout=1000))
         with boxes.mailbox("claude") as claude, boxes.mailbox("codex") as other:
             claude.reply((await received(claude))[0], "here")
@@ -115,7 +115,7 @@ async def test_an_answer_that_another_process_of_the_agent_has_got_is_found(boxe
             assert taken is not None
             other.done(taken)
 
-        watching = asyncio.ensure_future(codex.station.keep())
+        watching = asyncio.ensure_future(codex.workplace.run_upkeep())
 
         assert (await asking).payload == {"text": "here"}
         watching.cancel()
@@ -124,27 +124,27 @@ async def test_an_answer_that_another_process_of_the_agent_has_got_is_found(boxe
 
 @in_loop
 async def test_an_answer_that_is_faster_than_the_question_was_sent_waits_for_it(boxes: Boxes) -> None:
-    questions = Questions()
+    questions = MailboxQuestions()
     with boxes.mailbox("codex") as codex, boxes.mailbox("claude") as claude:
-        with questions.sending():
+        with questions.block_while_sending():
             question = codex.send("claude", "question", "?", "?")
             reply = claude.reply(question.id, "here")
-            taking = asyncio.ensure_future(questions.take(reply))
+            taking = asyncio.ensure_future(questions.deliver_answer(reply))
             await asyncio.sleep(0)
-            waiting = questions.waiting([question])
+            waiting = questions.subscribe([question])
             answers = waiting.__enter__()
 
         assert await taking
-        assert await questions.take(reply)  # it has been taken
+        assert await questions.deliver_answer(reply)  # it has been taken
         assert [answers.get_nowait(), answers.empty()] == [reply, True]
         waiting.__exit__(None, None, None)
-        assert not await questions.take(question)
+        assert not await questions.deliver_answer(question)
 
 
 @in_loop
 async def test_telling_one_and_telling_all(boxes: Boxes) -> None:
-    async with boxes.station("codex") as codex:
-        channel = await codex.station.channels.open("news")
+    async with boxes.workplace("codex") as codex:
+        channel = await codex.workplace.channels.open("news")
 
         told = await channel.notify("claude", {"text": "psst"}, priority="P1", subject="A secret")
         everyone = await channel.broadcast({"text": "hear"})
@@ -160,8 +160,8 @@ async def test_telling_one_and_telling_all(boxes: Boxes) -> None:
 async def test_a_project_of_many_hears_a_broadcast_in_several_messages(tmp_path: Path) -> None:
     names = [f"agent-{number}" for number in range(23)]
     boxes = Boxes(tmp_path, "codex", *names)
-    async with boxes.station("codex") as codex:
-        channel = await codex.station.channels.open("news")
+    async with boxes.workplace("codex") as codex:
+        channel = await codex.workplace.channels.open("news")
 
         await channel.broadcast({"text": "hear"})
 
@@ -171,8 +171,8 @@ async def test_a_project_of_many_hears_a_broadcast_in_several_messages(tmp_path:
 @in_loop
 async def test_another_kind_is_sent_when_metadata_names_it(boxes: Boxes) -> None:
     review = {"pr": "42", "branch": "main", "diff_summary": "small"}
-    async with boxes.station("codex") as codex:
-        channel = await codex.station.channels.open("reviews")
+    async with boxes.workplace("codex") as codex:
+        channel = await codex.workplace.channels.open("reviews")
 
         sent = await channel.notify("claude", review, kind="review_request")
 
@@ -183,8 +183,8 @@ async def test_another_kind_is_sent_when_metadata_names_it(boxes: Boxes) -> None
 
 @in_loop
 async def test_what_a_mailbox_does_not_know_is_refused(boxes: Boxes) -> None:
-    async with boxes.station("codex") as codex:
-        channel = await codex.station.channels.open("questions")
+    async with boxes.workplace("codex") as codex:
+        channel = await codex.workplace.channels.open("questions")
 
         with pytest.raises(Invalid, match="no roles at a mailbox"):
             await channel.ask("role:reviewer", {})
@@ -193,7 +193,7 @@ async def test_what_a_mailbox_does_not_know_is_refused(boxes: Boxes) -> None:
         with pytest.raises(UnknownAgent):
             await channel.ask("nobody", {})
         with pytest.raises(Invalid, match="cannot be the name"):
-            await codex.station.channels.open("a b")
+            await codex.workplace.channels.open("a b")
 
 
 def test_a_tag_is_a_short_word() -> None:
@@ -203,8 +203,8 @@ def test_a_tag_is_a_short_word() -> None:
 
 @in_loop
 async def test_alone_in_a_project_there_is_nobody_to_tell(tmp_path: Path) -> None:
-    async with Boxes(tmp_path, "codex").station("codex") as codex:
-        channel = await codex.station.channels.open("news")
+    async with Boxes(tmp_path, "codex").workplace("codex") as codex:
+        channel = await codex.workplace.channels.open("news")
 
         with pytest.raises(Invalid, match="no other agent"):
             await channel.broadcast({})

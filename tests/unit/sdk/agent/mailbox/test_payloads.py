@@ -9,7 +9,14 @@ import pytest
 
 from parley.domain.errors.errors import Invalid
 from parley.domain.message.message import Kind, Message, Priority
-from parley.sdk.agent.mailbox.payloads import answering, body_of, kind_in, payload_of, seen_by, subject_of
+from parley.sdk.agent.mailbox.payloads import (
+    answer_kind,
+    body_of,
+    kind_from,
+    payload_of,
+    subject_of,
+    to_channel_message,
+)
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -22,7 +29,7 @@ def a_message(kind: Kind = Kind.QUESTION, body: Any = "hello", **fields: Any) ->
 def test_a_question_is_a_request_in_the_channel_of_its_tag() -> None:
     message = a_message(tag="questions", conversation_id="conv-1", expires_at=NOON)
 
-    seen = seen_by("claude", message, "a.yaml")
+    seen = to_channel_message("claude", message, "a.yaml")
 
     assert (seen.message_type, seen.channel, seen.channel_id, seen.to) == (
         "request",
@@ -42,7 +49,7 @@ def test_a_question_is_a_request_in_the_channel_of_its_tag() -> None:
 
 
 def test_a_notification_to_several_is_a_broadcast() -> None:
-    seen = seen_by("claude", a_message(Kind.NOTIFICATION, to=("claude", "gemini")))
+    seen = to_channel_message("claude", a_message(Kind.NOTIFICATION, to=("claude", "gemini")))
 
     assert (seen.message_type, seen.to) == ("broadcast", "*")
 
@@ -50,9 +57,9 @@ def test_a_notification_to_several_is_a_broadcast() -> None:
 def test_what_answers_a_question_is_a_response_whatever_its_kind() -> None:
     message = a_message(Kind.NOTIFICATION, in_reply_to="msg-0")
 
-    assert seen_by("claude", message).message_type == "notify"
-    assert seen_by("claude", message, answers=True).message_type == "response"
-    assert seen_by("claude", message).correlation_id == "msg-0"
+    assert to_channel_message("claude", message).message_type == "notify"
+    assert to_channel_message("claude", message, answers=True).message_type == "response"
+    assert to_channel_message("claude", message).correlation_id == "msg-0"
 
 
 def test_an_agent_that_could_not_answer_says_why_as_on_a_server() -> None:
@@ -60,7 +67,7 @@ def test_an_agent_that_could_not_answer_says_why_as_on_a_server() -> None:
         Kind.NOTIFICATION, {"error": {"code": "handler_failed", "message": "KeyError: 'q'", "agent": "codex"}}
     )
 
-    seen = seen_by("claude", a_message(Kind.NOTIFICATION, body, in_reply_to="msg-0"), answers=True)
+    seen = to_channel_message("claude", a_message(Kind.NOTIFICATION, body, in_reply_to="msg-0"), answers=True)
 
     assert (seen.error, seen.metadata["error"]) == ("KeyError: 'q'", "handler_failed")
 
@@ -68,7 +75,7 @@ def test_an_agent_that_could_not_answer_says_why_as_on_a_server() -> None:
 def test_an_error_among_other_fields_is_a_field_like_any_other() -> None:
     body = body_of(Kind.NOTIFICATION, {"error": {"code": "E501"}, "line": 3})
 
-    assert "error" not in seen_by("claude", a_message(body=body, in_reply_to="msg-0")).metadata
+    assert "error" not in to_channel_message("claude", a_message(body=body, in_reply_to="msg-0")).metadata
 
 
 @pytest.mark.parametrize(
@@ -96,20 +103,20 @@ def test_the_kind_of_an_answer_is_the_one_whose_fields_it_has() -> None:
     lgtm = {"quality_gate_result": "pass", "merge_ready": True}
     feedback = {"findings_packet": "packets/findings/a.yaml", "round": 1, "blocking_count": 2}
 
-    assert answering(Kind.REVIEW_REQUEST, lgtm) is Kind.REVIEW_LGTM
-    assert answering(Kind.REVIEW_REQUEST, feedback) is Kind.REVIEW_FEEDBACK
-    assert answering(Kind.REVIEW_REQUEST, {"merge_ready": True}) is Kind.NOTIFICATION
-    assert answering(Kind.QUESTION, {"answer": 42}) is Kind.NOTIFICATION
+    assert answer_kind(Kind.REVIEW_REQUEST, lgtm) is Kind.REVIEW_LGTM
+    assert answer_kind(Kind.REVIEW_REQUEST, feedback) is Kind.REVIEW_FEEDBACK
+    assert answer_kind(Kind.REVIEW_REQUEST, {"merge_ready": True}) is Kind.NOTIFICATION
+    assert answer_kind(Kind.QUESTION, {"answer": 42}) is Kind.NOTIFICATION
     assert body_of(Kind.REVIEW_LGTM, lgtm | {"nits": None}) == lgtm
 
 
 def test_metadata_names_the_kind_and_only_what_a_message_has() -> None:
-    assert kind_in({}, Kind.QUESTION) is Kind.QUESTION
-    assert kind_in({"kind": "task_request", "subject": "s"}, Kind.QUESTION) is Kind.TASK_REQUEST
+    assert kind_from({}, Kind.QUESTION) is Kind.QUESTION
+    assert kind_from({"kind": "task_request", "subject": "s"}, Kind.QUESTION) is Kind.TASK_REQUEST
     with pytest.raises(Invalid, match="no trace"):
-        kind_in({"trace": "x"}, Kind.QUESTION)
+        kind_from({"trace": "x"}, Kind.QUESTION)
     with pytest.raises(Invalid, match="'shout' is no kind"):
-        kind_in({"kind": "shout"}, Kind.QUESTION)
+        kind_from({"kind": "shout"}, Kind.QUESTION)
 
 
 def test_a_subject_is_one_line_that_fits() -> None:

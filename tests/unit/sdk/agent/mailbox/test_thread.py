@@ -11,7 +11,7 @@ import pytest
 
 from parley import wiring
 from parley.domain.errors.errors import Invalid, Unavailable, UnknownAgent, UnknownProject
-from parley.sdk.agent.mailbox.thread import Desk, Project, project_at
+from parley.sdk.agent.mailbox.thread import MailboxThread, Project, project_at
 from tests.team_rig import in_loop
 
 
@@ -49,19 +49,19 @@ async def test_who_has_no_mailbox_is_told_so(project: Project) -> None:
         (project, "nobody", UnknownAgent),
         (project._replace(name="x"), "codex", UnknownProject),
     ):
-        desk = Desk(where, agent)
+        thread = MailboxThread(where, agent)
         with pytest.raises(error):
-            await desk.open()
-        desk.close()
+            await thread.open()
+        thread.close()
 
 
 @in_loop
 async def test_everything_happens_in_one_thread(project: Project) -> None:
-    desk = Desk(project, "codex")
-    await desk.open()
+    thread = MailboxThread(project, "codex")
+    await thread.open()
 
-    threads = await asyncio.gather(*[desk.do(lambda mailbox: threading.get_ident()) for _ in range(5)])
-    desk.close()
+    threads = await asyncio.gather(*[thread.run(lambda mailbox: threading.get_ident()) for _ in range(5)])
+    thread.close()
 
     assert len(set(threads)) == 1
     assert threads[0] != threading.get_ident()
@@ -71,46 +71,46 @@ async def test_everything_happens_in_one_thread(project: Project) -> None:
 async def test_what_was_begun_is_not_undone_when_nobody_waits_any_more(project: Project) -> None:
     begun, go_on, done = asyncio.Event(), threading.Event(), []
     loop = asyncio.get_running_loop()
-    desk = Desk(project, "codex")
-    await desk.open()
+    thread = MailboxThread(project, "codex")
+    await thread.open()
 
     def work(mailbox: object) -> None:
         loop.call_soon_threadsafe(begun.set)
         go_on.wait()
         done.append(mailbox)
 
-    waiting = asyncio.ensure_future(desk.do(work))
+    waiting = asyncio.ensure_future(thread.run(work))
     await begun.wait()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     go_on.set()
-    desk.close()
+    thread.close()
 
     assert len(done) == 1
 
 
 @in_loop
-async def test_a_desk_knows_the_others_and_notices_what_arrives(project: Project, tmp_path: Path) -> None:
-    codex, claude = Desk(project, "codex"), Desk(project, "claude")
+async def test_it_knows_the_other_agents_and_notices_what_arrives(project: Project, tmp_path: Path) -> None:
+    codex, claude = MailboxThread(project, "codex"), MailboxThread(project, "claude")
     await codex.open()
     await claude.open()
     os.utime(tmp_path / "projects" / "demo" / "agents" / "codex" / "inbox", ns=(0, 1))  # not in this tick of the clock
-    before = codex.pulse()
+    before = codex.inbox_mark()
 
-    await claude.do(lambda mailbox: mailbox.send("codex", "notification", "s", "b"))
+    await claude.run(lambda mailbox: mailbox.send("codex", "notification", "s", "b"))
 
-    assert codex.others() == ["claude", "gemini"]
-    assert codex.pulse() != before
+    assert codex.other_agents() == ["claude", "gemini"]
+    assert codex.inbox_mark() != before
     codex.close()
     claude.close()
 
 
 @in_loop
-async def test_a_closed_desk_does_nothing(project: Project) -> None:
-    desk = Desk(project, "codex")
-    await desk.open()
-    desk.close()
+async def test_a_closed_mailbox_thread_does_nothing(project: Project) -> None:
+    thread = MailboxThread(project, "codex")
+    await thread.open()
+    thread.close()
 
     with pytest.raises(Unavailable):
-        await desk.do(lambda mailbox: mailbox.inbox())
+        await thread.run(lambda mailbox: mailbox.inbox())

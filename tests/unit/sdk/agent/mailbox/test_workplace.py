@@ -18,7 +18,7 @@ from parley.domain.errors.rules import MessageHeld
 from parley.domain.message.message import Message
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
-from parley.sdk.agent.mailbox import workplace as mailbox_station
+from parley.sdk.agent.mailbox import workplace as mailbox_workplace
 from parley.wire.api.records.channels import ChannelMessage
 from tests.mailbox_rig import Boxes, emptied, received
 from tests.team_rig import in_loop, soon
@@ -57,7 +57,7 @@ class Echo(BaseAgent):
 async def test_what_waits_and_what_comes_arrives_in_processing_order(boxes: Boxes) -> None:
     ask(boxes, "later", priority="P2")
     ask(boxes, "first", priority="P0")
-    async with boxes.station("codex") as codex:
+    async with boxes.workplace("codex") as codex:
         seen = [(await codex.next()).message for _ in range(2)]
         ask(boxes, "new")
         seen.append((await codex.next()).message)
@@ -68,11 +68,11 @@ async def test_what_waits_and_what_comes_arrives_in_processing_order(boxes: Boxe
 @in_loop
 async def test_what_is_done_is_archived_and_never_comes_again(boxes: Boxes) -> None:
     ask(boxes)
-    async with boxes.station("codex") as codex:
+    async with boxes.workplace("codex") as codex:
         arrival = await codex.next()
-        await codex.station.done(arrival)
-        await codex.station.done(arrival)
-    async with boxes.station("codex") as again:
+        await codex.workplace.finish(arrival)
+        await codex.workplace.finish(arrival)
+    async with boxes.workplace("codex") as again:
         ask(boxes, "another")
 
         assert (await again.next()).message["metadata"]["subject"] == "another"  # type: ignore[index]
@@ -82,7 +82,7 @@ async def test_what_is_done_is_archived_and_never_comes_again(boxes: Boxes) -> N
 async def test_what_was_not_done_when_the_process_died_comes_again_at_once(boxes: Boxes) -> None:
     asked = ask(boxes)
     for _ in range(2):
-        async with boxes.station("codex") as codex:
+        async with boxes.workplace("codex") as codex:
             assert (await codex.next()).id == asked.id
 
 
@@ -91,14 +91,14 @@ async def test_a_process_that_lives_gets_what_another_left_when_it_died(
     boxes: Boxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A lock that is gone changes nothing that one could see.
-    monkeypatch.setattr(mailbox_station, "_GRAIN_SECONDS", 0.0)
-    monkeypatch.setattr(mailbox_station, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(mailbox_workplace, "_CLOCK_GRAIN_SECONDS", 0.0)
+    monkeypatch.setattr(mailbox_workplace, "_FULL_POLL_SECONDS", 0.1)
     asked = ask(boxes)
-    async with boxes.station("codex") as dying:
+    async with boxes.workplace("codex") as dying:
         await dying.next()
-        async with boxes.station("codex") as living:
-            await soon(living.station._bell.is_set)
-            dying.desk.close()
+        async with boxes.workplace("codex") as living:
+            await soon(living.workplace._wake.is_set)
+            dying.thread.close()
 
             assert (await living.next()).id == asked.id
 
@@ -107,26 +107,26 @@ async def test_a_process_that_lives_gets_what_another_left_when_it_died(
 async def test_who_stops_in_good_order_has_not_tried(boxes: Boxes) -> None:
     asked = ask(boxes)
     for _ in range(7):  # more often than a message that kills its reader is tried
-        async with boxes.station("codex") as codex:
+        async with boxes.workplace("codex") as codex:
             assert (await codex.next()).id == asked.id
-            await codex.station.drain()
-            await codex.station.close()
+            await codex.workplace.drain()
+            await codex.workplace.close()
 
 
 @in_loop
 async def test_an_answer_that_was_got_is_done_also_when_the_agent_stops_at_once(boxes: Boxes) -> None:
-    async with boxes.station("codex", reads=False, watches=False) as codex:
+    async with boxes.workplace("codex", reads=False, watches=False) as codex:
         with boxes.mailbox("codex") as mine, boxes.mailbox("claude") as claude:
             question = mine.send("claude", "question", "?", "?")
             claude.reply(question.id, "here")
         ask(boxes, "not done", priority="P3")
-        with codex.station.questions.waiting([question]):
+        with codex.workplace.questions.subscribe([question]):
             for _ in range(2):
-                claimed = await codex.desk.do(codex.station._claim)
+                claimed = await codex.thread.run(codex.workplace._claim)
                 assert claimed is not None
-                await codex.station.questions.take(claimed.message)
+                await codex.workplace.questions.deliver_answer(claimed.message)
 
-        await codex.station.close()
+        await codex.workplace.close()
 
     with boxes.mailbox("codex") as mine:
         assert [one.subject for one in mine.inbox()] == ["not done"]
@@ -210,11 +210,11 @@ async def test_an_answer_over_the_limit_is_told_to_the_asker_instead(boxes: Boxe
 async def test_an_answer_is_given_once_although_it_is_given_again_after_the_process_died(boxes: Boxes) -> None:
     ask(boxes)
     for number in range(3):
-        async with boxes.station("codex") as codex:
+        async with boxes.workplace("codex") as codex:
             arrival = await codex.next()
             assert arrival.message is not None
-            await codex.station.answer(arrival.message, {"try": number})
-            await codex.station.answer(arrival.message, {"try": "again"})
+            await codex.workplace.answer(arrival.message, {"try": number})
+            await codex.workplace.answer(arrival.message, {"try": "again"})
 
     assert [json.loads(str(one.body)) for one in answers(boxes)] == [{"try": 0}]
 
@@ -227,16 +227,16 @@ async def test_whose_inbox_is_full_cannot_be_told_and_the_agent_goes_on(
     ask(boxes)
     with boxes.mailbox("codex") as mailbox:
         mailbox.send("claude", "notification", "fills it", "up")
-    async with boxes.station("codex") as codex:
+    async with boxes.workplace("codex") as codex:
         arrival = await codex.next()
         assert arrival.message is not None
 
         with pytest.raises(Conflict, match="claude cannot be told"):
-            await codex.station.answer(arrival.message, {})
-        await codex.station.done(arrival)
+            await codex.workplace.answer(arrival.message, {})
+        await codex.workplace.finish(arrival)
 
         with pytest.raises(Conflict, match="not claimed any more"):
-            await codex.station.answer(arrival.message, {})
+            await codex.workplace.answer(arrival.message, {})
 
 
 # ---------------------------------------------------------------- what must not stop it
@@ -305,9 +305,9 @@ async def test_what_runs_when_it_is_told_to_stop_is_finished(boxes: Boxes) -> No
 
 @in_loop
 async def test_a_mailbox_that_is_removed_ends_the_agent_with_an_error(boxes: Boxes) -> None:
-    async with boxes.station("codex", reads=False, watches=False) as codex:
-        keeping = asyncio.ensure_future(codex.station.keep())
-        await soon(codex.station._bell.is_set)
+    async with boxes.workplace("codex", reads=False, watches=False) as codex:
+        keeping = asyncio.ensure_future(codex.workplace.run_upkeep())
+        await soon(codex.workplace._wake.is_set)
         boxes.folder("codex").rename(boxes.folder("codex").with_name("gone"))
 
         with pytest.raises(NotFound):
@@ -403,15 +403,15 @@ async def test_a_person_is_asked_once_about_an_answer_although_it_is_given_again
     boxes: Boxes,
 ) -> None:
     ask(boxes, rules={"exchange_type": "information_query", "classification": "public"})
-    async with boxes.station("codex") as codex:
+    async with boxes.workplace("codex") as codex:
         arrival = await codex.next()
         assert arrival.message is not None
         with pytest.raises(MessageHeld):
-            await codex.station.answer(arrival.message, {"text": "I promise it."})
-    async with boxes.station("codex") as again:
+            await codex.workplace.answer(arrival.message, {"text": "I promise it."})
+    async with boxes.workplace("codex") as again:
         arrival = await again.next()
         assert arrival.message is not None
-        await again.station.answer(arrival.message, {"text": "I promise it."})
+        await again.workplace.answer(arrival.message, {"text": "I promise it."})
 
     with boxes.mailbox("codex") as mailbox:
         assert len(mailbox.approvals()) == 1

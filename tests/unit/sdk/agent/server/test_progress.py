@@ -20,30 +20,30 @@ def test_a_stream_begins_before_the_first_place_that_is_open() -> None:
 def test_what_lies_behind_the_mark_is_left_out_unless_it_is_open() -> None:
     progress = Progress(Mark(9, (4,)))
 
-    assert [one for one in range(1, 12) if progress.wants(one)] == [4, 10, 11]
+    assert [one for one in range(1, 12) if progress.is_open(one)] == [4, 10, 11]
 
 
 def test_a_slow_one_holds_nobody_up() -> None:
     progress = Progress(Mark(0))
     for position in (1, 5, 9):
-        progress.took(position)
+        progress.start(position)
 
-    progress.finished(5)
-    progress.finished(9)
+    progress.finish(5)
+    progress.finish(9)
 
     assert progress.mark() == Mark(9, (1,))
 
 
 def test_only_what_was_finished_is_news() -> None:
     progress = Progress(Mark(0))
-    progress.took(3)
-    begun = progress.news
+    progress.start(3)
+    begun = progress.unsaved
 
-    progress.finished(3)
-    finished = progress.news
+    progress.finish(3)
+    finished = progress.unsaved
     progress.mark()
 
-    assert (begun, finished, progress.news) == (False, True, False)
+    assert (begun, finished, progress.unsaved) == (False, True, False)
 
 
 @PROPERTY
@@ -58,15 +58,15 @@ def test_whoever_goes_on_behind_a_mark_gets_exactly_what_was_not_finished(
     progress = Progress(Mark(0))
     taken = data.draw(st.integers(0, len(places)))
     for position in places[:taken]:
-        progress.took(position)
+        progress.start(position)
     finished = set(data.draw(st.permutations(places[:taken]))[: data.draw(st.integers(0, taken))])
     for position in finished:
-        progress.finished(position)
+        progress.finish(position)
 
     # when another process goes on behind the mark
     mark = progress.mark()
     again = Progress(mark)
-    shown = [one for one in places if one > mark.begin and again.wants(one)]
+    shown = [one for one in places if one > mark.begin and again.is_open(one)]
 
     # then it gets the others, each once
     assert shown == [one for one in places if one not in finished]
