@@ -12,7 +12,7 @@ from pathlib import Path
 
 import asyncpg
 
-from parley.adapters.postgres.sessions import EVERYBODY
+from parley.adapters.postgres.sessions import ALL_TENANTS
 from parley.adapters.postgres.store import PostgresTeamStore
 from tests.postgres_cluster import aside
 from tests.team_rig import Rig
@@ -52,7 +52,7 @@ async def spent_of(rig: Rig, budget: str) -> int:
     """How much is spent of a budget that is for ever."""
     if isinstance(rig.store, PostgresTeamStore):
         query = "SELECT spent FROM budget WHERE key = $1 AND span = ''"
-        row = await rig.store.sessions.row(EVERYBODY, query, budget)
+        row = await rig.store.sessions.row(ALL_TENANTS, query, budget)
     else:
         with closing(sqlite3.connect(f"file:{rig.path}?mode=ro", uri=True)) as db:
             row = db.execute("SELECT spent FROM budget WHERE key = ? AND window = ''", (budget,)).fetchone()

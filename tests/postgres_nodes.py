@@ -146,7 +146,7 @@ def counted(store: PostgresTeamStore, monkeypatch: pytest.MonkeyPatch, *parts: s
 
 async def quiet(store: PostgresTeamStore) -> None:
     """Stop a node from hearing and looking by itself: only its requests and commits move it on."""
-    for work in store.follower._works:
+    for work in store.follower._tasks:
         work.cancel()
         with suppress(asyncio.CancelledError):
             await work

@@ -23,9 +23,9 @@ def is_database(place: str) -> bool:
 
 def store_path(place: str) -> str:
     """The file that a path names: itself, or the store in a data directory."""
-    from parley.adapters.data.directory import store_in
+    from parley.adapters.data.directory import store_path_in
 
-    return store_in(place) if os.path.isdir(place) else place
+    return store_path_in(place) if os.path.isdir(place) else place
 
 
 @asynccontextmanager
@@ -33,9 +33,9 @@ async def open_shelf(place: str) -> AsyncIterator[tuple[StoreTables, Callable[[]
     """A store as plain tables, as of now, and who says which servers use it."""
     if is_database(place):
         _check_driver()
-        from parley.adapters.postgres.tables import open_shelf
+        from parley.adapters.postgres.tables import open_tables
 
-        database = await open_shelf(place)
+        database = await open_tables(place)
         try:
             yield database, database.servers
         finally:
@@ -55,9 +55,9 @@ async def open_shelf(place: str) -> AsyncIterator[tuple[StoreTables, Callable[[]
 
 def _servers_of(place: str) -> Servers:
     """A server holds its data directory for as long as it lives."""
-    from parley.adapters.data.directory import is_held
+    from parley.adapters.data.directory import is_in_use
 
-    return Servers((f"the one of {place}",)) if os.path.isdir(place) and is_held(place) else Servers()
+    return Servers((f"the one of {place}",)) if os.path.isdir(place) and is_in_use(place) else Servers()
 
 
 @asynccontextmanager
@@ -65,9 +65,9 @@ async def open_filling(place: str) -> AsyncIterator[tuple[StoreTarget, str]]:
     """A store to be filled from another, and the place that it has until it is finished. No server starts on it."""
     if is_database(place):
         _check_driver()
-        from parley.adapters.postgres.tables import open_filling
+        from parley.adapters.postgres.tables import open_target
 
-        database = await open_filling(place)
+        database = await open_target(place)
         try:
             yield database, place
         finally:
@@ -82,7 +82,7 @@ async def open_filling(place: str) -> AsyncIterator[tuple[StoreTarget, str]]:
             path = held.enter_context(DataDirectory(place)).store_path
         file = SqliteTarget(path)
         held.callback(file.close)
-        yield file, file.filled
+        yield file, file.unfinished_path
 
 
 def is_directory(place: str) -> bool:

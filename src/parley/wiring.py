@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from parley.adapters.files.governance import GovernanceFiles
-    from parley.adapters.files.layout import Added, Created
+    from parley.adapters.files.layout import AddedAgent, CreatedProject
     from parley.adapters.outside.notifier import MailboxNotifier
     from parley.adapters.postgres.store import PostgresTeamStore
     from parley.app.team.state.nodes import NodeState
@@ -225,14 +225,14 @@ def agents_of(home: str, project: str) -> list[str]:
 
 def create_project(
     home: str, project: str, agents: tuple[str, ...], *, repo: str = "", shared: bool = False
-) -> Created:
+) -> CreatedProject:
     """A new project in a home; see `adapters.files.layout`."""
     from parley.adapters.files import layout
 
     return layout.create_project(home, project, agents, at=SystemClock().now().at, repo=repo, shared=shared)
 
 
-def add_agent(home: str, project: str, agent: str, *, runtime: str = "", shared: bool = False) -> Added:
+def add_agent(home: str, project: str, agent: str, *, runtime: str = "", shared: bool = False) -> AddedAgent:
     """One more agent in a project; no error when it is there already."""
     from parley.adapters.files import layout
 
@@ -306,13 +306,13 @@ async def _open_store(settings: Settings, path: str, *, durable: bool) -> tuple[
     from parley.domain.version import VERSION
 
     if not settings.store:
-        from parley.adapters.data.directory import check_whole
-        from parley.adapters.sqlite.team.nodes import SqliteCondition
+        from parley.adapters.data.directory import check_not_copying
+        from parley.adapters.sqlite.team.nodes import SqliteNodes
         from parley.adapters.sqlite.team.store import SqliteTeamStore
 
-        check_whole(path)
+        check_not_copying(path)
         file = SqliteTeamStore(path, KINDS, durable=durable)
-        return file, NodeState(name=node_name(settings), version=VERSION, condition=SqliteCondition(file))
+        return file, NodeState(name=node_name(settings), version=VERSION, condition=SqliteNodes(file))
     store = await open_store(settings, durable=durable)
     from parley.adapters.postgres.nodes import PostgresNodes  # not before it is known that there is a driver
 
@@ -408,10 +408,10 @@ def default_policy() -> Document:
 
 def backup(data: str, target: str, progress: Callable[[int, int], None]) -> None:
     """Copy the store of a data directory, in use or not, to a file."""
-    from parley.adapters.data.directory import store_in
+    from parley.adapters.data.directory import store_path_in
     from parley.adapters.sqlite.team import file as team_file
 
-    team_file.copy(store_in(data), target, progress)
+    team_file.copy(store_path_in(data), target, progress)
 
 
 def restore(source: str, data: str, progress: Callable[[int, int], None], *, force: bool = False) -> None:
@@ -420,17 +420,17 @@ def restore(source: str, data: str, progress: Callable[[int, int], None], *, for
     from parley.adapters.sqlite.team import file as team_file
 
     with DataDirectory(data) as directory:
-        team_file.put_back(source, directory.store_path, progress, force=force)
+        team_file.restore(source, directory.store_path, progress, force=force)
 
 
 @asynccontextmanager
 async def open_data(data: str) -> AsyncIterator[TeamStore]:
     """The store of a data directory, only to read from it: a server may hold it meanwhile."""
-    from parley.adapters.data.directory import store_in
+    from parley.adapters.data.directory import store_path_in
     from parley.adapters.sqlite.team.store import SqliteTeamStore
     from parley.domain.store.kinds import KINDS
 
-    store = SqliteTeamStore(store_in(data), KINDS, reads_only=True)
+    store = SqliteTeamStore(store_path_in(data), KINDS, reads_only=True)
     try:
         yield store
     finally:

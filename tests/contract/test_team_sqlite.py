@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite.file import statements
+from parley.adapters.sqlite.file import split_statements
 from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.domain.channel.channel import Channel
@@ -213,7 +213,7 @@ def _as_it_was(path: Path, old: Path) -> None:
     """The same content in a file of the first schema: its tables and columns are all that is copied."""
     db = sqlite3.connect(old, isolation_level=None)
     schema = Path(team_file.__file__).with_name("schema.sql").read_text(encoding="utf-8")
-    for statement in statements(schema):
+    for statement in split_statements(schema):
         db.execute(statement)
     db.execute("PRAGMA user_version=1")
     db.execute("ATTACH ? AS new", (str(path),))

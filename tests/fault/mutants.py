@@ -49,7 +49,7 @@ def rename_instead_of_link() -> None:
     ) -> None:
         temporary = place.temporary_name(name)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder.fd)
-        place._fill(fd, content, mode)
+        place._write_and_sync(fd, content, mode)
         os.close(fd)
         os.rename(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
         folder.sync()

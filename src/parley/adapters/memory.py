@@ -20,9 +20,9 @@ class MemoryStore:
     """A ledger that lives as long as its process."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], StoredMessage] = {}
+        self._messages: dict[tuple[str, str], StoredMessage] = {}
         self._deliveries: dict[DeliveryKey, Delivery] = {}
-        self._written: list[StoredEntry] = []
+        self._entries: list[StoredEntry] = []
         self._seen: set[tuple[str, str]] = set()
         self._records: dict[tuple[str, str], Any] = {}
         self._audits: list[AuditEntry] = []
@@ -33,8 +33,10 @@ class MemoryStore:
 
     async def commit(self, changes: Changes) -> int:
         self._check(changes)
-        for kept in changes.messages:
-            self._kept.setdefault((kept.message.id, kept.digest), kept._replace(minted=False))
+        for stored_message in changes.messages:
+            self._messages.setdefault(
+                (stored_message.message.id, stored_message.digest), stored_message._replace(minted=False)
+            )
         for delivery in changes.deliveries:
             self._deliveries[delivery.key] = delivery
         if changes.puts or changes.audits:
@@ -42,10 +44,10 @@ class MemoryStore:
         self._seen |= set(changes.watched)
         self._seen -= set(changes.unwatched)
         for entry in changes.entries:
-            position = len(self._written) + 1
-            link = chain(self._written[-1].link if self._written else GENESIS, position, entry)
-            self._written.append(StoredEntry(position, entry, link))
-        return len(self._written)
+            position = len(self._entries) + 1
+            link = chain(self._entries[-1].link if self._entries else GENESIS, position, entry)
+            self._entries.append(StoredEntry(position, entry, link))
+        return len(self._entries)
 
     def _govern(self, changes: Changes) -> None:
         import json
@@ -53,8 +55,8 @@ class MemoryStore:
 
         from parley.domain.audit.entry import AuditEntry, SideHead, entry_fields, entry_hash
 
-        for one in changes.puts:
-            self._records[one.kind, one.id] = replace(one, version=one.version + 1)
+        for record in changes.puts:
+            self._records[record.kind, record.id] = replace(record, version=record.version + 1)
         for draft in changes.audits:
             self._tenant = self._tenant or changes.tenant
             head = SideHead(self._audits[-1].seq, self._audits[-1].entry_hash) if self._audits else SideHead()
@@ -66,77 +68,87 @@ class MemoryStore:
             )
 
     def _check(self, changes: Changes) -> None:
-        for one in (*changes.puts, *changes.expected_records):
-            there = self._records.get((one.kind, one.id))
-            if (there.version if there else 0) != one.version:
-                raise Stale(f"{one.kind} {one.id} has changed meanwhile")
+        for expected in (*changes.puts, *changes.expected_records):
+            current = self._records.get((expected.kind, expected.id))
+            if (current.version if current else 0) != expected.version:
+                raise Stale(f"{expected.kind} {expected.id} has changed meanwhile")
         for put in changes.puts:
             for other in self._records.values() if put.name else ():
                 same = (other.kind, other.parent, other.name) == (put.kind, put.parent, put.name)
                 if same and other.id != put.id:
                     raise Stale(f"there is another {put.kind} of this name")
         for expect in changes.expects:
-            known = self._deliveries.get(expect.key)
-            token = known.lease.token if known and known.lease else None
-            if (known.status if known else None, token) != (expect.status, expect.token):
+            delivery = self._deliveries.get(expect.key)
+            token = delivery.lease.token if delivery and delivery.lease else None
+            if (delivery.status if delivery else None, token) != (expect.status, expect.token):
                 raise Stale(f"{expect.key.message_id} has changed meanwhile")
         if changes.new_conversation and any(
-            kept.message.conversation_id == changes.new_conversation for kept in self._kept.values()
+            stored_message.message.conversation_id == changes.new_conversation
+            for stored_message in self._messages.values()
         ):
             raise Stale(f"the conversation {changes.new_conversation} exists already")
-        if changes.new_file and any(one.file == changes.new_file for one in self._deliveries.values()):
+        if changes.new_file and any(delivery.file == changes.new_file for delivery in self._deliveries.values()):
             raise Stale(f"the file name {changes.new_file} is used already")
-        for kept in changes.messages:
-            for other in (*self._kept.values(), *changes.messages):
-                same_id = (other.message.id, other.message.sender) == (kept.message.id, kept.message.sender)
-                if kept.minted and same_id and other.digest != kept.digest:
-                    raise Duplicate(f"the id {kept.message.id} is taken by another message")
+        for stored_message in changes.messages:
+            for other in (*self._messages.values(), *changes.messages):
+                same_id = (other.message.id, other.message.sender) == (
+                    stored_message.message.id,
+                    stored_message.message.sender,
+                )
+                if stored_message.minted and same_id and other.digest != stored_message.digest:
+                    raise Duplicate(f"the id {stored_message.message.id} is taken by another message")
 
     async def delivery(self, key: DeliveryKey) -> Delivery | None:
         return self._deliveries.get(key)
 
     async def deliveries(self, *statuses: Status) -> tuple[Delivery, ...]:
-        return tuple(one for one in self._deliveries.values() if one.status in statuses)
+        return tuple(delivery for delivery in self._deliveries.values() if delivery.status in statuses)
 
     async def named(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
         return tuple(
-            one
-            for one in self._deliveries.values()
-            if one.key.recipient == recipient and (one.key.message_id in names or one.file in names)
+            delivery
+            for delivery in self._deliveries.values()
+            if delivery.key.recipient == recipient and (delivery.key.message_id in names or delivery.file in names)
         )
 
     async def find(self, message_id: str) -> tuple[StoredMessage, ...]:
-        return tuple(kept for kept in self._kept.values() if kept.message.id == message_id)
+        return tuple(
+            stored_message for stored_message in self._messages.values() if stored_message.message.id == message_id
+        )
 
     async def conversation(self, conversation_id: str) -> tuple[StoredMessage, ...]:
-        found = [k for k in self._kept.values() if k.message.conversation_id == conversation_id]
-        return tuple(found) if conversation_id else ()
+        messages = [k for k in self._messages.values() if k.message.conversation_id == conversation_id]
+        return tuple(messages) if conversation_id else ()
 
     async def count_conversations(self, prefix: str) -> int:
-        ids = {kept.message.conversation_id for kept in self._kept.values()} - {""}
-        return sum(1 for one in ids if one.startswith(prefix))
+        ids = {stored_message.message.conversation_id for stored_message in self._messages.values()} - {""}
+        return sum(1 for conversation_id in ids if conversation_id.startswith(prefix))
 
     async def search(self, text: str, limit: int) -> tuple[StoredMessage, ...]:
-        wanted = text.casefold()
-        found = [kept for kept in reversed(self._kept.values()) if wanted in search_text(kept.message)]
-        return tuple(found[:limit])
+        folded_text = text.casefold()
+        messages = [
+            stored_message
+            for stored_message in reversed(self._messages.values())
+            if folded_text in search_text(stored_message.message)
+        ]
+        return tuple(messages[:limit])
 
     async def entries(self, after: int, limit: int) -> tuple[StoredEntry, ...]:
-        return tuple(self._written[after : after + limit])
+        return tuple(self._entries[after : after + limit])
 
     async def record(self, kind: type[R], record_id: str) -> R | None:
-        found: R | None = self._records.get((kind.kind, record_id))
-        return found
+        record: R | None = self._records.get((kind.kind, record_id))
+        return record
 
     async def records(
         self, kind: type[R], parent: str | None = None, *, after: str = "", limit: int = 1_000
     ) -> tuple[R, ...]:
-        found = [one for one in self._records.values() if one.kind == kind.kind and one.id > after]
-        fitting = [one for one in found if parent is None or one.parent == parent]
-        return tuple(sorted(fitting, key=lambda one: str(one.id))[:limit])
+        candidates = [record for record in self._records.values() if record.kind == kind.kind and record.id > after]
+        matches = [record for record in candidates if parent is None or record.parent == parent]
+        return tuple(sorted(matches, key=lambda record: str(record.id))[:limit])
 
     async def has_records(self, kind: str, parent: str) -> bool:
-        return any((one.kind, one.parent) == (kind, parent) for one in self._records.values())
+        return any((record.kind, record.parent) == (kind, parent) for record in self._records.values())
 
     async def audits(self, after: int, limit: int) -> tuple[AuditEntry, ...]:
         return tuple(self._audits[after : after + limit])

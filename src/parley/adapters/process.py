@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [left + right for left in _CROCKFORD for right in _CROCKFORD]
 # Eight bytes for every sign, so that each is as likely as any other.
-_SIGNS = _CROCKFORD.encode() * 8
+_CHARACTERS = _CROCKFORD.encode() * 8
 _ULID_NOISE = 16
 _ULIDS_AT_ONCE = 256
 _SLEW = 500e-6
 _STEP_SECONDS = 60.0
-_STEP_LASTS = 300.0
+_STEP_ACCEPT_SECONDS = 300.0
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # Counts through suspend, like a person's sense of half an hour; plain monotonic where it is missing.
@@ -47,7 +47,7 @@ class SystemIds:
         self._used = 0
         # The last millisecond, and how it is spelled.
         self._millisecond = -1
-        self._moment = ""
+        self._encoded_time = ""
 
     def suffix(self, length: int) -> str:
         return time_ordered(datetime.now(UTC), os.urandom(length).hex())[:length]
@@ -59,12 +59,12 @@ class SystemIds:
         # Fetched for many at once: each call lets go of the interpreter, and a busy server waits to have it back.
         at = self._used
         if at >= len(self._noise):
-            self._noise, at = spell_noise(os.urandom(_ULID_NOISE * _ULIDS_AT_ONCE)), 0
+            self._noise, at = encode_noise(os.urandom(_ULID_NOISE * _ULIDS_AT_ONCE)), 0
         self._used = at + _ULID_NOISE
         millisecond = time.time_ns() // 1_000_000
         if millisecond != self._millisecond:
-            self._millisecond, self._moment = millisecond, spell_moment(millisecond)
-        return self._moment + self._noise[at : at + _ULID_NOISE]
+            self._millisecond, self._encoded_time = millisecond, encode_time(millisecond)
+        return self._encoded_time + self._noise[at : at + _ULID_NOISE]
 
     def secret(self) -> str:
         from base64 import urlsafe_b64encode  # only a server needs it
@@ -83,7 +83,7 @@ class SteadyClock:
         self._wall = wall
         self._monotonic = monotonic
         self._boot = _read_boot()
-        self._shown = wall()
+        self._time = wall()
         self._last = monotonic()
         self._stepped_at: float | None = None
 
@@ -94,18 +94,18 @@ class SteadyClock:
 
     def now(self) -> Instant:
         monotonic = self._monotonic()
-        passed, self._last = monotonic - self._last, monotonic
-        self._shown += passed
-        away = self._wall() - self._shown
-        if abs(away) <= _STEP_SECONDS:
+        elapsed, self._last = monotonic - self._last, monotonic
+        self._time += elapsed
+        offset = self._wall() - self._time
+        if abs(offset) <= _STEP_SECONDS:
             self._stepped_at = None
         elif self._stepped_at is None:
             self._stepped_at = monotonic
-        if self._stepped_at is not None and monotonic - self._stepped_at >= _STEP_LASTS:
-            self._shown, self._stepped_at = self._shown + away, None  # it was meant
+        if self._stepped_at is not None and monotonic - self._stepped_at >= _STEP_ACCEPT_SECONDS:
+            self._time, self._stepped_at = self._time + offset, None  # it was meant
         elif self._stepped_at is None:
-            self._shown += max(-passed * _SLEW, min(passed * _SLEW, away))
-        return Instant(datetime.fromtimestamp(self._shown, UTC), self._boot, monotonic, self.stepped)
+            self._time += max(-elapsed * _SLEW, min(elapsed * _SLEW, offset))
+        return Instant(datetime.fromtimestamp(self._time, UTC), self._boot, monotonic, self.stepped)
 
 
 def wall_time() -> float:
@@ -118,7 +118,7 @@ def monotonic() -> float:
     return time.monotonic()
 
 
-def spell_moment(milliseconds: int) -> str:
+def encode_time(milliseconds: int) -> str:
     """48 bits of time in Crockford's base 32: the first half of a ulid."""
     high, low = milliseconds >> 20, milliseconds & 0xFFFFF
     return (
@@ -126,9 +126,9 @@ def spell_moment(milliseconds: int) -> str:
     )
 
 
-def spell_noise(noise: bytes) -> str:
+def encode_noise(noise: bytes) -> str:
     """Five bits of each byte in Crockford's base 32: sixteen are the second half of a ulid."""
-    return noise.translate(_SIGNS).decode("ascii")
+    return noise.translate(_CHARACTERS).decode("ascii")
 
 
 def _read_boot() -> str:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import asyncpg
 
-    from parley.adapters.postgres.cache import Note, Tenancy
-    from parley.adapters.postgres.transaction import Outcome, Transacting
+    from parley.adapters.postgres.cache import Note, TenantCache
+    from parley.adapters.postgres.transaction import Outcome, TransactionRunner
     from parley.domain.channel.post import Post
     from parley.domain.store.changes import TeamChanges
     from parley.domain.store.transaction import Transaction
@@ -36,15 +36,15 @@ _MOVED = (
 
 def plain_sequence() -> None:
     """Messages take their places from a sequence, without the lock of the head row, which is told afterwards."""
-    from parley.adapters.postgres.transaction import Transacting
+    from parley.adapters.postgres.transaction import TransactionRunner
     from parley.domain.store.transaction import Transaction
 
-    carefully, post = Transacting.run, Transaction._post
+    carefully, post = TransactionRunner.run, Transaction._post
 
-    async def run(self: Transacting, db: Connection, batch: list[TeamChanges], *rest: Any) -> list[Outcome]:  # noqa: ANN401
+    async def run(self: TransactionRunner, db: Connection, batch: list[TeamChanges], *rest: Any) -> list[Outcome]:  # noqa: ANN401
         if any(changes.puts or changes.drops for changes in batch):
             return await carefully(self, db, batch, *rest)
-        (one,) = (await self._tenancies(db, batch)).values()
+        (one,) = (await self._load_caches(db, batch)).values()
         async with one.lock:
             return await _unlocked(self, db, batch, one)
 
@@ -58,13 +58,15 @@ def plain_sequence() -> None:
             self.places[key] = place._replace(seq=last)
         return post(self, said, tenant)
 
-    Transacting.run = run  # type: ignore[method-assign,assignment]
+    TransactionRunner.run = run  # type: ignore[method-assign,assignment]
     Transaction._post = numbered  # type: ignore[method-assign,assignment]
 
 
-async def _unlocked(work: Transacting, db: Connection, batch: list[TeamChanges], one: Tenancy) -> list[Outcome]:
-    from parley.adapters.postgres.source import Loaded
-    from parley.adapters.postgres.transaction import _SPELLING
+async def _unlocked(
+    work: TransactionRunner, db: Connection, batch: list[TeamChanges], one: TenantCache
+) -> list[Outcome]:
+    from parley.adapters.postgres.source import PostgresSource
+    from parley.adapters.postgres.transaction import _ENCODERS
     from parley.domain.errors.errors import ParleyError
     from parley.domain.store.transaction import Transaction
     from parley.domain.store.writes import InsertPosts
@@ -72,9 +74,9 @@ async def _unlocked(work: Transacting, db: Connection, batch: list[TeamChanges],
 
     await db.execute(_SEQUENCE)
     await db.execute(f"BEGIN; SELECT set_config('parley.tenants', '{one.number}', true)")
-    loaded = Loaded({one.id: one}, work._follower.kinds)
+    loaded = PostgresSource({one.id: one}, work._follower.kinds)
     await loaded.load(batch, db.fetch)
-    transaction = Transaction(loaded, _SPELLING)
+    transaction = Transaction(loaded, _ENCODERS)
     transaction.numbers = [row[0] for row in await db.fetch(_NUMBERS, len(batch))]  # type: ignore[attr-defined]
     outcomes: list[Outcome] = []
     for changes in batch:
@@ -90,7 +92,7 @@ async def _unlocked(work: Transacting, db: Connection, batch: list[TeamChanges],
     return outcomes
 
 
-async def _tell_afterwards(work: Transacting, db: Connection, one: Tenancy, posts: Iterable[Post]) -> None:
+async def _tell_afterwards(work: TransactionRunner, db: Connection, one: TenantCache, posts: Iterable[Post]) -> None:
     from parley.adapters.postgres.cache import Note, encode_note
 
     async with db.transaction():
@@ -103,7 +105,7 @@ async def _tell_afterwards(work: Transacting, db: Connection, one: Tenancy, post
         note = Note((row[0], row[1], row[2], row[3]), channels=[post.channel_id for post in posts])
         await db.execute("INSERT INTO journal VALUES ($1, $2, now(), $3)", one.number, row[4], encode_note(note))
     work._follower.announce(one)
-    work._follower._news[one.id] = row[4]
+    work._follower._announcements[one.id] = row[4]
 
 
 def commit_without_sync() -> None:
@@ -122,19 +124,19 @@ def _commit_with(synchronous: str) -> None:
     async def carelessly(connection: Connection) -> None:
         await connection.execute(f"SET synchronous_commit = {synchronous}")
 
-    assert sessions._keep_durable is not None
-    sessions._keep_durable = carelessly
+    assert sessions._require_durable is not None
+    sessions._require_durable = carelessly
     schema._DURABLE |= {synchronous}
 
 
 def believe_a_cancelled_wait() -> None:
     """A commit whose wait for the replica was cancelled is as good as any other."""
-    from parley.adapters.postgres.transaction import Transacting
+    from parley.adapters.postgres.transaction import TransactionRunner
 
-    def deaf(self: Transacting, connection: object, message: object) -> None:
+    def deaf(self: TransactionRunner, connection: object, message: object) -> None:
         del self, connection, message
 
-    Transacting.noted = deaf  # type: ignore[method-assign,assignment]
+    TransactionRunner.on_log_message = deaf  # type: ignore[method-assign,assignment]
 
 
 def no_poll() -> None:
@@ -152,41 +154,41 @@ def load_before_the_lock() -> None:
     """A commit is decided by what was known a while before it had the head row's lock."""
     import asyncio
 
-    from parley.adapters.postgres.transaction import Transacting
+    from parley.adapters.postgres.transaction import TransactionRunner
 
-    found, decided = Transacting._tenancies, Transacting._decided
+    found, decided = TransactionRunner._load_caches, TransactionRunner._decide_and_write
     known: dict[int, dict[str, Any]] = {}
 
-    async def noted(self: Transacting, db: Connection, batch: list[TeamChanges]) -> dict[str, Tenancy]:
-        tenancies = await found(self, db, batch)
-        known[id(self)] = {tenant: dict(one.records) for tenant, one in tenancies.items()}
+    async def noted(self: TransactionRunner, db: Connection, batch: list[TeamChanges]) -> dict[str, TenantCache]:
+        caches = await found(self, db, batch)
+        known[id(self)] = {tenant: dict(cache.records) for tenant, cache in caches.items()}
         await asyncio.sleep(0.02)
-        return tenancies
+        return caches
 
     async def stale(
-        self: Transacting, db: Connection, batch: list[TeamChanges], tenancies: dict[str, Tenancy]
+        self: TransactionRunner, db: Connection, batch: list[TeamChanges], caches: dict[str, TenantCache]
     ) -> list[Outcome]:
-        for tenant, one in tenancies.items():
-            one.records.update(known[id(self)][tenant])
-        return await decided(self, db, batch, tenancies)
+        for tenant, cache in caches.items():
+            cache.records.update(known[id(self)][tenant])
+        return await decided(self, db, batch, caches)
 
-    Transacting._tenancies = noted  # type: ignore[method-assign]
-    Transacting._decided = stale  # type: ignore[method-assign]
+    TransactionRunner._load_caches = noted  # type: ignore[method-assign]
+    TransactionRunner._decide_and_write = stale  # type: ignore[method-assign]
 
 
 def journal_without_records() -> None:
     """The journal does not say which records have changed, so other nodes go by what they remember."""
-    from parley.adapters.postgres.writes import Writing
+    from parley.adapters.postgres.writes import TransactionWriter
 
-    notes = Writing._notes
+    notes = TransactionWriter._notes
 
-    def less(self: Writing, batch: Any) -> dict[str, Note]:  # noqa: ANN401  # handed on
+    def less(self: TransactionWriter, batch: Any) -> dict[str, Note]:  # noqa: ANN401  # handed on
         said = notes(self, batch)
         for note in said.values():
             note.records.clear()
         return said
 
-    Writing._notes = less  # type: ignore[method-assign]
+    TransactionWriter._notes = less  # type: ignore[method-assign]
 
 
 # ---------------------------------------------------------------- broken above the store, as with a file

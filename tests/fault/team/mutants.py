@@ -19,18 +19,18 @@ def acknowledge_before_commit() -> None:
     import time
 
     from parley.adapters.sqlite.team import writer as team_writer
-    from parley.adapters.sqlite.team.source import FileSource
-    from parley.adapters.sqlite.team.writer import TeamWriter
+    from parley.adapters.sqlite.team.source import SqliteSource
+    from parley.adapters.sqlite.team.writer import SqliteWriter
     from parley.domain.store.transaction import Transaction
 
-    commit, carefully = TeamWriter._commit, TeamWriter._settle
+    commit, carefully = SqliteWriter._commit, SqliteWriter._commit_batch
 
-    def settle(self: TeamWriter, batch: list[tuple[Any, Any]]) -> None:
+    def settle(self: SqliteWriter, batch: list[tuple[Any, Any]]) -> None:
         said = [one for one in batch if one[0].posts]
         if said:
             self._db.execute("BEGIN IMMEDIATE")
-            transaction = Transaction(FileSource(self._db, self._known), team_writer.SPELLING)
-            outcomes = [team_writer.taken(transaction, changes) for changes, _ in said]
+            transaction = Transaction(SqliteSource(self._db, self._cache), team_writer.ENCODERS)
+            outcomes = [team_writer.apply_changes(transaction, changes) for changes, _ in said]
             self._db.execute("ROLLBACK")
             done = [(changes.tenant, future, what) for (changes, future), what in zip(said, outcomes, strict=True)]
             assert self._loop is not None
@@ -40,7 +40,7 @@ def acknowledge_before_commit() -> None:
         if len(said) < len(batch):
             carefully(self, [one for one in batch if not one[0].posts])
 
-    TeamWriter._settle = settle  # type: ignore[method-assign]
+    SqliteWriter._commit_batch = settle  # type: ignore[method-assign]
 
 
 def forget_idempotency() -> None:

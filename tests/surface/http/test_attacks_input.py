@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite.file import as_parley
+from parley.adapters.sqlite.file import to_parley_error
 from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.domain.directory.callers import KeyKind
@@ -373,14 +373,14 @@ async def test_what_is_wrong_with_the_machine_is_not_told_to_the_caller(
     def fails(*_: object, **__: object) -> None:
         error = sqlite3.OperationalError("unable to open database file")
         error.sqlite_errorname = "SQLITE_CANTOPEN"
-        raise as_parley(error, str(rig.path))
+        raise to_parley_error(error, str(rig.path))
 
     if opened == "reader":
         monkeypatch.setattr(team_file, "connect", fails)
         answer = await alice.get("/messages/search", q="x")  # by a thread that has not read yet
     else:
         assert isinstance(rig.store, SqliteTeamStore)
-        monkeypatch.setattr(rig.store._writer, "_settle", settled_by(fails))
+        monkeypatch.setattr(rig.store._writer, "_commit_batch", settled_by(fails))
         answer = await alice.post(PLACE, {})
 
     assert (answer.status, answer.code) == (503, "unavailable")

@@ -191,7 +191,7 @@ async def test_who_searches_without_end_keeps_no_other_reader_waiting(server: Li
 async def a_search_without_end(store: TeamStore) -> AsyncIterator[None]:
     """A tenant's searches are made one at a time: this one takes until the end of the block."""
     if isinstance(store, PostgresTeamStore):
-        async with store._searching.setdefault(DEFAULT_TENANT, asyncio.Lock()):
+        async with store._search_locks.setdefault(DEFAULT_TENANT, asyncio.Lock()):
             yield
         return
     assert isinstance(store, SqliteTeamStore)
@@ -207,9 +207,9 @@ async def a_search_without_end(store: TeamStore) -> AsyncIterator[None]:
 def known_to(store: TeamStore, tenant: str) -> dict[tuple[str, str, str], Record | None]:
     """The records that a store holds in memory, at least those of a tenant."""
     if isinstance(store, SqliteTeamStore):
-        return store._known.records
+        return store._cache.records
     assert isinstance(store, PostgresTeamStore)
-    tenancy = store.follower.known(tenant)
+    tenancy = store.follower.find_cache(tenant)
     assert tenancy is not None
     return tenancy.records
 
@@ -336,8 +336,8 @@ async def test_asking_for_what_is_not_there_fills_no_memory(
     # A60
     store, alice = server.rig.store, await server.client("alice")
     if isinstance(store, SqliteTeamStore):
-        store._known.most = 50
-    monkeypatch.setattr(tenancy, "_MOST_RECORDS", 50)
+        store._cache.max_items = 50
+    monkeypatch.setattr(tenancy, "_RECORDS_LIMIT", 50)
 
     for n in range(120):
         assert (await alice.get(f"/channels/none{n}")).status == 404

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from parley.adapters import process
-from parley.adapters.process import SteadyClock, SystemClock, SystemIds, spell_moment, spell_noise
+from parley.adapters.process import SteadyClock, SystemClock, SystemIds, encode_noise, encode_time
 
 
 def test_now_is_the_wall_time_in_utc_and_uptime_never_goes_back() -> None:
@@ -54,17 +54,17 @@ def test_a_secret_holds_256_bits_and_is_never_the_same() -> None:
 
 
 def test_a_ulid_spells_time_and_noise_in_crockfords_alphabet() -> None:
-    assert spell_moment(0) == "0" * 10
-    assert spell_moment(2**48 - 1) == "7" + "Z" * 9
+    assert encode_time(0) == "0" * 10
+    assert encode_time(2**48 - 1) == "7" + "Z" * 9
     # The example of the ULID specification begins with this time.
-    assert spell_moment(1_469_922_850_259) == "01ARZ3NDEK"
-    assert spell_noise(bytes(range(32))) == spell_noise(bytes(range(224, 256))) == "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+    assert encode_time(1_469_922_850_259) == "01ARZ3NDEK"
+    assert encode_noise(bytes(range(32))) == encode_noise(bytes(range(224, 256))) == "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def test_ulids_sort_by_their_time() -> None:
     moments = [0, 1, 31, 32, 1_023, 1_024, 2**20 - 1, 2**20, 2**40 - 1, 2**40, 2**48 - 1]
 
-    assert sorted(map(spell_moment, moments)) == list(map(spell_moment, moments))
+    assert sorted(map(encode_time, moments)) == list(map(encode_time, moments))
 
 
 def test_ulids_are_never_the_same_however_many_there_are() -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from parley.domain.audit.checkpoint import AuditCheckpoint
 
 # A line is a few hundred bytes long.
-_TAIL = 65_536
+_TAIL_BYTES = 65_536
 
 
 class CheckpointFiles:
@@ -35,18 +35,18 @@ class CheckpointFiles:
         try:
             with open(path, "r+b") as file:
                 end = file.seek(0, os.SEEK_END)
-                start = file.seek(max(0, end - _TAIL))
+                start = file.seek(max(0, end - _TAIL_BYTES))
                 tail = file.read()
-                whole = tail.rfind(b"\n") + 1
-                if whole < len(tail):
+                complete = tail.rfind(b"\n") + 1
+                if complete < len(tail):
                     # A write that was interrupted: what it was about to say is said again.
-                    file.truncate(start + whole)
+                    file.truncate(start + complete)
         except FileNotFoundError:
             return 0
         except OSError as error:
-            raise _refused(path, error) from None
-        begin = tail.rfind(b"\n", 0, max(0, whole - 1)) + 1
-        return max((one.size for one in read_checkpoints([tail[begin:whole]])), default=0)
+            raise _to_parley_error(path, error) from None
+        begin = tail.rfind(b"\n", 0, max(0, complete - 1)) + 1
+        return max((checkpoint.size for checkpoint in read_checkpoints([tail[begin:complete]])), default=0)
 
     def _append(self, checkpoints: Sequence[AuditCheckpoint]) -> None:
         if not checkpoints:
@@ -63,7 +63,7 @@ class CheckpointFiles:
             if new:
                 self._sync_folder()
         except OSError as error:
-            raise _refused(path, error) from None
+            raise _to_parley_error(path, error) from None
 
     def _sync_folder(self) -> None:
         descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -76,6 +76,6 @@ class CheckpointFiles:
         return os.path.join(self._folder, f"{tenant}.jsonl")
 
 
-def _refused(path: str, error: OSError) -> Unavailable:
+def _to_parley_error(path: str, error: OSError) -> Unavailable:
     kind = DiskFull if error.errno in (28, 122) else Unavailable
     return kind(f"{path}: {error.strerror or error}")

@@ -18,7 +18,7 @@ _LOCK = "lock"
 _OTHERS = 0o077
 
 
-def store_in(data: str) -> str:
+def store_path_in(data: str) -> str:
     """The path of the store in a data directory that has one."""
     path = os.path.join(data, _STORE)
     if not os.path.exists(path):
@@ -26,13 +26,13 @@ def store_in(data: str) -> str:
     return path
 
 
-def check_whole(path: str) -> None:
+def check_not_copying(path: str) -> None:
     """Refuse a store that is still being filled from another: beside it an empty one would begin."""
     if os.path.exists(f"{path}.copying") and not os.path.exists(path):
         raise Conflict(f"a copy into {path} has not ended", hint="run `parley store copy` again")
 
 
-def is_held(data: str) -> bool:
+def is_in_use(data: str) -> bool:
     """Whether a server runs on a data directory at this moment."""
     try:
         lock = os.open(os.path.join(data, _LOCK), os.O_RDWR | os.O_CLOEXEC)

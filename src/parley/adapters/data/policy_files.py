@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 _ENDING = ".yaml"
 _REPLACED = ".replaced"
 _WRITTEN = ".written"
-_MOST_FILES = 10_000
+_FILES_LIMIT = 10_000
 
 
-class _Sight(NamedTuple):
+class _FileState(NamedTuple):
     """A file as it was when it was last read: edited and readable, broken, or (neither) as it was written."""
 
-    about: tuple[int, int, int]
+    fingerprint: tuple[int, int, int]
     edit: PolicyEdit | None = None
     broken: BrokenPolicy | None = None
 
@@ -46,7 +46,7 @@ class PolicyFiles:
         self._folder = folder
         self._limits = limits
         self._written: dict[str, dict[str, str]] = {}
-        self._seen: dict[str, dict[str, _Sight]] = {}
+        self._states: dict[str, dict[str, _FileState]] = {}
 
     async def look(self, tenants: Sequence[str]) -> dict[str, PolicyLook]:
         return await asyncio.to_thread(self._look_all, tenants)
@@ -58,59 +58,59 @@ class PolicyFiles:
         return {tenant: self._look(tenant) for tenant in tenants}
 
     def _look(self, tenant: str) -> PolicyLook:
-        known, seen = self._seen.get(tenant, {}), {}
+        previous, states = self._states.get(tenant, {}), {}
         try:
-            written = self._known(tenant)
-            for file, about in self._files(tenant):
-                sight = known.get(file)
-                if sight is None or sight.about != about or sight.edit is not None:
-                    sight = self._read(tenant, file, about, written)
-                seen[file] = sight
+            written = self._last_written(tenant)
+            for file, fingerprint in self._files(tenant):
+                state = previous.get(file)
+                if state is None or state.fingerprint != fingerprint or state.edit is not None:
+                    state = self._read(tenant, file, fingerprint, written)
+                states[file] = state
         except OSError as error:
-            return PolicyLook(broken=(BrokenPolicy("", f"the policy files cannot be read: {_said(error)}"),))
-        self._seen[tenant] = seen
+            return PolicyLook(broken=(BrokenPolicy("", f"the policy files cannot be read: {_error_text(error)}"),))
+        self._states[tenant] = states
         return PolicyLook(
-            tuple([one.edit for one in seen.values() if one.edit is not None]),
-            tuple([one.broken for one in seen.values() if one.broken is not None]),
-            gone=any(document + _ENDING not in seen for document in written),
+            tuple([state.edit for state in states.values() if state.edit is not None]),
+            tuple([state.broken for state in states.values() if state.broken is not None]),
+            gone=any(document + _ENDING not in states for document in written),
         )
 
     def _files(self, tenant: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
         """Everything that could be meant as a policy, with what tells whether it was changed."""
-        for folder in ("", *sorted(_listed(self._path(tenant)))):
-            for name in sorted(_listed(self._path(tenant, folder)))[:_MOST_FILES]:
+        for folder in ("", *sorted(_list_names(self._path(tenant)))):
+            for name in sorted(_list_names(self._path(tenant, folder)))[:_FILES_LIMIT]:
                 # What editors put beside a file begins with a dot or ends otherwise.
                 if name.endswith(_ENDING) and not name.startswith("."):
                     with suppress(FileNotFoundError):
                         file = f"{folder}/{name}" if folder else name
-                        about = os.lstat(self._path(tenant, file))
-                        yield file, (about.st_mtime_ns, about.st_size, about.st_ino)
+                        info = os.lstat(self._path(tenant, file))
+                        yield file, (info.st_mtime_ns, info.st_size, info.st_ino)
 
-    def _read(self, tenant: str, file: str, about: tuple[int, int, int], written: dict[str, str]) -> _Sight:
+    def _read(self, tenant: str, file: str, fingerprint: tuple[int, int, int], written: dict[str, str]) -> _FileState:
         scope, slash, name = file.removesuffix(_ENDING).partition("/")
         if not slash or scope not in tuple(Scope):
-            folders = ", ".join(f"{one}/" for one in Scope)
-            return _Sight(about, broken=BrokenPolicy(file, f"{file}: a policy lies in one of {folders}"))
+            folders = ", ".join(f"{scope_name}/" for scope_name in Scope)
+            return _FileState(fingerprint, broken=BrokenPolicy(file, f"{file}: a policy lies in one of {folders}"))
         try:
             document = document_name(scope, name)
-            content = self._content(self._path(tenant, file))
+            content = self._read_content(self._path(tenant, file))
             if digest(content) == written.get(document):
-                return _Sight(about)
+                return _FileState(fingerprint)
             # What is too large is cut off, perhaps in the middle of a character, and refused for its size.
             text = content.decode("utf-8", "replace" if len(content) > self._limits.file_bytes else "strict")
             fragment = read_policy(text, file, self._limits, scope=Scope(scope))
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
             flaw = {"file": file, "line": line, "key": "", "code": "not_text", "detail": "is not UTF-8 text"}
-            return _Sight(about, broken=BrokenPolicy(file, f"{file}:{line}: is not UTF-8 text", (flaw,)))
+            return _FileState(fingerprint, broken=BrokenPolicy(file, f"{file}:{line}: is not UTF-8 text", (flaw,)))
         except Invalid as error:
             flaws = error.facts.get("flaws", ())
-            return _Sight(about, broken=BrokenPolicy(file, error.message, tuple(flaws)))  # type: ignore[arg-type]
+            return _FileState(fingerprint, broken=BrokenPolicy(file, error.message, tuple(flaws)))  # type: ignore[arg-type]
         except OSError as error:
-            return _Sight(about, broken=BrokenPolicy(file, f"{file}: {_said(error)}"))
-        return _Sight(about, PolicyEdit(document, text, fragment, written.get(document, "")))
+            return _FileState(fingerprint, broken=BrokenPolicy(file, f"{file}: {_error_text(error)}"))
+        return _FileState(fingerprint, PolicyEdit(document, text, fragment, written.get(document, "")))
 
-    def _content(self, path: str) -> bytes:
+    def _read_content(self, path: str) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -119,47 +119,49 @@ class PolicyFiles:
 
     def _mirror(self, tenant: str, texts: Mapping[str, str]) -> tuple[str, ...]:
         restored = []
-        with _refusing(self._path(tenant)):
-            written = self._known(tenant)
-            wanted = {document: digest(text.encode()) for document, text in texts.items()}
-            edits = [one.edit for one in self._seen.get(tenant, {}).values() if one.edit is not None]
+        with _os_errors(self._path(tenant)):
+            written = self._last_written(tenant)
+            digests = {document: digest(text.encode()) for document, text in texts.items()}
+            edits = [state.edit for state in self._states.get(tenant, {}).values() if state.edit is not None]
             # An edit that has come into force was there when it was read: what is there by now is the next one.
-            taken = {one.document for one in edits if digest(one.text.encode()) == wanted.get(one.document)}
+            applied = {edit.document for edit in edits if digest(edit.text.encode()) == digests.get(edit.document)}
             for document, text in texts.items():
                 path = self._path(tenant, document + _ENDING)
-                there, same = os.path.lexists(path), written.get(document) == wanted[document]
-                if there and (same or document in taken or self._holds(path, wanted[document])):
+                exists, unchanged = os.path.lexists(path), written.get(document) == digests[document]
+                if exists and (unchanged or document in applied or self._has_digest(path, digests[document])):
                     continue
-                if same:
+                if unchanged:
                     restored.append(document + _ENDING)
-                elif there and not self._holds(path, written.get(document, "")):
+                elif exists and not self._has_digest(path, written.get(document, "")):
                     os.rename(path, path + _REPLACED)
                 _write(path, text.encode())
-            for document in written.keys() - wanted.keys():
+            for document in written.keys() - digests.keys():
                 with suppress(FileNotFoundError):
                     os.unlink(self._path(tenant, document + _ENDING))
-            if written != wanted:
-                _write(self._path(tenant, _WRITTEN), json.dumps(wanted, sort_keys=True).encode())
-                self._written[tenant] = wanted
+            if written != digests:
+                _write(self._path(tenant, _WRITTEN), json.dumps(digests, sort_keys=True).encode())
+                self._written[tenant] = digests
         return tuple(restored)
 
-    def _holds(self, path: str, wanted: str) -> bool:
+    def _has_digest(self, path: str, expected: str) -> bool:
         """Whether a file is as it should be: an editor that has it open need not be told that it changed."""
         try:
-            return digest(self._content(path)) == wanted
+            return digest(self._read_content(path)) == expected
         except OSError:
             return False
 
-    def _known(self, tenant: str) -> dict[str, str]:
+    def _last_written(self, tenant: str) -> dict[str, str]:
         """What was written last, by document; nothing when that is not known."""
-        known = self._written.get(tenant)
-        if known is None:
-            known = {}
+        digests = self._written.get(tenant)
+        if digests is None:
+            digests = {}
             with suppress(FileNotFoundError, ValueError), open(self._path(tenant, _WRITTEN), "rb") as file:
-                read = json.load(file)
-                known = {str(key): str(value) for key, value in read.items()} if isinstance(read, dict) else {}
-            self._written[tenant] = known
-        return known
+                document = json.load(file)
+                digests = (
+                    {str(key): str(value) for key, value in document.items()} if isinstance(document, dict) else {}
+                )
+            self._written[tenant] = digests
+        return digests
 
     def _path(self, tenant: str, inside: str = "") -> str:
         return os.path.join(self._folder, tenant, inside) if inside else os.path.join(self._folder, tenant)
@@ -179,7 +181,7 @@ def _write(path: str, content: bytes) -> None:
     os.rename(aside, path)
 
 
-def _listed(folder: str) -> list[str]:
+def _list_names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -187,14 +189,14 @@ def _listed(folder: str) -> list[str]:
 
 
 @contextmanager
-def _refusing(path: str) -> Iterator[None]:
+def _os_errors(path: str) -> Iterator[None]:
     """What the disk refuses, as our error."""
     try:
         yield
     except OSError as error:
         refusal = DiskFull if error.errno in (ENOSPC, EDQUOT) else Unavailable
-        raise refusal(f"{path}: {_said(error)}") from None
+        raise refusal(f"{path}: {_error_text(error)}") from None
 
 
-def _said(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     return error.strerror or str(error)

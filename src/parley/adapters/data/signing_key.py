@@ -20,7 +20,7 @@ from parley.domain.errors.team import UnsafeMode
 _PRIVATE = "audit.key"
 _PUBLIC = "audit.pub"
 _OTHERS = 0o077
-_LONGEST = 4_096
+_KEY_MAX_BYTES = 4_096
 
 
 class Ed25519Signer:
@@ -43,13 +43,13 @@ def open_signer(folder: str) -> Ed25519Signer:
     path = os.path.join(folder, _PRIVATE)
     try:
         if not os.path.lexists(path):
-            made = Ed25519PrivateKey.generate()
-            _put(path, made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            new_key = Ed25519PrivateKey.generate()
+            _write_durably(path, new_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         key = _read(path)
         public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        shown = os.path.join(folder, _PUBLIC)
-        if not os.path.exists(shown) or _content(shown) != public:
-            _put(shown, public)
+        public_path = os.path.join(folder, _PUBLIC)
+        if not os.path.exists(public_path) or _read_content(public_path) != public:
+            _write_durably(public_path, public)
     except OSError as error:
         raise Unavailable(f"{path}: {error.strerror or error}") from None
     return Ed25519Signer(key)
@@ -60,7 +60,7 @@ def _read(path: str) -> Ed25519PrivateKey:
     if not stat.S_ISREG(about.st_mode) or about.st_mode & _OTHERS or about.st_uid != os.geteuid():
         raise UnsafeMode(f"{path} is open to other users", hint=f"chmod 600 {path}")
     try:
-        key = load_pem_private_key(_content(path), password=None)
+        key = load_pem_private_key(_read_content(path), password=None)
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
@@ -69,22 +69,22 @@ def _read(path: str) -> Ed25519PrivateKey:
     return key
 
 
-def _content(path: str) -> bytes:
+def _read_content(path: str) -> bytes:
     with open(path, "rb") as file:
-        return file.read(_LONGEST)
+        return file.read(_KEY_MAX_BYTES)
 
 
-def _put(path: str, content: bytes) -> None:
+def _write_durably(path: str, content: bytes) -> None:
     """All of it or nothing, durably: half a key would be a lost key."""
-    coming = f"{path}.new"
-    if os.path.lexists(coming):
-        os.unlink(coming)  # of a start that was interrupted
-    descriptor = os.open(coming, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    staged = f"{path}.new"
+    if os.path.lexists(staged):
+        os.unlink(staged)  # of a start that was interrupted
+    descriptor = os.open(staged, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.rename(coming, path)
+    os.rename(staged, path)
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)

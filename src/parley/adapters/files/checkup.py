@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.adapters.files.abilities import probe
-from parley.adapters.files.folders import Folder, reported
+from parley.adapters.files.folders import Folder, os_errors
 from parley.adapters.files.place import is_temporary
 from parley.adapters.files.workspace import INBOX_MODE, LEDGER_FOLDER, PRIVATE, AgentFolder
 from parley.domain.errors.errors import NotFound, ParleyError
@@ -28,7 +28,7 @@ class Finding(NamedTuple):
     code: str
     agent: str
     detail: str
-    mend: Callable[[], None] | None = None
+    fix: Callable[[], None] | None = None
 
 
 def examine(agent: AgentFolder, now: float) -> Iterator[Finding]:
@@ -39,7 +39,7 @@ def examine(agent: AgentFolder, now: float) -> Iterator[Finding]:
             yield from _strays(agent, inbox, now)
     except NotFound:
         yield Finding(
-            "fail", "no_inbox", agent.name, "has no inbox", lambda: agent.made("inbox", mode=INBOX_MODE).close()
+            "fail", "no_inbox", agent.name, "has no inbox", lambda: agent.make_folder("inbox", mode=INBOX_MODE).close()
         )
         return
     except ParleyError as error:
@@ -50,7 +50,7 @@ def examine(agent: AgentFolder, now: float) -> Iterator[Finding]:
 
 
 def _abilities(agent: AgentFolder, inbox: Folder) -> Iterator[Finding]:
-    with reported(inbox.path):
+    with os_errors(inbox.path):
         abilities = probe(inbox)
     for ability in abilities:
         if not ability.works:
@@ -60,15 +60,15 @@ def _abilities(agent: AgentFolder, inbox: Folder) -> Iterator[Finding]:
 
 def _strays(agent: AgentFolder, inbox: Folder, now: float) -> Iterator[Finding]:
     for name in inbox.names():
-        found = inbox.stat(name)
-        if is_temporary(name) and found and now - found.st_mtime > _STRAY_SECONDS:
+        info = inbox.stat(name)
+        if is_temporary(name) and info and now - info.st_mtime > _STRAY_SECONDS:
             detail = f"inbox/{name} was left by a sender that died"
-            yield Finding("warn", "stray_file", agent.name, detail, _remover(agent, name))
+            yield Finding("warn", "stray_file", agent.name, detail, _stray_remover(agent, name))
 
 
-def _remover(agent: AgentFolder, name: str) -> Callable[[], None]:
+def _stray_remover(agent: AgentFolder, name: str) -> Callable[[], None]:
     def remove() -> None:
-        with agent.folder("inbox") as inbox, reported(inbox.path):
+        with agent.folder("inbox") as inbox, os_errors(inbox.path):
             os.unlink(name, dir_fd=inbox.fd)
 
     return remove
@@ -84,12 +84,12 @@ def _modes(agent: AgentFolder) -> Iterator[Finding]:
         too_open = mode & _OTHERS or (name == "inbox" and mode & _GROUP_READ) or (name != "inbox" and mode & 0o070)
         if too_open:
             detail = f"{name} is open to other users (mode {mode:04o})"
-            yield Finding("warn", "open_mode", agent.name, detail, _closer(agent, name))
+            yield Finding("warn", "open_mode", agent.name, detail, _mode_fixer(agent, name))
 
 
-def _closer(agent: AgentFolder, name: str) -> Callable[[], None]:
+def _mode_fixer(agent: AgentFolder, name: str) -> Callable[[], None]:
     def close() -> None:
-        with agent.folder(name) as folder, reported(folder.path):
+        with agent.folder(name) as folder, os_errors(folder.path):
             os.fchmod(folder.fd, INBOX_MODE if name == "inbox" else PRIVATE)
 
     return close
@@ -97,8 +97,8 @@ def _closer(agent: AgentFolder, name: str) -> Callable[[], None]:
 
 def _unread(agent: AgentFolder) -> Iterator[Finding]:
     """Mail for somebody who has never been seen to read any."""
-    waiting = [name for name in os.listdir(f"{agent.path}/inbox") if is_message_file(name)]
+    unread = [name for name in os.listdir(f"{agent.path}/inbox") if is_message_file(name)]
     archive = f"{agent.path}/inbox/archive"
-    read_some = os.path.isdir(archive) and any(is_message_file(name) for name in os.listdir(archive))
-    if waiting and not read_some and not agent.has_ledger:
-        yield Finding("note", "no_reader", agent.name, f"mail waits ({len(waiting)}) and nobody has read any yet")
+    has_read = os.path.isdir(archive) and any(is_message_file(name) for name in os.listdir(archive))
+    if unread and not has_read and not agent.has_ledger:
+        yield Finding("note", "no_reader", agent.name, f"mail waits ({len(unread)}) and nobody has read any yet")

@@ -8,7 +8,7 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from parley.adapters.files.folders import Folder, reported
+from parley.adapters.files.folders import Folder, os_errors
 from parley.adapters.files.place import place
 from parley.adapters.files.workspace import LEDGER_FOLDER, Workspace
 from parley.domain.errors.errors import InboxFull, NameExists, NotFound
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # No file system spends less on one directory entry, so a small folder cannot hold many files.
 _LEAST_ENTRY_BYTES = 16
 # Folders that a courier keeps open, its own two among them.
-_MOST_OPEN = 32
+_OPEN_FOLDERS_LIMIT = 32
 
 
 class FileCourier:
@@ -38,8 +38,8 @@ class FileCourier:
         self._open: dict[tuple[str, str], Folder] = {}
 
     async def taken(self, agents: tuple[str, ...], name: str) -> bool:
-        found = [self._inbox_of(agent).stat(name) for agent in agents]
-        return any(found) or self._own("outbox").stat(name) is not None
+        statuses = [self._inbox_of(agent).stat(name) for agent in agents]
+        return any(statuses) or self._own("outbox").stat(name) is not None
 
     async def deliver(self, agent: str, name: str, content: bytes) -> None:
         inbox = self._inbox_of(agent)
@@ -53,51 +53,55 @@ class FileCourier:
         try:
             place(folder, name, content, use_tmpfile=self._use_tmpfile)
         except NameExists:
-            if not _same(folder, name, content):
+            if not _has_content(folder, name, content):
                 raise
             folder.sync()
 
     async def has_copy(self, name: str, content: bytes) -> bool:
-        return _same(self._own("outbox"), name, content)
+        return _has_content(self._own("outbox"), name, content)
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        with self._locked(fcntl.LOCK_SH):
+        with self._lock(fcntl.LOCK_SH):
             yield
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        with self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB) as mine:
-            yield mine
+        with self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB) as has_lock:
+            yield has_lock
 
     @contextmanager
-    def _locked(self, how: int) -> Iterator[bool]:
+    def _lock(self, mode: int) -> Iterator[bool]:
         """Whether we have the lock; it dies with its process, so it tells a crashed sender from a slow one."""
         private = self._own(LEDGER_FOLDER)
         fd = -1
         try:
-            with reported(f"{private.path}/sending.lock"):
+            with os_errors(f"{private.path}/sending.lock"):
                 fd = os.open("sending.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=private.fd)
                 try:
-                    fcntl.flock(fd, how)
-                    mine = True
+                    fcntl.flock(fd, mode)
+                    has_lock = True
                 except BlockingIOError:
-                    mine = False
-            yield mine
+                    has_lock = False
+            yield has_lock
         finally:
             if fd >= 0:
                 os.close(fd)
 
     def _inbox_of(self, agent: str) -> Folder:
         try:
-            return self._at(agent, "inbox") or self._keep(agent, self._workspace.agent(agent).folder("inbox"))
+            return self._open_folder(agent, "inbox") or self._remember(
+                agent, self._workspace.agent(agent).folder("inbox")
+            )
         except NotFound:
             raise self._workspace.unknown_agent(agent) from None
 
     def _own(self, name: str) -> Folder:
-        return self._at(self._agent, name) or self._keep(self._agent, self._workspace.agent(self._agent).made(name))
+        return self._open_folder(self._agent, name) or self._remember(
+            self._agent, self._workspace.agent(self._agent).make_folder(name)
+        )
 
-    def _at(self, agent: str, name: str) -> Folder | None:
+    def _open_folder(self, agent: str, name: str) -> Folder | None:
         """A folder that is open from before, if its path still leads to it: a tenth of the time of walking there."""
         folder = self._open.get((agent, name))
         if folder is None or folder.is_still_there():
@@ -105,34 +109,34 @@ class FileCourier:
         del self._open[agent, name]
         return None
 
-    def _keep(self, agent: str, folder: Folder) -> Folder:
-        if len(self._open) >= _MOST_OPEN:
+    def _remember(self, agent: str, folder: Folder) -> Folder:
+        if len(self._open) >= _OPEN_FOLDERS_LIMIT:
             self._open.clear()
         self._open[agent, folder.path.rsplit("/", 1)[-1]] = folder
         return folder
 
     def _check_quota(self, inbox: Folder, agent: str) -> None:
         """At most `inbox_messages` files of one user in an inbox, counted only where there can be so many."""
-        most = self._limits.inbox_messages
-        if not inbox.listable or os.fstat(inbox.fd).st_size // _LEAST_ENTRY_BYTES < most:
+        limit = self._limits.inbox_messages
+        if not inbox.listable or os.fstat(inbox.fd).st_size // _LEAST_ENTRY_BYTES < limit:
             return
-        mine = os.geteuid()
-        with reported(inbox.path):
+        user = os.geteuid()
+        with os_errors(inbox.path):
             names = [name for name in os.listdir(inbox.fd) if is_message_file(name)]
-        if len(names) < most:
+        if len(names) < limit:
             return
-        owned = sum(1 for name in names if (found := inbox.stat(name)) and found.st_uid == mine)
-        if owned >= most:
+        owned = sum(1 for name in names if (info := inbox.stat(name)) and info.st_uid == user)
+        if owned >= limit:
             raise InboxFull(
-                f"the inbox of {agent} holds {owned} messages from this user, at most {most} are allowed",
+                f"the inbox of {agent} holds {owned} messages from this user, at most {limit} are allowed",
                 hint="wait until they are processed",
             )
 
 
-def _same(folder: Folder, name: str, content: bytes) -> bool:
+def _has_content(folder: Folder, name: str, content: bytes) -> bool:
     """Whether the file `name` is a regular one with exactly this content."""
-    found = folder.stat(name)
-    if found is None or not stat.S_ISREG(found.st_mode) or found.st_size != len(content):
+    info = folder.stat(name)
+    if info is None or not stat.S_ISREG(info.st_mode) or info.st_size != len(content):
         return False
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder.fd)

@@ -23,7 +23,7 @@ _O_PATH: int = getattr(os, "O_PATH", os.O_RDONLY)
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class Folder:
@@ -33,12 +33,12 @@ class Folder:
         self.fd = fd
         self.path = path
         self.listable = listable
-        self._number: tuple[int, int] | None = None
+        self._identity: tuple[int, int] | None = None
 
     @classmethod
     def root(cls, path: str) -> Folder:
         """The one folder that is opened by path: the home, which its user may have linked elsewhere."""
-        with reported(path):
+        with os_errors(path):
             try:
                 return cls(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), path, listable=True)
             except PermissionError:  # a shared home may be passed through, not listed
@@ -50,24 +50,24 @@ class Folder:
         try:
             return Folder(os.open(name, os.O_RDONLY | _FOLDER, dir_fd=self.fd), path, listable=True)
         except PermissionError:
-            with reported(path):
+            with os_errors(path):
                 return Folder(os.open(name, _O_PATH | _FOLDER, dir_fd=self.fd), path, listable=False)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR) and self.is_link(name):
                 raise NotRegular(f"{path} is a symbolic link; Parley follows none below its home") from None
-            raise as_parley(error, path) from None
+            raise to_parley_error(error, path) from None
 
     def walk(self, *names: str) -> Folder:
         """Several steps down; the folders between are closed again."""
-        here = self
+        current = self
         for name in names:
             try:
-                below = here.sub(name)
+                child = current.sub(name)
             finally:
-                if here is not self:
-                    here.close()
-            here = below
-        return here
+                if current is not self:
+                    current.close()
+            current = child
+        return current
 
     def make(self, name: str, mode: int) -> Folder:
         """The folder `name`, created with exactly `mode` when it is not there."""
@@ -75,26 +75,26 @@ class Folder:
             return self.sub(name)
         except NotFound:
             pass
-        with reported(f"{self.path}/{name}"):
+        with os_errors(f"{self.path}/{name}"):
             try:
                 os.mkdir(name, mode & 0o777, dir_fd=self.fd)
             except FileExistsError:
                 return self.sub(name)
-            made = self.sub(name)
-            os.fchmod(made.fd, mode)
+            folder = self.sub(name)
+            os.fchmod(folder.fd, mode)
         self.sync()
-        return made
+        return folder
 
     def names(self) -> list[str]:
         """What lies in the folder; `Forbidden` when it may only be entered."""
         if not self.listable:
             raise Forbidden(f"{self.path} may not be listed by this user")
-        with reported(self.path):
+        with os_errors(self.path):
             return os.listdir(self.fd)
 
     def is_link(self, name: str) -> bool:
-        found = self.stat(name)
-        return found is not None and stat.S_ISLNK(found.st_mode)
+        info = self.stat(name)
+        return info is not None and stat.S_ISLNK(info.st_mode)
 
     def stat(self, name: str) -> os.stat_result | None:
         """What `name` is, links not followed; None when it is not there."""
@@ -103,7 +103,7 @@ class Folder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise as_parley(error, f"{self.path}/{name}") from None
+            raise to_parley_error(error, f"{self.path}/{name}") from None
 
     def is_still_there(self) -> bool:
         """Whether this folder's path leads to it now. An open folder keeps its number, so no other can have it."""
@@ -111,15 +111,15 @@ class Folder:
             there = os.stat(self.path, follow_symlinks=False)
         except OSError:
             return False
-        if self._number is None:
+        if self._identity is None:
             here = os.fstat(self.fd)
-            self._number = (here.st_dev, here.st_ino)
-        return (there.st_dev, there.st_ino) == self._number
+            self._identity = (here.st_dev, here.st_ino)
+        return (there.st_dev, there.st_ino) == self._identity
 
     def sync(self) -> None:
         """Make the folder's entries durable, where the file system lets us."""
         if self.listable:
-            with reported(self.path):
+            with os_errors(self.path):
                 flush(self.fd)
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ def flush(fd: int) -> None:
         fcntl.fcntl(fd, _FULL_SYNC)
 
 
-class reported:  # noqa: N801  # reads like the function it would be, and takes a third of its time
+class os_errors:  # noqa: N801  # reads like the function it would be, and takes a third of its time
     """Say an operating system's error in Parley's words."""
 
     def __init__(self, path: str) -> None:
@@ -160,13 +160,13 @@ class reported:  # noqa: N801  # reads like the function it would be, and takes 
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, OSError):
-            raise as_parley(error, self._path) from error
+            raise to_parley_error(error, self._path) from error
 
 
 @contextmanager
-def locked(folder: Folder) -> Iterator[None]:
+def lock_folder(folder: Folder) -> Iterator[None]:
     """One process at a time; the lock dies with its process."""
-    with reported(folder.path):
+    with os_errors(folder.path):
         fcntl.flock(folder.fd, fcntl.LOCK_EX)
     try:
         yield
@@ -174,17 +174,17 @@ def locked(folder: Folder) -> Iterator[None]:
         fcntl.flock(folder.fd, fcntl.LOCK_UN)
 
 
-def as_parley(error: OSError, path: str) -> ParleyError:
+def to_parley_error(error: OSError, path: str) -> ParleyError:
     """The error of our tree that an operating system's error means."""
-    said = f"{path}: {os.strerror(error.errno or 0)}"
+    detail = f"{path}: {os.strerror(error.errno or 0)}"
     if error.errno in _FULL:
-        return DiskFull(said, hint="free some space and try again; nothing was lost")
-    if error.errno in _REFUSED:
-        return Forbidden(said)
+        return DiskFull(detail, hint="free some space and try again; nothing was lost")
+    if error.errno in _FORBIDDEN:
+        return Forbidden(detail)
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return NotFound(said)
+        return NotFound(detail)
     if error.errno == errno.ELOOP:
         return NotRegular(f"{path} is a symbolic link; Parley follows none below its home")
     if error.errno == errno.ENXIO:
         return NotRegular(f"{path} is not a regular file")  # a socket, or a device that is not there
-    return Unavailable(said)
+    return Unavailable(detail)

@@ -10,7 +10,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.adapters.files.folders import Folder, reported
+from parley.adapters.files.folders import Folder, os_errors
 from parley.adapters.files.place import place, replace
 from parley.domain.errors.errors import Forbidden, Invalid, NameExists, NotFound, NotRegular, Problem
 from parley.domain.errors.rules import PolicyInvalid
@@ -34,10 +34,10 @@ _ENDING = ".yaml"
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-class _Seen(NamedTuple):
+class _LoadedGovernance(NamedTuple):
     """What tells whether anything was changed since it was read."""
 
-    signs: tuple[tuple[str, int, int, int], ...]
+    fingerprints: tuple[tuple[str, int, int, int], ...]
     governance: Governance
 
 
@@ -49,21 +49,21 @@ class GovernanceFiles:
         self._built_in = built_in
         self._limits = limits
         self._path = f"{workspace.path}/{FOLDER}/{FILE}"
-        self._seen: _Seen | None = None
+        self._loaded: _LoadedGovernance | None = None
 
     def load(self) -> Governance:
         try:
             with self._workspace.open() as project, project.sub(FOLDER) as folder:
                 documents = list(self._documents(folder))
                 text = self._read(folder, FILE) if folder.stat(FILE) is not None else None
-                signs = tuple(sorted(_signs(folder, [FILE, *(file for file, _ in documents)])))
-                if self._seen is not None and self._seen.signs == signs:
-                    return self._seen.governance
+                fingerprints = tuple(sorted(_fingerprints(folder, [FILE, *(file for file, _ in documents)])))
+                if self._loaded is not None and self._loaded.fingerprints == fingerprints:
+                    return self._loaded.governance
                 policies = [(name, self._policy(folder, file)) for file, name in documents]
         except NotFound:
-            text, signs, policies = None, (), []
-            if self._seen is not None and self._seen.signs == signs:
-                return self._seen.governance
+            text, fingerprints, policies = None, (), []
+            if self._loaded is not None and self._loaded.fingerprints == fingerprints:
+                return self._loaded.governance
         if text is None:
             # Without the file nobody has said who anybody is: a project is a tenant of its own.
             directory = Directory(self._workspace.project, {}, {})
@@ -71,7 +71,7 @@ class GovernanceFiles:
             directory = read_governance(text, f"{FOLDER}/{FILE}", self._limits)
         book = rulebook(directory.tenant, self._built_in(), policies)
         governance = Governance(directory, book, set_up=text is not None)
-        self._seen = _Seen(signs, governance)
+        self._loaded = _LoadedGovernance(fingerprints, governance)
         return governance
 
     def _documents(self, folder: Folder) -> Iterator[tuple[str, str]]:
@@ -83,7 +83,7 @@ class GovernanceFiles:
                 if scope.startswith("."):
                     continue
                 if scope not in tuple(Scope):
-                    _misplaced(f"{POLICIES}/{scope}")
+                    _refuse_misplaced(f"{POLICIES}/{scope}")
                 with policies.sub(scope) as below:
                     for name in sorted(below.names()):
                         if not name.startswith(".") and name.endswith(_ENDING):
@@ -98,13 +98,13 @@ class GovernanceFiles:
 
     def _read(self, folder: Folder, name: str) -> str:
         path = f"{folder.path}/{name}"
-        with reported(path):
+        with os_errors(path):
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder.fd)
             with open(descriptor, "rb") as file:
-                about = os.fstat(descriptor)
-                if not stat.S_ISREG(about.st_mode):
+                info = os.fstat(descriptor)
+                if not stat.S_ISREG(info.st_mode):
                     raise NotRegular(f"{path} is not a regular file")
-                if about.st_mode & _OTHERS_WRITE or os.fstat(folder.fd).st_mode & stat.S_IWOTH:
+                if info.st_mode & _OTHERS_WRITE or os.fstat(folder.fd).st_mode & stat.S_IWOTH:
                     raise Forbidden(f"{path} could be changed by others", hint=f"chmod g-w,o-w {path}")
                 content = file.read(self._limits.file_bytes + 1)
         if len(content) > self._limits.file_bytes:
@@ -140,15 +140,15 @@ class GovernanceFiles:
             replace(folder, FILE, with_human(text, f"{FOLDER}/{FILE}", user, public_key).encode(), _FILE_MODE)
 
 
-def _signs(folder: Folder, names: list[str]) -> Iterator[tuple[str, int, int, int]]:
+def _fingerprints(folder: Folder, names: list[str]) -> Iterator[tuple[str, int, int, int]]:
     for name in names:
         try:
-            about = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
+            info = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
         except OSError:
             continue
-        yield name, about.st_mtime_ns, about.st_size, about.st_ino
+        yield name, info.st_mtime_ns, info.st_size, info.st_ino
 
 
-def _misplaced(file: str) -> None:
-    folders = ", ".join(f"{one}/" for one in Scope)
+def _refuse_misplaced(file: str) -> None:
+    folders = ", ".join(f"{scope}/" for scope in Scope)
     raise Invalid.because([Problem("misplaced", "", f"{FOLDER}/{file}: a policy lies in one of {folders}")])

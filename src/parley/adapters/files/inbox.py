@@ -9,7 +9,7 @@ import stat
 import time
 from typing import TYPE_CHECKING
 
-from parley.adapters.files.folders import Folder, as_parley, reported
+from parley.adapters.files.folders import Folder, os_errors, to_parley_error
 from parley.adapters.files.place import is_temporary, place
 from parley.adapters.files.workspace import PRIVATE, AgentFolder, Workspace
 from parley.domain.errors.errors import (
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PLACES = {"inbox": ("inbox",), "archive": ("inbox", "archive"), "outbox": ("outbox",)}
 # Names have 255 bytes at most; a number and .reason.json must find room behind.
-_LONGEST = 230
+_NAME_MAX_BYTES = 230
 # Linking may be refused: by the file system, or by the kernel for a file that belongs to another user.
 _NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS})
 # Rivals hold a lock for as long as it takes to see that the message is not theirs: milliseconds, two seconds at most.
-_PATIENCE = (0.001, 0.002, 0.005, *(0.01 for _ in range(200)))
+_LOCK_PAUSES_SECONDS = (0.001, 0.002, 0.005, *(0.01 for _ in range(200)))
 # Reading so many files before the first is parsed makes a large listing a seventh faster than doing it in turns.
-_TOGETHER = 32
+_PEEK_BATCH = 32
 
 
 class HeldFile:
@@ -61,7 +61,7 @@ class FileInbox:
     def __init__(self, workspace: Workspace, agent: AgentFolder, limits: Limits = DEFAULT_LIMITS) -> None:
         self._workspace = workspace
         self._agent = agent
-        self._most = min(limits.file_bytes, HARD_FILE_BYTES)
+        self._max_bytes = min(limits.file_bytes, HARD_FILE_BYTES)
 
     async def names(self, place: str = "inbox", *, exact: bool = False) -> list[tuple[str, int]]:
         try:
@@ -73,58 +73,58 @@ class FileInbox:
         if not folder.listable:
             folder.close()
             raise Forbidden(f"{folder.path} may not be listed by this user")
-        with folder, reported(folder.path), os.scandir(folder.fd) as entries:
-            found = [entry for entry in entries if is_message_file(entry.name)]
+        with folder, os_errors(folder.path), os.scandir(folder.fd) as entries:
+            messages = [entry for entry in entries if is_message_file(entry.name)]
             if exact:
-                return [(entry.name, number) for entry in found if (number := _number(entry)) is not None]
-            return [(entry.name, entry.inode()) for entry in found]
+                return [(entry.name, number) for entry in messages if (number := _file_number(entry)) is not None]
+            return [(entry.name, entry.inode()) for entry in messages]
 
     def peek(self, names: Iterable[str], place: str = "inbox") -> Iterator[tuple[str, bytes | ParleyError]]:
         with self._open(place) as folder:
             batch: list[tuple[str, bytes | ParleyError]] = []
             for name in names:
-                found = self._look(folder, name, place)
-                if found is not None:
-                    batch.append((name, found))
-                if len(batch) == _TOGETHER:
+                result = self._peek_file(folder, name, place)
+                if result is not None:
+                    batch.append((name, result))
+                if len(batch) == _PEEK_BATCH:
                     yield from batch
                     batch.clear()
             yield from batch
 
-    def _look(self, folder: Folder, name: str, place: str) -> bytes | ParleyError | None:
+    def _peek_file(self, folder: Folder, name: str, place: str) -> bytes | ParleyError | None:
         """The bytes of a file, why it cannot be read, or None when it is gone."""
         if not _is_text(name):
-            return _not_text(name)
+            return _not_text_error(name)
         try:
             fd = os.open(name, _READ, dir_fd=folder.fd)
         except FileNotFoundError:
             return None
         except OSError as error:
-            return as_parley(error, f"{folder.path}/{name}")
+            return to_parley_error(error, f"{folder.path}/{name}")
         try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode):
+            info = os.fstat(fd)
+            if not stat.S_ISREG(info.st_mode):
                 return NotRegular(f"{name} is not a regular file")
-            if found.st_nlink > 1 and place == "inbox" and self._is_hard_link(folder, fd):
-                return _hard_link(name)
-            content = os.read(fd, min(found.st_size, self._most) + 1)
+            if info.st_nlink > 1 and place == "inbox" and self._is_hard_link(folder, fd):
+                return _hard_link_error(name)
+            content = os.read(fd, min(info.st_size, self._max_bytes) + 1)
         finally:
             os.close(fd)
-        return content if len(content) <= self._most else _too_large(name, self._most)
+        return content if len(content) <= self._max_bytes else _too_large_error(name, self._max_bytes)
 
     def _open(self, place: str) -> Folder:
         return self._agent.folder(*_PLACES[place])
 
     async def take(self, name: str, *, wait: bool = False) -> HeldFile | None:
         with self._agent.folder("inbox") as inbox:
-            return self._take(inbox, name, _PATIENCE if wait else ())
+            return self._take(inbox, name, _LOCK_PAUSES_SECONDS if wait else ())
 
     def _take(self, inbox: Folder, name: str, pauses: Iterable[float] = ()) -> HeldFile | None:
         before = inbox.stat(name)
         if before is None:
             return None
         if not _is_text(name):
-            raise _not_text(name)
+            raise _not_text_error(name)
         if not stat.S_ISREG(before.st_mode):
             raise NotRegular(f"{name} is not a regular file")
         try:
@@ -132,7 +132,7 @@ class FileInbox:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise as_parley(error, f"{inbox.path}/{name}") from None
+            raise to_parley_error(error, f"{inbox.path}/{name}") from None
         try:
             _lock(fd, name, pauses)
             held = self._read_locked(inbox, name, fd)
@@ -144,53 +144,53 @@ class FileInbox:
         return held
 
     def _read_locked(self, inbox: Folder, name: str, fd: int) -> HeldFile | None:
-        found = os.fstat(fd)
+        info = os.fstat(fd)
         now = inbox.stat(name)
-        if found.st_nlink == 0 or now is None or (now.st_dev, now.st_ino) != (found.st_dev, found.st_ino):
+        if info.st_nlink == 0 or now is None or (now.st_dev, now.st_ino) != (info.st_dev, info.st_ino):
             return None  # moved away before we had the lock
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(info.st_mode):
             raise NotRegular(f"{name} is not a regular file")
-        if found.st_nlink > 1 and not self._finish_for_the_dead(inbox, found):
-            raise _hard_link(name)
-        if found.st_size > self._most:
-            raise _too_large(name, self._most)
+        if info.st_nlink > 1 and not self._finish_interrupted_move(inbox, info):
+            raise _hard_link_error(name)
+        if info.st_size > self._max_bytes:
+            raise _too_large_error(name, self._max_bytes)
         content = self._read(fd, inbox, name)
-        return HeldFile(fd, name, content, found.st_uid)
+        return HeldFile(fd, name, content, info.st_uid)
 
     def _read(self, fd: int, inbox: Folder, name: str) -> bytes:
-        parts, left = [], self._most + 1
-        with reported(f"{inbox.path}/{name}"):
+        parts, left = [], self._max_bytes + 1
+        with os_errors(f"{inbox.path}/{name}"):
             while left and (part := os.read(fd, left)):
                 parts.append(part)
                 left -= len(part)
         if not left:
-            raise _too_large(name, self._most)
+            raise _too_large_error(name, self._max_bytes)
         return b"".join(parts)
 
     def _is_hard_link(self, inbox: Folder, fd: int) -> bool:
         """Whether a file's second name is a stranger's, and not one that delivering or archiving gives for a moment."""
-        found = os.fstat(fd)
-        if found.st_nlink > 2:
+        info = os.fstat(fd)
+        if info.st_nlink > 2:
             return True  # ours never have more than two
-        if _temporary_names(inbox, found) or _in_archive(inbox, found):
+        if _temporary_names(inbox, info) or _in_archive(inbox, info):
             return False
         return os.fstat(fd).st_nlink > 1  # the moment may have passed while we looked
 
-    def _finish_for_the_dead(self, inbox: Folder, found: os.stat_result) -> bool:
+    def _finish_interrupted_move(self, inbox: Folder, info: os.stat_result) -> bool:
         """Whether the second name is ours. A sender may have died before it dropped the temporary one, a reader
         between giving the file its name in the archive and dropping this one; it is archived again then.
         """
-        if found.st_nlink > 2:
+        if info.st_nlink > 2:
             return False
-        for name in _temporary_names(inbox, found):
+        for name in _temporary_names(inbox, info):
             os.unlink(name, dir_fd=inbox.fd)
             return True
-        return _in_archive(inbox, found)
+        return _in_archive(inbox, info)
 
     async def archive(self, name: str, content: bytes) -> None:
         """`name` is locked by the caller."""
         with self._agent.folder("inbox") as inbox, _own_archive(inbox) as archive:
-            for target in _numbered(name):
+            for target in _candidate_names(name):
                 if self._move_into(inbox, name, archive, target, content):
                     break
             archive.sync()
@@ -202,36 +202,36 @@ class FileInbox:
         try:
             os.link(name, target, src_dir_fd=inbox.fd, dst_dir_fd=archive.fd, follow_symlinks=False)
         except FileExistsError:
-            return _holds(archive, target, content)
+            return _has_content(archive, target, content)
         except FileNotFoundError:
             return True
         except OSError as error:
             if error.errno not in _NO_LINK:
-                raise as_parley(error, f"{archive.path}/{target}") from None
+                raise to_parley_error(error, f"{archive.path}/{target}") from None
             try:
                 place(archive, target, content)
             except NameExists:
-                return _holds(archive, target, content)
+                return _has_content(archive, target, content)
         return True
 
     async def preserve(self, name: str, content: bytes) -> None:
         """Write `content` into the archive: for a message whose file is no longer what was processed."""
         with self._agent.folder("inbox") as inbox, _own_archive(inbox) as archive:
-            for target in _numbered(name):
+            for target in _candidate_names(name):
                 try:
                     place(archive, target, content)
                 except NameExists:
-                    if not _holds(archive, target, content):
+                    if not _has_content(archive, target, content):
                         continue
                 return
 
     async def archived(self, name: str, content: bytes) -> bool:
         try:
             with self._agent.folder("inbox", "archive") as archive:
-                for target in _numbered(name):
+                for target in _candidate_names(name):
                     if archive.stat(target) is None:
                         return False
-                    if _holds(archive, target, content):
+                    if _has_content(archive, target, content):
                         return True
         except NotFound:
             pass
@@ -243,12 +243,12 @@ class FileInbox:
             inbox.sync()
 
     async def bury(self, name: str, code: str, detail: str, at: str) -> None:
-        with self._agent.folder("inbox") as inbox, self._agent.made("dead_letter") as dead:
+        with self._agent.folder("inbox") as inbox, self._agent.make_folder("dead_letter") as dead:
             import json
 
             reason = {"file": name, "code": code, "detail": detail, "at": at}
             document = (json.dumps(reason, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
-            for target in _numbered(name):
+            for target in _candidate_names(name):
                 if dead.stat(target) is not None:
                     continue
                 try:
@@ -262,7 +262,7 @@ class FileInbox:
             except OSError as error:
                 _unlink(dead, f"{target}.reason.json")
                 if error.errno != errno.ENOENT:
-                    raise as_parley(error, f"{dead.path}/{target}") from None
+                    raise to_parley_error(error, f"{dead.path}/{target}") from None
                 return
             dead.sync()
             inbox.sync()
@@ -292,27 +292,27 @@ class FileInbox:
         except (NotFound, FileNotFoundError):
             return None
         except OSError as error:
-            raise as_parley(error, path) from None
+            raise to_parley_error(error, path) from None
 
     def pulse(self) -> tuple[int, int]:
-        with reported(self._agent.path):
-            found = os.stat(f"{self._agent.path}/inbox")
-        return found.st_mtime_ns, found.st_ino
+        with os_errors(self._agent.path):
+            info = os.stat(f"{self._agent.path}/inbox")
+        return info.st_mtime_ns, info.st_ino
 
 
-def _number(entry: os.DirEntry[str]) -> int | None:
+def _file_number(entry: os.DirEntry[str]) -> int | None:
     """The inode and when it last changed: file systems give a freed inode to the next file at once."""
     try:
-        found = entry.stat(follow_symlinks=False)
+        info = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return (found.st_ino << 64) | found.st_ctime_ns
+    return (info.st_ino << 64) | info.st_ctime_ns
 
 
-def _temporary_names(inbox: Folder, found: os.stat_result) -> list[str]:
+def _temporary_names(inbox: Folder, info: os.stat_result) -> list[str]:
     """The temporary names in an inbox of the file that was found."""
     names = [name for name in os.listdir(inbox.fd) if is_temporary(name)]
-    return [name for name in names if (other := inbox.stat(name)) and other.st_ino == found.st_ino]
+    return [name for name in names if (other := inbox.stat(name)) and other.st_ino == info.st_ino]
 
 
 def _own_archive(inbox: Folder) -> Folder:
@@ -325,10 +325,10 @@ def _own_archive(inbox: Folder) -> Folder:
     return archive
 
 
-def _in_archive(inbox: Folder, found: os.stat_result) -> bool:
+def _in_archive(inbox: Folder, info: os.stat_result) -> bool:
     try:
         with inbox.sub("archive") as archive, os.scandir(archive.fd) as entries:
-            return any(entry.inode() == found.st_ino for entry in entries)
+            return any(entry.inode() == info.st_ino for entry in entries)
     except NotFound:
         return False
 
@@ -342,11 +342,11 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def _not_text(name: str) -> NotText:
+def _not_text_error(name: str) -> NotText:
     return NotText(f"the file name {printable(name)} is not UTF-8")
 
 
-def _hard_link(name: str) -> NotRegular:
+def _hard_link_error(name: str) -> NotRegular:
     return NotRegular(f"{name} is a hard link to another file")
 
 
@@ -360,20 +360,20 @@ def _lock(fd: int, name: str, pauses: Iterable[float]) -> None:
                 raise AlreadyClaimed(f"another reader holds {name}") from None
             time.sleep(pause)
         except OSError as error:
-            raise as_parley(error, name) from None
+            raise to_parley_error(error, name) from None
         else:
             return
 
 
-def _too_large(name: str, most: int) -> TooLarge:
-    return TooLarge(f"{name} is larger than the {most} bytes a message may have")
+def _too_large_error(name: str, max_bytes: int) -> TooLarge:
+    return TooLarge(f"{name} is larger than the {max_bytes} bytes a message may have")
 
 
-def _numbered(name: str) -> Iterator[str]:
+def _candidate_names(name: str) -> Iterator[str]:
     """The name, then the name with _2, _3 and so on before its ending; short enough for what is put behind it."""
     raw = os.fsencode(name)
-    if len(raw) > _LONGEST:
-        name = raw[: _LONGEST - len(".yaml")].decode("utf-8", "ignore") + ".yaml"
+    if len(raw) > _NAME_MAX_BYTES:
+        name = raw[: _NAME_MAX_BYTES - len(".yaml")].decode("utf-8", "ignore") + ".yaml"
     yield name
     stem, dot, ending = name.rpartition(".")
     number = 2
@@ -382,7 +382,7 @@ def _numbered(name: str) -> Iterator[str]:
         number += 1
 
 
-def _holds(folder: Folder, name: str, content: bytes) -> bool:
+def _has_content(folder: Folder, name: str, content: bytes) -> bool:
     try:
         fd = os.open(name, _READ, dir_fd=folder.fd)
     except OSError:
@@ -394,7 +394,7 @@ def _holds(folder: Folder, name: str, content: bytes) -> bool:
 
 
 def _unlink(folder: Folder, name: str) -> None:
-    with reported(f"{folder.path}/{name}"):
+    with os_errors(f"{folder.path}/{name}"):
         try:
             os.unlink(name, dir_fd=folder.fd)
         except FileNotFoundError:

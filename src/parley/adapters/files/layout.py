@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.adapters.files import seeds
-from parley.adapters.files.folders import Folder, locked, reported
+from parley.adapters.files.folders import Folder, lock_folder, os_errors
 from parley.adapters.files.place import place
 from parley.adapters.files.profiles import PROFILE_FILE, read_fields, read_profile, register
 from parley.adapters.files.workspace import INBOX_MODE, PASSAGE, PRIVATE, AgentFolder, Workspace
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _FILE_MODE = 0o600
-_KEEP = ".gitkeep"
+_PLACEHOLDER = ".gitkeep"
 _AGENT_FOLDERS = ("inbox", "inbox/archive", "outbox", "dead_letter", "audit/autonomy_decisions")
-_KEPT_FOLDERS = (
+_PLACEHOLDER_FOLDERS = (
     "artifacts",
     "checkpoints",
     "merges",
@@ -35,7 +35,7 @@ _KEPT_FOLDERS = (
     "packets/review",
     "packets/test",
 )
-_BARE_FOLDERS = ("logs", "memory", "memory/archive", "state")
+_PLAIN_FOLDERS = ("logs", "memory", "memory/archive", "state")
 _CARD_FILE = "agent_card.yaml"
 _CARD_KEYS = ("name", "runtime", "description")
 
@@ -48,7 +48,7 @@ class Action(NamedTuple):
     target: str = ""
 
 
-class Created(NamedTuple):
+class CreatedProject(NamedTuple):
     """A new project; links as (place under artifacts/, target)."""
 
     path: str
@@ -56,7 +56,7 @@ class Created(NamedTuple):
     skipped: list[tuple[str, str]]
 
 
-class Added(NamedTuple):
+class AddedAgent(NamedTuple):
     """An agent of a project, with the files that were made and those that were there; paths inside the project."""
 
     path: str
@@ -79,7 +79,7 @@ def plan_project(
     home: str, project: str, agents: Iterable[str], repo: str = "", links: Sequence[tuple[str, str]] = ()
 ) -> list[Action]:
     """What `create_project` would do. Writes nothing."""
-    names = _checked(project, agents, repo, links)
+    names = _check_arguments(project, agents, repo, links)
     root = f"{home}/projects/{project}"
     if os.path.lexists(root):
         raise ProjectExists(f"project root already exists: {root}")
@@ -104,11 +104,11 @@ def create_project(
     repo: str = "",
     links: Sequence[tuple[str, str]] = (),
     shared: bool = False,
-) -> Created:
+) -> CreatedProject:
     """Make a project with its agents, all of it or none. `shared` lets the group pass through to the inboxes."""
-    names = _checked(project, agents, repo, links)
+    names = _check_arguments(project, agents, repo, links)
     passage = PASSAGE if shared else PRIVATE
-    with _made_home(home, passage) as root, root.make("projects", passage) as projects, locked(projects):
+    with _make_home(home, passage) as root, root.make("projects", passage) as projects, lock_folder(projects):
         if projects.stat(project) is not None:
             raise ProjectExists(f"project root already exists: {home}/projects/{project}")
         for name in names:
@@ -117,10 +117,12 @@ def create_project(
         _build(projects, project, tree, passage)
         for name in names:
             register(root, name, project)
-    return Created(f"{home}/projects/{project}", tree.links, tree.skipped)
+    return CreatedProject(f"{home}/projects/{project}", tree.links, tree.skipped)
 
 
-def add_agent(home: str, project: str, agent: str, *, at: datetime, runtime: str = "", shared: bool = False) -> Added:
+def add_agent(
+    home: str, project: str, agent: str, *, at: datetime, runtime: str = "", shared: bool = False
+) -> AddedAgent:
     """Give a project an agent, or complete one that is there already; nothing that exists is changed."""
     workspace = Workspace(home, project)
     name = agent_name(agent)
@@ -130,13 +132,15 @@ def add_agent(home: str, project: str, agent: str, *, at: datetime, runtime: str
     created: list[str] = []
     existing: list[str] = []
     with Folder.root(home) as root, workspace.open() as folder:
-        known = read_profile(root, name) or {}
+        profile = read_profile(root, name) or {}
         with folder.make("agents", passage) as agents, agents.make(name, passage) as own:
-            for path, content in _agent_files(name, runtime, known, at).items():
-                made = _place_below(own, path, content)
-                (created if made else existing).append(f"agents/{name}/{path}")
+            for path, content in _agent_files(name, runtime, profile, at).items():
+                is_new = _place_below(own, path, content)
+                (created if is_new else existing).append(f"agents/{name}/{path}")
         change = register(root, name, project, runtime)
-    return Added(f"{workspace.path}/agents/{name}", created, existing, f"{home}/agents/{name}/{PROFILE_FILE}", change)
+    return AddedAgent(
+        f"{workspace.path}/agents/{name}", created, existing, f"{home}/agents/{name}/{PROFILE_FILE}", change
+    )
 
 
 def read_card(agent: AgentFolder) -> dict[str, str]:
@@ -149,24 +153,24 @@ def read_card(agent: AgentFolder) -> dict[str, str]:
     return {key: value.strip() for key in _CARD_KEYS if isinstance(value := fields.get(key), str)}
 
 
-def _checked(project: str, agents: Iterable[str], repo: str, links: Sequence[tuple[str, str]]) -> list[str]:
+def _check_arguments(project: str, agents: Iterable[str], repo: str, links: Sequence[tuple[str, str]]) -> list[str]:
     """The agents' names without doubles, after everything was found to be allowed."""
     project_name(project)
     names = [agent_name(name) for name in dict.fromkeys(agents)]
     if links and not repo:
         raise Invalid("--link requires --repo")
-    taken: list[list[str]] = []
+    destinations: list[list[str]] = []
     for _, destination in links:
         parts = _components(destination)
         if not parts or destination.startswith("/") or ".." in parts or "\0" in destination:
             raise Invalid("artifact destination must be a relative path inside artifacts/")
-        if parts[0] == _KEEP:
+        if parts[0] == _PLACEHOLDER:
             raise Invalid("artifact destination collides with workspace layout")
-        if parts in taken:
+        if parts in destinations:
             raise Invalid("duplicate artifact destination")
-        if any(parts[: len(other)] == other or other[: len(parts)] == parts for other in taken):
+        if any(parts[: len(other)] == other or other[: len(parts)] == parts for other in destinations):
             raise Invalid("artifact destinations must not contain each other")
-        taken.append(parts)
+        destinations.append(parts)
     return names
 
 
@@ -182,9 +186,12 @@ def _tree(
     project: str, names: list[str], repo: str, links: Sequence[tuple[str, str]], at: datetime | None = None
 ) -> _Tree:
     """All of a project; the files have their content when `at` is given."""
-    bare = [*_BARE_FOLDERS]
-    kept = [*_KEPT_FOLDERS, *(f"agents/{name}/{folder}" for name in names for folder in _AGENT_FOLDERS)]
-    files = {f"{folder}/{_KEEP}": "" for folder in kept}
+    plain_folders = [*_PLAIN_FOLDERS]
+    placeholder_folders = [
+        *_PLACEHOLDER_FOLDERS,
+        *(f"agents/{name}/{folder}" for name in names for folder in _AGENT_FOLDERS),
+    ]
+    files = {f"{folder}/{_PLACEHOLDER}": "" for folder in placeholder_folders}
     files |= {f"agents/{name}/config.yaml": seeds.CONFIG for name in names}
     files |= {
         "memory/decision_log.md": seeds.DECISIONS.format(day=at.astimezone().date().isoformat()) if at else "",
@@ -193,23 +200,28 @@ def _tree(
         "memory/project_facts.md": seeds.FACTS,
         "workspace.json": seeds.workspace(project, os.path.realpath(repo) if repo else "", at) if at else "",
     }
-    found = [(destination, _source(repo, source)) for source, destination in links]
-    made = [one for one in found if os.path.exists(one[1])]
-    return _Tree(sorted(bare + kept, key=_components), files, made, [one for one in found if one not in made])
+    targets = [(destination, _source(repo, source)) for source, destination in links]
+    present = [target for target in targets if os.path.exists(target[1])]
+    return _Tree(
+        sorted(plain_folders + placeholder_folders, key=_components),
+        files,
+        present,
+        [target for target in targets if target not in present],
+    )
 
 
 def _build(projects: Folder, project: str, tree: _Tree, passage: int) -> None:
     """The tree under its name, complete and durable in one step."""
-    aside = f".{project}.new"
-    with reported(f"{projects.path}/{project}"):
-        if projects.stat(aside) is not None:
-            _sweep(projects, aside)
+    staged = f".{project}.new"
+    with os_errors(f"{projects.path}/{project}"):
+        if projects.stat(staged) is not None:
+            _sweep(projects, staged)
         try:
-            with projects.make(aside, PRIVATE) as root:
+            with projects.make(staged, PRIVATE) as root:
                 _fill(root, tree, passage)
-            os.rename(aside, project, src_dir_fd=projects.fd, dst_dir_fd=projects.fd)
+            os.rename(staged, project, src_dir_fd=projects.fd, dst_dir_fd=projects.fd)
         except OSError as error:
-            _sweep(projects, aside)
+            _sweep(projects, staged)
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
                 raise ProjectExists(f"project root already exists: {projects.path}/{project}") from None
             raise
@@ -269,7 +281,7 @@ def _sweep(projects: Folder, name: str) -> None:
 
 
 def _agent_files(agent: str, runtime: str, profile: dict[str, object], at: datetime) -> dict[str, str]:
-    files = {f"{folder}/{_KEEP}": "" for folder in _AGENT_FOLDERS} | {"config.yaml": seeds.CONFIG}
+    files = {f"{folder}/{_PLACEHOLDER}": "" for folder in _AGENT_FOLDERS} | {"config.yaml": seeds.CONFIG}
     if not runtime:
         return files
     model, description = (str(profile.get(key) or "") for key in ("model", "description"))
@@ -281,36 +293,36 @@ def _agent_files(agent: str, runtime: str, profile: dict[str, object], at: datet
 def _place_below(own: Folder, path: str, content: str) -> bool:
     """Whether the file was made; one that is there stays as it is."""
     *folders, name = path.split("/")
-    here = own
+    current = own
     for folder in folders:
-        below = here.make(folder, INBOX_MODE if folder == "inbox" else PRIVATE)
-        if here is not own:
-            here.close()
-        here = below
+        child = current.make(folder, INBOX_MODE if folder == "inbox" else PRIVATE)
+        if current is not own:
+            current.close()
+        current = child
     try:
-        place(here, name, content.encode(), _FILE_MODE)
+        place(current, name, content.encode(), _FILE_MODE)
     except NameExists:
         return False
     finally:
-        if here is not own:
-            here.close()
+        if current is not own:
+            current.close()
     return True
 
 
-def _made_home(home: str, mode: int) -> Folder:
+def _make_home(home: str, mode: int) -> Folder:
     """The home, made when it is missing."""
     try:
         return Folder.root(home)
     except NotFound:
         above = os.path.dirname(os.path.abspath(home))
-        with reported(home):
+        with os_errors(home):
             os.makedirs(above, exist_ok=True)
-        with Folder.root(above) as folder, reported(home):
+        with Folder.root(above) as parent, os_errors(home):
             try:
                 os.mkdir(home, PRIVATE)
             except FileExistsError:
                 return Folder.root(home)
-            made = Folder.root(home)
-            os.fchmod(made.fd, mode)
-            folder.sync()
-        return made
+            created = Folder.root(home)
+            os.fchmod(created.fd, mode)
+            parent.sync()
+        return created

@@ -17,7 +17,7 @@ import os
 import stat
 from functools import cache
 
-from parley.adapters.files.folders import Folder, flush, reported
+from parley.adapters.files.folders import Folder, flush, os_errors
 from parley.domain.errors.errors import NameExists
 
 FILE_MODE = 0o640
@@ -28,18 +28,18 @@ _serial = itertools.count()
 
 def place(folder: Folder, name: str, content: bytes, mode: int = FILE_MODE, *, use_tmpfile: bool = True) -> None:
     """Write `content` durably under a new name; `NameExists` when the name is taken."""
-    with reported(f"{folder.path}/{name}"):
+    with os_errors(f"{folder.path}/{name}"):
         unnamed = _open_unnamed(folder) if use_tmpfile and _TMPFILE else None
         if unnamed is None:
             _place_by_temporary_name(folder, name, content, mode)
             return
         try:
-            _fill(unnamed, content, mode)
+            _write_and_sync(unnamed, content, mode)
             try:
                 os.link(f"/proc/self/fd/{unnamed}", name, dst_dir_fd=folder.fd, follow_symlinks=True)
             except FileExistsError:
                 raise NameExists(f"{folder.path}/{name} exists") from None
-            _settle(folder, unnamed)
+            _sync_name(folder, unnamed)
         finally:
             os.close(unnamed)
 
@@ -47,10 +47,10 @@ def place(folder: Folder, name: str, content: bytes, mode: int = FILE_MODE, *, u
 def replace(folder: Folder, name: str, content: bytes, mode: int = 0o600) -> None:
     """Another content under a name, in one step; a file that is there keeps its mode. Not for messages."""
     before = folder.stat(name)
-    aside = temporary_name(name)
-    place(folder, aside, content, stat.S_IMODE(before.st_mode) if before else mode)
-    with reported(f"{folder.path}/{name}"):
-        os.rename(aside, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+    staged = temporary_name(name)
+    place(folder, staged, content, stat.S_IMODE(before.st_mode) if before else mode)
+    with os_errors(f"{folder.path}/{name}"):
+        os.rename(staged, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
     folder.sync()
 
 
@@ -86,19 +86,19 @@ def _place_by_temporary_name(folder: Folder, name: str, content: bytes, mode: in
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         try:
-            _fill(fd, content, mode)
+            _write_and_sync(fd, content, mode)
             try:
                 os.link(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False)
             except FileExistsError:
                 raise NameExists(f"{folder.path}/{name} exists") from None
         finally:
             os.unlink(temporary, dir_fd=folder.fd)
-        _settle(folder, fd)
+        _sync_name(folder, fd)
     finally:
         os.close(fd)
 
 
-def _fill(fd: int, content: bytes, mode: int) -> None:
+def _write_and_sync(fd: int, content: bytes, mode: int) -> None:
     view = memoryview(content)
     while view:
         view = view[os.write(fd, view) :]
@@ -106,7 +106,7 @@ def _fill(fd: int, content: bytes, mode: int) -> None:
     flush(fd)
 
 
-def _settle(folder: Folder, fd: int) -> None:
+def _sync_name(folder: Folder, fd: int) -> None:
     """Make the new name durable: through the folder, or through the file where the folder cannot be read."""
     if folder.listable:
         flush(folder.fd)

@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from parley.adapters.files import seeds
-from parley.adapters.files.folders import Folder, locked, reported
+from parley.adapters.files.folders import Folder, lock_folder, os_errors
 from parley.adapters.files.place import place, replace
 from parley.adapters.files.workspace import PRIVATE
 from parley.domain.errors.errors import BadConfig, NotAMapping, NotFound, NotRegular, NotText, TooLarge, Unreadable
@@ -24,7 +24,7 @@ _FILE_MODE = 0o600
 def read_fields(folder: Folder, name: str) -> dict[str, Value] | None:
     """The fields of a small YAML file, all scalars as text; None when there is no such file."""
     text = read_text(folder, name)
-    return None if text is None else _strict(text)
+    return None if text is None else _read_strict(text)
 
 
 def read_profile(home: Folder, agent: str) -> dict[str, object] | None:
@@ -42,7 +42,7 @@ def _read_profile(folder: Folder) -> dict[str, object] | None:
     if text is None or is_blank(text):
         return None if text is None else {}
     try:
-        _strict(text)
+        _read_strict(text)
     except NotAMapping as error:
         raise BadConfig(f"top-level YAML must be a mapping: {path}") from error
     except Unreadable as error:
@@ -52,33 +52,36 @@ def _read_profile(folder: Folder) -> dict[str, object] | None:
     # The strict reader has seen that it is one plain bounded mapping; this one gives the types back.
     profile: dict[str, object] = yaml.safe_load(text)
     projects = profile.get("projects")
-    if projects is not None and not (isinstance(projects, list) and all(isinstance(one, str) for one in projects)):
+    if projects is not None and not (isinstance(projects, list) and all(isinstance(name, str) for name in projects)):
         raise BadConfig(f"projects must be a list of strings in {path}")
     return profile
 
 
 def register(home: Folder, agent: str, project: str, runtime: str = "") -> str:
     """Note in the agent's profile that it takes part in a project: created, updated or unchanged."""
-    with home.make("agents", PRIVATE) as agents, agents.make(agent, PRIVATE) as folder, locked(folder):
-        found = _read_profile(folder)
-        if found is None:
+    with home.make("agents", PRIVATE) as agents, agents.make(agent, PRIVATE) as folder, lock_folder(folder):
+        profile = _read_profile(folder)
+        if profile is None:
             place(folder, PROFILE_FILE, seeds.profile(agent, runtime, project).encode(), _FILE_MODE)
             return "created"
-        wanted = {**found, **{key: text for key, text in seeds.identity(agent, runtime).items() if key not in found}}
-        projects = found.get("projects") or []
+        updated = {
+            **profile,
+            **{key: text for key, text in seeds.identity(agent, runtime).items() if key not in profile},
+        }
+        projects = profile.get("projects") or []
         if isinstance(projects, list) and project not in projects:
-            wanted["projects"] = [*projects, project]
-        if wanted == found:
+            updated["projects"] = [*projects, project]
+        if updated == profile:
             return "unchanged"
         import yaml
 
-        replace(folder, PROFILE_FILE, yaml.safe_dump(wanted, sort_keys=False, allow_unicode=True).encode())
+        replace(folder, PROFILE_FILE, yaml.safe_dump(updated, sort_keys=False, allow_unicode=True).encode())
         return "updated"
 
 
 def read_text(folder: Folder, name: str) -> str | None:
     path = f"{folder.path}/{name}"
-    with reported(path):
+    with os_errors(path):
         try:
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder.fd)
         except FileNotFoundError:
@@ -97,7 +100,7 @@ def read_text(folder: Folder, name: str) -> str | None:
         raise NotText(f"byte {error.start} is not UTF-8") from None
 
 
-def _strict(text: str) -> dict[str, Value]:
+def _read_strict(text: str) -> dict[str, Value]:
     from parley.wire.yaml.strict import read_strict  # PyYAML costs 25 ms to import
 
     return read_strict(text, DEFAULT_LIMITS)

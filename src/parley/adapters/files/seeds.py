@@ -135,21 +135,21 @@ protocol:
 
 def workspace(project: str, repo: str, at: datetime) -> str:
     moment = at.isoformat(timespec="microseconds")
-    described = {
+    fields = {
         "project_name": project,
         "repo_path": repo or None,
         "created_at": moment,
         "updated_at": moment,
         "spec_version": _SPEC_VERSION,
     }
-    return json.dumps(described, indent=2) + "\n"
+    return json.dumps(fields, indent=2) + "\n"
 
 
 def identity(agent: str, runtime: str) -> dict[str, str]:
     """Name, runtime, model and description of an agent nobody has described yet."""
-    known = runtime or (agent if agent in RUNTIMES else "")
-    described = f"{agent} agent ({known} runtime)" if known else f"{agent} agent"
-    return {"name": agent, "runtime": known or "unknown", "model": known, "description": described}
+    runtime_name = runtime or (agent if agent in RUNTIMES else "")
+    description = f"{agent} agent ({runtime_name} runtime)" if runtime_name else f"{agent} agent"
+    return {"name": agent, "runtime": runtime_name or "unknown", "model": runtime_name, "description": description}
 
 
 def profile(agent: str, runtime: str, project: str) -> str:
@@ -159,11 +159,11 @@ def profile(agent: str, runtime: str, project: str) -> str:
 
 def status(runtime: str, model: str, at: datetime) -> str:
     """`model` is what the agent's profile says; the bare name of a command line tool says nothing."""
-    named = _STATUS_MODELS[runtime] if model in ("", runtime) else model
-    able = "".join(f"  - {word}\n" for word in _CAPABILITIES[runtime].split())
+    model_name = _STATUS_MODELS[runtime] if model in ("", runtime) else model
+    capability_lines = "".join(f"  - {word}\n" for word in _CAPABILITIES[runtime].split())
     return (
-        f'runtime: {runtime}\nmodel: {_plain(named)}\nstatus: available\ncurrent_task: ""\n'
-        f'capabilities:\n{able}updated_at: "{format_time(at)}"\n'
+        f'runtime: {runtime}\nmodel: {_plain(model_name)}\nstatus: available\ncurrent_task: ""\n'
+        f'capabilities:\n{capability_lines}updated_at: "{format_time(at)}"\n'
     )
 
 

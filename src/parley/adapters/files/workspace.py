@@ -40,21 +40,21 @@ class AgentFolder:
         with self.open() as agent:
             return agent.walk(*names)
 
-    def made(self, *names: str, mode: int = PRIVATE) -> Folder:
+    def make_folder(self, *names: str, mode: int = PRIVATE) -> Folder:
         """A folder of the agent, made when it is missing."""
-        here = self.open()
+        current = self.open()
         for name in names:
             try:
-                below = here.make(name, mode)
+                child = current.make(name, mode)
             finally:
-                here.close()
-            here = below
-        return here
+                current.close()
+            current = child
+        return current
 
     def ledger_path(self, *, make: bool) -> str:
         """The file of the private ledger; `make` sees to it that its folder is there and durable."""
         if make:
-            with self.made(LEDGER_FOLDER) as private:
+            with self.make_folder(LEDGER_FOLDER) as private:
                 if private.is_link(LEDGER_FILE):
                     raise NotRegular(f"{private.path}/{LEDGER_FILE} is a symbolic link")
         return f"{self.path}/{LEDGER_FOLDER}/{LEDGER_FILE}"
@@ -83,10 +83,10 @@ class Workspace:
     def unknown_agent(self, name: str) -> UnknownAgent:
         """The error for an agent that is not there, naming the one that was probably meant."""
         try:
-            known = self.agents()
+            names = self.agents()
         except ParleyError:
-            known = []
-        hint = meant(name, known) or f"add it with: parley agent add {name}"
+            names = []
+        hint = meant(name, names) or f"add it with: parley agent add {name}"
         return UnknownAgent(f"no agent {name!r} in project {self.project!r}", hint=hint)
 
     def agent(self, name: str) -> AgentFolder:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from parley.domain.exchange.notice import Letter
 
-_SECONDS = 10.0
+_TIMEOUT_SECONDS = 10.0
 
 
 class MailboxNotifier:
     """See `ports.outside.Notifier`. `deliver` writes a letter, and says whether there is a mailbox; it may block."""
 
-    def __init__(self, deliver: Callable[[str, Letter], bool], seconds: float = _SECONDS) -> None:
+    def __init__(self, deliver: Callable[[str, Letter], bool], seconds: float = _TIMEOUT_SECONDS) -> None:
         self._deliver = deliver
         self._seconds = seconds
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="notifier")

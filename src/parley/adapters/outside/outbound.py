@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 TIMEOUT_SECONDS = 15.0
-MOST_BYTES = 64 * 1024
-_LONGEST_URL = 2048
-_MOST_ADDRESSES = 4
-_LOOKUPS_AT_ONCE = 8
+ANSWER_MAX_BYTES = 64 * 1024
+_URL_MAX_CHARS = 2048
+_ADDRESSES_LIMIT = 4
+_LOOKUP_THREADS = 8
 _VISIBLE = re.compile(r"[!-~]+\Z")
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
-_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
+_HOST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
 # The last label of a name is never a number: what looks so is another spelling of an IPv4 address.
-_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9A-Fa-f]*)\Z")
+_NUMERIC_HOST = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9A-Fa-f]*)\Z")
 _PORTS = {"https": 443, "http": 80}
 
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
@@ -70,7 +70,7 @@ class Target(NamedTuple):
 
 def target_of(url: str, *, private: bool = False) -> Target:
     """The target of a URL; `TargetForbidden` for what no webhook may have, whatever it leads to."""
-    if len(url) > _LONGEST_URL or not _VISIBLE.match(url) or "\\" in url:
+    if len(url) > _URL_MAX_CHARS or not _VISIBLE.match(url) or "\\" in url:
         raise TargetForbidden("the URL is too long or holds characters that no URL has")
     try:
         parts = urlsplit(url)
@@ -89,7 +89,7 @@ def target_of(url: str, *, private: bool = False) -> Target:
 
 
 def _check_host(host: str) -> None:
-    if not _is_literal(host) and (len(host) > 253 or not _NAME.match(host) or _NUMBER.match(host)):
+    if not _is_literal(host) and (len(host) > 253 or not _HOST_NAME.match(host) or _NUMERIC_HOST.match(host)):
         raise TargetForbidden("the URL names no host")
 
 
@@ -144,15 +144,15 @@ class HttpOutbound:
     async def check(self, url: str) -> None:
         try:
             async with asyncio.timeout(self._seconds):
-                await self._judged(target_of(url, private=self._private))
+                await self._resolve_allowed(target_of(url, private=self._private))
         except TimeoutError:
-            raise _nowhere() from None
+            raise _forbidden_address() from None
 
     async def push(self, push: Push) -> Answered:
         try:
             async with asyncio.timeout(self._seconds):
                 target = target_of(push.url, private=self._private)
-                return await self._hand_over(push, target, await self._judged(target))
+                return await self._send(push, target, await self._resolve_allowed(target))
         except TargetForbidden as refusal:
             return Answered(0, refusal.code)
         except TimeoutError:
@@ -164,66 +164,66 @@ class HttpOutbound:
         except httptools.HttpParserError:
             return Answered(0, "no_http")
 
-    async def _judged(self, target: Target) -> list[str]:
+    async def _resolve_allowed(self, target: Target) -> list[str]:
         """Where the target leads, if a webhook may go to every one of its addresses."""
         if target.host.lower() in self._own_names:
-            raise _nowhere()
+            raise _forbidden_address()
         try:
-            found = [ipaddress.ip_address(one) for one in await self._resolve(target.host, target.port)]
+            addresses = [ipaddress.ip_address(text) for text in await self._resolve(target.host, target.port)]
         except (OSError, ValueError):
-            raise _nowhere() from None
-        for address in found:
+            raise _forbidden_address() from None
+        for address in addresses:
             if not is_allowed(address, private=self._private):
-                raise _nowhere()
-            if target.port in self._own_ports and _is_ours(address):
-                raise _nowhere()
-        if not found:
-            raise _nowhere()
-        return [str(one) for one in found[:_MOST_ADDRESSES]]
+                raise _forbidden_address()
+            if target.port in self._own_ports and _is_local(address):
+                raise _forbidden_address()
+        if not addresses:
+            raise _forbidden_address()
+        return [str(address) for address in addresses[:_ADDRESSES_LIMIT]]
 
     async def _look_up(self, host: str, port: int) -> list[str]:
         # Threads of our own: a name server that keeps us waiting must not hold up anything else.
         if self._lookups is None:
-            self._lookups = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, thread_name_prefix="parley-lookup")
+            self._lookups = ThreadPoolExecutor(_LOOKUP_THREADS, thread_name_prefix="parley-lookup")
         look_up = socket.getaddrinfo
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._lookups, look_up, host, port, 0, socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(one[4][0]) for one in found))
+        infos = await loop.run_in_executor(self._lookups, look_up, host, port, 0, socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(info[4][0]) for info in infos))
 
-    async def _hand_over(self, push: Push, target: Target, addresses: list[str]) -> Answered:
+    async def _send(self, push: Push, target: Target, addresses: list[str]) -> Answered:
         content = webhook.body(push.item)
         reader, writer = await self._connect(target, addresses)
         try:
             writer.write(_request(target, webhook.headers(push, content), content))
             await writer.drain()
-            return await _answer(reader)
+            return await _read_answer(reader)
         finally:
             writer.transport.abort()
 
     async def _connect(self, target: Target, addresses: list[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        trusted, name = (self._trusted(), target.host) if target.secure else (None, None)
+        tls_context, name = (self._tls_context(), target.host) if target.secure else (None, None)
         for address in addresses[:-1]:
             try:
                 async with asyncio.timeout(self._seconds / len(addresses)):
-                    return await asyncio.open_connection(address, target.port, ssl=trusted, server_hostname=name)
+                    return await asyncio.open_connection(address, target.port, ssl=tls_context, server_hostname=name)
             except ssl.SSLError:
                 raise
             except OSError:  # also a timeout: the next one may answer
                 continue
-        return await asyncio.open_connection(addresses[-1], target.port, ssl=trusted, server_hostname=name)
+        return await asyncio.open_connection(addresses[-1], target.port, ssl=tls_context, server_hostname=name)
 
-    def _trusted(self) -> ssl.SSLContext:
+    def _tls_context(self) -> ssl.SSLContext:
         if self._context is None:
             self._context = ssl.create_default_context()
         return self._context
 
 
-def _nowhere() -> TargetForbidden:
+def _forbidden_address() -> TargetForbidden:
     """The same words for every name: nobody learns which names this network knows."""
     return TargetForbidden("the URL does not lead to an address that a webhook may have")
 
 
-def _is_ours(address: Address) -> bool:
+def _is_local(address: Address) -> bool:
     """Whether the address belongs to this machine: only then can something be bound to it."""
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     local = mapped or address
@@ -251,7 +251,7 @@ def _request(target: Target, signed: tuple[tuple[str, str], ...], content: bytes
     return "\r\n".join(lines).encode("ascii") + content
 
 
-class _Answering:
+class _ResponseParser:
     """What the parser tells about an answer; its body is counted by who feeds it, and thrown away."""
 
     def __init__(self) -> None:
@@ -267,17 +267,17 @@ class _Answering:
         self.complete = self.status != 0
 
 
-async def _answer(reader: asyncio.StreamReader) -> Answered:
+async def _read_answer(reader: asyncio.StreamReader) -> Answered:
     """Read an answer to its end, but never more than so much, and never unpack it."""
-    answering, total = _Answering(), 0
-    while not answering.complete:
-        piece = await reader.read(MOST_BYTES + 1 - total)
-        if not piece:
+    response, total = _ResponseParser(), 0
+    while not response.complete:
+        chunk = await reader.read(ANSWER_MAX_BYTES + 1 - total)
+        if not chunk:
             break
-        total += len(piece)
-        answering.parser.feed_data(piece)
-        if total > MOST_BYTES:
-            return Answered(answering.status, "answer_too_large")
-    if not answering.status:
+        total += len(chunk)
+        response.parser.feed_data(chunk)
+        if total > ANSWER_MAX_BYTES:
+            return Answered(response.status, "answer_too_large")
+    if not response.status:
         return Answered(0, "no_http")
-    return Answered(answering.status, "redirect" if 300 <= answering.status < 400 else "")
+    return Answered(response.status, "redirect" if 300 <= response.status < 400 else "")

@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger("parley.rego")
 _WORKER = os.path.join(os.path.dirname(__file__), "rego_worker.py")
 _ENDING = ".rego"
-_SECONDS = 2.0
+_TIMEOUT_SECONDS = 2.0
 _START_SECONDS = 30.0
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 # So many inputs at once are less than a pipe holds.
-_PIECE = 20
-_MOST_BYTES = 1024 * 1024
-_MOST_MESSAGES = 5
-_ENDED = "the organisation's rules are not asked any more"
+_INPUTS_BATCH = 20
+_RULES_MAX_BYTES = 1024 * 1024
+_MESSAGES_LIMIT = 5
+_STOPPED = "the organisation's rules are not asked any more"
 Signature = tuple[tuple[str, int, int, int], ...]
 
 
-class Said(NamedTuple):
+class RegoAnswer(NamedTuple):
     """What the rules said to one input."""
 
     deny: tuple[str, ...]
@@ -62,22 +62,24 @@ class Said(NamedTuple):
 class RegoRules:
     """See `ports.outside.RuleExtension`. `path` is a file or a folder; a change in it is in force a second later."""
 
-    def __init__(self, path: str, monotonic: Callable[[], float], seconds: float = _SECONDS) -> None:
+    def __init__(self, path: str, monotonic: Callable[[], float], seconds: float = _TIMEOUT_SECONDS) -> None:
         self._path = path
         self._monotonic = monotonic
         self._seconds = seconds
-        self._jobs: queue.SimpleQueue[tuple[list[dict[str, Any]], Future[list[Said]]] | None] = queue.SimpleQueue()
-        self._seen: Signature = ()
-        self._looked = 0.0
+        self._jobs: queue.SimpleQueue[tuple[list[dict[str, Any]], Future[list[RegoAnswer]]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._loaded_signature: Signature = ()
+        self._checked_at = 0.0
         self._texts: dict[str, str] = {}
         self._worker: _Worker | None = None
-        self._thread = threading.Thread(target=self._work, name="rego", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="rego", daemon=True)
         self.label = ""
 
     def start(self) -> None:
         """Compile the rules and begin to answer; `BadConfig` says what is wrong with them, and where."""
-        self._seen, self._looked = _signature(self._path), self._monotonic()
-        self._take(_texts(self._path))
+        self._loaded_signature, self._checked_at = _signature(self._path), self._monotonic()
+        self._use(_texts(self._path))
         self._thread.start()
 
     def close(self) -> None:
@@ -86,27 +88,27 @@ class RegoRules:
         if self._thread.is_alive():
             self._thread.join(self._seconds + 1)
         if self._worker is not None:
-            self._worker.end()
+            self._worker.stop()
 
     async def tighten(self, proposal: Proposal, ruling: Ruling) -> Ruling:
-        inputs = [input_of(proposal, ruling, one) for one in ruling.receivers]
-        said: list[Said] = []
-        for first in range(0, len(inputs), _PIECE):
-            answered = await asyncio.wrap_future(self.ask(inputs[first : first + _PIECE]))
-            said += answered
-        return _stricter(proposal, ruling._replace(rules=self.label), said)
+        inputs = [input_of(proposal, ruling, receiver) for receiver in ruling.receivers]
+        answers: list[RegoAnswer] = []
+        for first in range(0, len(inputs), _INPUTS_BATCH):
+            batch = await asyncio.wrap_future(self.ask(inputs[first : first + _INPUTS_BATCH]))
+            answers += batch
+        return _tighten(proposal, ruling._replace(rules=self.label), answers)
 
-    def ask(self, inputs: list[dict[str, Any]]) -> Future[list[Said]]:
+    def ask(self, inputs: list[dict[str, Any]]) -> Future[list[RegoAnswer]]:
         """What the rules say to each of these; any thread may ask. Fails with `PolicyUnavailable`."""
-        future: Future[list[Said]] = Future()
+        future: Future[list[RegoAnswer]] = Future()
         self._jobs.put((inputs, future))
         if not self._thread.is_alive() and not future.done():
-            future.set_exception(PolicyUnavailable(_ENDED))
+            future.set_exception(PolicyUnavailable(_STOPPED))
         return future
 
     # ------------------------------------------------------------ in the thread
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         try:
             while (job := self._jobs.get()) is not None:
                 self._answer(*job)
@@ -114,21 +116,21 @@ class RegoRules:
             # Nobody waits for an answer that will not come.
             while not self._jobs.empty():
                 if (job := self._jobs.get()) is not None:
-                    job[1].set_exception(PolicyUnavailable(_ENDED))
+                    job[1].set_exception(PolicyUnavailable(_STOPPED))
 
-    def _answer(self, inputs: list[dict[str, Any]], future: Future[list[Said]]) -> None:
+    def _answer(self, inputs: list[dict[str, Any]], future: Future[list[RegoAnswer]]) -> None:
         if not future.set_running_or_notify_cancel():
             return
         try:
-            self._look()
-            future.set_result(self._asked(inputs))
+            self._reload_if_changed()
+            future.set_result(self._query(inputs))
         except PolicyUnavailable as error:
             future.set_exception(error)
         finally:
             if not future.done():
-                future.set_exception(PolicyUnavailable(_ENDED))
+                future.set_exception(PolicyUnavailable(_STOPPED))
 
-    def _asked(self, inputs: list[dict[str, Any]]) -> list[Said]:
+    def _query(self, inputs: list[dict[str, Any]]) -> list[RegoAnswer]:
         try:
             if self._worker is None:
                 self._worker = _Worker(self._texts, self._path)
@@ -136,36 +138,36 @@ class RegoRules:
         except (OSError, ValueError, BadConfig):
             # It died, answers nonsense, or takes too long: the next one begins anew.
             if self._worker is not None:
-                self._worker.end()
+                self._worker.stop()
                 self._worker = None
             raise PolicyUnavailable("the organisation's rules did not answer") from None
         if not isinstance(answer, list) or len(answer) != len(inputs):
             raise PolicyUnavailable("the organisation's rules did not answer")
-        return [_said(one) for one in answer]
+        return [_parse_answer(item) for item in answer]
 
-    def _look(self) -> None:
+    def _reload_if_changed(self) -> None:
         """Take what has changed, if it can be used; else what was in force stays so."""
         now = self._monotonic()
-        if now - self._looked < _LOOK_SECONDS:
+        if now - self._checked_at < _CHECK_SECONDS:
             return
-        self._looked = now
+        self._checked_at = now
         try:
-            seen = _signature(self._path)
-            if seen == self._seen:
+            signature = _signature(self._path)
+            if signature == self._loaded_signature:
                 return
-            self._seen = seen
+            self._loaded_signature = signature
             texts = _texts(self._path)
             if texts != self._texts:
-                self._take(texts)
+                self._use(texts)
                 _log.info("the rules in Rego changed", extra={"rules": self.label})
         except BadConfig as error:
             extra = {"rules": self.label, "reason": error.message}
             _log.warning("the rules in Rego cannot be used; those of before stay in force", extra=extra)
 
-    def _take(self, texts: dict[str, str]) -> None:
+    def _use(self, texts: dict[str, str]) -> None:
         worker = _Worker(texts, self._path)
         if self._worker is not None:
-            self._worker.end()
+            self._worker.stop()
         self._worker, self._texts = worker, texts
         self.label = f"rego-{digest(json.dumps(texts, sort_keys=True).encode())[:12]}"
 
@@ -185,19 +187,19 @@ class _Worker:
             start_new_session=True,
         )
         try:
-            found = self.ask({"modules": texts, "sample": SAMPLE}, _START_SECONDS)
+            answer = self.ask({"modules": texts, "sample": SAMPLE}, _START_SECONDS)
         except (OSError, ValueError):
-            self.end()
+            self.stop()
             raise BadConfig(f"{path}: the rules end the process that compiles them") from None
-        if found == {"ready": True}:
+        if answer == {"ready": True}:
             return
-        self.end()
-        if found.get("missing"):
+        self.stop()
+        if answer.get("missing"):
             raise BadConfig(
                 "rego is set, but the package regopy is not installed", hint="install it with: pip install regopy"
             )
-        line = f":{found['line']}" if found.get("line") else ""
-        raise BadConfig(f"{found.get('file') or path}{line}: {summary_of(str(found.get('error')))}")
+        line = f":{answer['line']}" if answer.get("line") else ""
+        raise BadConfig(f"{answer.get('file') or path}{line}: {summary_of(str(answer.get('error')))}")
 
     def ask(self, document: object, seconds: float) -> Any:  # noqa: ANN401  # what JSON holds
         """One line for another; OSError (TimeoutError) or ValueError when there is none."""
@@ -209,7 +211,7 @@ class _Worker:
             raise TimeoutError
         return json.loads(self._process.stdout.readline())
 
-    def end(self) -> None:
+    def stop(self) -> None:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -226,41 +228,41 @@ class _Worker:
 def _files(path: str) -> list[str]:
     if os.path.isfile(path):
         return [path]
-    found = [
+    paths = [
         os.path.join(folder, name)
         for folder, _, names in os.walk(path)
         for name in names
         if name.endswith(_ENDING) and not name.endswith(f"_test{_ENDING}") and not name.startswith(".")
     ]
-    if not found:
+    if not paths:
         raise BadConfig(f"{path}: there is no {_ENDING} file", hint="the setting rego names a file or a folder")
-    return sorted(found)
+    return sorted(paths)
 
 
 def _signature(path: str) -> Signature:
     try:
-        about = [(file, os.stat(file)) for file in _files(path)]
+        infos = [(file, os.stat(file)) for file in _files(path)]
     except OSError as error:
         raise BadConfig(f"{path}: {error.strerror}") from None
-    return tuple([(file, one.st_mtime_ns, one.st_size, one.st_ino) for file, one in about])
+    return tuple([(file, info.st_mtime_ns, info.st_size, info.st_ino) for file, info in infos])
 
 
 def _texts(path: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     size = 0
     for file in _files(path):
         try:
             with open(file, "rb") as opened:
-                content = opened.read(_MOST_BYTES + 1)
-            found[file] = content.decode("utf-8")
+                content = opened.read(_RULES_MAX_BYTES + 1)
+            texts[file] = content.decode("utf-8")
         except OSError as error:
             raise BadConfig(f"{file}: {error.strerror}") from None
         except UnicodeDecodeError:
             raise BadConfig(f"{file}: is not UTF-8 text") from None
         size += len(content)
-    if size > _MOST_BYTES:
-        raise BadConfig(f"{path}: more than {_MOST_BYTES} bytes of rules")
-    return found
+    if size > _RULES_MAX_BYTES:
+        raise BadConfig(f"{path}: more than {_RULES_MAX_BYTES} bytes of rules")
+    return texts
 
 
 # ---------------------------------------------------------------- question and answer
@@ -279,10 +281,10 @@ def input_of(proposal: Proposal, ruling: Ruling, receiver: Party) -> dict[str, A
         "initiates": proposal.sender.agent == ruling.begun.initiator,
         "origin": ruling.origin.value,
         "level": ruling.level.value,
-        "findings": [one.name for one in ruling.found],
+        "findings": [finding.name for finding in ruling.found],
         "keywords": list(ruling.keywords),
-        "shared": [one.classification.value for one in ruling.shared],
-        "withheld": [one.classification.value for one in ruling.withheld],
+        "shared": [item.classification.value for item in ruling.shared],
+        "withheld": [item.classification.value for item in ruling.withheld],
         "round": envelope.exchange_round,
         "max_rounds": envelope.max_rounds,
         "hops": ruling.ext.hops,
@@ -293,18 +295,18 @@ def input_of(proposal: Proposal, ruling: Ruling, receiver: Party) -> dict[str, A
 
 
 def _party(party: Party) -> dict[str, Any]:
-    of = party.attributes
+    attributes = party.attributes
     return {
         "agent": party.agent,
         "user": party.user,
-        "org_unit": of.org_unit,
-        "team": of.team,
-        "max_classification": of.max_classification.value,
+        "org_unit": attributes.org_unit,
+        "team": attributes.team,
+        "max_classification": attributes.max_classification.value,
         "human": party.human,
     }
 
 
-_SOMEBODY = {
+_SAMPLE_PARTY = {
     "agent": "alice",
     "user": "ann",
     "org_unit": "engineering",
@@ -315,8 +317,8 @@ _SOMEBODY = {
 # Rules are tried with it before they are in force.
 SAMPLE: dict[str, Any] = {
     "tenant": "default",
-    "sender": _SOMEBODY,
-    "receiver": {**_SOMEBODY, "agent": "bob"},
+    "sender": _SAMPLE_PARTY,
+    "receiver": {**_SAMPLE_PARTY, "agent": "bob"},
     "to": "bob",
     "channel": "",
     "purpose": "information_query",
@@ -336,34 +338,36 @@ SAMPLE: dict[str, Any] = {
 }
 
 
-def _said(answer: object) -> Said:
+def _parse_answer(answer: object) -> RegoAnswer:
     match answer:
-        case {"deny": list() as deny, "hold": list() as hold} if all(isinstance(one, str) for one in (*deny, *hold)):
-            return Said(tuple(deny), tuple(hold))
+        case {"deny": list() as deny, "hold": list() as hold} if all(
+            isinstance(message, str) for message in (*deny, *hold)
+        ):
+            return RegoAnswer(tuple(deny), tuple(hold))
         case {"failed": str() as reason}:
             raise PolicyUnavailable(f"the organisation's rules failed: {reason}")
     raise PolicyUnavailable("the organisation's rules did not answer")
 
 
-def _stricter(proposal: Proposal, ruling: Ruling, said: list[Said]) -> Ruling:
+def _tighten(proposal: Proposal, ruling: Ruling, answers: list[RegoAnswer]) -> Ruling:
     """The ruling after what the rules said for each receiver; they leave out, hold or deny."""
-    pairs = list(zip(ruling.receivers, said, strict=True))
-    passing = tuple([one for one, about in pairs if not about.deny])
+    pairs = list(zip(ruling.receivers, answers, strict=True))
+    passing = tuple([receiver for receiver, answer in pairs if not answer.deny])
     if len(passing) < len(pairs):
-        out = [(one.agent, PolicyDenied.code) for one, about in pairs if about.deny]
-        ruling = ruling._replace(receivers=passing, excluded=(*ruling.excluded, *out), tightened=True)
+        excluded = [(receiver.agent, PolicyDenied.code) for receiver, answer in pairs if answer.deny]
+        ruling = ruling._replace(receivers=passing, excluded=(*ruling.excluded, *excluded), tightened=True)
     if not passing:
         facts = {"policy": ruling.policy.version, "rules": ruling.rules}
-        denial = PolicyDenied(_told(text for about in said for text in about.deny), facts=facts)
+        denial = PolicyDenied(_join_messages(text for about in answers for text in about.deny), facts=facts)
         return with_verdict(proposal, ruling, Deny(denial))
-    messages = [text for one, about in pairs if not about.deny for text in about.hold]
+    messages = [text for receiver, answer in pairs if not answer.deny for text in answer.hold]
     # A person who has approved it has looked.
     if not messages or proposal.approval is not None:
         return ruling
-    held = with_verdict(proposal, ruling, Hold(Cause.RULE, _told(messages)))
+    held = with_verdict(proposal, ruling, Hold(Cause.RULE, _join_messages(messages)))
     return held._replace(tightened=True) if held.verdict is not ruling.verdict else held
 
 
-def _told(messages: Any) -> str:  # noqa: ANN401  # an iterable of texts
-    lines = [summary_of(one) for one in sorted(set(messages))]
-    return "; ".join([one for one in lines if one][:_MOST_MESSAGES]) or "The organisation's rules do not allow it."
+def _join_messages(messages: Any) -> str:  # noqa: ANN401  # an iterable of texts
+    lines = [summary_of(message) for message in sorted(set(messages))]
+    return "; ".join([line for line in lines if line][:_MESSAGES_LIMIT]) or "The organisation's rules do not allow it."

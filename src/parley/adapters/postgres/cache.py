@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # Nothing is known of it; None would say that there is no such record.
 UNKNOWN = object()
-_MOST_RECORDS = 20_000
-_MOST_OTHERS = 10_000
+_RECORDS_LIMIT = 20_000
+_OTHERS_LIMIT = 10_000
 HEAD = "number, id, head, revision, entry_position, entry_link, audit_number"
 
 
@@ -46,25 +46,25 @@ encode_note = msgspec.json.Encoder().encode
 decode_note = msgspec.json.Decoder(Note).decode
 
 
-class Tenancy:
+class TenantCache:
     """What is known of one tenant."""
 
     __slots__ = (
-        "asking",
         "budgets",
         "head",
         "id",
         "lock",
         "logs",
         "missed",
+        "notified_position",
         "number",
         "places",
+        "readers",
         "records",
         "revision",
         "scope",
         "sides",
-        "told",
-        "untold",
+        "unnotified",
         "used",
     )
 
@@ -83,62 +83,62 @@ class Tenancy:
         self.budgets: dict[BudgetKey, int] = {}
         self.logs: dict[str, LogEnd] = {}
         # Who reads a record at this moment: if it changes meanwhile, what they find may be old.
-        self.asking: dict[RecordKey, object] = {}
+        self.readers: dict[RecordKey, object] = {}
         # Up to which position the watchers were told, and what they were not told yet.
-        self.told = self.head.position
-        self.untold: list[Note] = []
+        self.notified_position = self.head.position
+        self.unnotified: list[Note] = []
         # Whether they have to be told that the journal did not say everything.
         self.missed = False
         self.used = True
 
-    def learn(self, key: RecordKey, record: Record | None) -> None:
+    def put(self, key: RecordKey, record: Record | None) -> None:
         """A record is like this now."""
-        self.asking.pop(key, None)
+        self.readers.pop(key, None)
         self.records[key] = record
 
-    def forget(self, key: RecordKey) -> None:
+    def drop(self, key: RecordKey) -> None:
         """A record is not like this any more."""
-        self.asking.pop(key, None)
+        self.readers.pop(key, None)
         self.records.pop(key, None)
 
-    def forget_all(self) -> None:
+    def clear(self) -> None:
         """Nothing is known for sure."""
-        self.asking.clear()
+        self.readers.clear()
         self.records.clear()
         self.places.clear()
-        self.forget_others()
+        self.clear_others()
 
-    def forget_others(self) -> None:
+    def clear_others(self) -> None:
         """Another node may have moved chains, budgets and logs."""
         self.sides.clear()
         self.budgets.clear()
         self.logs.clear()
 
-    def wrote(self, note: Note) -> None:
+    def apply_own(self, note: Note) -> None:
         """This node has committed: what has become of everything, it knows, and tells by itself."""
         self.head = Head(self.number, *note.head)
         self.revision += 1
-        self.told = self.head.position
+        self.notified_position = self.head.position
 
-    def move_on(self, revision: int, note: Note) -> None:
+    def apply_other(self, revision: int, note: Note) -> None:
         """Another node has committed: what it changed is read again when it is needed."""
         self.head = Head(self.number, *note.head)
         self.revision = revision
-        self.untold.append(note)
+        self.unnotified.append(note)
         for kind, record_id in note.records:
-            self.forget((self.id, kind, record_id))
+            self.drop((self.id, kind, record_id))
         for channel_id in note.channels:
             self.places.pop(channel_id, None)
         for channel_id, (number, intent, seq, count, last_at, floor) in note.places.items():
             self.places[channel_id] = Place(number, intent, seq, Tally(count, last_at, floor))
         if note.others:
-            self.forget_others()
+            self.clear_others()
 
     def trim(self) -> None:
         """Forget everything of a sort rather than grow for ever: it is read again when it is needed."""
-        if len(self.records) > _MOST_RECORDS:
-            self.asking.clear()
+        if len(self.records) > _RECORDS_LIMIT:
+            self.readers.clear()
             self.records.clear()
-        for known in (self.places, self.sides, self.budgets, self.logs):
-            if len(known) > _MOST_OTHERS:
-                known.clear()
+        for cached in (self.places, self.sides, self.budgets, self.logs):
+            if len(cached) > _OTHERS_LIMIT:
+                cached.clear()

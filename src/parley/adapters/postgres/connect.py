@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from parley.domain.errors.errors import ParleyError
 
-PATIENCE = 2.5
+TIMEOUT_SECONDS = 2.5
 # A search looks at every message of its tenant.
-LONG_PATIENCE = 30.0
+LONG_TIMEOUT_SECONDS = 30.0
 FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 # After these the same question may be asked again of a new connection: nothing is wrong with the question.
 BROKEN = (
@@ -40,7 +40,7 @@ BROKEN = (
     TimeoutError,
 )
 # They come with a connection that was cut off, and say nothing about certificates.
-_CUT_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+_CONNECTION_LOST = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 _REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 _TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _SETTINGS = {
@@ -65,16 +65,16 @@ _SET = "; ".join([f"SET {name} = '{value}'" for name, value in _SETTINGS.items()
 _SET_CHECKED = f"{_SET}; SET client_connection_check_interval = 500"
 
 
-def as_parley(error: Exception) -> ParleyError:
+def to_parley_error(error: Exception) -> ParleyError:
     """What a failure of the database is to whoever asked."""
     if isinstance(error, asyncpg.DiskFullError):
         return DiskFull("the disk of the database is full")
-    said = str(error) or type(error).__name__
-    return Unavailable(f"the database cannot be asked: {said}", hint="is it running? Its log says more")
+    detail = str(error) or type(error).__name__
+    return Unavailable(f"the database cannot be asked: {detail}", hint="is it running? Its log says more")
 
 
 @contextmanager
-def known_as_lost(connection: asyncpg.Connection[asyncpg.Record]) -> Iterator[None]:
+def lost_connection_errors(connection: asyncpg.Connection[asyncpg.Record]) -> Iterator[None]:
     """The driver trips over a connection that is lost under it: an error that has nothing to do with the question."""
     try:
         yield
@@ -86,13 +86,13 @@ def known_as_lost(connection: asyncpg.Connection[asyncpg.Record]) -> Iterator[No
         raise asyncpg.InterfaceError("the connection was cut off") from error
 
 
-async def connect(dsn: str, name: str, seconds: float = PATIENCE) -> asyncpg.Connection[asyncpg.Record]:
+async def connect(dsn: str, name: str, seconds: float = TIMEOUT_SECONDS) -> asyncpg.Connection[asyncpg.Record]:
     """A new connection; `Unavailable` when there is none to be had, `BadConfig` when there can never be one.
 
     Of several hosts the one that answered last is asked first, and one that does not answer leaves time for the others.
     """
     hosts = _hosts(dsn)
-    first = _answered.get(dsn, 0)
+    first = _last_host.get(dsn, 0)
     error: ParleyError | None = None
     for at in (*range(first, len(hosts)), *range(first)):
         try:
@@ -102,25 +102,27 @@ async def connect(dsn: str, name: str, seconds: float = PATIENCE) -> asyncpg.Con
         except Unavailable as refused:
             error = error or refused  # what has to be mended is told first
         else:
-            _answered[dsn] = at
+            _last_host[dsn] = at
             return connection
     raise error or Unavailable("the address of the store names no host")
 
 
 # The host of an address with several that answered last.
-_answered: dict[str, int] = {}
+_last_host: dict[str, int] = {}
 
 
 async def _connect(dsn: str, name: str, seconds: float, *, several: bool) -> asyncpg.Connection[asyncpg.Record]:
-    named = {"application_name": f"parley {name}"[:63]}
+    server_settings = {"application_name": f"parley {name}"[:63]}
     # Of several one can be written, the others follow it.
-    wanted = SessionAttribute.read_write if several and "target_session_attrs" not in dsn else None
+    session_attribute = SessionAttribute.read_write if several and "target_session_attrs" not in dsn else None
     try:
         # The time limit is kept here: the library would keep it for each address that a name leads to.
         async with asyncio.timeout(seconds):
-            connection = await asyncpg.connect(dsn, timeout=seconds, server_settings=named, target_session_attrs=wanted)
+            connection = await asyncpg.connect(
+                dsn, timeout=seconds, server_settings=server_settings, target_session_attrs=session_attribute
+            )
             try:
-                await _set(connection)
+                await _apply_settings(connection)
             except BaseException:
                 connection.terminate()
                 raise
@@ -132,32 +134,32 @@ async def _connect(dsn: str, name: str, seconds: float, *, several: bool) -> asy
     except _REFUSED as error:
         raise BadConfig(f"the database refuses this node: {error}", hint="see pg_hba.conf, and its log") from None
     except ssl.SSLError as error:
-        raise _about_tls(error) from None
+        raise _tls_error(error) from None
     except ValueError:  # what it says may be a part of the password
         hint = "postgresql://user:password@host:port/database; in a password write %2F for /, %23 for #, %40 for @"
         raise BadConfig("the address of the store cannot be read", hint=hint) from None
     except FAILURES as error:
-        raise _missing_file(dsn) or as_parley(error) from None
+        raise _unreadable_file_error(dsn) or to_parley_error(error) from None
 
 
-async def _set(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _apply_settings(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     try:
         await connection.execute(_SET_CHECKED)
     except asyncpg.UndefinedObjectError:
         await connection.execute(_SET)
 
 
-def _about_tls(error: ssl.SSLError) -> ParleyError:
+def _tls_error(error: ssl.SSLError) -> ParleyError:
     if isinstance(error, ssl.SSLCertVerificationError):
-        said = f"the certificate of the database cannot be trusted: {error.verify_message}"
-        return BadConfig(said, hint="sslrootcert names who may sign it, and it must be for the host in the address")
-    if isinstance(error, _CUT_OFF):
-        return as_parley(error)
-    said = error.reason or str(error)
-    return BadConfig(f"no TLS with the database: {said}", hint="see sslrootcert, sslcert and sslkey in the address")
+        detail = f"the certificate of the database cannot be trusted: {error.verify_message}"
+        return BadConfig(detail, hint="sslrootcert names who may sign it, and it must be for the host in the address")
+    if isinstance(error, _CONNECTION_LOST):
+        return to_parley_error(error)
+    detail = error.reason or str(error)
+    return BadConfig(f"no TLS with the database: {detail}", hint="see sslrootcert, sslcert and sslkey in the address")
 
 
-def _missing_file(dsn: str) -> BadConfig | None:
+def _unreadable_file_error(dsn: str) -> BadConfig | None:
     """A file for TLS that the address names and that cannot be read: the driver says only that some file cannot."""
     for name, path in parse_qsl(dsn.partition("?")[2]):
         if name in _TLS_FILES:
@@ -172,6 +174,6 @@ def _missing_file(dsn: str) -> BadConfig | None:
 def _hosts(dsn: str) -> list[str]:
     """An address for each host that one names."""
     scheme, mark, rest = dsn.partition("://")
-    place = re.split("[/?]", rest, maxsplit=1)[0]  # options may come without a database
-    who, at, hosts = place.rpartition("@")
-    return [f"{scheme}{mark}{who}{at}{host}{rest[len(place) :]}" for host in hosts.split(",")]
+    authority = re.split("[/?]", rest, maxsplit=1)[0]  # options may come without a database
+    user, at, hosts = authority.rpartition("@")
+    return [f"{scheme}{mark}{user}{at}{host}{rest[len(authority) :]}" for host in hosts.split(",")]

@@ -35,33 +35,33 @@ class Evictor:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._due: dict[int, EvictPosts] = {}
-        self._before = ""
-        self._work: asyncio.Task[None] | None = None
+        self._keys_before = ""
+        self._task: asyncio.Task[None] | None = None
 
-    def take(self, evicted: Iterable[EvictPosts]) -> None:
+    def enqueue(self, evicted: Iterable[EvictPosts]) -> None:
         """Remove these, soon."""
-        self._due.update({one.channel: one for one in evicted})
-        if (self._due or self._before) and (self._work is None or self._work.done()):
-            self._work = asyncio.ensure_future(self._run())
+        self._due.update({eviction.channel: eviction for eviction in evicted})
+        if (self._due or self._keys_before) and (self._task is None or self._task.done()):
+            self._task = asyncio.ensure_future(self._run())
 
-    def forget(self, before: str) -> None:
+    def remove_keys_before(self, before: str) -> None:
         """Remove what is left of idempotency keys from before a moment."""
-        self._before = before
-        self.take(())
+        self._keys_before = before
+        self.enqueue(())
 
     async def _run(self) -> None:
-        while self._before:
+        while self._keys_before:
             try:
-                done = await self._sessions.fetch("", FORGET, self._before)
+                removed = await self._sessions.fetch("", FORGET, self._keys_before)
             except ParleyError as error:
                 _log.debug("idempotency keys were not removed", extra={"action": "forget", "code": error.code})
-                done = []
-            if not done:
-                self._before = ""
+                removed = []
+            if not removed:
+                self._keys_before = ""
         while self._due:
-            _, one = self._due.popitem()
+            _, eviction = self._due.popitem()
             try:
-                await self._sessions.fetch(str(one.tenant), REMOVE, one.channel, one.floor)
+                await self._sessions.fetch(str(eviction.tenant), REMOVE, eviction.channel, eviction.floor)
             except ParleyError as error:
                 # The next eviction of a channel removes it, too: nobody has to wait for that.
                 _log.debug("evicted messages were not removed", extra={"action": "evict", "code": error.code})
@@ -69,5 +69,5 @@ class Evictor:
 
     async def close(self) -> None:
         """Finish what is due."""
-        if self._work is not None:
-            await self._work
+        if self._task is not None:
+            await self._task

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.adapters.postgres.cache import HEAD, Note, Tenancy, decode_note
-from parley.adapters.postgres.connect import FAILURES, PATIENCE, known_as_lost
+from parley.adapters.postgres.cache import HEAD, Note, TenantCache, decode_note
+from parley.adapters.postgres.connect import FAILURES, TIMEOUT_SECONDS, lost_connection_errors
 from parley.adapters.postgres.reads import read_feed
 from parley.domain.errors.errors import ParleyError, Unavailable
 from parley.domain.store.changes import Committed
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("parley.postgres")
 POLL_SECONDS = 0.5
-_ASK_SECONDS = 5.0
+_ALIVE_CHECK_SECONDS = 5.0
 CHANNEL = "parley"
-_MOST_TENANTS = 10_000
+_TENANTS_LIMIT = 10_000
 _PAGE = 1_000
-_TOLD_AT_ONCE = 500
+_NOTIFY_BATCH = 500
 # A notification holds 8,000 bytes.
-_MOST_TOLD = 80
+_ANNOUNCEMENTS_LIMIT = 80
 _JOURNAL = "SELECT revision, document FROM journal WHERE tenant = $1 AND revision > $2 ORDER BY revision LIMIT $3"
 _RECORDS = (
     "SELECT record.kind, record.id, version, document FROM record"
@@ -53,15 +53,15 @@ _NOTHING: Page = ((), ())
 
 
 class _Watcher:
-    __slots__ = ("cares", "lost", "tell")
+    __slots__ = ("cares", "lost", "notify")
 
     def __init__(
         self,
-        tell: Callable[[str, Committed], None],
+        notify: Callable[[str, Committed], None],
         cares: Callable[[str], bool] | None,
         lost: Callable[[Unavailable], None] | None,
     ) -> None:
-        self.tell = tell
+        self.notify = notify
         self.cares = cares
         self.lost = lost
 
@@ -72,56 +72,56 @@ class Follower:
     def __init__(self, sessions: Sessions, kinds: dict[str, type[Record]]) -> None:
         self._sessions = sessions
         self.kinds = kinds
-        self._tenancies: dict[str, Tenancy] = {}
-        self._by_number: dict[int, Tenancy] = {}
-        self._loading: dict[str, asyncio.Future[Tenancy | None]] = {}
+        self._caches: dict[str, TenantCache] = {}
+        self._by_number: dict[int, TenantCache] = {}
+        self._loading: dict[str, asyncio.Future[TenantCache | None]] = {}
         self._watchers: list[_Watcher] = []
         # Who asks for a revision waits for the next question, which is asked when the one before is answered.
-        self._asked: list[tuple[set[int], asyncio.Future[dict[int, int]]]] = []
-        self._asker: asyncio.Task[None] | None = None
-        self._news: dict[str, int] = {}
+        self._revision_requests: list[tuple[set[int], asyncio.Future[dict[int, int]]]] = []
+        self._revision_task: asyncio.Task[None] | None = None
+        self._announcements: dict[str, int] = {}
         self._notifier: asyncio.Task[None] | None = None
-        self._works: list[asyncio.Task[None]] = []
-        self._pulls: dict[str, asyncio.Task[None]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._pull_tasks: dict[str, asyncio.Task[None]] = {}
         # The highest revision that was heard of and is not seen yet, of tenants that somebody here cares for.
         self._latest: dict[str, int] = {}
         self._reachable = True
-        self._room = _MOST_TENANTS
+        self._caches_limit = _TENANTS_LIMIT
         sessions.on_other_history = self.forget_history
 
     def start(self) -> None:
         """Begin to listen and to look."""
-        self._works = [asyncio.ensure_future(self._listen()), asyncio.ensure_future(self._poll())]
+        self._tasks = [asyncio.ensure_future(self._listen()), asyncio.ensure_future(self._poll())]
 
     async def close(self) -> None:
-        works: list[asyncio.Future[Any]] = [*self._works, *self._pulls.values(), *self._loading.values()]
-        works += [one for one in (self._asker, self._notifier) if one is not None]
-        for work in works:
-            work.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
-        self._refuse([], Unavailable("the store is closed"))
+        tasks: list[asyncio.Future[Any]] = [*self._tasks, *self._pull_tasks.values(), *self._loading.values()]
+        tasks += [task for task in (self._revision_task, self._notifier) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._fail_requests([], Unavailable("the store is closed"))
 
     # ------------------------------------------------------------------ watchers
 
     def watch(
         self,
-        tell: Callable[[str, Committed], None],
+        notify: Callable[[str, Committed], None],
         cares: Callable[[str], bool] | None,
         lost: Callable[[Unavailable], None] | None,
     ) -> Callable[[], None]:
-        watcher = _Watcher(tell, cares, lost)
+        watcher = _Watcher(notify, cares, lost)
         self._watchers.append(watcher)
         return lambda: self._watchers.remove(watcher)
 
-    def tell(self, tenant: str, committed: Committed) -> None:
+    def notify(self, tenant: str, committed: Committed) -> None:
         """Something is durable."""
         for watcher in self._watchers:
-            watcher.tell(tenant, committed)
+            watcher.notify(tenant, committed)
 
-    def _cares(self, tenant: str) -> bool:
+    def _is_watched(self, tenant: str) -> bool:
         return any(watcher.cares is not None and watcher.cares(tenant) for watcher in self._watchers)
 
-    def _reached(self, error: Unavailable | None) -> None:
+    def _set_reachable(self, error: Unavailable | None) -> None:
         """Note whether the database answers; while it does not, whoever has begun to wait is told."""
         if error is None and not self._reachable:
             _log.info("the database can be reached again", extra={"action": "database_found"})
@@ -136,67 +136,67 @@ class Follower:
 
     # ------------------------------------------------------------------ tenants
 
-    def known(self, tenant: str) -> Tenancy | None:
+    def find_cache(self, tenant: str) -> TenantCache | None:
         """The tenant, if this node knows it already."""
-        known = self._tenancies.get(tenant)
-        if known is not None:
-            known.used = True
-        return known
+        cache = self._caches.get(tenant)
+        if cache is not None:
+            cache.used = True
+        return cache
 
-    async def tenancy(self, tenant: str) -> Tenancy | None:
+    async def get_cache(self, tenant: str) -> TenantCache | None:
         """The tenant; None when nothing was ever committed in it."""
-        known = self.known(tenant)
-        if known is not None:
-            return known
+        cache = self.find_cache(tenant)
+        if cache is not None:
+            return cache
         loading = self._loading.get(tenant)
         if loading is None:
             loading = self._loading[tenant] = asyncio.ensure_future(self._load(tenant))
             loading.add_done_callback(lambda _: self._loading.pop(tenant, None))
         return await asyncio.shield(loading)
 
-    async def _load(self, tenant: str) -> Tenancy | None:
-        found = await self._sessions.fetch("", f"SELECT {HEAD} FROM tenant WHERE id = $1", tenant)
-        return self.meet(found[0]) if found else None
+    async def _load(self, tenant: str) -> TenantCache | None:
+        head_rows = await self._sessions.fetch("", f"SELECT {HEAD} FROM tenant WHERE id = $1", tenant)
+        return self.add_cache(head_rows[0]) if head_rows else None
 
-    def meet(self, row: asyncpg.Record) -> Tenancy:
+    def add_cache(self, row: asyncpg.Record) -> TenantCache:
         """A tenant by its head row, which may be known by now."""
-        known = self._tenancies.get(row[1])
-        if known is None:
-            if len(self._tenancies) >= self._room:
+        cache = self._caches.get(row[1])
+        if cache is None:
+            if len(self._caches) >= self._caches_limit:
                 self._forget_idle()
-            known = self._tenancies[row[1]] = self._by_number[row[0]] = Tenancy(row)
-        return known
+            cache = self._caches[row[1]] = self._by_number[row[0]] = TenantCache(row)
+        return cache
 
     def _forget_idle(self) -> None:
         """Forget whom nobody has asked for since the last time."""
-        for one in list(self._tenancies.values()):
-            if not one.used and not one.lock.locked() and not self._cares(one.id):
-                del self._tenancies[one.id], self._by_number[one.number]
-                self._latest.pop(one.id, None)
-            one.used = False
+        for cache in list(self._caches.values()):
+            if not cache.used and not cache.lock.locked() and not self._is_watched(cache.id):
+                del self._caches[cache.id], self._by_number[cache.number]
+                self._latest.pop(cache.id, None)
+            cache.used = False
         # Not again for each one that comes, when hardly any could be forgotten.
-        self._room = max(_MOST_TENANTS, len(self._tenancies) + _MOST_TENANTS // 2)
+        self._caches_limit = max(_TENANTS_LIMIT, len(self._caches) + _TENANTS_LIMIT // 2)
 
     def forget_history(self) -> None:
         """The database has another past: the same revision may say something else now."""
         _log.warning("the database is another one, or was put back: all is read anew", extra={"action": "history"})
         self._latest.clear()
-        for one in self._tenancies.values():
-            one.forget_all()
-            one.revision = -1
+        for cache in self._caches.values():
+            cache.clear()
+            cache.revision = -1
 
     def forget_budgets(self) -> None:
         """Those of long ago are gone. What another node still knows of them, nobody asks for any more."""
-        for one in self._tenancies.values():
-            one.budgets.clear()
+        for cache in self._caches.values():
+            cache.budgets.clear()
 
     @property
     def lag(self) -> int:
         """How many transactions this node has heard of and not seen yet, at most of one tenant."""
         behind = [
-            max(0, latest - one.revision)
+            max(0, latest - cache.revision)
             for tenant, latest in self._latest.items()
-            if (one := self._tenancies.get(tenant)) is not None
+            if (cache := self._caches.get(tenant)) is not None
         ]
         return max(behind, default=0)
 
@@ -206,187 +206,189 @@ class Follower:
         """See to it that what is known of these tenants is not older than this call."""
         try:
             # For all of it: who waits behind others for the same journal does not wait longer than they did.
-            async with asyncio.timeout(PATIENCE):
-                found = [one for tenant in tenants if (one := await self.tenancy(tenant)) is not None]
-                revisions = await self._revisions({one.number for one in found}) if found else {}
-                for one in found:
-                    target = revisions.get(one.number, 0)
-                    if target > one.revision or one.untold:
-                        await self.pull(one, target)
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                caches = [cache for tenant in tenants if (cache := await self.get_cache(tenant)) is not None]
+                revisions = await self._fetch_revisions({cache.number for cache in caches}) if caches else {}
+                for cache in caches:
+                    target = revisions.get(cache.number, 0)
+                    if target > cache.revision or cache.unnotified:
+                        await self.pull(cache, target)
         except TimeoutError:
             raise Unavailable("the database takes too long to say what is new") from None
 
-    async def _revisions(self, numbers: set[int]) -> dict[int, int]:
+    async def _fetch_revisions(self, numbers: set[int]) -> dict[int, int]:
         answer: asyncio.Future[dict[int, int]] = asyncio.get_running_loop().create_future()
-        self._asked.append((numbers, answer))
-        if self._asker is None or self._asker.done():
-            self._asker = asyncio.ensure_future(self._ask())
+        self._revision_requests.append((numbers, answer))
+        if self._revision_task is None or self._revision_task.done():
+            self._revision_task = asyncio.ensure_future(self._answer_requests())
         return await answer
 
-    async def _ask(self) -> None:
-        while self._asked:
-            asked, self._asked = self._asked, []
-            wanted = set().union(*[numbers for numbers, _ in asked])
+    async def _answer_requests(self) -> None:
+        while self._revision_requests:
+            requests, self._revision_requests = self._revision_requests, []
+            numbers = set().union(*[numbers for numbers, _ in requests])
             query = "SELECT number, revision FROM tenant WHERE number = ANY($1)"
             try:
-                found = {row[0]: row[1] for row in await self._sessions.fetch("", query, list(wanted))}
+                revisions = {row[0]: row[1] for row in await self._sessions.fetch("", query, list(numbers))}
             except ParleyError as error:
-                self._refuse(asked, error)
+                self._fail_requests(requests, error)
             except asyncio.CancelledError:
-                self._refuse(asked, Unavailable("the store is closed"))
+                self._fail_requests(requests, Unavailable("the store is closed"))
                 raise
             else:
-                for _, answer in asked:
+                for _, answer in requests:
                     if not answer.done():
-                        answer.set_result(found)
+                        answer.set_result(revisions)
 
-    def _refuse(self, asked: list[tuple[set[int], asyncio.Future[dict[int, int]]]], error: ParleyError) -> None:
+    def _fail_requests(
+        self, requests: list[tuple[set[int], asyncio.Future[dict[int, int]]]], error: ParleyError
+    ) -> None:
         """Nobody can say it; who queued up behind the question would have to wait as long, to be told the same."""
-        queued, self._asked = self._asked, []
-        for _, answer in asked + queued:
+        queued, self._revision_requests = self._revision_requests, []
+        for _, answer in requests + queued:
             if not answer.done():
                 answer.set_exception(error)
 
-    async def pull(self, one: Tenancy, target: int, fetch: Fetch | None = None) -> None:
+    async def pull(self, cache: TenantCache, target: int, fetch: Fetch | None = None) -> None:
         """Read the journal up to a revision at least, and tell what it says."""
-        async with one.lock:
-            fetch = fetch or self._fetching(one.scope)
-            await self.settle(one, fetch)
-            while one.revision < target and await self.advance(one, fetch):
+        async with cache.lock:
+            fetch = fetch or self._bind_fetch(cache.scope)
+            await self.notify_watchers(cache, fetch)
+            while cache.revision < target and await self.advance(cache, fetch):
                 pass
 
-    def _fetching(self, scope: str) -> Fetch:
+    def _bind_fetch(self, scope: str) -> Fetch:
         async def fetch(query: str, *values: Any) -> list[asyncpg.Record]:  # noqa: ANN401  # as the driver
             return await self._sessions.fetch(scope, query, *values)
 
         return fetch
 
-    async def advance(self, one: Tenancy, fetch: Fetch) -> bool:
+    async def advance(self, cache: TenantCache, fetch: Fetch) -> bool:
         """One step along the journal; False when all there is was read anew. Whoever calls holds the tenant's lock."""
-        found = await fetch(_JOURNAL, one.number, one.revision, _PAGE)
-        if not found or found[0][0] != one.revision + 1:
-            await self.start_over(one, fetch)
+        journal_rows = await fetch(_JOURNAL, cache.number, cache.revision, _PAGE)
+        if not journal_rows or journal_rows[0][0] != cache.revision + 1:
+            await self.reload(cache, fetch)
             return False
-        for row in found:
-            one.move_on(row[0], decode_note(row[1]))
-        await self.settle(one, fetch)
+        for row in journal_rows:
+            cache.apply_other(row[0], decode_note(row[1]))
+        await self.notify_watchers(cache, fetch)
         return True
 
-    async def settle(self, one: Tenancy, fetch: Fetch | None = None) -> None:
+    async def notify_watchers(self, cache: TenantCache, fetch: Fetch | None = None) -> None:
         """Tell the watchers what others did; what cannot be read now is told the next time.
 
         Whoever begins to listen meanwhile begins behind it: the tenant's head has moved on already.
         """
-        if not one.untold:
+        if not cache.unnotified:
             return
-        fetch = fetch or self._fetching(one.scope)
-        notes, position = list(one.untold), one.head.position
+        fetch = fetch or self._bind_fetch(cache.scope)
+        notes, position = list(cache.unnotified), cache.head.position
         keys = dict.fromkeys(key for note in notes for key in note.records)
-        puts = await self._records(one, list(keys), fetch)
-        posts, events = await self._said(one, position, fetch)
-        del one.untold[: len(notes)]
-        one.told = position
+        puts = await self._read_records(cache, list(keys), fetch)
+        posts, events = await self._read_feed(cache, position, fetch)
+        del cache.unnotified[: len(notes)]
+        cache.notified_position = position
         for record in puts:
-            one.learn((one.id, record.kind, record.id), record)
-        one.trim()
+            cache.put((cache.id, record.kind, record.id), record)
+        cache.trim()
         ended = tuple([channel for note in notes for channel in note.ended])
         departed = tuple([agent for note in notes for agent in note.departed])
-        _log.debug("the journal was read", extra={"action": "journal", "tenant": one.id, "revision": one.revision})
-        missed, one.missed = one.missed, False
-        self.tell(one.id, Committed(position, posts, events, puts, ended, departed, missed=missed))
+        _log.debug("the journal was read", extra={"action": "journal", "tenant": cache.id, "revision": cache.revision})
+        missed, cache.missed = cache.missed, False
+        self.notify(cache.id, Committed(position, posts, events, puts, ended, departed, missed=missed))
 
-    async def _said(self, one: Tenancy, position: int, fetch: Fetch) -> Page:
+    async def _read_feed(self, cache: TenantCache, position: int, fetch: Fetch) -> Page:
         """What was said and happened up to a position, where somebody cares. All but the last page is told here."""
-        at, page = one.told, _NOTHING
-        while at < position and self._cares(one.id):
+        at, page = cache.notified_position, _NOTHING
+        while at < position and self._is_watched(cache.id):
             if page != _NOTHING:
-                self.tell(one.id, Committed(at, *page))
-                one.told = at
-            items, at = await read_feed(fetch, one.number, at, position, _TOLD_AT_ONCE)
+                self.notify(cache.id, Committed(at, *page))
+                cache.notified_position = at
+            items, at = await read_feed(fetch, cache.number, at, position, _NOTIFY_BATCH)
             posts = tuple([item.post for item in items if item.post is not None])
             page = (posts, tuple([item.event for item in items if item.event is not None]))
         return page
 
-    async def _records(self, one: Tenancy, keys: list[tuple[str, str]], fetch: Fetch) -> tuple[Record, ...]:
+    async def _read_records(self, cache: TenantCache, keys: list[tuple[str, str]], fetch: Fetch) -> tuple[Record, ...]:
         keys = [key for key in keys if key[0] in self.kinds]  # a newer node may write kinds that we know nothing of
         if not keys:
             return ()
-        found = await fetch(_RECORDS, one.number, [kind for kind, _ in keys], [key for _, key in keys])
+        record_rows = await fetch(_RECORDS, cache.number, [kind for kind, _ in keys], [key for _, key in keys])
         records = []
-        for row in found:
+        for row in record_rows:
             try:
                 records.append(rows.record_from_row(self.kinds[row[0]], row[2], row[3]))
             except msgspec.ValidationError:  # it says something that only a newer version understands
                 _log.warning("a record cannot be read", extra={"action": "journal", "kind": row[0], "id": row[1]})
         return tuple(records)
 
-    async def start_over(self, one: Tenancy, fetch: Fetch) -> None:
+    async def reload(self, cache: TenantCache, fetch: Fetch) -> None:
         """The journal no longer reaches back to where we were: read anew what we knew, and let everyone look again."""
-        (row,) = await fetch(f"SELECT {HEAD} FROM tenant WHERE number = $1", one.number)
-        fresh = Tenancy(row)
-        known = [(kind, key) for _, kind, key in one.records]
-        one.forget_all()
-        one.told = min(one.told, fresh.head.position)
-        note = Note(fresh.head[1:], known, others=True)
-        one.move_on(fresh.revision, note)
-        one.missed = True
-        await self.settle(one, fetch)
+        (row,) = await fetch(f"SELECT {HEAD} FROM tenant WHERE number = $1", cache.number)
+        fresh = TenantCache(row)
+        keys = [(kind, key) for _, kind, key in cache.records]
+        cache.clear()
+        cache.notified_position = min(cache.notified_position, fresh.head.position)
+        note = Note(fresh.head[1:], keys, others=True)
+        cache.apply_other(fresh.revision, note)
+        cache.missed = True
+        await self.notify_watchers(cache, fetch)
 
     # ------------------------------------------------------------------ wake-ups
 
-    def announce(self, one: Tenancy) -> None:
+    def announce(self, cache: TenantCache) -> None:
         """Tell the other nodes how far a tenant has come; many in one notification."""
-        self._news[one.id] = one.revision
+        self._announcements[cache.id] = cache.revision
         if self._notifier is None or self._notifier.done():
-            self._notifier = asyncio.ensure_future(self._notify())
+            self._notifier = asyncio.ensure_future(self._send_announcements())
 
-    async def _notify(self) -> None:
-        while self._news:
-            some = list(self._news.items())[:_MOST_TOLD]
-            for tenant, _ in some:
-                del self._news[tenant]
-            told = ",".join([f"{tenant}:{revision}" for tenant, revision in some])
+    async def _send_announcements(self) -> None:
+        while self._announcements:
+            announcements = list(self._announcements.items())[:_ANNOUNCEMENTS_LIMIT]
+            for tenant, _ in announcements:
+                del self._announcements[tenant]
+            payload = ",".join([f"{tenant}:{revision}" for tenant, revision in announcements])
             try:
                 # Not in the transaction that commits: there it would hold a lock that all of them need.
-                await self._sessions.fetch("", "SELECT pg_notify($1, $2)", CHANNEL, told)
+                await self._sessions.fetch("", "SELECT pg_notify($1, $2)", CHANNEL, payload)
             except ParleyError as error:
                 _log.debug("others were not told", extra={"action": "notify", "code": error.code})
 
-    def _heard(self, told: str) -> None:
+    def _on_notification(self, payload: str) -> None:
         """A node has said how far tenants have come."""
-        for part in told.split(","):
+        for part in payload.split(","):
             tenant, _, revision = part.rpartition(":")
             if revision.isdecimal():
                 self._wake(tenant, int(revision))
 
     def _wake(self, tenant: str, revision: int) -> None:
-        one = self._tenancies.get(tenant)
+        cache = self._caches.get(tenant)
         # What is heard is not always heard in its order.
         latest = max(revision, self._latest.pop(tenant, 0))
-        if one is not None and latest <= one.revision and not one.untold:
+        if cache is not None and latest <= cache.revision and not cache.unnotified:
             return
-        if not self._cares(tenant):
+        if not self._is_watched(tenant):
             # Somebody has written; whoever needs to know more asks.
-            self.tell(tenant, Committed(one.head.position if one is not None else 0))
+            self.notify(tenant, Committed(cache.head.position if cache is not None else 0))
             return
         self._latest[tenant] = latest
-        running = self._pulls.get(tenant)
+        running = self._pull_tasks.get(tenant)
         if running is None or running.done():
-            self._pulls[tenant] = asyncio.ensure_future(self._pulled(tenant))
-            self._pulls[tenant].add_done_callback(lambda done: self._ended(tenant, done))
+            self._pull_tasks[tenant] = asyncio.ensure_future(self._pull_until_current(tenant))
+            self._pull_tasks[tenant].add_done_callback(lambda done: self._remove_pull_task(tenant, done))
 
-    def _ended(self, tenant: str, pull: asyncio.Task[None]) -> None:
-        if self._pulls.get(tenant) is pull:  # the next one may have begun
-            del self._pulls[tenant]
+    def _remove_pull_task(self, tenant: str, pull: asyncio.Task[None]) -> None:
+        if self._pull_tasks.get(tenant) is pull:  # the next one may have begun
+            del self._pull_tasks[tenant]
 
-    async def _pulled(self, tenant: str) -> None:
+    async def _pull_until_current(self, tenant: str) -> None:
         """Read until nothing newer was heard of."""
         try:
-            one = await self.tenancy(tenant)
-            while one is not None and (one.untold or one.revision < self._latest.get(tenant, 0)):
+            cache = await self.get_cache(tenant)
+            while cache is not None and (cache.unnotified or cache.revision < self._latest.get(tenant, 0)):
                 latest = self._latest.get(tenant, 0)
-                await self.pull(one, latest)
-                if one.revision < latest == self._latest.get(tenant, 0):
+                await self.pull(cache, latest)
+                if cache.revision < latest == self._latest.get(tenant, 0):
                     break  # whoever said so was wrong
             self._latest.pop(tenant, None)
         except ParleyError as error:
@@ -396,15 +398,17 @@ class Follower:
         """Hear notifications; a connection that is lost is made again."""
         while True:
             try:
-                connection = await self._sessions.connected(f"{self._sessions.name} listens")
+                connection = await self._sessions.open_connection(f"{self._sessions.name} listens")
                 ended = asyncio.Event()
                 connection.add_termination_listener(lambda *_, ended=ended: ended.set())
                 try:
-                    with known_as_lost(connection):
-                        async with asyncio.timeout(PATIENCE):
-                            await connection.add_listener(CHANNEL, lambda *said: self._heard(str(said[3])))
+                    with lost_connection_errors(connection):
+                        async with asyncio.timeout(TIMEOUT_SECONDS):
+                            await connection.add_listener(
+                                CHANNEL, lambda *arguments: self._on_notification(str(arguments[3]))
+                            )
                         while not ended.is_set():
-                            await _still_there(connection, ended)
+                            await _check_alive(connection, ended)
                 finally:
                     connection.terminate()
             except (ParleyError, *FAILURES) as error:
@@ -420,17 +424,17 @@ class Follower:
                     query = "SELECT id, revision FROM tenant WHERE number = ANY($1)"
                     for row in await self._sessions.fetch("", query, numbers[start : start + _PAGE]):
                         self._wake(row[0], row[1])
-                self._reached(None)
+                self._set_reachable(None)
             except ParleyError as error:
-                self._reached(error if isinstance(error, Unavailable) else Unavailable(error.message))
+                self._set_reachable(error if isinstance(error, Unavailable) else Unavailable(error.message))
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def _still_there(connection: asyncpg.Connection[asyncpg.Record], ended: asyncio.Event) -> None:
+async def _check_alive(connection: asyncpg.Connection[asyncpg.Record], ended: asyncio.Event) -> None:
     """Wait a while, then ask: a connection that has silently gone says nothing for ever."""
     try:
-        async with asyncio.timeout(_ASK_SECONDS):
+        async with asyncio.timeout(_ALIVE_CHECK_SECONDS):
             await ended.wait()
     except TimeoutError:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await connection.fetchval("SELECT 1")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.adapters.postgres.sessions import EVERYBODY
+from parley.adapters.postgres.sessions import ALL_TENANTS
 from parley.domain.errors.errors import Unavailable
 from parley.domain.store.node import LEASE_SECONDS, SILENT_SECONDS, Node, Replica, StoreReport
 
@@ -25,7 +25,7 @@ _LEASE = (
 )
 # It waits for no standby: whoever looks for the reason why nothing can be written must see who is alive.
 # What stood there is locked before it is read, and before the clock is: so it is what this beat takes the place of.
-_BEAT = (
+_HEARTBEAT = (
     "WITH lax AS (SELECT set_config('synchronous_commit', 'off', true)),"
     " earlier AS (SELECT seen, document FROM node WHERE name = $1::text FOR UPDATE)"
     " INSERT INTO node SELECT $1::text, clock_timestamp(), $2::bytea FROM lax LEFT JOIN earlier ON true"
@@ -74,10 +74,10 @@ class PostgresNodes:
         self._store = store
         self._holder = holder
         # When the last beat went through: by the database's clock, and by ours. Both are None before the first.
-        self._beaten: float | None = None
-        self._reached: float | None = None
+        self._last_heartbeat: float | None = None
+        self._last_reached: float | None = None
         # Others that beat under our name, and when we last met them; where the last of them is.
-        self._met: dict[str, float] = {}
+        self._namesakes: dict[str, float] = {}
         self._namesake = ""
 
     async def leads(self, work: str) -> bool:
@@ -86,52 +86,52 @@ class PostgresNodes:
     def measured(self, node: Node) -> Node:
         store = self._store
         busy = store.sessions.busy() + store.own_connections
-        pool = store.sessions.most + store.own_connections
-        found = node._replace(queue=store.writer.queued, lag=store.follower.lag, connections=busy, pool=pool)
-        return found._replace(namesake=self._namesake)
+        pool = store.sessions.max_connections + store.own_connections
+        measurement = node._replace(queue=store.writer.queued, lag=store.follower.lag, connections=busy, pool=pool)
+        return measurement._replace(namesake=self._namesake)
 
     async def heartbeat(self, node: Node) -> float:
         # By name: the node that reads it may be of another version.
         document = msgspec.json.encode({**self.measured(node)._asdict(), "instance": self._holder})
-        now, seen, earlier = (await self._store.sessions.fetch("", _BEAT, node.name, document))[0]
-        first = self._beaten is None
+        now, seen_at, earlier = (await self._store.sessions.fetch("", _HEARTBEAT, node.name, document))[0]
+        first = self._last_heartbeat is None
         # What is older than our own last beat was left by one that is dead, or came back with a backup.
-        since = self._beaten is not None and seen is not None and seen > self._beaten
-        self._meet(node.name, msgspec.json.decode(earlier) if since else {}, now)
-        self._beaten = now
-        self._reached = asyncio.get_running_loop().time()
+        since = self._last_heartbeat is not None and seen_at is not None and seen_at > self._last_heartbeat
+        self._note_namesake(node.name, msgspec.json.decode(earlier) if since else {}, now)
+        self._last_heartbeat = now
+        self._last_reached = asyncio.get_running_loop().time()
         if first:
-            await self._look_around()
+            await self._log_concerns()
         return float(now)
 
-    def _meet(self, name: str, told: dict[str, Any], now: float) -> None:
+    def _note_namesake(self, name: str, heartbeat: dict[str, Any], now: float) -> None:
         """Notice who has beaten under our name since we did. A version that does not say which one it is may be us."""
         # Two that beat every other second do not always take turns.
-        self._met = {one: met for one, met in self._met.items() if now - met <= SILENT_SECONDS}
-        other = str(told.get("instance") or self._holder)
+        self._namesakes = {instance: at for instance, at in self._namesakes.items() if now - at <= SILENT_SECONDS}
+        other = str(heartbeat.get("instance") or self._holder)
         if other != self._holder:
-            self._namesake = str(told.get("url") or "one that does not say where it is")
-            if other not in self._met:
+            self._namesake = str(heartbeat.get("url") or "one that does not say where it is")
+            if other not in self._namesakes:
                 hint = "give each server a --node of its own; see: parley status"
-                about = {"action": "name_shared", "node": name, "detail": self._namesake, "hint": hint}
-                _log.warning("another server has the name of this one", extra=about)
-            self._met[other] = now
-        elif self._namesake and not self._met:
+                extra = {"action": "name_shared", "node": name, "detail": self._namesake, "hint": hint}
+                _log.warning("another server has the name of this one", extra=extra)
+            self._namesakes[other] = now
+        elif self._namesake and not self._namesakes:
             self._namesake = ""
             _log.info("no other server has the name of this one any more", extra={"action": "name_shared"})
 
     async def report(self) -> StoreReport:
         try:
-            return await self._reported()
+            return await self._build_report()
         except Unavailable as error:
-            said = error.message
-            if self._reached is not None:
-                said += f"; it was last reached {asyncio.get_running_loop().time() - self._reached:.0f} s ago"
-            return StoreReport("postgresql", unreachable=said)
+            problem = error.message
+            if self._last_reached is not None:
+                problem += f"; it was last reached {asyncio.get_running_loop().time() - self._last_reached:.0f} s ago"
+            return StoreReport("postgresql", unreachable=problem)
 
-    async def _reported(self) -> StoreReport:
+    async def _build_report(self) -> StoreReport:
         fetch = self._store.sessions.fetch
-        version, tenants, size, standbys, walled, journal = (await fetch(EVERYBODY, _STORE))[0]
+        version, tenants, size, standbys, row_security, journal = (await fetch(ALL_TENANTS, _STORE))[0]
         connections, ours, most = (await fetch("", _ROOM))[0]
         waiting, longest = (await fetch("", _LOCKS))[0]
         return StoreReport(
@@ -148,11 +148,11 @@ class PostgresNodes:
             most_connections=most,
             standbys=standbys,
             replicas=tuple([Replica(*row) for row in await fetch("", _REPLICAS)]),
-            row_security=bool(walled),
-            nodes=tuple([_node(*row) for row in await fetch("", _NODES, _GONE_SECONDS)]),
+            row_security=bool(row_security),
+            nodes=tuple([_to_node(*row) for row in await fetch("", _NODES, _GONE_SECONDS)]),
         )
 
-    async def _look_around(self) -> None:
+    async def _log_concerns(self) -> None:
         """Say in the log, at the start, what a person should know before there is trouble."""
         for concern in (await self.report()).concerns():
             about = {"action": concern.code, "detail": concern.detail, "hint": "see: parley status"}
@@ -167,8 +167,8 @@ class PostgresNodes:
         await self._store.sessions.fetch("", _LEAVE, name, self._holder)
 
 
-def _node(document: bytes, seen: float) -> Node:
-    told: dict[str, Any] = msgspec.json.decode(document)
-    known = {name: told[name] for name in Node._fields if name in told}
-    node = Node(**{**known, "leads": tuple(told.get("leads", ())), "seen": max(0.0, seen)})
+def _to_node(document: bytes, seconds_silent: float) -> Node:
+    fields: dict[str, Any] = msgspec.json.decode(document)
+    node_fields = {name: fields[name] for name in Node._fields if name in fields}
+    node = Node(**{**node_fields, "leads": tuple(fields.get("leads", ())), "seen": max(0.0, seconds_silent)})
     return node._replace(leads=()) if node.silent else node  # what it led, another leads by now

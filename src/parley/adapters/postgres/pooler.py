@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from parley.adapters.postgres.connect import FAILURES, LONG_PATIENCE, as_parley, known_as_lost
+from parley.adapters.postgres.connect import FAILURES, LONG_TIMEOUT_SECONDS, lost_connection_errors, to_parley_error
 from parley.domain.errors.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 
 _PID = "SELECT pg_backend_pid()"
 # What engines say that have no processes.
-_NO_NUMBERS = (None, 0, -1)
+_NO_PIDS = (None, 0, -1)
 _ROUNDS = 3
 # Somebody else's statement in our session, or ours gone from it.
-_STRANGE = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
+_FOREIGN_SESSION_ERRORS = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 _HINT = "let the pooler pool by session (PgBouncer: pool_mode = session), or connect without it"
 
 
-async def check(db: Connection, another: Callable[[], Awaitable[Connection]]) -> None:
+async def check(db: Connection, connect_again: Callable[[], Awaitable[Connection]]) -> None:
     """Refuse a connection that is not one session. `another` makes a second one; only behind a pooler there is need."""
     try:
-        async with asyncio.timeout(LONG_PATIENCE):
-            with known_as_lost(db):
-                alone = await _one_session(db, another)
-    except _STRANGE:
-        alone = False
+        async with asyncio.timeout(LONG_TIMEOUT_SECONDS):
+            with lost_connection_errors(db):
+                is_session = await _is_one_session(db, connect_again)
+    except _FOREIGN_SESSION_ERRORS:
+        is_session = False
     except FAILURES as error:
-        raise as_parley(error) from None
-    if not alone:
+        raise to_parley_error(error) from None
+    if not is_session:
         raise BadConfig("a pooler gives this node another session of the database for each transaction", hint=_HINT)
 
 
-async def _one_session(db: Connection, another: Callable[[], Awaitable[Connection]]) -> bool:
+async def _is_one_session(db: Connection, connect_again: Callable[[], Awaitable[Connection]]) -> bool:
     pid = await db.fetchval(_PID)
     # The database greets with the number of the process at the other end, a pooler with one that it made up.
-    if pid in (db.get_server_pid(), *_NO_NUMBERS):
+    if pid in (db.get_server_pid(), *_NO_PIDS):
         return True
-    other = await another()
+    other = await connect_again()
     try:
         # What is lent goes round: to whoever asks next, or to each in turn. A transaction keeps what it got.
         for _ in range(_ROUNDS):

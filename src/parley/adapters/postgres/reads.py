@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 FEED_BYTES = 4 * 1024 * 1024
 POSTS = f"SELECT {rows.POST} FROM post JOIN tally ON tally.number = post.channel WHERE"
 # Only where a whole stretch is wanted, it is looked for by its numbers: for one message that would be all of a tenant.
-_KEPT = "(post.number + 0) BETWEEN $1 AND $2 AND post.seq > tally.floor"
-BY_ID = f"{POSTS} {_KEPT} AND post.id = $3"
-ANSWERS = f"{POSTS} {_KEPT} AND in_reply_to = $3 AND in_reply_to <> '' ORDER BY post.number"
+_IN_TENANT = "(post.number + 0) BETWEEN $1 AND $2 AND post.seq > tally.floor"
+BY_ID = f"{POSTS} {_IN_TENANT} AND post.id = $3"
+ANSWERS = f"{POSTS} {_IN_TENANT} AND in_reply_to = $3 AND in_reply_to <> '' ORDER BY post.number"
 WAITING = (
     "SELECT DISTINCT tenant.id, addressee FROM (SELECT number, addressee FROM post"
     " WHERE state = 'pending' AND addressee > $1 ORDER BY addressee LIMIT $2) AS one"
     " JOIN tenant ON tenant.number = one.number >> 40 ORDER BY addressee"
 )
-PENDING = f"{POSTS} {_KEPT} AND addressee = $3 AND state = 'pending' ORDER BY post.number"
+PENDING = f"{POSTS} {_IN_TENANT} AND addressee = $3 AND state = 'pending' ORDER BY post.number"
 # The receipt that counts: one's own; for a sender (or one who sees all) that of the one addressee. The channel is
 # looked up beforehand, so that its messages are found in their order and none of them has to be sorted.
-_OF_PLACE = rows.POST.replace("tally.id", "$3::text").replace("tally.intent", "(SELECT intent FROM place)")
+_POST_OF_CHANNEL = rows.POST.replace("tally.id", "$3::text").replace("tally.intent", "(SELECT intent FROM place)")
 PAGE = (
     "WITH place AS MATERIALIZED (SELECT number, intent, floor FROM tally WHERE tenant = $2 AND id = $3)"
-    f" SELECT {_OF_PLACE}, coalesce(receipt.read_at, '') FROM post"
+    f" SELECT {_POST_OF_CHANNEL}, coalesce(receipt.read_at, '') FROM post"
     " LEFT JOIN receipt ON receipt.post_id = post.id AND receipt.agent ="
     " CASE WHEN $1 = '' OR ($1 = sender AND recipients IS NOT NULL) THEN addressee ELSE $1 END"
     " WHERE post.channel = (SELECT number FROM place) AND post.seq > $4 AND post.seq > (SELECT floor FROM place)"
@@ -44,7 +44,7 @@ PAGE = (
 )
 OLDEST_REQUEST = (
     "SELECT MIN(post.number) FROM post JOIN tally ON tally.number = post.channel"
-    f" WHERE {_KEPT} AND addressee = $3 AND pattern = 'request' AND NOT answered AND state <> 'expired'"
+    f" WHERE {_IN_TENANT} AND addressee = $3 AND pattern = 'request' AND NOT answered AND state <> 'expired'"
     " AND (expires_at = '' OR expires_at > $4)"
 )
 # Each channel is looked up by itself, and not all that somebody said: LIMIT keeps it so.
@@ -70,12 +70,12 @@ _WORDS = (
 )
 # What came in one answer with a message: a batch of somebody's. Each is looked up by itself, however many there seem
 # to be.
-_TOGETHER = (
+_SAME_BATCH = (
     "SELECT one.id, other.id FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[])"
     " AS one (id, channel, sender, at) CROSS JOIN LATERAL (SELECT id FROM post WHERE post.channel = one.channel"
     " AND post.sender = one.sender AND created_at = one.at OFFSET 0) AS other"
 )
-_KEPT_ANSWERS = "SELECT message_id, scope FROM saved WHERE message_id = ANY($1) AND message_id <> ''"
+_SCOPES = "SELECT message_id, scope FROM saved WHERE message_id = ANY($1) AND message_id <> ''"
 OVERDUE = (
     "SELECT tenant.id, post.id FROM post JOIN tenant ON tenant.number = post.number >> 40"
     " WHERE expires_at <> '' AND state <> 'expired' AND expires_at <= $1 AND NOT answered LIMIT $2"
@@ -108,19 +108,19 @@ async def read_feed(fetch: Fetch, tenant: int, after: int, through: int, limit: 
     """What was said and happened after a position, in order, and up to where that goes: not more than a lot of text."""
     low = tenant << rows.SHIFT
     values = (low + after, low + through, limit)
-    said, happened = await fetch(FEED_POSTS, *values), await fetch(FEED_EVENTS, *values)
-    items = [FeedItem.of_post(rows.post_from_row(row)) for row in said]
-    items += [FeedItem.of_event(rows.event_from_row(row[:10])) for row in happened]
+    post_rows, event_rows = await fetch(FEED_POSTS, *values), await fetch(FEED_EVENTS, *values)
+    items = [FeedItem.of_post(rows.post_from_row(row)) for row in post_rows]
+    items += [FeedItem.of_event(rows.event_from_row(row[:10])) for row in event_rows]
     items.sort(key=lambda item: item.position)
     # Where one of the two was cut off, the other must not run ahead of it.
-    pages = ((said, 13), (happened, 8))
-    last = min([found[-1][0] & rows.MASK for found, column in pages if cut_off(found, column)], default=through)
+    pages = ((post_rows, 13), (event_rows, 8))
+    last = min([page[-1][0] & rows.MASK for page, column in pages if is_cut_off(page, column)], default=through)
     if len(items) >= limit:
         last = min(last, items[limit - 1].position)
     return [item for item in items[:limit] if item.position <= last], last
 
 
-async def read_words(
+async def read_erasable(
     fetch: Fetch, tenant: int, words: ErasureQuery, after: int
 ) -> tuple[tuple[ErasableMessage, ...], int]:
     """See `TeamStore.words`."""
@@ -128,32 +128,34 @@ async def read_words(
     ((end,),) = await fetch(_NEAR, low + after, low | rows.MASK, _WINDOW)
     if end is None:
         return (), 0
-    found = await fetch(_WORDS, low + after, end, ERASED, words.exchanges, words.sender, SYSTEM)
-    told = {one[0]: {one[0], one[1]} - {""} for one in found}
-    if words.exchanges and found:
-        columns = [[one[at] for one in found] for at in (0, 2, 3, 4)]
-        for message_id, other in await fetch(_TOGETHER, *columns):
-            told[message_id].add(other)
-    return tuple([ErasableMessage(*one) for one in (await _kept(fetch, told)).items()]), end & rows.MASK
+    post_rows = await fetch(_WORDS, low + after, end, ERASED, words.exchanges, words.sender, SYSTEM)
+    message_ids = {row[0]: {row[0], row[1]} - {""} for row in post_rows}
+    if words.exchanges and post_rows:
+        columns = [[row[at] for row in post_rows] for at in (0, 2, 3, 4)]
+        for message_id, other in await fetch(_SAME_BATCH, *columns):
+            message_ids[message_id].add(other)
+    return tuple(
+        [ErasableMessage(*item) for item in (await _answer_scopes(fetch, message_ids)).items()]
+    ), end & rows.MASK
 
 
-async def _kept(fetch: Fetch, told: dict[str, set[str]]) -> dict[str, tuple[str, ...]]:
+async def _answer_scopes(fetch: Fetch, message_ids: dict[str, set[str]]) -> dict[str, tuple[str, ...]]:
     """For each message the scopes of the answers that tell it, which are kept for other messages, too."""
     scopes: dict[str, list[str]] = {}
-    for message_id, scope in await fetch(_KEPT_ANSWERS, [*set().union(*told.values())]) if told else ():
+    for message_id, scope in await fetch(_SCOPES, [*set().union(*message_ids.values())]) if message_ids else ():
         scopes.setdefault(message_id, []).append(scope)
     return {
         message_id: tuple([scope for other in others for scope in scopes.get(other, ())])
-        for message_id, others in told.items()
+        for message_id, others in message_ids.items()
     }
 
 
-def cut_off(found: list[Any], column: int) -> bool:
+def is_cut_off(page: list[Any], column: int) -> bool:
     """Whether a page of a feed ends because it was a lot, and there may be more."""
-    return sum([len(row[column]) for row in found]) >= FEED_BYTES
+    return sum([len(row[column]) for row in page]) >= FEED_BYTES
 
 
-def audit_page(tenant: int, query: AuditQuery) -> tuple[str, list[object]]:
+def audit_query(tenant: int, query: AuditQuery) -> tuple[str, list[object]]:
     """The question for a page of the audit log, and its values."""
     low = tenant << rows.SHIFT
     # Whatever number is asked for, it is one of this tenant.
@@ -162,19 +164,19 @@ def audit_page(tenant: int, query: AuditQuery) -> tuple[str, list[object]]:
     conditions = [f"{place} > $1", f"{place} <= $2"]
     if query.sides is not None:
         values.append(list(query.sides))
-        shown = f"side = ANY(${len(values)}::text[])"
+        condition = f"side = ANY(${len(values)}::text[])"
         if query.or_actor:
             values.append(query.or_actor)
-            shown = f"({shown} OR {_told('actor')} = ${len(values)})"
-        conditions.append(shown)
+            condition = f"({condition} OR {_document_field('actor')} = ${len(values)})"
+        conditions.append(condition)
     for column, test, value in (
         ("exchange <> '' AND exchange", "=", query.exchange_id),  # as its index says it
         ("id", "=", query.entry_id),
         ("at", ">=", query.since),
         ("at", "<", query.until),
-        (_told("action"), "=", query.action),
-        (_told("outcome"), "=", query.outcome),
-        (_told("conversation_id"), "=", query.conversation_id),
+        (_document_field("action"), "=", query.action),
+        (_document_field("outcome"), "=", query.outcome),
+        (_document_field("conversation_id"), "=", query.conversation_id),
     ):
         if value:
             values.append(value)
@@ -187,17 +189,17 @@ def audit_page(tenant: int, query: AuditQuery) -> tuple[str, list[object]]:
     return sql, values
 
 
-def audit_entries(found: list[Any], query: AuditQuery) -> tuple[AuditEntry, ...]:
+def audit_entries(audit_rows: list[Any], query: AuditQuery) -> tuple[AuditEntry, ...]:
     """The page, in order."""
-    entries = [AuditEntry(*row) for row in found]
+    entries = [AuditEntry(*row) for row in audit_rows]
     return tuple(entries[::-1] if query.newest else entries)
 
 
-def _told(name: str) -> str:
+def _document_field(name: str) -> str:
     """What an entry's document says; nothing when it was let go of."""
     return f"CASE WHEN document = '' THEN '' ELSE convert_from(document, 'UTF8')::json ->> '{name}' END"
 
 
-def slow(query: AuditQuery) -> bool:
+def is_slow(query: AuditQuery) -> bool:
     """Whether every entry has to be read for it."""
     return bool(query.action or query.outcome or query.conversation_id or query.or_actor)

@@ -13,7 +13,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from parley.adapters.postgres.connect import FAILURES, LONG_PATIENCE, as_parley, known_as_lost
+from parley.adapters.postgres.connect import FAILURES, LONG_TIMEOUT_SECONDS, lost_connection_errors, to_parley_error
 from parley.domain.errors.errors import BadConfig, Conflict, NewerSchema
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ _log = logging.getLogger("parley.postgres")
 # What this version brings the tables to, and the newest that it can work with: a newer node may have been here first.
 VERSION = 1
 # Taken by whoever migrates, so that nodes that start together wait for each other. "parley" in ASCII.
-_MIGRATING = 0x7061726C6579
-_AGAIN = 0.1
+_MIGRATION_LOCK = 0x7061726C6579
+_RETRY_SECONDS = 0.1
 _DURABLE = frozenset({"on", "remote_apply"})
 COPYING = "copying"
 
@@ -36,51 +36,51 @@ COPYING = "copying"
 async def migrate(db: Connection) -> int:
     """Bring the tables up to date; the version that they have then. While another node does it, wait."""
     waited = False
-    while (version := await _migrated(db)) is None:
+    while (version := await _try_migrate(db)) is None:
         if not waited:
             _log.info("another node brings the tables up to date", extra={"action": "migrate"})
         waited = True
-        await asyncio.sleep(_AGAIN)
+        await asyncio.sleep(_RETRY_SECONDS)
     return version
 
 
-async def _migrated(db: Connection) -> int | None:
+async def _try_migrate(db: Connection) -> int | None:
     """The same, if nobody else is at it. Only what changes the tables may take its time."""
     try:
-        with _limited(db):
+        with _terminate_after_timeout(db):
             if await db.fetchval("SELECT pg_is_in_recovery()"):
                 hint = "add target_session_attrs=read-write to the address of the store"
                 raise BadConfig("this database is a replica: it can be read, not written", hint=hint)
-        with known_as_lost(db):
+        with lost_connection_errors(db):
             async with db.transaction():
-                with _limited(db):
+                with _terminate_after_timeout(db):
                     # Not waited for in the database: a migration may take longer than anybody waits for a lock.
-                    if not await db.fetchval("SELECT pg_try_advisory_xact_lock($1)", _MIGRATING):
+                    if not await db.fetchval("SELECT pg_try_advisory_xact_lock($1)", _MIGRATION_LOCK):
                         return None
                     version = await _version(db)
-                    oldest = _whole(await _about(db, "works_with") or "1") if version else 1
+                    oldest = _to_int(await _read_about(db, "works_with") or "1") if version else 1
                 for step in range(version + 1, VERSION + 1):
-                    await _take(db, step)
+                    await _apply_step(db, step)
     except FAILURES as error:
-        raise as_parley(error) from None
+        raise to_parley_error(error) from None
     if oldest > VERSION:
-        said = f"the database has schema {version}, which needs a Parley that knows schema {oldest}"
-        raise NewerSchema(f"{said}; this one knows {VERSION}", hint="upgrade Parley")
+        problem = f"the database has schema {version}, which needs a Parley that knows schema {oldest}"
+        raise NewerSchema(f"{problem}; this one knows {VERSION}", hint="upgrade Parley")
     return max(version, VERSION)
 
 
-async def _take(db: Connection, step: int) -> None:
+async def _apply_step(db: Connection, step: int) -> None:
     await db.execute(_read(step))
-    noted = "INSERT INTO about VALUES ('schema', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-    await db.execute(noted, str(step))
+    statement = "INSERT INTO about VALUES ('schema', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    await db.execute(statement, str(step))
 
 
 @contextmanager
-def _limited(db: Connection) -> Iterator[None]:
+def _terminate_after_timeout(db: Connection) -> Iterator[None]:
     """Cut the connection off when it does not answer any more; a node that starts keeps nobody waiting."""
-    watch = asyncio.get_running_loop().call_later(LONG_PATIENCE, db.terminate)
+    watch = asyncio.get_running_loop().call_later(LONG_TIMEOUT_SECONDS, db.terminate)
     try:
-        with known_as_lost(db):
+        with lost_connection_errors(db):
             yield
     finally:
         watch.cancel()
@@ -89,18 +89,18 @@ def _limited(db: Connection) -> Iterator[None]:
 async def check(db: Connection, *, durable: bool) -> None:
     """Refuse a database that would lose what it has acknowledged, or that is being filled by a copy."""
     try:
-        with _limited(db):
-            state = await _about(db, "state")
+        with _terminate_after_timeout(db):
+            state = await _read_about(db, "state")
     except FAILURES as error:
-        raise as_parley(error) from None
+        raise to_parley_error(error) from None
     _check_state(state)
     await check_settings(db, durable=durable)
 
 
-async def check_filled(fetch: Callable[..., Awaitable[list[asyncpg.Record]]]) -> None:
+async def check_not_copying(fetch: Callable[..., Awaitable[list[asyncpg.Record]]]) -> None:
     """Refuse a database that is being filled by a copy, asked as a node asks."""
-    found = await fetch("", "SELECT value FROM about WHERE name = 'state'")
-    _check_state(found[0][0] if found else None)
+    state_rows = await fetch("", "SELECT value FROM about WHERE name = 'state'")
+    _check_state(state_rows[0][0] if state_rows else None)
 
 
 def _check_state(state: str | None) -> None:
@@ -111,51 +111,53 @@ def _check_state(state: str | None) -> None:
 async def check_settings(db: Connection, *, durable: bool) -> None:
     """Refuse a database that would lose what it has acknowledged, whether there are tables in it or not."""
     try:
-        with _limited(db):
-            found = {
+        with _terminate_after_timeout(db):
+            settings = {
                 name: await db.fetchval("SELECT current_setting($1)", name)
                 for name in ("synchronous_commit", "fsync", "full_page_writes", "server_encoding")
             }
     except FAILURES as error:
-        raise as_parley(error) from None
-    if found["server_encoding"] != "UTF8":
-        raise BadConfig(f"the database's encoding is {found['server_encoding']}", hint="make one with encoding UTF8")
+        raise to_parley_error(error) from None
+    if settings["server_encoding"] != "UTF8":
+        raise BadConfig(f"the database's encoding is {settings['server_encoding']}", hint="make one with encoding UTF8")
     if not durable:
         return
-    if found["synchronous_commit"] not in _DURABLE:
-        said = f"synchronous_commit is {found['synchronous_commit']}: the database would lose what it acknowledged"
-        raise BadConfig(said, hint="ALTER ROLE or ALTER DATABASE ... SET synchronous_commit = on")
+    if settings["synchronous_commit"] not in _DURABLE:
+        problem = (
+            f"synchronous_commit is {settings['synchronous_commit']}: the database would lose what it acknowledged"
+        )
+        raise BadConfig(problem, hint="ALTER ROLE or ALTER DATABASE ... SET synchronous_commit = on")
     for name in ("fsync", "full_page_writes"):
-        if found[name] != "on":
-            said = f"{name} is {found[name]}: the database would lose what it acknowledged in a power cut"
-            raise BadConfig(said, hint=f"set {name} = on in postgresql.conf")
+        if settings[name] != "on":
+            problem = f"{name} is {settings[name]}: the database would lose what it acknowledged in a power cut"
+            raise BadConfig(problem, hint=f"set {name} = on in postgresql.conf")
 
 
-async def walled(db: Connection) -> bool:
+async def has_row_security(db: Connection) -> bool:
     """Whether the row security holds for this role: it does not for a superuser."""
     query = "SELECT NOT (rolsuper OR rolbypassrls) FROM pg_roles WHERE rolname = current_user"
     try:
-        with _limited(db):
+        with _terminate_after_timeout(db):
             return bool(await db.fetchval(query))
     except FAILURES as error:
-        raise as_parley(error) from None
+        raise to_parley_error(error) from None
 
 
 async def _version(db: Connection) -> int:
     if await db.fetchval("SELECT to_regclass('about') IS NULL"):
         return 0
-    return _whole(await _about(db, "schema") or "0")
+    return _to_int(await _read_about(db, "schema") or "0")
 
 
-def _whole(said: str) -> int:
-    if not said.isdecimal():
+def _to_int(text: str) -> int:
+    if not text.isdecimal():
         raise BadConfig(
-            f"the table about of this database says {said[:20]!r} where a number belongs", hint="is it ours?"
+            f"the table about of this database says {text[:20]!r} where a number belongs", hint="is it ours?"
         )
-    return int(said)
+    return int(text)
 
 
-async def _about(db: Connection, name: str) -> str | None:
+async def _read_about(db: Connection, name: str) -> str | None:
     value: str | None = await db.fetchval("SELECT value FROM about WHERE name = $1", name)
     return value
 

@@ -17,7 +17,7 @@ from parley.wire import rows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from parley.adapters.postgres.cache import Tenancy
+    from parley.adapters.postgres.cache import TenantCache
     from parley.adapters.postgres.journal import Fetch
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
@@ -30,14 +30,14 @@ _BY_TWO = "unnest($1::bigint[], $2::text[]) AS wanted (tenant, {})"
 UNERASED = "SELECT 1 FROM post WHERE id = ANY($1) AND number >> 40 = $2 AND metadata <> $3 ORDER BY number FOR UPDATE"
 
 
-class Loaded:
+class PostgresSource:
     """See `domain.store.transaction.TransactionSource`: what was asked for, and what is known.
 
     What is known is noted when it is looked for: it may be forgotten while the rest is asked for.
     """
 
-    def __init__(self, tenancies: dict[str, Tenancy], kinds: dict[str, type[Record]]) -> None:
-        self._tenancies = tenancies
+    def __init__(self, caches: dict[str, TenantCache], kinds: dict[str, type[Record]]) -> None:
+        self._caches = caches
         self._kinds = kinds
         self._records: dict[RecordKey, Record | None] = {}
         self._places: dict[tuple[str, str], Place] = {}
@@ -58,11 +58,13 @@ class Loaded:
         await self._load_names(batch, fetch)
         await self._load_places(batch, fetch)
         await self._load_chains(batch, fetch)
-        scopes = [one.saved.scope for one in batch if one.saved is not None and not one.saved.answer]
+        scopes = [changes.saved.scope for changes in batch if changes.saved is not None and not changes.saved.answer]
         if scopes:
-            found = await fetch("SELECT scope FROM saved WHERE scope = ANY($1)", scopes)
-            self._saved = {row[0] for row in found}
-        new = sum(1 for one in batch for record in one.puts if isinstance(record, Channel) and not record.version)
+            result = await fetch("SELECT scope FROM saved WHERE scope = ANY($1)", scopes)
+            self._saved = {row[0] for row in result}
+        new = sum(
+            1 for changes in batch for record in changes.puts if isinstance(record, Channel) and not record.version
+        )
         if new:
             query = "SELECT nextval(pg_get_serial_sequence('tally', 'number')) FROM generate_series(1, $1)"
             self._numbers = [row[0] for row in await fetch(query, new)]
@@ -70,29 +72,29 @@ class Loaded:
             if changes.moved:
                 await self._load_pending(changes, fetch)
             if changes.erase:
-                ids = [one.message_id for one in changes.erase]
-                found = await fetch(UNERASED, ids, self._tenancies[changes.tenant].number, ERASED)
-                self._unerased = len(found)
+                ids = [message.message_id for message in changes.erase]
+                result = await fetch(UNERASED, ids, self._caches[changes.tenant].number, ERASED)
+                self._unerased = len(result)
 
     async def _load_records(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
-        wanted: dict[RecordKey, None] = {}
+        keys: dict[RecordKey, None] = {}
         for changes in batch:
             tenant = changes.tenant
             for expect in changes.expects:
-                wanted[tenant, expect.kind, expect.id] = None
+                keys[tenant, expect.kind, expect.id] = None
             for record in (*changes.puts, *changes.drops):
-                wanted[record.tenant_id, record.kind, record.id] = None
+                keys[record.tenant_id, record.kind, record.id] = None
             for post in changes.posts:
-                wanted[tenant, Channel.kind, post.channel_id] = None
+                keys[tenant, Channel.kind, post.channel_id] = None
             for channel_id in (*changes.ended, *changes.purges):
-                wanted[tenant, Channel.kind, channel_id] = None
+                keys[tenant, Channel.kind, channel_id] = None
         unknown = []
-        for key in wanted:
-            held = self._tenancies[key[0]].records.get(key, UNKNOWN)
-            if held is UNKNOWN:
+        for key in keys:
+            cached = self._caches[key[0]].records.get(key, UNKNOWN)
+            if cached is UNKNOWN:
                 unknown.append(key)
             else:
-                self._records[key] = held  # type: ignore[assignment]  # the key says its type
+                self._records[key] = cached  # type: ignore[assignment]  # the key says its type
         if not unknown:
             return
         query = (
@@ -100,23 +102,23 @@ class Loaded:
             " JOIN unnest($1::bigint[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (tenant, kind, id, place)"
             " ON record.tenant = wanted.tenant AND record.kind = wanted.kind AND record.id = wanted.id"
         )
-        columns = [[self._tenancies[key[0]].number for key in unknown], [key[1] for key in unknown]]
-        found = {row[0]: row for row in await fetch(query, *columns, [key[2] for key in unknown])}
+        columns = [[self._caches[key[0]].number for key in unknown], [key[1] for key in unknown]]
+        record_rows = {row[0]: row for row in await fetch(query, *columns, [key[2] for key in unknown])}
         for place, key in enumerate(unknown, 1):
-            row = found.get(place)
-            there = rows.record_from_row(self._kinds[key[1]], row[1], row[2]) if row is not None else None
-            self._records[key] = there
-            self._tenancies[key[0]].learn(key, there)
+            row = record_rows.get(place)
+            current = rows.record_from_row(self._kinds[key[1]], row[1], row[2]) if row is not None else None
+            self._records[key] = current
+            self._caches[key[0]].put(key, current)
 
     async def _load_names(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
-        wanted: dict[NameKey, None] = {}
+        keys: dict[NameKey, None] = {}
         for changes in batch:
             for record in changes.puts:
                 before = self.record((record.tenant_id, record.kind, record.id))
                 name = name_key(record)
                 if name[3] and (before is None or name_key(before) != name):
-                    wanted[name] = None
-        if not wanted:
+                    keys[name] = None
+        if not keys:
             return
         query = (
             "SELECT wanted.place, record.id FROM record"
@@ -125,21 +127,21 @@ class Loaded:
             " AND record.kind = wanted.kind AND record.parent = wanted.parent AND record.name = wanted.name"
             " WHERE record.name <> ''"
         )
-        names = list(wanted)
+        names = list(keys)
         columns = [[name[at] for name in names] for at in (1, 2, 3)]
-        found = await fetch(query, [self._tenancies[name[0]].number for name in names], *columns)
-        self._names = {names[row[0] - 1]: row[1] for row in found}
+        holder_rows = await fetch(query, [self._caches[name[0]].number for name in names], *columns)
+        self._names = {names[row[0] - 1]: row[1] for row in holder_rows}
 
     async def _load_places(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
-        wanted: dict[tuple[str, str], None] = {}
+        keys: dict[tuple[str, str], None] = {}
         for changes in batch:
             channels = [post.channel_id for post in changes.posts]
             channels += [record.id for record in changes.puts if isinstance(record, Channel) and record.version]
             for channel_id in (*channels, *changes.ended, *changes.purges):
-                wanted[changes.tenant, channel_id] = None
+                keys[changes.tenant, channel_id] = None
         unknown = []
-        for key in wanted:
-            place = self._tenancies[key[0]].places.get(key[1])
+        for key in keys:
+            place = self._caches[key[0]].places.get(key[1])
             if place is None:
                 unknown.append(key)
             else:
@@ -150,15 +152,15 @@ class Loaded:
             f"SELECT tally.id, {PLACE}, tally.tenant FROM tally JOIN {_BY_TWO.format('id')}"
             " ON tally.tenant = wanted.tenant AND tally.id = wanted.id"
         )
-        numbers = [self._tenancies[key[0]].number for key in unknown]
-        by_number = {one.number: one for one in self._tenancies.values()}
+        numbers = [self._caches[key[0]].number for key in unknown]
+        by_number = {cache.number: cache for cache in self._caches.values()}
         for row in await fetch(query, numbers, [key[1] for key in unknown]):
-            one = by_number[row[7]]
-            one.places[row[0]] = self._places[one.id, row[0]] = place_from_row(row[1:7])
+            cache = by_number[row[7]]
+            cache.places[row[0]] = self._places[cache.id, row[0]] = place_from_row(row[1:7])
 
     async def _load_chains(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
-        sides = {(one.tenant, draft.side) for one in batch for draft in one.audits}
-        self._sides = {key: known for key in sides if (known := self._tenancies[key[0]].sides.get(key[1]))}
+        sides = {(changes.tenant, draft.side) for changes in batch for draft in changes.audits}
+        self._sides = {key: side_head for key in sides if (side_head := self._caches[key[0]].sides.get(key[1]))}
         unknown = [key for key in sides if key not in self._sides]
         if unknown:
             query = (
@@ -166,12 +168,12 @@ class Loaded:
                 " CROSS JOIN LATERAL (SELECT seq, hash FROM audit WHERE place >> 40 = wanted.tenant"
                 " AND side = wanted.side ORDER BY seq DESC LIMIT 1) AS last"
             )
-            found = {(row[0], row[1]): SideHead(row[2], row[3]) for row in await fetch(query, *self._columns(unknown))}
+            heads = {(row[0], row[1]): SideHead(row[2], row[3]) for row in await fetch(query, *self._columns(unknown))}
             for tenant, side in unknown:
-                one = self._tenancies[tenant]
-                one.sides[side] = self._sides[tenant, side] = found.get((one.number, side), SideHead())
-        logs = {(one.tenant, draft.intent_id) for one in batch for draft in one.events}
-        self._logs = {key: end for key in logs if (end := self._tenancies[key[0]].logs.get(key[1]))}
+                cache = self._caches[tenant]
+                cache.sides[side] = self._sides[tenant, side] = heads.get((cache.number, side), SideHead())
+        logs = {(changes.tenant, draft.intent_id) for changes in batch for draft in changes.events}
+        self._logs = {key: end for key in logs if (end := self._caches[key[0]].logs.get(key[1]))}
         unknown = [key for key in logs if key not in self._logs]
         if unknown:
             query = (
@@ -181,17 +183,17 @@ class Loaded:
             )
             ends = {(row[0], row[1]): (row[2], row[3]) for row in await fetch(query, *self._columns(unknown))}
             for tenant, intent in unknown:
-                one = self._tenancies[tenant]
-                one.logs[intent] = self._logs[tenant, intent] = ends.get((one.number, intent), (0, ""))
+                cache = self._caches[tenant]
+                cache.logs[intent] = self._logs[tenant, intent] = ends.get((cache.number, intent), (0, ""))
         await self._load_budgets(batch, fetch)
 
     def _columns(self, keys: Iterable[tuple[str, str]]) -> tuple[list[int], list[str]]:
-        return [self._tenancies[tenant].number for tenant, _ in keys], [name for _, name in keys]
+        return [self._caches[tenant].number for tenant, _ in keys], [name for _, name in keys]
 
     async def _load_budgets(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
-        budgets = {(one.tenant, spend.key, spend.window) for one in batch for spend in one.spends}
-        known = {key: self._tenancies[key[0]].budgets.get(key) for key in budgets}
-        self._budgets = {key: spent for key, spent in known.items() if spent is not None}
+        budgets = {(changes.tenant, spend.key, spend.window) for changes in batch for spend in changes.spends}
+        cached = {key: self._caches[key[0]].budgets.get(key) for key in budgets}
+        self._budgets = {key: spent for key, spent in cached.items() if spent is not None}
         unknown = [key for key in budgets if key not in self._budgets]
         if not unknown:
             return
@@ -200,19 +202,19 @@ class Loaded:
             " JOIN unnest($1::bigint[], $2::text[], $3::text[]) WITH ORDINALITY AS wanted (tenant, key, span, place)"
             " ON budget.tenant = wanted.tenant AND budget.key = wanted.key AND budget.span = wanted.span"
         )
-        numbers = [self._tenancies[key[0]].number for key in unknown]
-        found = {
+        numbers = [self._caches[key[0]].number for key in unknown]
+        spent_by_place = {
             row[0]: row[1] for row in await fetch(query, numbers, [key[1] for key in unknown], [k[2] for k in unknown])
         }
         for place, key in enumerate(unknown, 1):
-            self._tenancies[key[0]].budgets[key] = self._budgets[key] = found.get(place, 0)
+            self._caches[key[0]].budgets[key] = self._budgets[key] = spent_by_place.get(place, 0)
 
     async def _load_pending(self, changes: TeamChanges, fetch: Fetch) -> None:
-        ids = [one.message_id for one in changes.moved if one.state is not PostState.EXPIRED]
+        ids = [move.message_id for move in changes.moved if move.state is not PostState.EXPIRED]
         if not ids:
             return
-        one = self._tenancies[changes.tenant]
-        low = one.number << rows.SHIFT
+        cache = self._caches[changes.tenant]
+        low = cache.number << rows.SHIFT
         query = (
             f"SELECT {rows.POST}, {PLACE} FROM post JOIN tally ON tally.number = post.channel WHERE post.id = ANY($1)"
             " AND state = 'pending' AND post.seq > tally.floor AND post.number BETWEEN $2 AND $3"
@@ -225,7 +227,7 @@ class Loaded:
     # ------------------------------------------------------------------ answering
 
     def head(self, tenant: str) -> Head:
-        return self._tenancies[tenant].head
+        return self._caches[tenant].head
 
     def record(self, key: RecordKey) -> Record | None:
         return self._records[key]

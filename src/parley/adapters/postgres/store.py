@@ -17,11 +17,11 @@ from weakref import WeakValueDictionary
 from parley.adapters.postgres import pooler as pooling
 from parley.adapters.postgres import reads, schema
 from parley.adapters.postgres.cache import UNKNOWN
-from parley.adapters.postgres.connect import LONG_PATIENCE, PATIENCE, connect
+from parley.adapters.postgres.connect import LONG_TIMEOUT_SECONDS, TIMEOUT_SECONDS, connect
 from parley.adapters.postgres.journal import Follower
-from parley.adapters.postgres.sessions import EVERYBODY, Sessions
+from parley.adapters.postgres.sessions import ALL_TENANTS, Sessions
 from parley.adapters.postgres.source import PLACE, place_from_row
-from parley.adapters.postgres.writer import TeamWriter
+from parley.adapters.postgres.writer import PostgresWriter
 from parley.domain.channel.channel import Channel, Tally
 from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Unavailable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from parley.adapters.postgres.cache import Tenancy
+    from parley.adapters.postgres.cache import TenantCache
     from parley.adapters.postgres.journal import Fetch
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.channel.event import Event
@@ -47,10 +47,10 @@ R = TypeVar("R", bound="Record")
 
 _log = logging.getLogger("parley.postgres")
 # No id that is ever given is longer.
-_LONGEST_ID = 128
-_SEARCHED = 500
+_ID_MAX_CHARS = 128
+_SEARCH_PAGE = 500
 _PRUNE_SECONDS = 60.0
-_JOURNAL_KEPT = "10 minutes"
+_JOURNAL_RETENTION = "10 minutes"
 _SAVED = ", ".join(Saved._fields)
 # Nobody waits for a node that starts.
 _START_SECONDS = 10.0
@@ -65,16 +65,16 @@ async def open_store(
         await pooling.check(db, partial(connect, dsn, name))
         await schema.migrate(db)
         await schema.check(db, durable=durable)
-        walled = await schema.walled(db)
+        has_row_security = await schema.has_row_security(db)
     finally:
         db.terminate()
-    if not walled:
-        about = {"action": "row_security", "hint": "use a role that is no superuser"}
-        _log.warning("row security does not hold for this role of the database", extra=about)
+    if not has_row_security:
+        extra = {"action": "row_security", "hint": "use a role that is no superuser"}
+        _log.warning("row security does not hold for this role of the database", extra=extra)
     store = PostgresTeamStore(dsn, kinds, name=name, connections=connections, durable=durable)
     try:
         # Again, now that whoever fills the database sees that we are here.
-        await schema.check_filled(store.sessions.fetch)
+        await schema.check_not_copying(store.sessions.fetch)
     except BaseException:
         await store.close()
         raise
@@ -92,10 +92,10 @@ class PostgresTeamStore:
         self.own_connections = lanes + 1
         self.sessions = Sessions(dsn, name, max(2, connections - lanes - 1), durable=durable)
         self.follower = Follower(self.sessions, kinds)
-        self.writer = TeamWriter(self.sessions, self.follower, lanes)
+        self.writer = PostgresWriter(self.sessions, self.follower, lanes)
         self.commit = self.writer.commit
         self._kinds = kinds
-        self._searching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._search_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._pruned_at = 0.0
         self.follower.start()
 
@@ -119,30 +119,30 @@ class PostgresTeamStore:
     # ------------------------------------------------------------------ records
 
     async def get(self, kind: type[R], tenant: str, record_id: str) -> R | None:
-        one = self.follower.known(tenant) or await self.follower.tenancy(tenant)
-        if one is None:
+        cache = self.follower.find_cache(tenant) or await self.follower.get_cache(tenant)
+        if cache is None:
             return None
         key = (tenant, kind.kind, record_id)
-        held = one.records.get(key, UNKNOWN)
-        if held is not UNKNOWN:
-            return held  # type: ignore[return-value]  # the key says its type
-        token = one.asking[key] = object()
+        cached = cache.records.get(key, UNKNOWN)
+        if cached is not UNKNOWN:
+            return cached  # type: ignore[return-value]  # the key says its type
+        token = cache.readers[key] = object()
         query = "SELECT version, document FROM record WHERE tenant = $1 AND kind = $2 AND id = $3"
         try:
-            row = await self.sessions.row(one.scope, query, one.number, kind.kind, record_id)
-            found = rows.record_from_row(kind, *row) if row else None
-            if one.asking.get(key) is token and len(record_id) <= _LONGEST_ID:
-                one.records[key] = found
-                one.trim()  # whoever asks for ever new names fills no memory
-            return found  # type: ignore[return-value]
+            row = await self.sessions.row(cache.scope, query, cache.number, kind.kind, record_id)
+            record = rows.record_from_row(kind, *row) if row else None
+            if cache.readers.get(key) is token and len(record_id) <= _ID_MAX_CHARS:
+                cache.records[key] = record
+                cache.trim()  # whoever asks for ever new names fills no memory
+            return record  # type: ignore[return-value]
         finally:
-            if one.asking.get(key) is token:
-                del one.asking[key]
+            if cache.readers.get(key) is token:
+                del cache.readers[key]
 
     async def named(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
         query = "SELECT id FROM record WHERE tenant = $1 AND kind = $2 AND parent = $3 AND name = $4 AND name <> ''"
-        found = await self._of(tenant, query, kind.kind, parent, name)
-        return await self.get(kind, tenant, found[0][0]) if found else None
+        result = await self._fetch_by_tenant(tenant, query, kind.kind, parent, name)
+        return await self.get(kind, tenant, result[0][0]) if result else None
 
     async def children(
         self, kind: type[R], tenant: str, parent: str, *, after: str = "", limit: int = 10_000
@@ -151,144 +151,153 @@ class PostgresTeamStore:
             "SELECT version, document FROM record"
             " WHERE tenant = $1 AND kind = $2 AND parent = $3 AND id > $4 ORDER BY id LIMIT $5"
         )
-        found = await self._of(tenant, query, kind.kind, parent, after, limit)
-        return tuple([rows.record_from_row(kind, *row) for row in found])  # type: ignore[misc]
+        record_rows = await self._fetch_by_tenant(tenant, query, kind.kind, parent, after, limit)
+        return tuple([rows.record_from_row(kind, *row) for row in record_rows])  # type: ignore[misc]
 
     async def every(self, kind: type[R], tenant: str, *, after: str = "", limit: int = 1000) -> tuple[R, ...]:
         query = "SELECT version, document FROM record WHERE tenant = $1 AND kind = $2 AND id > $3 ORDER BY id LIMIT $4"
-        found = await self._of(tenant, query, kind.kind, after, limit)
-        return tuple([rows.record_from_row(kind, *row) for row in found])  # type: ignore[misc]
+        record_rows = await self._fetch_by_tenant(tenant, query, kind.kind, after, limit)
+        return tuple([rows.record_from_row(kind, *row) for row in record_rows])  # type: ignore[misc]
 
     async def count(self, kind: type[Record], tenant: str, parent: str) -> int:
         query = "SELECT COUNT(*) FROM record WHERE tenant = $1 AND kind = $2 AND parent = $3"
-        found = await self._of(tenant, query, kind.kind, parent)
-        return int(found[0][0]) if found else 0
+        result = await self._fetch_by_tenant(tenant, query, kind.kind, parent)
+        return int(result[0][0]) if result else 0
 
     async def due(self, now: str, limit: int = 500, *, kinds: tuple[str, ...] = ()) -> tuple[Record, ...]:
-        named = " AND kind = ANY($3)" if kinds else ""
-        query = f"SELECT kind, version, document FROM record WHERE due <> '' AND due <= $1{named} ORDER BY due LIMIT $2"
-        found = await self.sessions.fetch(EVERYBODY, query, now, limit, *([list(kinds)] if kinds else []))
-        return tuple([rows.record_from_row(self._kinds[kind], *row) for kind, *row in found])
+        kind_condition = " AND kind = ANY($3)" if kinds else ""
+        query = (
+            "SELECT kind, version, document FROM record"
+            f" WHERE due <> '' AND due <= $1{kind_condition} ORDER BY due LIMIT $2"
+        )
+        record_rows = await self.sessions.fetch(ALL_TENANTS, query, now, limit, *([list(kinds)] if kinds else []))
+        return tuple([rows.record_from_row(self._kinds[kind], *row) for kind, *row in record_rows])
 
     # ------------------------------------------------------------------ messages
 
     async def tally(self, tenant: str, channel_id: str) -> Tally:
-        one = await self.follower.tenancy(tenant)
-        place = one.places.get(channel_id) if one is not None else None
+        cache = await self.follower.get_cache(tenant)
+        place = cache.places.get(channel_id) if cache is not None else None
         if place is not None:
             return place.tally
-        found = await self._of(tenant, f"SELECT {PLACE} FROM tally WHERE tenant = $1 AND id = $2", channel_id)
-        return place_from_row(found[0]).tally if found else Tally()
+        place_rows = await self._fetch_by_tenant(
+            tenant, f"SELECT {PLACE} FROM tally WHERE tenant = $1 AND id = $2", channel_id
+        )
+        return place_from_row(place_rows[0]).tally if place_rows else Tally()
 
     async def post(self, tenant: str, message_id: str) -> Post | None:
-        found = await self._posts(tenant, reads.BY_ID, message_id)
-        return found[0] if found else None
+        posts = await self._fetch_posts(tenant, reads.BY_ID, message_id)
+        return posts[0] if posts else None
 
     async def seen(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
         of_addressee = not viewer or (viewer == post.sender and post.recipients is not None)
         agent = post.to if of_addressee else viewer
         query = "SELECT read_at FROM receipt WHERE tenant = $1 AND post_id = $2 AND agent = $3"
-        found = await self._of(tenant, query, post.id, agent)
-        return ReaderPost(post, found[0][0] if found else "")
+        receipt_rows = await self._fetch_by_tenant(tenant, query, post.id, agent)
+        return ReaderPost(post, receipt_rows[0][0] if receipt_rows else "")
 
     async def page(self, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
-        one = await self.follower.tenancy(tenant)
-        if one is None:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
             return ()
-        found = await self.sessions.fetch(
-            one.scope,
+        post_rows = await self.sessions.fetch(
+            cache.scope,
             reads.PAGE,
             query.view.agent,
-            one.number,
+            cache.number,
             query.channel_id,
             query.after_seq,
-            (one.number << rows.SHIFT) + query.view.since,
+            (cache.number << rows.SHIFT) + query.view.since,
             query.now,
             query.to,
             query.after_time,
             query.limit,
-            (one.number << rows.SHIFT) + one.head.position,
+            (cache.number << rows.SHIFT) + cache.head.position,
         )
-        return tuple([ReaderPost(rows.post_from_row(row), row[17]) for row in found])
+        return tuple([ReaderPost(rows.post_from_row(row), row[17]) for row in post_rows])
 
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
-        return await self._posts(tenant, reads.ANSWERS, request_id)
+        return await self._fetch_posts(tenant, reads.ANSWERS, request_id)
 
     async def pending(self, tenant: str, to: str) -> tuple[Post, ...]:
-        return await self._posts(tenant, reads.PENDING, to)
+        return await self._fetch_posts(tenant, reads.PENDING, to)
 
     async def waiting(self, after: str, limit: int) -> tuple[tuple[str, str], ...]:
-        found = await self.sessions.fetch(EVERYBODY, reads.WAITING, after, limit)
-        return tuple([(row[0], row[1]) for row in found])
+        result = await self.sessions.fetch(ALL_TENANTS, reads.WAITING, after, limit)
+        return tuple([(row[0], row[1]) for row in result])
 
     async def oldest_request(self, tenant: str, agent: str, now: str) -> int | None:
-        found = await self._within(tenant, reads.OLDEST_REQUEST, agent, now)
-        number = found[0][0] if found else None
+        result = await self._fetch_in_range(tenant, reads.OLDEST_REQUEST, agent, now)
+        number = result[0][0] if result else None
         return None if number is None else int(number) & rows.MASK
 
     async def words(self, tenant: str, words: ErasureQuery, after: int) -> tuple[tuple[ErasableMessage, ...], int]:
-        one = await self.follower.tenancy(tenant)
-        return await reads.read_words(self._fetching(one), one.number, words, after) if one is not None else ((), 0)
+        cache = await self.follower.get_cache(tenant)
+        return (
+            await reads.read_erasable(self._bind_fetch(cache), cache.number, words, after)
+            if cache is not None
+            else ((), 0)
+        )
 
     async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
-        one = await self.follower.tenancy(tenant)
-        if one is None:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
             return ()
         member = b'"agent":"%b"' % agent.encode()
-        bounds = (one.number << rows.SHIFT, one.number << rows.SHIFT | rows.MASK)
-        values = (one.number, member, *bounds, agent)
-        found = await self.sessions.fetch(one.scope, reads.TAKING_PART, *values, seconds=LONG_PATIENCE)
-        return tuple([rows.record_from_row(Channel, *row) for row in found])  # type: ignore[misc]
+        bounds = (cache.number << rows.SHIFT, cache.number << rows.SHIFT | rows.MASK)
+        values = (cache.number, member, *bounds, agent)
+        channel_rows = await self.sessions.fetch(cache.scope, reads.TAKING_PART, *values, seconds=LONG_TIMEOUT_SECONDS)
+        return tuple([rows.record_from_row(Channel, *row) for row in channel_rows])  # type: ignore[misc]
 
     async def overdue(self, now: str, limit: int = 500) -> tuple[tuple[str, str], ...]:
-        found = await self.sessions.fetch(EVERYBODY, reads.OVERDUE, now, limit)
-        return tuple([(row[0], row[1]) for row in found])
+        result = await self.sessions.fetch(ALL_TENANTS, reads.OVERDUE, now, limit)
+        return tuple([(row[0], row[1]) for row in result])
 
     async def search(
         self, tenant: str, text: str, *, channel_id: str = "", before: int = 0, limit: int = 500
     ) -> tuple[Post, ...]:
         """Letters are compared as Python folds them, which the database cannot: by pages, one search at a time."""
-        one = await self.follower.tenancy(tenant)
-        if one is None:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
             return ()
-        low = one.number << rows.SHIFT
-        high = low + min(before - 1 if before else one.head.position, one.head.position)
-        wanted = text.casefold()
-        found: list[Post] = []
-        async with self._turn_to_search(one):
-            while len(found) < limit:
-                page = await self.sessions.fetch(one.scope, reads.SEARCH, low, high, channel_id, _SEARCHED)
-                found += await asyncio.to_thread(_containing, page, wanted)
-                if len(page) < _SEARCHED:
+        low = cache.number << rows.SHIFT
+        high = low + min(before - 1 if before else cache.head.position, cache.head.position)
+        folded_text = text.casefold()
+        posts: list[Post] = []
+        async with self._search_slot(cache):
+            while len(posts) < limit:
+                page = await self.sessions.fetch(cache.scope, reads.SEARCH, low, high, channel_id, _SEARCH_PAGE)
+                posts += await asyncio.to_thread(_posts_containing, page, folded_text)
+                if len(page) < _SEARCH_PAGE:
                     break
                 high = page[-1][0] - 1
-        return tuple(found[:limit])
+        return tuple(posts[:limit])
 
     @asynccontextmanager
-    async def _turn_to_search(self, one: Tenancy) -> AsyncIterator[None]:
+    async def _search_slot(self, cache: TenantCache) -> AsyncIterator[None]:
         """A tenant searches once at a time, and waits for no other tenant; who would wait long is told so."""
-        turn = self._searching.setdefault(one.id, asyncio.Lock())
+        lock = self._search_locks.setdefault(cache.id, asyncio.Lock())
         try:
-            async with asyncio.timeout(PATIENCE):
-                await turn.acquire()
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                await lock.acquire()
         except TimeoutError:
             raise Unavailable("others of this tenant are searching", facts={"retry_after": 5}) from None
         try:
             yield
         finally:
-            turn.release()
+            lock.release()
 
     # ------------------------------------------------------------------ feed, events, logs
 
     async def head(self, tenant: str) -> int:
-        one = await self.follower.tenancy(tenant)
-        return one.head.position if one is not None else 0
+        cache = await self.follower.get_cache(tenant)
+        return cache.head.position if cache is not None else 0
 
     async def feed(self, tenant: str, after: int, limit: int = 500) -> tuple[FeedItem, ...]:
-        one = await self.follower.tenancy(tenant)
-        if one is None or after >= one.head.position:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None or after >= cache.head.position:
             return ()
-        items, _ = await reads.read_feed(self._fetching(one), one.number, after, one.head.position, limit)
+        items, _ = await reads.read_feed(self._bind_fetch(cache), cache.number, after, cache.head.position, limit)
         return tuple(items)
 
     async def events(
@@ -303,39 +312,39 @@ class PostgresTeamStore:
         newest: bool = False,
     ) -> tuple[Event, ...]:
         query = f"{reads.EVENTS} ORDER BY sequence {'DESC' if newest else ''} LIMIT $7"
-        found = await self._within(tenant, query, intent_id, after, event_type, since, limit)
-        return tuple(map(rows.event_from_row, reversed(found) if newest else found))
+        event_rows = await self._fetch_in_range(tenant, query, intent_id, after, event_type, since, limit)
+        return tuple(map(rows.event_from_row, reversed(event_rows) if newest else event_rows))
 
     async def logged(self, tenant: str, after: int) -> tuple[tuple[str, int], ...]:
-        one = await self.follower.tenancy(tenant)
-        if one is None:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
             return ()
-        low = one.number << rows.SHIFT
-        found = await self.sessions.fetch(one.scope, reads.LOGGED, low + after, low | rows.MASK)
-        return tuple([(row[0], row[1]) for row in found])
+        low = cache.number << rows.SHIFT
+        result = await self.sessions.fetch(cache.scope, reads.LOGGED, low + after, low | rows.MASK)
+        return tuple([(row[0], row[1]) for row in result])
 
     async def traced(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
-        return tuple(map(rows.event_from_row, await self._within(tenant, reads.TRACED, trace_id, limit)))
+        return tuple(map(rows.event_from_row, await self._fetch_in_range(tenant, reads.TRACED, trace_id, limit)))
 
     async def event(self, tenant: str, event_id: str) -> Event | None:
-        found = await self._within(tenant, reads.EVENT, event_id)
-        return rows.event_from_row(found[0]) if found else None
+        event_rows = await self._fetch_in_range(tenant, reads.EVENT, event_id)
+        return rows.event_from_row(event_rows[0]) if event_rows else None
 
     async def entries(self, tenant: str, after: int, limit: int) -> tuple[StoredEntry, ...]:
-        found = await self._of(tenant, reads.ENTRIES, after, limit)
-        return tuple([StoredEntry(at, rows.entry_from_row(document), link) for at, document, link in found])
+        entry_rows = await self._fetch_by_tenant(tenant, reads.ENTRIES, after, limit)
+        return tuple([StoredEntry(at, rows.entry_from_row(document), link) for at, document, link in entry_rows])
 
     async def audits(self, tenant: str, query: AuditQuery) -> tuple[AuditEntry, ...]:
-        one = await self.follower.tenancy(tenant)
-        if one is None:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
             return ()
-        sql, values = reads.audit_page(one.number, query)
-        patience = LONG_PATIENCE if reads.slow(query) else PATIENCE
-        return reads.audit_entries(await self.sessions.fetch(one.scope, sql, *values, seconds=patience), query)
+        sql, values = reads.audit_query(cache.number, query)
+        seconds = LONG_TIMEOUT_SECONDS if reads.is_slow(query) else TIMEOUT_SECONDS
+        return reads.audit_entries(await self.sessions.fetch(cache.scope, sql, *values, seconds=seconds), query)
 
     async def audit_size(self, tenant: str) -> int:
-        one = await self.follower.tenancy(tenant)
-        return one.head.audit_number if one is not None else 0
+        cache = await self.follower.get_cache(tenant)
+        return cache.head.audit_number if cache is not None else 0
 
     async def saved(self, scope: str) -> Saved | None:
         row = await self.sessions.row("", f"SELECT {_SAVED} FROM saved WHERE scope = $1", scope)
@@ -349,28 +358,28 @@ class PostgresTeamStore:
         if now < self._pruned_at + _PRUNE_SECONDS:
             return
         self._pruned_at = now
-        query = f"DELETE FROM journal WHERE at < clock_timestamp() - interval '{_JOURNAL_KEPT}'"
-        await self.sessions.fetch(EVERYBODY, query, seconds=LONG_PATIENCE)
+        query = f"DELETE FROM journal WHERE at < clock_timestamp() - interval '{_JOURNAL_RETENTION}'"
+        await self.sessions.fetch(ALL_TENANTS, query, seconds=LONG_TIMEOUT_SECONDS)
 
-    def _fetching(self, one: Tenancy) -> Fetch:
-        return partial(self.sessions.fetch, one.scope)
+    def _bind_fetch(self, cache: TenantCache) -> Fetch:
+        return partial(self.sessions.fetch, cache.scope)
 
-    async def _of(self, tenant: str, query: str, *values: Any) -> list[asyncpg.Record]:  # noqa: ANN401  # as the driver
+    async def _fetch_by_tenant(self, tenant: str, query: str, *values: Any) -> list[asyncpg.Record]:  # noqa: ANN401  # as the driver
         """A question about one tenant, whose number is the first value; nothing when there is no such tenant."""
-        one = await self.follower.tenancy(tenant)
-        return await self.sessions.fetch(one.scope, query, one.number, *values) if one is not None else []
+        cache = await self.follower.get_cache(tenant)
+        return await self.sessions.fetch(cache.scope, query, cache.number, *values) if cache is not None else []
 
-    async def _within(self, tenant: str, query: str, *values: Any) -> list[asyncpg.Record]:  # noqa: ANN401
+    async def _fetch_in_range(self, tenant: str, query: str, *values: Any) -> list[asyncpg.Record]:  # noqa: ANN401
         """A question whose first values are the bounds of the tenant's numbers, up to where its records are known."""
-        one: Tenancy | None = await self.follower.tenancy(tenant)
-        if one is None:
+        cache: TenantCache | None = await self.follower.get_cache(tenant)
+        if cache is None:
             return []
-        low = one.number << rows.SHIFT
-        return await self.sessions.fetch(one.scope, query, low, low + one.head.position, *values)
+        low = cache.number << rows.SHIFT
+        return await self.sessions.fetch(cache.scope, query, low, low + cache.head.position, *values)
 
-    async def _posts(self, tenant: str, query: str, *values: Any) -> tuple[Post, ...]:  # noqa: ANN401
-        return tuple(map(rows.post_from_row, await self._within(tenant, query, *values)))
+    async def _fetch_posts(self, tenant: str, query: str, *values: Any) -> tuple[Post, ...]:  # noqa: ANN401
+        return tuple(map(rows.post_from_row, await self._fetch_in_range(tenant, query, *values)))
 
 
-def _containing(page: list[asyncpg.Record], wanted: str) -> list[Post]:
-    return [rows.post_from_row(row) for row in page if wanted in row[13].decode().casefold()]
+def _posts_containing(page: list[asyncpg.Record], folded_text: str) -> list[Post]:
+    return [rows.post_from_row(row) for row in page if folded_text in row[13].decode().casefold()]

@@ -13,8 +13,8 @@ import asyncpg
 
 from parley.adapters.postgres import pooler as pooling
 from parley.adapters.postgres import schema
-from parley.adapters.postgres.connect import FAILURES, as_parley, connect
-from parley.adapters.postgres.sessions import EVERYBODY
+from parley.adapters.postgres.connect import FAILURES, connect, to_parley_error
+from parley.adapters.postgres.sessions import ALL_TENANTS
 from parley.domain.errors.errors import BadConfig, Conflict, Invalid, NotFound
 from parley.domain.store.node import SILENT_SECONDS
 from parley.domain.store.tables import AUDIT, ENTRY, PAGE_BYTES, POST, TABLES, TENANT, Servers, StoreMark
@@ -32,9 +32,9 @@ _CONNECT_SECONDS = 10.0
 _NAME = "store copy"
 _COPIED = "copied"
 # Held by who fills a database, for as long as it is connected. "copy" in ASCII.
-_FILLING = 0x636F7079
+_COPY_LOCK = 0x636F7079
 # A snapshot is held for as long as a copy takes, and waits while the other side writes. Not every version knows all.
-_PATIENT = (
+_NO_TIMEOUTS = (
     "SELECT set_config(name, '0', false) FROM pg_settings"
     " WHERE name IN ('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')"
 )
@@ -44,20 +44,20 @@ _SETTINGS = (
     " set_config('enable_bitmapscan', 'on', false), set_config('plan_cache_mode', 'auto', false),"
     " set_config('parley.tenants', $1, false)"
 )
-_WHOLE = frozenset(
+_BIGINT_COLUMNS = frozenset(
     {
         *("number", "tenant", "head", "entry_position", "audit_number", "version", "count", "seq", "floor"),
         *("channel", "sequence", "position", "place", "spent"),
     }
 )
-_BYTES = frozenset({"entry_link", "document", "link", "payload", "metadata", "answer"})
+_BYTEA_COLUMNS = frozenset({"entry_link", "document", "link", "payload", "metadata", "answer"})
 # A node that stops takes its leave first, and goes on answering for a while; one that is frozen does not beat. Both
 # are connected.
 _CONNECTED = (
     "SELECT DISTINCT regexp_replace(application_name, '^parley (.*?)( writes| listens)?$', '\\1') FROM pg_stat_activity"
     " WHERE datname = current_database() AND application_name LIKE 'parley %' AND application_name NOT LIKE $1"
 )
-_BEATING = (
+_LIVE_NODES = (
     "SELECT name, seen > clock_timestamp() - $1 * interval '1 second' FROM node"
     " WHERE seen > clock_timestamp() - $2 * interval '1 second' ORDER BY name"
 )
@@ -65,9 +65,9 @@ _BEATING = (
 _GONE_SECONDS = 3_600.0
 # The database needs a moment to notice that a process has ended.
 _FAREWELL_SECONDS = 3.0
-_AGAIN = 0.05
+_RETRY_SECONDS = 0.05
 # Tables that go by our names, where the one is not ours that all begins with.
-_OTHERS = (
+_FOREIGN_TABLES = (
     "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY ($1) AND NOT EXISTS"
     " (SELECT FROM information_schema.columns WHERE table_schema = current_schema()"
     " AND table_name = 'about' AND column_name = 'value') ORDER BY tablename"
@@ -76,10 +76,10 @@ _PULSE = "SELECT coalesce(sum(head), 0)::bigint, coalesce(sum(revision), 0)::big
 
 
 # What it says of a value that it has no way to keep: the database, and the driver before it is asked.
-_UNKEPT = (asyncpg.DataError, ValueError)
+_VALUE_ERRORS = (asyncpg.DataError, ValueError)
 
 
-class _failures:  # noqa: N801  # reads like the function it would be
+class postgres_errors:  # noqa: N801  # reads like the function it would be
     """Say the database's errors in Parley's words."""
 
     def __enter__(self) -> None:
@@ -89,10 +89,10 @@ class _failures:  # noqa: N801  # reads like the function it would be
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, FAILURES):
-            raise as_parley(error) from None
+            raise to_parley_error(error) from None
 
 
-class _Tables:
+class _TableReader:
     """The tables of a database, read."""
 
     def __init__(self, connection: Connection) -> None:
@@ -103,7 +103,7 @@ class _Tables:
         self._db.terminate()
 
     async def count(self, table: Table) -> int:
-        with _failures():
+        with postgres_errors():
             return int(await self._db.fetchval(f"SELECT count(*) FROM {table.name}"))
 
     async def page(self, table: Table, after: Key | None, limit: int) -> list[Row]:
@@ -111,42 +111,42 @@ class _Tables:
         behind, size = "", 0
         if after is not None:
             size = len(after)
-            marks = ", ".join(f"${n}::{_type(table, one)}" for n, one in enumerate(table.key, 1))
+            marks = ", ".join(f"${n}::{_type(table, column)}" for n, column in enumerate(table.key, 1))
             behind = f"WHERE ({key}) > ({marks})"
         columns = ", ".join(table.columns)
         query = f"SELECT {columns} FROM {table.name} {behind} ORDER BY {key} LIMIT ${size + 1}"
         if table.long:
             # How long they are is known without reading them.
-            length = " + ".join(f"octet_length({one})" for one in table.long)
+            length = " + ".join(f"octet_length({column})" for column in table.long)
             before = f"sum({length}) OVER (ORDER BY {key} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
             query = f"SELECT {columns} FROM (SELECT *, {before} FROM ({query}) AS found) AS page"
             query += f" WHERE before IS NULL OR before < {PAGE_BYTES} ORDER BY {key}"
-        with _failures():
+        with postgres_errors():
             return [tuple(row) for row in await self._db.fetch(query, *(after or ()), limit)]
 
     async def origin(self) -> str:
         query = "SELECT id, link FROM entry JOIN tenant ON number = tenant WHERE position = 1 ORDER BY tenant LIMIT 1"
-        with _failures():
+        with postgres_errors():
             row = await self._db.fetchrow(query)
         return f"{row[0]} {row[1].hex()}" if row else ""
 
 
-async def _servers(db: Connection) -> Servers:
+async def _find_servers(db: Connection) -> Servers:
     """Which nodes there are. One without a beat may be on its way out, and is waited for a little."""
     loop = asyncio.get_running_loop()
     end = loop.time() + _FAREWELL_SECONDS
-    with _failures():
+    with postgres_errors():
         while True:
-            known = await db.fetch(_BEATING, SILENT_SECONDS, _GONE_SECONDS)
-            beating = {row[0] for row in known if row[1]}
+            node_rows = await db.fetch(_LIVE_NODES, SILENT_SECONDS, _GONE_SECONDS)
+            beating = {row[0] for row in node_rows if row[1]}
             connected = {row[0] for row in await db.fetch(_CONNECTED, f"parley {_NAME}%")}
             if beating or not connected or loop.time() > end:
-                silent = {row[0] for row in known} - beating - connected
+                silent = {row[0] for row in node_rows} - beating - connected
                 return Servers(tuple(sorted(beating | connected)), tuple(sorted(silent)))
-            await asyncio.sleep(_AGAIN)
+            await asyncio.sleep(_RETRY_SECONDS)
 
 
-class PostgresTables(_Tables):
+class PostgresTables(_TableReader):
     """See `ports.team.StoreTables`; made by `open_shelf`."""
 
     def __init__(self, connection: Connection, beside: Connection, pulse: StoreMark) -> None:
@@ -161,31 +161,31 @@ class PostgresTables(_Tables):
     async def mark(self, *, now: bool = False) -> StoreMark:
         if not now:
             return self._pulse
-        with _failures():
+        with postgres_errors():
             return await _pulse(self._beside)
 
     async def servers(self) -> Servers:
         """Which servers use it at this moment."""
-        return await _servers(self._beside)
+        return await _find_servers(self._beside)
 
 
-class PostgresTarget(_Tables):
+class PostgresTarget(_TableReader):
     """See `ports.team.StoreTarget`; made by `open_filling`."""
 
     async def mark(self, *, now: bool = False) -> StoreMark:
         del now  # nobody else writes to it
-        with _failures():
+        with postgres_errors():
             return await _pulse(self._db)
 
     async def begin(self, origin: str) -> None:
-        with _failures():
-            if not await self._db.fetchval("SELECT pg_try_advisory_lock($1)", _FILLING):
+        with postgres_errors():
+            if not await self._db.fetchval("SELECT pg_try_advisory_lock($1)", _COPY_LOCK):
                 raise Conflict("another copy is being written to this database")
-            await self._check_unserved()
-            known = {row[0]: row[1] for row in await self._db.fetch("SELECT name, value FROM about")}
+            await self._check_no_servers()
+            about = {row[0]: row[1] for row in await self._db.fetch("SELECT name, value FROM about")}
             tenants = await self._db.fetchval("SELECT count(*) FROM tenant")
             used = await self._db.fetchval("SELECT count(*) FROM tenant WHERE revision > 0")
-            came_from = known.get("copied_from") or None
+            came_from = about.get("copied_from") or None
             hint = "name an empty database"
             if came_from is None and tenants:
                 raise Conflict("this database holds a store of its own", hint=hint)
@@ -193,20 +193,20 @@ class PostgresTarget(_Tables):
                 raise Conflict("this database holds the copy of another store", hint=hint)
             if used:
                 raise Conflict("this database was in use since it was copied", hint=hint)
-            await self._tell({"copied_from": origin, "state": schema.COPYING})
+            await self._write_about({"copied_from": origin, "state": schema.COPYING})
             try:
-                await self._check_unserved()  # one that begins at this moment: it sees what we said, or we see it
+                await self._check_no_servers()  # one that begins at this moment: it sees what we said, or we see it
             except Conflict:
-                await self._tell({name: known.get(name, "") for name in ("copied_from", "state")})
+                await self._write_about({name: about.get(name, "") for name in ("copied_from", "state")})
                 raise
 
-    async def _check_unserved(self) -> None:
-        running = (await _servers(self._db)).running
+    async def _check_no_servers(self) -> None:
+        running = (await _find_servers(self._db)).running
         if running:
             raise Conflict(f"a server is running on this database: {', '.join(running)}", hint="stop it first")
 
     async def put(self, table: Table, rows: Sequence[Row], gone: Sequence[Key]) -> None:
-        with _failures():
+        with postgres_errors():
             try:
                 await self._put(table, rows, gone, ())
             except asyncpg.UniqueViolationError:
@@ -214,9 +214,9 @@ class PostgresTarget(_Tables):
                     raise
                 # Something has what only one may have.
                 await self._put(table, rows, gone, (table.key, *table.unique))
-            except _UNKEPT as error:
+            except _VALUE_ERRORS as error:
                 raise Invalid(
-                    _unkept(table, rows) or f"PostgreSQL cannot keep the source's {table.name}: {error}"
+                    _describe_unstorable(table, rows) or f"PostgreSQL cannot keep the source's {table.name}: {error}"
                 ) from None
 
     async def _put(
@@ -232,13 +232,13 @@ class PostgresTarget(_Tables):
             await self._insert(table, rows)
 
     async def _append(self, table: Table, rows: Sequence[Row]) -> None:
-        there: set[int] = set()
+        existing: set[int] = set()
         if table is AUDIT:  # a document that was let go of
-            bare = [row[0] for row in rows if row[-1] == b""]
-            if bare:
+            trimmed = [row[0] for row in rows if row[-1] == b""]
+            if trimmed:
                 query = "UPDATE audit SET document = '' WHERE place = ANY($1) RETURNING place"
-                there = {row[0] for row in await self._db.fetch(query, bare)}
-        await self._insert(table, [row for row in rows if row[0] not in there] if there else rows)
+                existing = {row[0] for row in await self._db.fetch(query, trimmed)}
+        await self._insert(table, [row for row in rows if row[0] not in existing] if existing else rows)
 
     async def _insert(self, table: Table, rows: Sequence[Row]) -> None:
         if not rows:
@@ -255,14 +255,14 @@ class PostgresTarget(_Tables):
 
     async def _delete(self, table: Table, columns: tuple[str, ...], keys: Sequence[Key]) -> None:
         if keys:
-            which = " AND ".join(f"{table.name}.{one} = one.{one}" for one in columns)
+            condition = " AND ".join(f"{table.name}.{column} = one.{column}" for column in columns)
             using = f"{_unnest(table, columns)} AS one ({', '.join(columns)})"
             values = [list(column) for column in zip(*keys, strict=True)]
-            await self._db.execute(f"DELETE FROM {table.name} USING {using} WHERE {which}", *values)
+            await self._db.execute(f"DELETE FROM {table.name} USING {using} WHERE {condition}", *values)
 
     async def finish(self) -> None:
         """The next tenant and the next channel get numbers that nothing has; then all of it is made durable."""
-        with _failures():
+        with postgres_errors():
             await self._db.execute(
                 "SELECT setval(pg_get_serial_sequence('tenant', 'number'),"
                 " greatest(1, (SELECT max(number) FROM tenant))),"
@@ -270,9 +270,9 @@ class PostgresTarget(_Tables):
                 " greatest(1, (SELECT max(number) FROM tally), (SELECT max(channel) FROM post)))"
             )
             await self._db.execute("ANALYZE")
-            await self._tell({"state": _COPIED})
+            await self._write_about({"state": _COPIED})
 
-    async def _tell(self, about: dict[str, str]) -> None:
+    async def _write_about(self, about: dict[str, str]) -> None:
         """Durably, and with it everything that was written before."""
         async with self._db.transaction():
             await self._db.execute("SET LOCAL synchronous_commit = on")
@@ -282,15 +282,15 @@ class PostgresTarget(_Tables):
             )
 
 
-async def open_shelf(dsn: str) -> PostgresTables:
+async def open_tables(dsn: str) -> PostgresTables:
     """A database as it is now, to be read."""
-    with _failures():
+    with postgres_errors():
         db = await _connect(dsn)
         try:
             beside = await _connect(dsn)
             try:
                 await db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                await _check(db)
+                await _check_source(db)
                 return PostgresTables(db, beside, await _pulse(db))
             except BaseException:
                 beside.terminate()
@@ -300,9 +300,9 @@ async def open_shelf(dsn: str) -> PostgresTables:
             raise
 
 
-async def open_filling(dsn: str) -> PostgresTarget:
+async def open_target(dsn: str) -> PostgresTarget:
     """A database to be filled; its tables are made. `BadConfig` for one on which no server would start afterwards."""
-    with _failures():
+    with postgres_errors():
         db = await _connect(dsn)
         try:
             await schema.check_settings(db, durable=True)
@@ -319,15 +319,15 @@ async def _connect(dsn: str) -> Connection:
     db = await connect(dsn, _NAME, _CONNECT_SECONDS)
     try:
         await pooling.check(db, partial(connect, dsn, _NAME))
-        await db.execute(_PATIENT)
-        await db.execute(_SETTINGS, EVERYBODY)
+        await db.execute(_NO_TIMEOUTS)
+        await db.execute(_SETTINGS, ALL_TENANTS)
     except BaseException:
         db.terminate()
         raise
     return db
 
 
-async def _check(db: Connection) -> None:
+async def _check_source(db: Connection) -> None:
     if await db.fetchval("SELECT pg_is_in_recovery()"):
         hint = "name the primary, or add target_session_attrs=read-write to an address with several hosts"
         raise BadConfig("this database is a replica: it may lack what was acknowledged already", hint=hint)
@@ -343,10 +343,10 @@ async def _check(db: Connection) -> None:
 
 async def _check_free(db: Connection) -> None:
     """Refuse a database in which another program has tables of our names."""
-    found = [row[0] for row in await db.fetch(_OTHERS, ["about", *(table.name for table in TABLES)])]
-    if found:
-        said = f"another program has tables in this database: {', '.join(found)}"
-        raise Conflict(said, hint="make a database for Parley alone")
+    names = [row[0] for row in await db.fetch(_FOREIGN_TABLES, ["about", *(table.name for table in TABLES)])]
+    if names:
+        problem = f"another program has tables in this database: {', '.join(names)}"
+        raise Conflict(problem, hint="make a database for Parley alone")
 
 
 async def _pulse(db: Connection) -> StoreMark:
@@ -355,24 +355,24 @@ async def _pulse(db: Connection) -> StoreMark:
 
 
 def _type(table: Table, column: str) -> str:
-    if column in _WHOLE:
+    if column in _BIGINT_COLUMNS:
         return "bigint"
-    if column in _BYTES and not (table is ENTRY and column == "document"):
+    if column in _BYTEA_COLUMNS and not (table is ENTRY and column == "document"):
         return "bytea"
     return {"answered": "boolean", "status": "integer"}.get(column, "text")
 
 
-def _unkept(table: Table, rows: Iterable[Row]) -> str:
+def _describe_unstorable(table: Table, rows: Iterable[Row]) -> str:
     """Which value of which row it is that cannot be kept here; a file keeps anything anywhere."""
     for row in rows:
         for column, value in zip(table.columns, row, strict=True):
-            if not _can_be_kept(_type(table, column), value):
+            if not _is_storable(_type(table, column), value):
                 where = f"the {column} of the {table.name} with {table.key_text(table.key_of(row))}"
                 return f"PostgreSQL cannot keep {where}: {str(value)[:40]!a}"
     return ""
 
 
-def _can_be_kept(kind: str, value: object) -> bool:
+def _is_storable(kind: str, value: object) -> bool:
     if kind == "text":
         return value is None or (isinstance(value, str) and "\x00" not in value)
     if kind == "bytea":
@@ -381,4 +381,4 @@ def _can_be_kept(kind: str, value: object) -> bool:
 
 
 def _unnest(table: Table, columns: Iterable[str]) -> str:
-    return f"unnest({', '.join(f'${n}::{_type(table, one)}[]' for n, one in enumerate(columns, 1))})"
+    return f"unnest({', '.join(f'${n}::{_type(table, column)}[]' for n, column in enumerate(columns, 1))})"

@@ -13,9 +13,9 @@ import asyncpg
 import msgspec
 
 from parley.adapters.postgres.cache import HEAD, decode_note
-from parley.adapters.postgres.connect import BROKEN, PATIENCE, known_as_lost
-from parley.adapters.postgres.source import Loaded
-from parley.adapters.postgres.writes import Writing
+from parley.adapters.postgres.connect import BROKEN, TIMEOUT_SECONDS, lost_connection_errors
+from parley.adapters.postgres.source import PostgresSource
+from parley.adapters.postgres.writes import TransactionWriter
 from parley.domain.directory.callers import Tenant
 from parley.domain.errors.errors import ParleyError
 from parley.domain.store.transaction import Encoders, Head, Transaction
@@ -24,7 +24,7 @@ from parley.wire.proofs.event_log import appended
 from parley.wire.rows import encode_audit_entry
 
 if TYPE_CHECKING:
-    from parley.adapters.postgres.cache import Note, Tenancy
+    from parley.adapters.postgres.cache import Note, TenantCache
     from parley.adapters.postgres.evictor import Evictor
     from parley.adapters.postgres.journal import Follower
     from parley.domain.store.changes import Committed, TeamChanges
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 _log = logging.getLogger("parley.postgres")
-_SPELLING = Encoders(appended, encode_audit_entry)
+_ENCODERS = Encoders(appended, encode_audit_entry)
 # A change that cannot be written as it is: its own fault, which must not stop the writer.
-UNFIT = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
+WRITE_ERRORS = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 # What can go wrong behind a commit. None of it makes the commit undone: it must not be tried again.
-AFTERWARDS = (*UNFIT, *BROKEN, AttributeError, ParleyError, asyncpg.PostgresError, msgspec.MsgspecError)
+POST_COMMIT_ERRORS = (*WRITE_ERRORS, *BROKEN, AttributeError, ParleyError, asyncpg.PostgresError, msgspec.MsgspecError)
 _HEADS = f"SELECT {HEAD} FROM tenant WHERE id = ANY($1)"
 
 
@@ -48,131 +48,137 @@ class InDoubt(Exception):
 
 def tenants_of(changes: TeamChanges) -> set[str]:
     """Every tenant that a commit writes in."""
-    found = {changes.tenant, *[record.tenant_id for record in (*changes.puts, *changes.drops)]}
+    tenants = {changes.tenant, *[record.tenant_id for record in (*changes.puts, *changes.drops)]}
     # A tenant has its head row from the beginning: so nobody misses what is first written in it.
-    return found | {record.id for record in changes.puts if isinstance(record, Tenant)}
+    return tenants | {record.id for record in changes.puts if isinstance(record, Tenant)}
 
 
-class Transacting:
+class TransactionRunner:
     """Carries out the transactions of one lane, one after the other."""
 
     def __init__(self, follower: Follower, evictor: Evictor) -> None:
         self._follower = follower
         self._evictor = evictor
         # Said by the database while a commit is under way: that it did not wait for its replica, say.
-        self._warned = ""
+        self._warning = ""
 
-    def noted(self, _: object, message: Any) -> None:  # noqa: ANN401  # as the driver has it
+    def on_log_message(self, _: object, message: Any) -> None:  # noqa: ANN401  # as the driver has it
         """The database has said something beside its answer."""
-        self._warned = str(message)
+        self._warning = str(message)
 
     async def run(self, db: Connection, batch: list[TeamChanges], wait: int) -> list[Outcome]:
         """Commit what can be committed now; `wait` so many milliseconds for tenants that others hold, or not at all."""
-        tenancies = await self._tenancies(db, batch)
+        caches = await self._load_caches(db, batch)
         # In one order everywhere: so nobody waits for somebody who waits for it.
-        ordered = sorted(tenancies.values(), key=lambda one: one.number)
-        held: list[Tenancy] = []
+        ordered = sorted(caches.values(), key=lambda cache: cache.number)
+        held: list[TenantCache] = []
         try:
-            async with asyncio.timeout(PATIENCE):
-                for one in ordered:
-                    await one.lock.acquire()
-                    held.append(one)
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                for cache in ordered:
+                    await cache.lock.acquire()
+                    held.append(cache)
             await db.execute("BEGIN")
             try:
-                free = await self._enter(db, ordered, wait)
+                free = await self._lock_heads(db, ordered, wait)
             except asyncpg.LockNotAvailableError:
                 free = set()
-            ours = [changes for changes in batch if tenants_of(changes) <= free]
-            if not ours:
+            lockable = [changes for changes in batch if tenants_of(changes) <= free]
+            if not lockable:
                 await db.execute("ROLLBACK")
                 return [None] * len(batch)
-            done = iter(await self._decided(db, ours, {tenant: tenancies[tenant] for tenant in sorted(free)}))
-            return [next(done) if tenants_of(changes) <= free else None for changes in batch]
+            outcomes = iter(
+                await self._decide_and_write(db, lockable, {tenant: caches[tenant] for tenant in sorted(free)})
+            )
+            return [next(outcomes) if tenants_of(changes) <= free else None for changes in batch]
         finally:
-            for one in held:
-                one.lock.release()
+            for cache in held:
+                cache.lock.release()
 
-    async def _enter(self, db: Connection, ordered: list[Tenancy], wait: int) -> set[str]:
+    async def _lock_heads(self, db: Connection, ordered: list[TenantCache], wait: int) -> set[str]:
         """Take the heads, and learn what others did before; which tenants we hold."""
-        by_number = {one.number: one for one in ordered}
-        known = ([*by_number], [one.revision for one in ordered])
+        by_number = {cache.number: cache for cache in ordered}
+        revisions = ([*by_number], [cache.revision for cache in ordered])
         free = set()
-        for row in await db.fetch("SELECT * FROM parley_enter($1, $2, $3)", *known, wait):
-            one = by_number[row[0]]
-            free.add(one.id)
-            if one.revision != row[3]:
+        for row in await db.fetch("SELECT * FROM parley_enter($1, $2, $3)", *revisions, wait):
+            cache = by_number[row[0]]
+            free.add(cache.id)
+            if cache.revision != row[3]:
                 notes = row[7] or ()
-                if len(notes) == row[3] - one.revision:
+                if len(notes) == row[3] - cache.revision:
                     for note in notes:
-                        one.move_on(one.revision + 1, decode_note(note))
+                        cache.apply_other(cache.revision + 1, decode_note(note))
                 else:  # too much, or too long ago; or the database was put back to an earlier state
-                    await self._follower.start_over(one, db.fetch)
-            one.head = Head(row[0], row[2], row[4], row[5], row[6])
+                    await self._follower.reload(cache, db.fetch)
+            cache.head = Head(row[0], row[2], row[4], row[5], row[6])
         return free
 
-    async def _decided(self, db: Connection, batch: list[TeamChanges], tenancies: dict[str, Tenancy]) -> list[Outcome]:
-        loaded = Loaded(tenancies, self._follower.kinds)
-        await loaded.load(batch, db.fetch)
-        transaction = Transaction(loaded, _SPELLING)
+    async def _decide_and_write(
+        self, db: Connection, batch: list[TeamChanges], caches: dict[str, TenantCache]
+    ) -> list[Outcome]:
+        source = PostgresSource(caches, self._follower.kinds)
+        await source.load(batch, db.fetch)
+        transaction = Transaction(source, _ENCODERS)
         outcomes: list[Outcome] = []
         for changes in batch:
             try:
                 outcomes.append(transaction.take(changes))
             except ParleyError as refusal:
                 outcomes.append(refusal)
-        taken = [one for one, outcome in zip(batch, outcomes, strict=True) if not isinstance(outcome, Exception)]
-        if not taken:
+        accepted = [
+            changes for changes, outcome in zip(batch, outcomes, strict=True) if not isinstance(outcome, Exception)
+        ]
+        if not accepted:
             await db.execute("ROLLBACK")
-            await self._settled(tenancies)
+            await self._notify_of_others(caches)
             return outcomes
-        notes = await Writing(db, transaction, tenancies).write(taken)
+        notes = await TransactionWriter(db, transaction, caches).write(accepted)
         await self._commit(db)
         try:
-            await self._tell(transaction, tenancies, notes, batch, outcomes)
-        except AFTERWARDS as error:  # it is done, whatever is wrong with telling it
+            await self._notify(transaction, caches, notes, batch, outcomes)
+        except POST_COMMIT_ERRORS as error:  # it is done, whatever is wrong with telling it
             _log.error("a commit was not told", exc_info=error, extra={"action": "commit"})
         return outcomes
 
-    async def _tell(
+    async def _notify(
         self,
         transaction: Transaction,
-        tenancies: dict[str, Tenancy],
+        caches: dict[str, TenantCache],
         notes: dict[str, Note],
         batch: list[TeamChanges],
         outcomes: list[Outcome],
     ) -> None:
         """The heads are free: others go on while we tell what they did before, and what we did."""
-        told = await self._settled(tenancies)
+        notified = await self._notify_of_others(caches)
         for tenant, note in notes.items():
-            one = tenancies[tenant]
-            if told:
-                one.wrote(note)
+            cache = caches[tenant]
+            if notified:
+                cache.apply_own(note)
             else:  # what came before could not be read: ours is told with it, later
-                one.move_on(one.revision + 1, note)
-            self._follower.announce(one)
-        self._learn(transaction, tenancies)
-        self._evictor.take(transaction.evicted())
+                cache.apply_other(cache.revision + 1, note)
+            self._follower.announce(cache)
+        self._update_caches(transaction, caches)
+        self._evictor.enqueue(transaction.evicted())
         for act in transaction.writes:
             if isinstance(act, ForgetKeys):
-                self._evictor.forget(act.before)
+                self._evictor.remove_keys_before(act.before)
         for changes, outcome in zip(batch, outcomes, strict=True):
-            if told and outcome is not None and not isinstance(outcome, Exception):
-                self._follower.tell(changes.tenant, outcome)
+            if notified and outcome is not None and not isinstance(outcome, Exception):
+                self._follower.notify(changes.tenant, outcome)
 
-    async def _settled(self, tenancies: dict[str, Tenancy]) -> bool:
+    async def _notify_of_others(self, caches: dict[str, TenantCache]) -> bool:
         """Tell what others did before us; False when it could not be read."""
         try:
-            for one in tenancies.values():
-                await self._follower.settle(one)
-        except AFTERWARDS as error:
+            for cache in caches.values():
+                await self._follower.notify_watchers(cache)
+        except POST_COMMIT_ERRORS as error:
             _log.warning("what others did is told later", exc_info=error, extra={"action": "journal"})
             return False
         return True
 
     async def _commit(self, db: Connection) -> None:
-        self._warned = ""
+        self._warning = ""
         try:
-            with known_as_lost(db):
+            with lost_connection_errors(db):
                 await db.execute("COMMIT")
         except asyncpg.PostgresError as error:
             if isinstance(error, BROKEN) or error.severity in ("FATAL", "PANIC"):
@@ -180,38 +186,38 @@ class Transacting:
             raise  # it was refused: nothing is written
         except (asyncpg.InterfaceError, OSError) as error:
             raise InDoubt(str(error)) from None
-        if self._warned:
-            raise InDoubt(self._warned)
+        if self._warning:
+            raise InDoubt(self._warning)
 
-    async def _tenancies(self, db: Connection, batch: list[TeamChanges]) -> dict[str, Tenancy]:
+    async def _load_caches(self, db: Connection, batch: list[TeamChanges]) -> dict[str, TenantCache]:
         """What is known of all these tenants; a new one gets its head row."""
         tenants = set().union(*map(tenants_of, batch))
-        found = {tenant: one for tenant in tenants if (one := self._follower.known(tenant)) is not None}
-        missing = sorted(tenants - found.keys())
+        caches = {tenant: cache for tenant in tenants if (cache := self._follower.find_cache(tenant)) is not None}
+        missing = sorted(tenants - caches.keys())
         if missing:
-            there = await db.fetch(_HEADS, missing)
-            new = sorted(set(missing) - {row[1] for row in there})
+            head_rows = await db.fetch(_HEADS, missing)
+            new = sorted(set(missing) - {row[1] for row in head_rows})
             if new:  # looked for first: even one that is there already would use up a number
                 await db.execute("INSERT INTO tenant (id) SELECT unnest($1::text[]) ON CONFLICT (id) DO NOTHING", new)
-                there += await db.fetch(_HEADS, new)
-            for row in there:
-                found[row[1]] = self._follower.meet(row)
-        return found
+                head_rows += await db.fetch(_HEADS, new)
+            for row in head_rows:
+                caches[row[1]] = self._follower.add_cache(row)
+        return caches
 
-    def _learn(self, transaction: Transaction, tenancies: dict[str, Tenancy]) -> None:
+    def _update_caches(self, transaction: Transaction, caches: dict[str, TenantCache]) -> None:
         for key, record in transaction.records.items():
-            tenancies[key[0]].learn(key, record)
+            caches[key[0]].put(key, record)
         for (tenant, channel_id), place in transaction.places.items():
-            tenancies[tenant].places[channel_id] = place
+            caches[tenant].places[channel_id] = place
         for tenant, channel_id in transaction.gone_channels - transaction.new_channels:
-            tenancies[tenant].places.pop(channel_id, None)
+            caches[tenant].places.pop(channel_id, None)
         for side_key, side in transaction.sides.items():
-            tenancies[side_key[0]].sides[side_key[1]] = side
+            caches[side_key[0]].sides[side_key[1]] = side
         for budget_key, spent in transaction.budgets.items():
-            tenancies[budget_key[0]].budgets[budget_key] = spent
+            caches[budget_key[0]].budgets[budget_key] = spent
         for (tenant, intent_id), end in transaction.logs.items():
-            tenancies[tenant].logs[intent_id] = end
+            caches[tenant].logs[intent_id] = end
         if any(isinstance(act, ForgetKeys) for act in transaction.writes):
             self._follower.forget_budgets()
-        for one in tenancies.values():
-            one.trim()
+        for cache in caches.values():
+            cache.trim()

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import asyncpg
 
-from parley.adapters.postgres.connect import BROKEN, PATIENCE, as_parley, known_as_lost
+from parley.adapters.postgres.connect import BROKEN, TIMEOUT_SECONDS, lost_connection_errors, to_parley_error
 from parley.adapters.postgres.evictor import Evictor
 from parley.adapters.postgres.sessions import Session
-from parley.adapters.postgres.transaction import UNFIT, InDoubt, Transacting, tenants_of
+from parley.adapters.postgres.transaction import WRITE_ERRORS, InDoubt, TransactionRunner, tenants_of
 from parley.domain.errors.errors import ParleyError, Unavailable
 from parley.domain.store.transaction import stands_alone
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from parley.domain.store.changes import Committed, TeamChanges
 
 _log = logging.getLogger("parley.postgres")
-_MOST_AT_ONCE = 512
+_BATCH_LIMIT = 512
 # So much text goes in one transaction: it is encoded at once, and has to arrive in time.
-_MOST_BYTES = 4 * 1024 * 1024
-_AGAIN = 0.1
+_BATCH_MAX_BYTES = 4 * 1024 * 1024
+_RETRY_SECONDS = 0.1
 # Milliseconds for which a head that another node holds is waited for: with others in the queue, and without.
 _SHORT_WAIT, _LONG_WAIT = 250, 2_000
 
 
-class Waiting(NamedTuple):
+class QueuedCommit(NamedTuple):
     """A commit in the queue, and until when it is worth trying."""
 
     changes: TeamChanges
@@ -49,7 +49,7 @@ class Waiting(NamedTuple):
     size: int
 
 
-class TeamWriter:
+class PostgresWriter:
     """The lanes of one node."""
 
     def __init__(self, sessions: Sessions, follower: Follower, lanes: int) -> None:
@@ -75,15 +75,15 @@ class TeamWriter:
 class _Lane:
     def __init__(self, sessions: Sessions, follower: Follower, evictor: Evictor) -> None:
         self._sessions = sessions
-        self._work = Transacting(follower, evictor)
-        self._queue: deque[Waiting] = deque()
+        self._runner = TransactionRunner(follower, evictor)
+        self._queue: deque[QueuedCommit] = deque()
         self._session: Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         # How many at the head of the queue are tried alone, because together they did not work.
-        self._alone = 0
+        self._single_count = 0
         # Whether others hold all tenants of the queue: then one is waited for.
-        self._held_up = False
+        self._is_blocked = False
 
     @property
     def queued(self) -> int:
@@ -95,7 +95,7 @@ class _Lane:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Committed] = loop.create_future()
         size = sum([len(post.payload) for post in changes.posts])
-        self._queue.append(Waiting(changes, future, loop.time() + PATIENCE, size))
+        self._queue.append(QueuedCommit(changes, future, loop.time() + TIMEOUT_SECONDS, size))
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._run())
         return future
@@ -105,109 +105,111 @@ class _Lane:
         if self._task is not None:
             await self._task
         if self._session is not None:
-            self._session.cut_off()
+            self._session.terminate()
 
     async def _run(self) -> None:
         while self._queue:
             # Who has waited so long has gone, or is told to come back: others may still be served in time.
             late = self._queue[0].end < asyncio.get_running_loop().time()
-            if late and not self._alone:
-                _answer(self._queue.popleft().future, None)
+            if late and not self._single_count:
+                _resolve(self._queue.popleft().future, None)
             else:
-                await self._settle(self._next())
+                await self._commit_batch(self._next_batch())
 
-    def _next(self) -> list[Waiting]:
+    def _next_batch(self) -> list[QueuedCommit]:
         """What is tried together: all that has queued up, or the commits of one tenant that is waited for."""
         first = self._queue.popleft()
-        if self._alone:
-            self._alone -= 1
+        if self._single_count:
+            self._single_count -= 1
             return [first]
         if stands_alone(first.changes):
             return [first]
         batch = [first]
-        left: list[Waiting] = []
+        remaining: list[QueuedCommit] = []
         tenants = tenants_of(first.changes)
         size = first.size
-        while self._queue and len(batch) < _MOST_AT_ONCE and not stands_alone(self._queue[0].changes):
+        while self._queue and len(batch) < _BATCH_LIMIT and not stands_alone(self._queue[0].changes):
             size += self._queue[0].size
-            if size > _MOST_BYTES:
+            if size > _BATCH_MAX_BYTES:
                 break
-            one = self._queue.popleft()
-            fits = not self._held_up or tenants_of(one.changes) == tenants
-            (batch if fits else left).append(one)
-        self._queue.extendleft(reversed(left))
+            commit = self._queue.popleft()
+            joins_batch = not self._is_blocked or tenants_of(commit.changes) == tenants
+            (batch if joins_batch else remaining).append(commit)
+        self._queue.extendleft(reversed(remaining))
         return batch
 
-    async def _settle(self, batch: list[Waiting]) -> None:
+    async def _commit_batch(self, batch: list[QueuedCommit]) -> None:
         """Commit these together; each alone when that does not work."""
         try:
-            outcomes = await self._committed([one.changes for one in batch], min([one.end for one in batch]))
+            outcomes = await self._commit_with_retry(
+                [commit.changes for commit in batch], min([commit.end for commit in batch])
+            )
         except ParleyError as error:
             # Who queued up behind it has waited as long, and would only find out the same.
             batch += self._queue
             self._queue.clear()
-            self._alone = 0
+            self._single_count = 0
             outcomes = [error] * len(batch)
-        except (asyncpg.PostgresError, *UNFIT) as error:
+        except (asyncpg.PostgresError, *WRITE_ERRORS) as error:
             if len(batch) > 1:
                 self._queue.extendleft(reversed(batch))
-                self._alone = len(batch)
+                self._single_count = len(batch)
                 return
             _log.error("a commit cannot be written", extra={"action": "commit", "detail": str(error)})
-            outcomes = [as_parley(error) if isinstance(error, asyncpg.PostgresError) else error]
-        self._held_up = all(outcome is None for outcome in outcomes)
+            outcomes = [to_parley_error(error) if isinstance(error, asyncpg.PostgresError) else error]
+        self._is_blocked = all(outcome is None for outcome in outcomes)
         now = asyncio.get_running_loop().time()
-        for one, outcome in zip(batch, outcomes, strict=True):
-            if outcome is None and now < one.end:
-                self._queue.append(one)
+        for commit, outcome in zip(batch, outcomes, strict=True):
+            if outcome is None and now < commit.end:
+                self._queue.append(commit)
             else:
-                _answer(one.future, outcome)
+                _resolve(commit.future, outcome)
 
-    async def _committed(self, batch: list[TeamChanges], first_end: float) -> list[Outcome]:
+    async def _commit_with_retry(self, batch: list[TeamChanges], first_end: float) -> list[Outcome]:
         """Try until it works or the time is over; what may have been committed is not tried again."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + PATIENCE
+        end = loop.time() + TIMEOUT_SECONDS
         wait = 0
-        if self._held_up or len(set().union(*map(tenants_of, batch))) == 1:
+        if self._is_blocked or len(set().union(*map(tenants_of, batch))) == 1:
             # Nobody waits for another server longer than for the database.
-            left = max(1, round((first_end - loop.time()) * 1000))
-            wait = min(_SHORT_WAIT if self._queue else _LONG_WAIT, left)
+            milliseconds_left = max(1, round((first_end - loop.time()) * 1000))
+            wait = min(_SHORT_WAIT if self._queue else _LONG_WAIT, milliseconds_left)
         while True:
             try:
-                session = await self._connected(end - loop.time())
-                watch = loop.call_at(end, session.cut_off)
+                session = await self._open_session(end - loop.time())
+                watch = loop.call_at(end, session.terminate)
                 try:
-                    with known_as_lost(session.connection):
-                        return await self._work.run(session.connection, batch, wait)
+                    with lost_connection_errors(session.connection):
+                        return await self._runner.run(session.connection, batch, wait)
                 finally:
                     watch.cancel()
             except InDoubt as error:
-                self._give_up()
-                said = f"the database was lost in the middle of a commit: {error}"
-                raise Unavailable(said, hint="ask again with the same idempotency key") from None
+                self._drop_session()
+                problem = f"the database was lost in the middle of a commit: {error}"
+                raise Unavailable(problem, hint="ask again with the same idempotency key") from None
             except (Unavailable, *BROKEN) as error:
-                self._give_up()
-                if loop.time() + _AGAIN >= end:
-                    raise error if isinstance(error, ParleyError) else as_parley(error) from None
+                self._drop_session()
+                if loop.time() + _RETRY_SECONDS >= end:
+                    raise error if isinstance(error, ParleyError) else to_parley_error(error) from None
             except BaseException:
-                self._give_up()
+                self._drop_session()
                 raise
-            await asyncio.sleep(_AGAIN)
+            await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _connected(self, seconds: float) -> Session:
+    async def _open_session(self, seconds: float) -> Session:
         if self._session is None or self._session.connection.is_closed():
-            connection = await self._sessions.connected(f"{self._sessions.name} writes", seconds)
-            connection.add_log_listener(self._work.noted)
+            connection = await self._sessions.open_connection(f"{self._sessions.name} writes", seconds)
+            connection.add_log_listener(self._runner.on_log_message)
             self._session = Session(connection)
         return self._session
 
-    def _give_up(self) -> None:
+    def _drop_session(self) -> None:
         if self._session is not None:
-            self._session.cut_off()
+            self._session.terminate()
             self._session = None
 
 
-def _answer(future: asyncio.Future[Committed], outcome: Outcome) -> None:
+def _resolve(future: asyncio.Future[Committed], outcome: Outcome) -> None:
     if future.done():
         return
     if outcome is None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from parley.adapters.postgres.cache import Tenancy
+    from parley.adapters.postgres.cache import TenantCache
     from parley.domain.store.changes import TeamChanges
     from parley.domain.store.transaction import Transaction
     from parley.domain.store.writes import Write
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Columns = list[list[Any]]
 
 _POST = [*["bigint"] * 3, *["text"] * 9, "boolean", "bytea", "bytea", "text"]
-_USUAL = f"""
+_COMBINED_WRITE = f"""
 WITH said AS (INSERT INTO post SELECT * FROM unnest({", ".join(f"${n}::{kind}[]" for n, kind in enumerate(_POST, 1))})),
 answered AS (
     UPDATE post SET answered = true FROM unnest($17::bigint[], $18::text[]) AS one (tenant, id)
@@ -99,64 +99,74 @@ DEPART = (
 # An answer that is kept for who asks again tells what was said, too.
 EMPTY_ANSWERS = "UPDATE saved SET answer = '' WHERE scope = ANY($1) AND answer <> ''"
 BLANK = "UPDATE post SET payload = $3, metadata = $4 WHERE id = ANY($1) AND number >> 40 = $2 AND metadata <> $4"
-_OF_ALL = "SELECT set_config('parley.tenants', '*', true)"
+_SEE_ALL_TENANTS = "SELECT set_config('parley.tenants', '*', true)"
 
 
-class Writing:
+class TransactionWriter:
     """Writes one transaction over its connection."""
 
-    def __init__(self, connection: Connection, transaction: Transaction, tenancies: dict[str, Tenancy]) -> None:
+    def __init__(self, connection: Connection, transaction: Transaction, caches: dict[str, TenantCache]) -> None:
         self._db = connection
-        self._of = transaction
-        self._tenancies = tenancies
+        self._transaction = transaction
+        self._caches = caches
 
     async def write(self, batch: Sequence[TeamChanges]) -> dict[str, Note]:
         """Write all of it; what the journal says of it, by tenant."""
         await self._write_channels()
         await self._write_records()
         await self._write_logs()
-        acts = self._of.writes
+        acts = self._transaction.writes
         last = acts[-1] if acts else None
         # What was said goes with the rest, unless something has to come after it.
-        said = last if isinstance(last, InsertPosts) else InsertPosts([], [])
-        for act in acts[:-1] if last is said else acts:
-            await self._act(act)
+        insert_posts = last if isinstance(last, InsertPosts) else InsertPosts([], [])
+        for act in acts[:-1] if last is insert_posts else acts:
+            await self._apply(act)
         notes = self._notes(batch)
-        await self._db.execute(_USUAL, *self._usual(said, notes))
+        await self._db.execute(_COMBINED_WRITE, *self._combined_values(insert_posts, notes))
         return notes
 
     # ------------------------------------------------------------------ the usual
 
-    def _usual(self, said: InsertPosts, notes: dict[str, Note]) -> list[list[Any]]:
-        of = self._of
-        columns = _columns(16, _post_rows(said))
-        columns += _columns(2, _earlier(said))
+    def _combined_values(self, insert_posts: InsertPosts, notes: dict[str, Note]) -> list[list[Any]]:
+        transaction = self._transaction
+        columns = _columns(16, _post_rows(insert_posts))
+        columns += _columns(2, _earlier_requests(insert_posts))
         changed = [
             (place.number, place.tally.total, place.seq, place.tally.last_at, place.tally.floor)
-            for key, place in of.places.items()
-            if key not in of.new_channels and key not in of.gone_channels
+            for key, place in transaction.places.items()
+            if key not in transaction.new_channels and key not in transaction.gone_channels
         ]
         columns += _columns(5, changed)
-        columns += _columns(7, list(of.saved.values()))
-        columns += _columns(4, [(tenant, at, document.decode(), link) for tenant, at, document, link in of.entries])
+        columns += _columns(7, list(transaction.saved.values()))
+        columns += _columns(
+            4, [(tenant, at, document.decode(), link) for tenant, at, document, link in transaction.entries]
+        )
         heads = []
         for tenant, note in notes.items():
-            one = self._tenancies[tenant]
+            cache = self._caches[tenant]
             position, entry_position, entry_link, audit_number = note.head
             heads.append(
-                (one.number, position, one.revision + 1, entry_position, entry_link, audit_number, encode_note(note))
+                (
+                    cache.number,
+                    position,
+                    cache.revision + 1,
+                    entry_position,
+                    entry_link,
+                    audit_number,
+                    encode_note(note),
+                )
             )
         return columns + _columns(7, heads)
 
     def _notes(self, batch: Sequence[TeamChanges]) -> dict[str, Note]:
-        of = self._of
-        notes = {tenant: Note(of.head(tenant)[1:]) for tenant in self._tenancies}
-        for tenant, kind, record_id in of.records:
+        transaction = self._transaction
+        notes = {tenant: Note(transaction.head(tenant)[1:]) for tenant in self._caches}
+        for tenant, kind, record_id in transaction.records:
             notes[tenant].records.append((kind, record_id))
-        for tenant, channel_id in dict.fromkeys((*of.places, *of.gone_channels)):
+        for tenant, channel_id in dict.fromkeys((*transaction.places, *transaction.gone_channels)):
             notes[tenant].channels.append(channel_id)
-            place = of.places.get((tenant, channel_id))
-            if place is not None and (tenant, channel_id) not in of.gone_channels - of.new_channels:
+            place = transaction.places.get((tenant, channel_id))
+            if place is not None and (tenant, channel_id) not in transaction.gone_channels - transaction.new_channels:
                 count, last_at, floor = place.tally
                 at = (place.number, place.intent_id, place.seq, count, last_at, floor)
                 notes[tenant].places[channel_id] = at
@@ -173,28 +183,28 @@ class Writing:
 
     async def _write_channels(self) -> None:
         """Those that go first: one of the same name may come."""
-        of = self._of
-        if of.gone_channels:
-            ids = [(self._tenancies[tenant].number, channel_id) for tenant, channel_id in of.gone_channels]
+        transaction = self._transaction
+        if transaction.gone_channels:
+            ids = [(self._caches[tenant].number, channel_id) for tenant, channel_id in transaction.gone_channels]
             await self._db.executemany("DELETE FROM tally WHERE tenant = $1 AND id = $2", ids)
         new = [
-            (of.places[key].number, self._tenancies[key[0]].number, key[1], *of.places[key][1:])
-            for key in of.new_channels
+            (transaction.places[key].number, self._caches[key[0]].number, key[1], *transaction.places[key][1:])
+            for key in transaction.new_channels
         ]
         if new:
             await self._db.executemany(
                 "INSERT INTO tally (number, tenant, id, intent, seq, count, last_at, floor)"
                 " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-                [(*one[:5], *one[5]) for one in new],
+                [(*channel[:5], *channel[5]) for channel in new],
             )
 
     async def _write_records(self) -> None:
         """Names are let go of first: somebody else may take them in the same transaction."""
-        of = self._of
+        transaction = self._transaction
         released, dropped, put = [], [], []
-        for key, record in of.records.items():
-            before = of.before[key]
-            number = self._tenancies[key[0]].number
+        for key, record in transaction.records.items():
+            before = transaction.before[key]
+            number = self._caches[key[0]].number
             if record is None:
                 if before is not None:
                     dropped.append((number, *key[1:]))
@@ -210,24 +220,24 @@ class Writing:
             await self._db.execute(_PUT, *_columns(8, put))
 
     async def _write_logs(self) -> None:
-        of = self._of
-        if of.events:
+        transaction = self._transaction
+        if transaction.events:
             await self._db.executemany(
                 "INSERT INTO event VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-                [rows.event_to_row(event, tenant) for tenant, event in of.events],
+                [rows.event_to_row(event, tenant) for tenant, event in transaction.events],
             )
-        if of.audits:
+        if transaction.audits:
             await self._db.executemany(
                 "INSERT INTO audit VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-                [(tenant << rows.SHIFT | entry.number, *entry[1:]) for tenant, entry in of.audits],
+                [(tenant << rows.SHIFT | entry.number, *entry[1:]) for tenant, entry in transaction.audits],
             )
-        if of.budgets:
-            spent = [(self._tenancies[key[0]].number, key[1], key[2], spent) for key, spent in of.budgets.items()]
+        if transaction.budgets:
+            spent = [(self._caches[key[0]].number, key[1], key[2], spent) for key, spent in transaction.budgets.items()]
             await self._db.execute(_SPEND, *_columns(4, spent))
 
     # ------------------------------------------------------------------ acts
 
-    async def _act(self, act: Write) -> None:
+    async def _apply(self, act: Write) -> None:
         db = self._db
         match act:
             case InsertPosts():
@@ -235,7 +245,7 @@ class Writing:
                 await db.execute(f"INSERT INTO post SELECT * FROM unnest({marks})", *_columns(16, _post_rows(act)))
                 await db.executemany(
                     "UPDATE post SET answered = true WHERE number >> 40 = $1 AND id = $2 AND NOT answered",
-                    _earlier(act),
+                    _earlier_requests(act),
                 )
             case MovePost(tenant, post):
                 await db.execute(
@@ -251,7 +261,7 @@ class Writing:
             case InsertReceipts(tenant, receipts):
                 await db.executemany(
                     "INSERT INTO receipt VALUES ($1, $2, $3, $4) ON CONFLICT (post_id, agent) DO NOTHING",
-                    [(tenant, *one) for one in receipts],
+                    [(tenant, *receipt) for receipt in receipts],
                 )
             case _:
                 for statement, *values in _statements(act):
@@ -269,32 +279,32 @@ def _statements(act: Write) -> Iterable[tuple[Any, ...]]:
         case EvictPosts(_, channel, floor):
             yield REMOVE, channel, floor
         case EraseContent(tenant, messages):
-            yield EMPTY_ANSWERS, [scope for one in messages for scope in one.scopes]
-            yield BLANK, [one.message_id for one in messages], tenant, NO_PAYLOAD, ERASED
+            yield EMPTY_ANSWERS, [scope for message in messages for scope in message.scopes]
+            yield BLANK, [message.message_id for message in messages], tenant, NO_PAYLOAD, ERASED
         case TrimAudit(tenant, through):
             low = tenant << rows.SHIFT
             yield "UPDATE audit SET document = '' WHERE place BETWEEN $1 AND $2 AND document <> ''", low, low | through
         case ForgetKeys(before):
-            yield (_OF_ALL,)  # budgets are every tenant's; it stands alone in its transaction
+            yield (_SEE_ALL_TENANTS,)  # budgets are every tenant's; it stands alone in its transaction
             yield FORGET, before  # a piece of it; the rest goes beside the commits
             yield "DELETE FROM budget WHERE span <> '' AND span < $1", before
 
 
-def _columns(width: int, found: Sequence[Sequence[Any]]) -> Columns:
+def _columns(width: int, table_rows: Sequence[Sequence[Any]]) -> Columns:
     """Rows as columns: an array for each parameter."""
-    return [list(column) for column in zip(*found, strict=True)] if found else [[] for _ in range(width)]
+    return [list(column) for column in zip(*table_rows, strict=True)] if table_rows else [[] for _ in range(width)]
 
 
-def _post_rows(said: InsertPosts) -> list[tuple[Any, ...]]:
+def _post_rows(insert_posts: InsertPosts) -> list[tuple[Any, ...]]:
     """Messages as rows. Whether one is answered within the transaction is said here: no statement sees its own rows."""
-    answered = {message_id for _, message_id in said.answered}
+    answered = {message_id for _, message_id in insert_posts.answered}
     return [
         rows.post_to_row(post._replace(answered=post.answered or post.id in answered), tenant, channel)
-        for tenant, channel, post in said.posts
+        for tenant, channel, post in insert_posts.posts
     ]
 
 
-def _earlier(said: InsertPosts) -> list[tuple[int, str]]:
+def _earlier_requests(insert_posts: InsertPosts) -> list[tuple[int, str]]:
     """The requests that are answered and not said here."""
-    own = {post.id for _, _, post in said.posts}
-    return [(tenant, message_id) for tenant, message_id in said.answered if message_id not in own]
+    own = {post.id for _, _, post in insert_posts.posts}
+    return [(tenant, message_id) for tenant, message_id in insert_posts.answered if message_id not in own]

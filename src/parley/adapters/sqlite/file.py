@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _INDEX_STEP = 32 * 1024
 
 
-def statements(script: str) -> Iterator[str]:
+def split_statements(script: str) -> Iterator[str]:
     """The statements of a script, triggers whole: `executescript` would commit our transaction."""
     statement = ""
     for line in script.splitlines():
@@ -27,11 +27,11 @@ def statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-def quoted(path: str) -> str:
+def quote_path(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-class reported:  # noqa: N801  # reads like the function it would be, and takes a third of its time
+class sqlite_errors:  # noqa: N801  # reads like the function it would be, and takes a third of its time
     """Say SQLite's errors in Parley's words."""
 
     def __init__(self, path: str) -> None:
@@ -44,15 +44,15 @@ class reported:  # noqa: N801  # reads like the function it would be, and takes 
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, sqlite3.Error | OSError):
-            raise as_parley(error, self._path) from error
+            raise to_parley_error(error, self._path) from error
 
 
-def as_parley(error: sqlite3.Error | OSError, path: str) -> ParleyError:
+def to_parley_error(error: sqlite3.Error | OSError, path: str) -> ParleyError:
     if isinstance(error, OSError):
-        said = f"{path}: {error.strerror}"
+        detail = f"{path}: {error.strerror}"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return DiskFull(said, hint="free some space and try again")
-        return Forbidden(said) if isinstance(error, PermissionError) else Unavailable(said)
+            return DiskFull(detail, hint="free some space and try again")
+        return Forbidden(detail) if isinstance(error, PermissionError) else Unavailable(detail)
     name = getattr(error, "sqlite_errorname", "") or ""
     # Where the index beside the log cannot grow, SQLite calls a full disk an I/O error.
     if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and _is_full(path)):

@@ -34,7 +34,7 @@ def _doctor(args: argparse.Namespace) -> int:
     workspace = Workspace(home, find_project(settings, home).value)
     workspace.open().close()
     findings = list(_project_findings(workspace, settings))
-    fixed = [finding for finding in findings if args.fix and finding.mend is not None and _fix(finding)]
+    fixed = [finding for finding in findings if args.fix and finding.fix is not None and _fix(finding)]
     left = [finding for finding in findings if finding not in fixed]
     screen = screen_of(args)
     if args.json:
@@ -50,14 +50,14 @@ def _fields(finding: Finding) -> dict[str, object]:
         "code": finding.code,
         "agent": finding.agent,
         "detail": finding.detail,
-        "can_fix": finding.mend is not None,
+        "can_fix": finding.fix is not None,
     }
 
 
 def _fix(finding: Finding) -> bool:
     try:
-        if finding.mend is not None:
-            finding.mend()
+        if finding.fix is not None:
+            finding.fix()
     except ParleyError:
         return False
     return True
@@ -69,7 +69,7 @@ def _show_findings(screen: Screen, workspace: Workspace, findings: list[Finding]
     screen.line(f"Project {workspace.project} in {safe(workspace.home)}: {len(agents)} {noun}")
     for finding in findings:
         level = "fixed" if finding in fixed else finding.level
-        hint = " (parley doctor --fix mends it)" if finding.mend is not None and finding not in fixed else ""
+        hint = " (parley doctor --fix mends it)" if finding.fix is not None and finding not in fixed else ""
         colour = _COLOURS.get(level, "green")
         screen.line(
             f"{screen.paint(f'{level:<5}', colour)}  {finding.code:<14} {finding.agent}: {safe(finding.detail)}{hint}"

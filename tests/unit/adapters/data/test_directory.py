@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.data.directory import DataDirectory, check_whole, is_held, store_in
+from parley.adapters.data.directory import DataDirectory, check_not_copying, is_in_use, store_path_in
 from parley.domain.errors.errors import Conflict, NotFound, Unavailable
 from parley.domain.errors.team import UnsafeMode
 
@@ -54,26 +54,26 @@ def test_a_file_in_the_place_of_the_directory_is_no_directory(tmp_path: Path) ->
 
 def test_the_store_of_a_directory_without_one_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no store"):
-        store_in(str(tmp_path))
+        store_path_in(str(tmp_path))
 
 
 def test_a_directory_is_held_as_long_as_somebody_has_it(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
-    assert not is_held(data)
+    assert not is_in_use(data)
 
     with DataDirectory(data):
-        assert is_held(data)
+        assert is_in_use(data)
 
-    assert not is_held(data)
+    assert not is_in_use(data)
 
 
 def test_no_empty_store_begins_beside_one_that_is_being_filled(tmp_path: Path) -> None:
     path = tmp_path / "parley.db"
-    check_whole(str(path))
+    check_not_copying(str(path))
 
     (tmp_path / "parley.db.copying").touch()
     with pytest.raises(Conflict, match="has not ended"):
-        check_whole(str(path))
+        check_not_copying(str(path))
 
     path.touch()
-    check_whole(str(path))
+    check_not_copying(str(path))

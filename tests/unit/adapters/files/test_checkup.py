@@ -38,8 +38,8 @@ def found(agent: AgentFolder) -> list[tuple[str, str]]:
 
 def mend(findings: list[Finding]) -> None:
     for finding in findings:
-        assert finding.mend is not None
-        finding.mend()
+        assert finding.fix is not None
+        finding.fix()
 
 
 def test_a_healthy_agent_has_no_findings(agent: AgentFolder) -> None:
@@ -63,7 +63,7 @@ def test_a_linked_inbox_is_found_and_left_to_its_owner(agent: AgentFolder, folde
 
     [finding] = examine(agent, NOW)
 
-    assert (finding.level, finding.code, finding.mend) == ("fail", "not_regular", None)
+    assert (finding.level, finding.code, finding.fix) == ("fail", "not_regular", None)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.files import folders
-from parley.adapters.files.folders import Folder, as_parley, locked, reported
+from parley.adapters.files.folders import Folder, lock_folder, os_errors, to_parley_error
 from parley.domain.errors.errors import DiskFull, Forbidden, NotFound, NotRegular, ParleyError, Unavailable
 from tests.open_files import opened_below
 
@@ -177,7 +177,7 @@ def test_a_folder_that_is_dropped_is_closed(tmp_path: Path) -> None:
 
 def test_a_locked_folder_is_locked_for_others_until_the_end(root: Folder, tmp_path: Path) -> None:
     with Folder.root(str(tmp_path)) as other:
-        with locked(root), pytest.raises(BlockingIOError):
+        with lock_folder(root), pytest.raises(BlockingIOError):
             fcntl.flock(other.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
         fcntl.flock(other.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -200,15 +200,15 @@ def test_a_locked_folder_is_locked_for_others_until_the_end(root: Folder, tmp_pa
     ],
 )
 def test_an_error_of_the_system_is_said_in_our_words_with_its_path(number: int, meant: type[ParleyError]) -> None:
-    with pytest.raises(meant, match="some/path") as refusal, reported("some/path"):
+    with pytest.raises(meant, match="some/path") as refusal, os_errors("some/path"):
         raise OSError(number, "raw")
 
     assert type(refusal.value) is meant
-    assert type(as_parley(OSError(number, "raw"), "p")) is meant
+    assert type(to_parley_error(OSError(number, "raw"), "p")) is meant
 
 
 def test_errors_of_ours_pass_as_they_are() -> None:
-    with pytest.raises(NotRegular, match="mine"), reported("some/path"):
+    with pytest.raises(NotRegular, match="mine"), os_errors("some/path"):
         raise NotRegular("mine")
 
 

@@ -71,7 +71,7 @@ def test_a_folder_of_an_agent_is_found_or_made(workspace: Workspace) -> None:
     with pytest.raises(NotFound):
         agent.folder("inbox", "archive")
 
-    agent.made("inbox", "archive").close()
+    agent.make_folder("inbox", "archive").close()
 
     agent.folder("inbox", "archive").close()
     archive = agents_folder(workspace) / "codex" / "inbox" / "archive"

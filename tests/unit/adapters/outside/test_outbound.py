@@ -464,4 +464,4 @@ async def test_a_name_of_the_own_server_is_refused_on_every_port() -> None:
 
 
 def test_the_limits_are_the_published_ones() -> None:
-    assert (outbound.TIMEOUT_SECONDS, outbound.MOST_BYTES) == (15.0, 64 * 1024)
+    assert (outbound.TIMEOUT_SECONDS, outbound.ANSWER_MAX_BYTES) == (15.0, 64 * 1024)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from parley.adapters.outside import rego
-from parley.adapters.outside.rego import SAMPLE, RegoRules, Said, input_of
+from parley.adapters.outside.rego import SAMPLE, RegoAnswer, RegoRules, input_of
 from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Wishes
 from parley.domain.errors.errors import BadConfig
@@ -245,9 +245,9 @@ def test_6000_restricted_messages_from_many_threads_and_none_passes(started: Sta
     plain, restricted = SAMPLE, {**SAMPLE, "level": "restricted"}
     together = threading.Barrier(12)
 
-    def sender(_: int) -> list[Said]:
+    def sender(_: int) -> list[RegoAnswer]:
         together.wait(30)
-        found: list[Said] = []
+        found: list[RegoAnswer] = []
         for _ in range(25):
             found += rules.ask([*[restricted] * 20, plain]).result(60)
         return found
@@ -256,8 +256,8 @@ def test_6000_restricted_messages_from_many_threads_and_none_passes(started: Sta
         said = [one for found in threads.map(sender, range(12)) for one in found]
 
     # Between them are some that may pass, so that an answer to another question would show.
-    passed = [number for number, one in enumerate(said) if one == Said((), ())]
-    assert said.count(Said(("restricted stays here",), ())) == 6_000
+    passed = [number for number, one in enumerate(said) if one == RegoAnswer((), ())]
+    assert said.count(RegoAnswer(("restricted stays here",), ())) == 6_000
     assert passed == list(range(20, 6_300, 21))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from parley.adapters.postgres import cache as tenancy
-from parley.adapters.postgres.cache import Note, Tenancy, decode_note, encode_note
+from parley.adapters.postgres.cache import Note, TenantCache, decode_note, encode_note
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.channel import Tally
 from parley.domain.store.transaction import Head, Place
@@ -21,11 +21,11 @@ CHANNEL, INTENT = (T1, "channel", "chan_1"), (T1, "intent", "intent_1")
 BUDGET = (T1, "messages", "")
 
 
-def a_tenancy() -> Tenancy:
+def a_tenancy() -> TenantCache:
     """Number 7 at revision 3, with something of every sort that can be known."""
-    made = Tenancy(cast("asyncpg.Record", (7, T1, 40, 3, 5, LINK, 6)))
-    made.learn(CHANNEL, a_channel(version=1))
-    made.learn(INTENT, an_intent(version=1))
+    made = TenantCache(cast("asyncpg.Record", (7, T1, 40, 3, 5, LINK, 6)))
+    made.put(CHANNEL, a_channel(version=1))
+    made.put(INTENT, an_intent(version=1))
     made.places["chan_1"] = Place(1, "intent_1", 40, Tally(40, "", 0))
     made.sides["alice"] = SideHead(1, "x")
     made.budgets[BUDGET] = 9
@@ -61,7 +61,7 @@ def test_an_older_version_that_says_less_is_understood() -> None:
 def test_what_another_node_changed_is_forgotten_and_nothing_else() -> None:
     one = a_tenancy()
 
-    one.move_on(4, a_note(records=[("intent", "intent_1")]))
+    one.apply_other(4, a_note(records=[("intent", "intent_1")]))
 
     assert (one.revision, one.head) == (4, Head(7, 41, 6, LINK, 7))
     assert INTENT not in one.records
@@ -73,18 +73,18 @@ def test_what_another_node_changed_is_forgotten_and_nothing_else() -> None:
 def test_counters_go_with_their_channel_and_chains_all_together() -> None:
     one = a_tenancy()
 
-    one.move_on(4, a_note(channels=["chan_1"]))
+    one.apply_other(4, a_note(channels=["chan_1"]))
     assert one.places == {}
     assert one.budgets == {BUDGET: 9}
 
-    one.move_on(5, a_note(others=True))
+    one.apply_other(5, a_note(others=True))
     assert (one.sides, one.budgets, one.logs) == ({}, {}, {})
 
 
 def test_what_this_node_wrote_it_knows() -> None:
     one = a_tenancy()
 
-    one.wrote(a_note(records=[("intent", "intent_1")], channels=["chan_1"], others=True))
+    one.apply_own(a_note(records=[("intent", "intent_1")], channels=["chan_1"], others=True))
 
     assert (one.revision, one.head) == (4, Head(7, 41, 6, LINK, 7))
     assert {CHANNEL, INTENT} == one.records.keys()
@@ -95,36 +95,36 @@ def test_who_reads_a_record_while_it_changes_learns_that_it_may_be_old() -> None
     one = a_tenancy()
     other = (T1, "intent", "intent_2")
     for key in (INTENT, CHANNEL, other):
-        one.asking[key] = object()
+        one.readers[key] = object()
 
-    one.forget(INTENT)
-    one.learn(CHANNEL, None)
+    one.drop(INTENT)
+    one.put(CHANNEL, None)
 
-    assert one.asking.keys() == {other}
-    one.forget_all()
-    assert one.asking == {}
+    assert one.readers.keys() == {other}
+    one.clear()
+    assert one.readers == {}
 
 
 def test_everything_can_be_forgotten() -> None:
     one = a_tenancy()
 
-    one.forget_all()
+    one.clear()
 
     assert (one.records, one.places, one.sides, one.budgets, one.logs) == ({}, {}, {}, {}, {})
     assert one.revision == 3
 
 
 def test_what_is_known_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tenancy, "_MOST_RECORDS", 2)
-    monkeypatch.setattr(tenancy, "_MOST_OTHERS", 1)
+    monkeypatch.setattr(tenancy, "_RECORDS_LIMIT", 2)
+    monkeypatch.setattr(tenancy, "_OTHERS_LIMIT", 1)
     one = a_tenancy()
     one.trim()
     assert (len(one.records), len(one.places), len(one.budgets)) == (2, 1, 1)
 
-    one.learn((T1, "intent", "intent_2"), None)
-    one.asking[INTENT] = object()
+    one.put((T1, "intent", "intent_2"), None)
+    one.readers[INTENT] = object()
     one.budgets[T1, "other", ""] = 1
     one.trim()
 
-    assert (one.records, one.asking, one.budgets) == ({}, {}, {})
+    assert (one.records, one.readers, one.budgets) == ({}, {}, {})
     assert set(one.places) == {"chan_1"}

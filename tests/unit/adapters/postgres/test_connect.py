@@ -180,7 +180,7 @@ async def test_a_certificate_that_goes_wrong_while_a_node_runs_is_an_outage_and_
         papers.trusted(False)
         cluster.restart()
         with pytest.raises(Unavailable, match="cannot be trusted"):
-            await pool.connected("pool", 30)
+            await pool.open_connection("pool", 30)
 
         papers.trusted(True)
         cluster.restart()

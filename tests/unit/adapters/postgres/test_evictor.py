@@ -35,7 +35,7 @@ async def test_messages_go_up_to_their_place_with_their_receipts_and_no_others(d
         number = await hand.one("SELECT number FROM tally WHERE id = 'chan_1'")
         evictor = Evictor(a.sessions)
 
-        evictor.take([EvictPosts(1, number, 2)])
+        evictor.enqueue([EvictPosts(1, number, 2)])
         await evictor.close()
 
         left = [("chan_1_3",), ("chan_2_1",), ("chan_2_2",), ("chan_2_3",)]
@@ -51,9 +51,9 @@ async def test_of_a_channel_only_the_last_place_counts_and_nothing_is_asked_for_
         asked = counted(a, monkeypatch, "DELETE FROM post")
         evictor = Evictor(a.sessions)
 
-        evictor.take([])
-        evictor.take([EvictPosts(1, 1, n) for n in range(10)])
-        evictor.take([EvictPosts(1, 1, 10), EvictPosts(1, 2, 1)])
+        evictor.enqueue([])
+        evictor.enqueue([EvictPosts(1, 1, n) for n in range(10)])
+        evictor.enqueue([EvictPosts(1, 1, 10), EvictPosts(1, 2, 1)])
         await evictor.close()
 
         assert len(asked) == 2
@@ -72,10 +72,10 @@ async def test_a_database_that_fails_costs_only_that_it_is_removed_later(
             raise Unavailable("gone")
 
         monkeypatch.setattr(a.sessions, "fetch", fail)
-        evictor.take([EvictPosts(1, 1, 1)])
+        evictor.enqueue([EvictPosts(1, 1, 1)])
         await evictor.close()
         monkeypatch.undo()
-        evictor.take([EvictPosts(1, 1, 1)])
+        evictor.enqueue([EvictPosts(1, 1, 1)])
         await evictor.close()
 
         assert await hand.one("SELECT count(*) FROM post") == 0

@@ -120,7 +120,7 @@ async def test_closing_ends_the_loading_of_a_tenant_for_whom_nobody_waits_any_mo
     async with nodes(dsn, "a") as (a,):
         await quiet(a)
         monkeypatch.setattr(a.sessions, "fetch", hanging)
-        waiting = asyncio.ensure_future(a.follower.tenancy(T2))
+        waiting = asyncio.ensure_future(a.follower.get_cache(T2))
         await asked.wait()
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -197,7 +197,7 @@ async def test_a_tenant_that_nobody_ever_wrote_in_has_nothing_to_catch_up_with(d
         await a.catch_up("nobody", T1)
 
         assert await a.head("nobody") == 0
-        assert a.follower.known("nobody") is None
+        assert a.follower.find_cache("nobody") is None
 
 
 # ---------------------------------------------------------------- watchers
@@ -271,7 +271,7 @@ async def test_who_begins_to_care_in_the_middle_of_a_pull_misses_nothing(dsn: st
     async with nodes(dsn, "a", "b") as (a, b):
         await quiet(b)
         watch = Watch(b, caring=False)
-        one = b.follower.known(T1)
+        one = b.follower.find_cache(T1)
         assert one is not None
         await renamed(a, "new")
 
@@ -305,7 +305,7 @@ async def test_a_notification_wakes_a_node_that_does_not_look(dsn: str) -> None:
     async with a_hand(dsn) as hand, nodes(dsn, "a", "b") as (a, b):
         watch = Watch(b)
         await listens(hand, "b")
-        b.follower._works[1].cancel()
+        b.follower._tasks[1].cancel()
 
         await a.commit(TeamChanges(T1, (a_post(),)))
 
@@ -330,7 +330,7 @@ async def test_a_listener_that_was_cut_listens_again(dsn: str) -> None:
     async with a_hand(dsn) as hand, nodes(dsn, "a", "b") as (a, b):
         watch = Watch(b)
         await listens(hand, "b")
-        b.follower._works[1].cancel()
+        b.follower._tasks[1].cancel()
         assert await hand.cut("b listens") == 1
         await listens(hand, "b")
 
@@ -344,7 +344,7 @@ async def test_a_listener_that_was_cut_listens_again(dsn: str) -> None:
 async def test_a_listener_that_gets_no_answer_tries_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     front = Front(deaf_to=b"LISTEN", times=1)
     await front.open()
-    monkeypatch.setattr(following, "PATIENCE", 0.2)
+    monkeypatch.setattr(following, "TIMEOUT_SECONDS", 0.2)
     async with a_hand(dsn) as hand:
         b = a_store(front.dsn(dsn), "b")
         await listens(hand, "b")
@@ -358,12 +358,12 @@ async def test_a_wrong_notification_does_no_harm(dsn: str, monkeypatch: pytest.M
     async with a_hand(dsn) as hand, nodes(dsn, "a", "b") as (a, b):
         watch = Watch(b)
         await listens(hand, "b")
-        b.follower._works[1].cancel()
+        b.follower._tasks[1].cancel()
         asked = counted(b, monkeypatch, "FROM journal")
 
         await hand.ask("SELECT pg_notify('parley', $1)", f"rubbish,:,x:²,nobody:1,,{T1}:999")
         await until(lambda: len(watch.heard) > 0)
-        await until(lambda: not b.follower._pulls)
+        await until(lambda: not b.follower._pull_tasks)
         assert len(asked) == 1
         await a.commit(TeamChanges(T1, (a_post(),)))
 
@@ -373,13 +373,13 @@ async def test_a_wrong_notification_does_no_harm(dsn: str, monkeypatch: pytest.M
 @in_loop
 async def test_many_commits_are_announced_with_few_notifications(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with nodes(dsn, "a") as (a,):
-        monkeypatch.setattr(following, "_MOST_TOLD", 40)
+        monkeypatch.setattr(following, "_ANNOUNCEMENTS_LIMIT", 40)
         told = counted(a, monkeypatch, "pg_notify")
         tenants = [f"tenant_{n}" for n in range(100)]
 
         puts = [TeamChanges(one, puts=(an_intent(f"intent_{one}", tenant=one),)) for one in tenants]
         await asyncio.gather(*map(a.commit, puts))
-        await until(lambda: not a.follower._news)
+        await until(lambda: not a.follower._announcements)
 
         assert 3 <= len(told) <= 10
 
@@ -390,7 +390,7 @@ async def test_how_far_a_node_lies_behind_is_known(dsn: str, monkeypatch: pytest
         Watch(b)
         await listens(hand, "b")
         assert b.follower.lag == 0
-        one = b.follower.known(T1)
+        one = b.follower.find_cache(T1)
         assert one is not None
         async with one.lock:  # it cannot move on
             for n in range(3):
@@ -419,11 +419,11 @@ async def test_an_older_word_that_comes_late_does_not_end_a_pull_before_the_newe
 
         monkeypatch.setattr(b.sessions, "fetch", slow)
         await a.commit(TeamChanges(T1, (a_post("msg_1"),)))
-        b.follower._heard(f"{T1}:2")
+        b.follower._on_notification(f"{T1}:2")
         await read.wait()
         await a.commit(TeamChanges(T1, (a_post("msg_2"),)))
-        b.follower._heard(f"{T1}:3")
-        b.follower._heard(f"{T1}:2")
+        b.follower._on_notification(f"{T1}:3")
+        b.follower._on_notification(f"{T1}:2")
 
         assert b.follower.lag == 2
         go_on.set()
@@ -437,9 +437,9 @@ async def test_a_word_that_was_wrong_is_no_lag(dsn: str) -> None:
         Watch(a)
         await quiet(a)
 
-        a.follower._heard(f"{T1}:999")
+        a.follower._on_notification(f"{T1}:999")
         assert a.follower.lag == 998
-        await until(lambda: not a.follower._pulls)
+        await until(lambda: not a.follower._pull_tasks)
 
         assert a.follower.lag == 0
 
@@ -531,15 +531,15 @@ async def test_who_waits_is_told_while_the_database_is_away_and_it_comes_back_by
 
 @in_loop
 async def test_idle_tenants_are_forgotten_and_watched_ones_are_not(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "_MOST_TENANTS", 4)
+    monkeypatch.setattr(following, "_TENANTS_LIMIT", 4)
     async with nodes(dsn, "a") as (a,):
         Watch(a)
         for n in range(30):
             tenant = f"tenant_{n}"
             await a.commit(TeamChanges(tenant, puts=(a_channel(f"chan_{tenant}", tenant=tenant),)))
-            assert len(a.follower._tenancies) <= 7
+            assert len(a.follower._caches) <= 7
 
-        known = set(a.follower._tenancies)
+        known = set(a.follower._caches)
         assert {T1, "tenant_29"} <= known
         assert "tenant_0" not in known
         assert {one.id for one in a.follower._by_number.values()} == known
@@ -551,14 +551,14 @@ async def test_idle_tenants_are_forgotten_and_watched_ones_are_not(dsn: str, mon
 
 @in_loop
 async def test_a_tenant_whose_records_are_asked_for_is_not_forgotten(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "_MOST_TENANTS", 4)
+    monkeypatch.setattr(following, "_TENANTS_LIMIT", 4)
     async with nodes(dsn, "a") as (a,):
         for n in range(30):
             assert await a.get(Intent, T1, "intent_1") is not None
             tenant = f"tenant_{n}"
             await a.commit(TeamChanges(tenant, puts=(a_channel(f"chan_{tenant}", tenant=tenant),)))
 
-            assert T1 in a.follower._tenancies
+            assert T1 in a.follower._caches
 
 
 @in_loop
@@ -567,7 +567,7 @@ async def test_many_that_ask_for_a_tenant_at_once_read_it_once(dsn: str, monkeyp
         await a.commit(TeamChanges(T2, puts=(a_channel("chan_2", tenant=T2),)))
         asked = counted(b, monkeypatch, "FROM tenant WHERE id")
 
-        found = await asyncio.gather(*(b.follower.tenancy(T2) for _ in range(20)))
+        found = await asyncio.gather(*(b.follower.get_cache(T2) for _ in range(20)))
 
         assert len(asked) == 1
         assert len({id(one) for one in found}) == 1

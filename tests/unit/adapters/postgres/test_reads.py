@@ -14,7 +14,7 @@ import pytest
 
 from parley.adapters.postgres import reads as team_reads
 from parley.adapters.postgres.connect import connect
-from parley.adapters.postgres.reads import FEED_BYTES, cut_off
+from parley.adapters.postgres.reads import FEED_BYTES, is_cut_off
 from parley.adapters.postgres.source import UNERASED
 from parley.adapters.postgres.store import PostgresTeamStore
 from parley.adapters.postgres.writes import BLANK, DEPART, EMPTY_ANSWERS
@@ -139,7 +139,7 @@ async def questions(dsn: str) -> dict[str, list[str]]:
         await store.commit(TeamChanges(T1, (a_post(),), puts=(an_intent(), a_channel())))
         heard: list[str] = []
         async with AsyncExitStack() as stack:
-            for _ in range(store.sessions.most):
+            for _ in range(store.sessions.max_connections):
                 session = await stack.enter_async_context(store.sessions.session())
                 session.connection.add_query_logger(lambda query: heard.append(query.query))
         asked = {}
@@ -214,8 +214,8 @@ async def fill(dsn: str, *, analysed: bool) -> None:
 def test_a_page_of_the_feed_that_is_a_lot_was_cut_off() -> None:
     full = [(1, b"x" * (FEED_BYTES - 1)), (2, b"x")]
 
-    assert cut_off(full, 1)
-    assert not cut_off(full[:1], 1)
+    assert is_cut_off(full, 1)
+    assert not is_cut_off(full[:1], 1)
 
 
 @in_loop

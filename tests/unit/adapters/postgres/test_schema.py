@@ -99,7 +99,7 @@ def test_a_node_waits_for_another_that_migrates_longer_than_for_any_lock(
             await first.execute("SET idle_in_transaction_session_timeout = 0")
             await second.execute("SET lock_timeout = 1")
             await first.execute("BEGIN")
-            await first.execute("SELECT pg_advisory_xact_lock($1)", schema._MIGRATING)
+            await first.execute("SELECT pg_advisory_xact_lock($1)", schema._MIGRATION_LOCK)
             waits = asyncio.create_task(schema.migrate(second))
             await until(lambda: waits.done() or "another node brings the tables up to date" in caplog.text)
             assert not waits.done()
@@ -176,7 +176,7 @@ def test_a_database_that_does_not_survive_a_power_cut_is_refused(setting: str) -
 
 def test_row_security_holds_for_an_ordinary_role(made: str) -> None:
     async def work(db: asyncpg.Connection[asyncpg.Record]) -> None:
-        assert await schema.walled(db)
+        assert await schema.has_row_security(db)
 
     on(made, work)
 

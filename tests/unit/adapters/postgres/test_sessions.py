@@ -11,7 +11,7 @@ import pytest
 
 from parley.adapters.postgres import sessions
 from parley.adapters.postgres.connect import connect
-from parley.adapters.postgres.sessions import EVERYBODY, Sessions
+from parley.adapters.postgres.sessions import ALL_TENANTS, Sessions
 from parley.domain.errors.errors import BadConfig, DiskFull, ParleyError, Unavailable
 from tests.postgres_cluster import a_cluster, drop, free_port, shared_cluster
 from tests.postgres_front import Front
@@ -86,7 +86,7 @@ async def test_a_cancelled_waiter_loses_nobodys_turn(dsn: str) -> None:
     async with a_pool(dsn) as pool:
         async with pool.session():
             first, second = asyncio.create_task(pid(pool)), asyncio.create_task(pid(pool))
-            await until(lambda: len(pool._waiting) == 2)
+            await until(lambda: len(pool._waiters) == 2)
         first.cancel()  # it has been its turn for a moment
 
         with pytest.raises(asyncio.CancelledError):
@@ -101,7 +101,7 @@ async def test_who_is_out_of_time_when_its_turn_comes_passes_it_on(dsn: str) -> 
             late = asyncio.create_task(pool.fetch("", PID, seconds=0))
             second = asyncio.create_task(pid(pool))
             await asyncio.sleep(0)
-            assert len(pool._waiting) == 2
+            assert len(pool._waiters) == 2
 
         with pytest.raises(Unavailable, match="busy"):
             await late
@@ -115,7 +115,7 @@ async def test_a_waiter_may_open_a_connection_when_one_is_given_up(dsn: str) -> 
             async with pool.session() as session:
                 used = session.connection.get_server_pid()
                 waiter = asyncio.create_task(pid(pool))
-                await until(lambda: len(pool._waiting) == 1)
+                await until(lambda: len(pool._waiters) == 1)
                 raise LookupError
 
         assert await waiter != used
@@ -190,10 +190,10 @@ async def test_a_connection_that_saw_one_tenant_is_told_anew_before_it_sees_anot
         await hand.ask("INSERT INTO entry SELECT n, 1, '{}', '' FROM generate_series(1, 3) AS n")
 
         seen = {}
-        for scope in ("1", "2", "", "1,3", EVERYBODY, "2"):
+        for scope in ("1", "2", "", "1,3", ALL_TENANTS, "2"):
             seen[scope] = [row[0] for row in await pool.fetch(scope, "SELECT tenant FROM entry ORDER BY tenant")]
 
-        assert seen == {"1": [1], "2": [2], "": [], "1,3": [1, 3], EVERYBODY: [1, 2, 3]}
+        assert seen == {"1": [1], "2": [2], "": [], "1,3": [1, 3], ALL_TENANTS: [1, 2, 3]}
         assert pool.open == 1
 
 
@@ -217,7 +217,7 @@ async def test_a_database_that_falls_silent_right_after_its_greeting_is_left_whe
     async with a_pool(front.dsn(dsn)) as pool:
         while front.deaf:  # a slow machine may not come as far
             with pytest.raises(Unavailable):
-                await pool.connected("pool", 1.0)
+                await pool.open_connection("pool", 1.0)
 
         assert await pid(pool)
     await front.close()
@@ -276,7 +276,7 @@ async def test_after_the_end_nobody_waits_and_nothing_stays_open(dsn: str) -> No
         pool = Sessions(dsn, "pool", 1)
         async with pool.session():
             waiter = asyncio.create_task(pid(pool))
-            await until(lambda: len(pool._waiting) == 1)
+            await until(lambda: len(pool._waiters) == 1)
             await pool.close()
             with pytest.raises(Unavailable, match="closed"):
                 await waiter
@@ -296,13 +296,13 @@ async def test_who_cannot_open_another_takes_the_one_that_is_free_again(dsn: str
         async with pool.session(30) as held:
             shared_cluster().ask(f'ALTER DATABASE "{dsn.rpartition("/")[2]}" ALLOW_CONNECTIONS false')
             with pytest.raises(Unavailable, match="not currently accepting"):
-                await pool.connected("one more", 30)
+                await pool.open_connection("one more", 30)
             waits = asyncio.create_task(pool.fetch("", PID, seconds=30))
             await until(lambda: pool.open == 2)
 
         assert (await waits)[0][0] == held.connection.get_server_pid()
         with pytest.raises(Unavailable, match="not currently accepting"):
-            await pool.connected("one more", 30)
+            await pool.open_connection("one more", 30)
         assert (await pool.fetch("", PID, seconds=30))[0][0] == held.connection.get_server_pid()
         assert (pool.open, pool.busy()) == (1, 0)
 
@@ -345,14 +345,14 @@ async def test_who_finds_no_room_gives_back_what_it_does_not_use(dsn: str) -> No
             assert crowd.open == 3
 
             with pytest.raises(Unavailable):
-                await crowd.connected("one more", 30)
+                await crowd.open_connection("one more", 30)
 
             async def one_is_left() -> bool:  # a farewell takes a moment
                 return len(await hand.pids("pool")) == 1
 
             assert crowd.open == 1
             await until(one_is_left)
-            (await crowd.connected("one more", 30)).terminate()
+            (await crowd.open_connection("one more", 30)).terminate()
     finally:
         cluster.ask(f"DROP ROLE {role}")
 
@@ -381,7 +381,7 @@ async def test_a_database_that_would_lose_what_it_acknowledged_is_not_asked() ->
         pool = Sessions(lossy.dsn("postgres", "postgres"), "pool", 1, durable=True)
         try:
             with pytest.raises(Unavailable, match="fsync"):
-                await pool.connected("pool")
+                await pool.open_connection("pool")
             with pytest.raises(Unavailable, match="fsync"):
                 await pool.fetch("", PID, seconds=0.2)
         finally:
@@ -394,6 +394,6 @@ async def test_what_cannot_be_found_out_about_durability_is_refused(dsn: str, mo
     pool = Sessions(dsn, "pool", 1, durable=True)
 
     with pytest.raises(Unavailable, match="no_such_setting"):
-        await pool.connected("pool")
+        await pool.open_connection("pool")
 
     await pool.close()

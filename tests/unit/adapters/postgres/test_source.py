@@ -9,8 +9,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from parley.adapters.postgres.cache import Tenancy
-from parley.adapters.postgres.source import Loaded
+from parley.adapters.postgres.cache import TenantCache
+from parley.adapters.postgres.source import PostgresSource
 from parley.adapters.postgres.store import PostgresTeamStore
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.post import ERASED, PostState
@@ -34,7 +34,7 @@ def dsn() -> Iterator[str]:
 class Desk:
     """A node that knows nothing of two tenants, and every question that is asked for them."""
 
-    def __init__(self, store: PostgresTeamStore, tenancies: dict[str, Tenancy]) -> None:
+    def __init__(self, store: PostgresTeamStore, tenancies: dict[str, TenantCache]) -> None:
         self.store = store
         self.tenancies = tenancies
         self.asked: list[str] = []
@@ -51,11 +51,11 @@ class Desk:
 
     def forget(self) -> None:
         for one in self.tenancies.values():
-            one.forget_all()
+            one.clear()
 
-    async def load(self, *batch: TeamChanges) -> Loaded:
+    async def load(self, *batch: TeamChanges) -> PostgresSource:
         self.asked.clear()
-        loaded = Loaded(self.tenancies, kinds())
+        loaded = PostgresSource(self.tenancies, kinds())
         await loaded.load(batch, self.fetch)
         return loaded
 
@@ -74,7 +74,7 @@ async def a_desk(dsn: str) -> AsyncIterator[Desk]:
                 saved=a_use(),
             )
         )
-        found = {tenant: a.follower.known(tenant) for tenant in (T1, T2)}
+        found = {tenant: a.follower.find_cache(tenant) for tenant in (T1, T2)}
         desk = Desk(a, {tenant: one for tenant, one in found.items() if one is not None})
         desk.forget()
         yield desk
@@ -90,7 +90,7 @@ def much() -> list[TeamChanges]:
     ]
 
 
-def assert_complete(loaded: Loaded) -> None:
+def assert_complete(loaded: PostgresSource) -> None:
     channel = loaded.record((T1, "channel", "chan_1"))
     assert channel is not None
     assert channel.version == 1

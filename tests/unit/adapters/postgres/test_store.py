@@ -88,7 +88,7 @@ async def test_no_more_connections_are_used_than_were_given_but_a_few_it_takes(d
         used = await hand.one(f"SELECT count(*) FROM pg_stat_activity WHERE {ours}")
 
         assert used <= max(given, 4)
-        assert store.sessions.most + store.own_connections <= max(given, 4)
+        assert store.sessions.max_connections + store.own_connections <= max(given, 4)
         await store.close()
 
 
@@ -124,13 +124,13 @@ async def test_what_was_written_or_read_once_is_known(dsn: str, monkeypatch: pyt
 @in_loop
 async def test_whoever_asks_for_ever_new_or_long_names_fills_no_memory(dsn: str) -> None:
     async with nodes(dsn, "a") as (a,):
-        one = a.follower.known(T1)
+        one = a.follower.find_cache(T1)
         assert one is not None
         before = len(one.records)
 
         assert await a.get(Intent, T1, "x" * 200) is None
 
-        assert (len(one.records), one.asking) == (before, {})
+        assert (len(one.records), one.readers) == (before, {})
 
 
 async def overtaken(store: PostgresTeamStore, other: PostgresTeamStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,16 +160,16 @@ async def test_what_was_read_while_it_changed_is_not_remembered(
     async with nodes(dsn, "a", "b") as (a, b):
         for store in (a, b):
             await quiet(store)
-        one = b.follower.known(T1)
+        one = b.follower.find_cache(T1)
         assert one is not None
-        one.forget((T1, "intent", "intent_1"))
+        one.drop((T1, "intent", "intent_1"))
 
         await overtaken(b, (a, b)[writer], monkeypatch)
 
         found = await b.get(Intent, T1, "intent_1")
         assert found is not None
         assert (found.title, found.version) == ("new", 2)
-        assert one.asking == {}
+        assert one.readers == {}
 
 
 @in_loop
@@ -231,7 +231,7 @@ async def test_a_record_is_found_by_the_name_that_another_node_gave_it(dsn: str)
 
 @in_loop
 async def test_a_search_goes_through_all_pages(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(team_store, "_SEARCHED", 3)
+    monkeypatch.setattr(team_store, "_SEARCH_PAGE", 3)
     async with nodes(dsn, "a") as (a,):
         texts = [b'{"text":"%b"}' % (b"needle" if n % 4 == 0 else b"hay") for n in range(10)]
         for n, text in enumerate(texts):

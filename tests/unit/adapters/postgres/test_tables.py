@@ -13,7 +13,7 @@ from parley.adapters.postgres import schema
 from parley.adapters.postgres.connect import connect
 from parley.adapters.postgres.nodes import PostgresNodes
 from parley.adapters.postgres.store import PostgresTeamStore, open_store
-from parley.adapters.postgres.tables import PostgresTables, PostgresTarget, open_filling, open_shelf
+from parley.adapters.postgres.tables import PostgresTables, PostgresTarget, open_tables, open_target
 from parley.domain.directory.callers import NO_TENANT, Tenant
 from parley.domain.errors.errors import BadConfig, Conflict, Invalid, NotFound, Unavailable
 from parley.domain.store.changes import TeamChanges
@@ -38,13 +38,13 @@ def dsn() -> Iterator[str]:
 
 @asynccontextmanager
 async def filling(dsn: str) -> AsyncIterator[StoreTarget]:
-    async with closing(await open_filling(dsn)) as shelf:
+    async with closing(await open_target(dsn)) as shelf:
         yield shelf
 
 
 @asynccontextmanager
 async def reading(dsn: str) -> AsyncIterator[StoreTables]:
-    async with closing(await open_shelf(dsn)) as shelf:
+    async with closing(await open_tables(dsn)) as shelf:
         yield shelf
 
 
@@ -92,7 +92,7 @@ async def test_no_node_starts_before_it_is_finished(dsn: str) -> None:
         with pytest.raises(Conflict):
             await state(dsn)
         with pytest.raises(Conflict):
-            await open_shelf(dsn)
+            await open_tables(dsn)
 
         await shelf.finish()
 
@@ -167,14 +167,14 @@ async def test_nothing_is_filled_under_a_running_node(dsn: str) -> None:
 async def test_a_node_that_begins_at_the_same_moment_as_a_copy_gives_way(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = schema.walled
+    looked = schema.has_row_security
 
     async def said_right_after(db: asyncpg.Connection[asyncpg.Record]) -> bool:
         """The node has looked whether a copy is under way, and is not to be seen for a moment."""
         await db.execute("INSERT INTO about VALUES ('state', $1)", schema.COPYING)
         return await looked(db)
 
-    monkeypatch.setattr(schema, "walled", said_right_after)
+    monkeypatch.setattr(schema, "has_row_security", said_right_after)
     with pytest.raises(Conflict, match="has not ended"):
         await open_store(dsn, kinds(), name="late", connections=4, durable=False)
 
@@ -186,7 +186,7 @@ async def test_a_copy_that_finds_a_node_after_all_leaves_the_database_to_it(
 ) -> None:
     async with filling(dsn) as shelf:
         assert isinstance(shelf, PostgresTarget)
-        looked = shelf._check_unserved
+        looked = shelf._check_no_servers
 
         async def begun_right_after() -> None:
             await looked()
@@ -194,7 +194,7 @@ async def test_a_copy_that_finds_a_node_after_all_leaves_the_database_to_it(
             nodes.append(await open_store(dsn, kinds(), name="early", connections=4, durable=False))
 
         nodes: list[PostgresTeamStore] = []
-        monkeypatch.setattr(shelf, "_check_unserved", begun_right_after)
+        monkeypatch.setattr(shelf, "_check_no_servers", begun_right_after)
         try:
             with pytest.raises(Conflict, match="early"):
                 await shelf.begin(ORIGIN)
@@ -211,7 +211,7 @@ async def test_who_uses_a_database_is_told_from_who_is_gone(dsn: str) -> None:
     nodes = PostgresNodes(first, "holder")
     await nodes.heartbeat(Node("node-1"))
     await second.commit(TeamChanges(T1, puts=(an_intent(),)))
-    async with closing(await open_shelf(dsn)) as shelf:
+    async with closing(await open_tables(dsn)) as shelf:
         assert await shelf.servers() == Servers(("node-1", "node-2"))
 
         await second.close()
@@ -241,7 +241,7 @@ def test_a_database_whose_commits_may_be_lost_is_refused_before_anything_is_writ
     shared_cluster().ask(f'ALTER DATABASE "{name}" SET synchronous_commit = {setting}')
 
     with pytest.raises(BadConfig, match="synchronous_commit"):
-        asyncio.run(open_filling(empty))
+        asyncio.run(open_target(empty))
 
     assert shared_cluster().ask(TABLES_THERE, database=name)[0][0] == 0
     drop(empty)
@@ -263,7 +263,7 @@ def test_a_database_of_another_encoding_is_refused_before_anything_is_written() 
     shared_cluster().ask("CREATE DATABASE latin OWNER parley TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
 
     with pytest.raises(BadConfig, match="LATIN1"):
-        asyncio.run(open_filling(shared_cluster().dsn("latin")))
+        asyncio.run(open_target(shared_cluster().dsn("latin")))
 
     assert shared_cluster().ask(TABLES_THERE, database="latin")[0][0] == 0
     shared_cluster().drop_database("latin")
@@ -298,16 +298,16 @@ async def test_a_text_that_the_database_cannot_keep_is_said(dsn: str) -> None:
 async def test_a_database_without_a_store_or_of_another_version_is_not_read(dsn: str) -> None:
     empty = new_database()
     with pytest.raises(NotFound):
-        await open_shelf(empty)
+        await open_tables(empty)
     drop(empty)
     shared_cluster().ask("UPDATE about SET value = '9' WHERE name = 'schema'", database=dsn.rpartition("/")[2])
     with pytest.raises(Invalid, match="schema 9"):
-        await open_shelf(dsn)
+        await open_tables(dsn)
 
 
 @in_loop
 async def test_what_leads_to_no_database_is_said() -> None:
     with pytest.raises(Unavailable):
-        await open_shelf("postgresql://parley@127.0.0.1:1/none")
+        await open_tables("postgresql://parley@127.0.0.1:1/none")
     with pytest.raises(Invalid):
-        await open_shelf("postgresql://parley@127.0.0.1:port/none")
+        await open_tables("postgresql://parley@127.0.0.1:port/none")

@@ -12,7 +12,7 @@ from parley.adapters.postgres import connect as connecting
 from parley.adapters.postgres.cache import Note, encode_note
 from parley.adapters.postgres.connect import connect
 from parley.adapters.postgres.evictor import Evictor
-from parley.adapters.postgres.transaction import Transacting, tenants_of
+from parley.adapters.postgres.transaction import TransactionRunner, tenants_of
 from parley.domain.directory.callers import NO_TENANT, Tenant
 from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import NotFound, Stale, Unavailable
@@ -167,7 +167,7 @@ async def test_a_commit_in_doubt_that_was_made_all_the_same_is_told_by_the_journ
         (lane,) = [one for one in a.writer._lanes if one._session is not None and one._task is not None]
         assert lane._session is not None
 
-        lane._session.cut_off()  # as when nothing is heard of it for too long
+        lane._session.terminate()  # as when nothing is heard of it for too long
         with pytest.raises(Unavailable, match="in the middle of a commit"):
             await commit
         await hand.ask("SELECT pg_advisory_unlock(4242, 1)")
@@ -217,7 +217,7 @@ async def test_a_new_tenant_begins_with_its_first_commit_whoever_makes_it(dsn: s
 
         for store in (a, b):
             await store.catch_up(T2)
-            known = store.follower.known(T2)
+            known = store.follower.find_cache(T2)
             assert known is not None
             assert known.revision == 2
 
@@ -234,7 +234,7 @@ def test_a_commit_writes_in_its_tenant_in_those_of_its_records_and_in_one_that_b
 async def test_what_others_hold_is_left_and_the_rest_is_done_however_long_one_waits(dsn: str) -> None:
     async with a_hand(dsn) as hand, nodes(dsn, "a") as (a,):
         await a.commit(TeamChanges(T2, puts=(a_channel("chan_2", tenant=T2),)))
-        work = Transacting(a.follower, Evictor(a.sessions))
+        work = TransactionRunner(a.follower, Evictor(a.sessions))
         over_both = TeamChanges(T2, puts=(an_intent("intent_2"),))
         batch = [*said("msg_1"), TeamChanges(T2, (a_post("msg_2", "chan_2"),)), over_both]
         db = await connect(dsn, "works")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite.file import as_parley, quoted, reported, statements
+from parley.adapters.sqlite.file import quote_path, split_statements, sqlite_errors, to_parley_error
 from parley.domain.errors.errors import DiskFull, Forbidden, ParleyError, Unavailable
 
 
@@ -17,7 +17,7 @@ def test_a_script_is_cut_into_statements_with_triggers_whole() -> None:
     CREATE TRIGGER t BEFORE INSERT ON a BEGIN SELECT 1; SELECT 2; END;
     """
 
-    found = list(statements(script))
+    found = list(split_statements(script))
 
     assert len(found) == 2
     db = sqlite3.connect(":memory:")
@@ -29,7 +29,7 @@ def test_a_script_is_cut_into_statements_with_triggers_whole() -> None:
 @pytest.mark.parametrize("name", ["plain.db", "a?b.db", "a#b.db", "a%20b.db", "ü ö.db"])
 def test_any_file_name_can_be_opened_by_its_uri(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    db = sqlite3.connect(f"file:{quoted(str(path))}?mode=rwc", uri=True)
+    db = sqlite3.connect(f"file:{quote_path(str(path))}?mode=rwc", uri=True)
     db.execute("CREATE TABLE a (x)")
     db.close()
 
@@ -61,27 +61,27 @@ def sqlite_error(name: str) -> sqlite3.Error:
 def test_errors_of_the_file_are_said_in_our_words(
     tmp_path: Path, error: sqlite3.Error | OSError, kind: type[ParleyError]
 ) -> None:
-    assert type(as_parley(error, str(tmp_path / "x.db"))) is kind
+    assert type(to_parley_error(error, str(tmp_path / "x.db"))) is kind
 
 
 def test_an_io_error_on_a_full_disk_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "x.db")
-    assert type(as_parley(sqlite_error("SQLITE_IOERR_SHMSIZE"), path)) is Unavailable
+    assert type(to_parley_error(sqlite_error("SQLITE_IOERR_SHMSIZE"), path)) is Unavailable
 
     def full(_: object) -> os.statvfs_result:
         return os.statvfs_result((4096, 4096, 100, 0, 0, 0, 0, 0, 0, 255))
 
     monkeypatch.setattr(os, "statvfs", full)
 
-    assert type(as_parley(sqlite_error("SQLITE_IOERR_SHMSIZE"), path)) is DiskFull
+    assert type(to_parley_error(sqlite_error("SQLITE_IOERR_SHMSIZE"), path)) is DiskFull
 
 
 def test_only_errors_of_the_file_are_translated() -> None:
-    with pytest.raises(Unavailable) as said, reported("x.db"):
+    with pytest.raises(Unavailable) as said, sqlite_errors("x.db"):
         raise sqlite_error("SQLITE_BUSY")
     assert isinstance(said.value.__cause__, sqlite3.Error)
 
-    with pytest.raises(KeyError), reported("x.db"):
+    with pytest.raises(KeyError), sqlite_errors("x.db"):
         raise KeyError
-    with reported("x.db"):
+    with sqlite_errors("x.db"):
         pass

@@ -26,46 +26,46 @@ _VERSION = "SELECT version FROM record WHERE kind = ? AND id = ?"
 _NAMED = "SELECT id FROM record WHERE kind = ? AND parent = ? AND name = ? AND name <> ''"
 
 
-def check(db: sqlite3.Connection, puts: tuple[Record, ...], known: tuple[Expect, ...]) -> None:
+def check_versions(db: sqlite3.Connection, puts: tuple[Record, ...], expectations: tuple[Expect, ...]) -> None:
     """Refuse as stale what was decided on another state, or under a name that somebody else has."""
     for kind, record_id, version in (
-        *[(one.kind, one.id, one.version) for one in puts],
-        *[(one.kind, one.id, one.version) for one in known],
+        *[(record.kind, record.id, record.version) for record in puts],
+        *[(expectation.kind, expectation.id, expectation.version) for expectation in expectations],
     ):
         row = db.execute(_VERSION, (kind, record_id)).fetchone()
         if (row[0] if row else 0) != version:
             raise Stale(f"{kind} {record_id} has changed meanwhile")
-    for one in puts:
-        other = db.execute(_NAMED, (one.kind, one.parent, one.name)).fetchone() if one.name else None
-        if other is not None and other[0] != one.id:
-            raise Stale(f"there is another {one.kind} of this name")
+    for record in puts:
+        other = db.execute(_NAMED, (record.kind, record.parent, record.name)).fetchone() if record.name else None
+        if other is not None and other[0] != record.id:
+            raise Stale(f"there is another {record.kind} of this name")
 
 
-def put(db: sqlite3.Connection, puts: tuple[Record, ...]) -> None:
-    for one in puts:
-        db.execute(_PUT, record_to_row(one, one.version + 1)[1:])
+def put_records(db: sqlite3.Connection, puts: tuple[Record, ...]) -> None:
+    for record in puts:
+        db.execute(_PUT, record_to_row(record, record.version + 1)[1:])
 
 
-def append(db: sqlite3.Connection, tenant: str, drafts: tuple[AuditDraft, ...]) -> None:
+def append_audits(db: sqlite3.Connection, tenant: str, drafts: tuple[AuditDraft, ...]) -> None:
     """Put the next entries on the chain, which is one tenant's from its first entry on."""
     row = db.execute("SELECT seq, hash, tenant FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
     head = SideHead(*row[:2]) if row else SideHead()
-    of = row[2] if row else tenant
+    owner = row[2] if row else tenant
     for draft in drafts:
-        document = encode_audit_entry(entry_fields(draft, of, head))
+        document = encode_audit_entry(entry_fields(draft, owner, head))
         head = SideHead(head.seq + 1, entry_hash(document))
-        values = (head.seq, draft.id, draft.side, of, draft.at, draft.exchange_id, head.entry_hash, document)
+        values = (head.seq, draft.id, draft.side, owner, draft.at, draft.exchange_id, head.entry_hash, document)
         db.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
-def get(db: sqlite3.Connection, kind: type[R], record_id: str) -> R | None:
+def get_record(db: sqlite3.Connection, kind: type[R], record_id: str) -> R | None:
     row = db.execute(
         "SELECT version, document FROM record WHERE kind = ? AND id = ?", (kind.kind, record_id)
     ).fetchone()
     return _read(kind, row) if row else None
 
 
-def listed(db: sqlite3.Connection, kind: type[R], parent: str | None, after: str, limit: int) -> tuple[R, ...]:
+def list_records(db: sqlite3.Connection, kind: type[R], parent: str | None, after: str, limit: int) -> tuple[R, ...]:
     """Those of a parent, or all of a kind, by their ids."""
     where, values = ("", []) if parent is None else (" AND parent = ?", [parent])
     query = f"SELECT version, document FROM record WHERE kind = ?{where} AND id > ? ORDER BY id LIMIT ?"
@@ -73,7 +73,7 @@ def listed(db: sqlite3.Connection, kind: type[R], parent: str | None, after: str
     return tuple([_read(kind, row) for row in rows])
 
 
-def audits(db: sqlite3.Connection, after: int, limit: int) -> tuple[AuditEntry, ...]:
+def list_audits(db: sqlite3.Connection, after: int, limit: int) -> tuple[AuditEntry, ...]:
     query = "SELECT seq, side, seq, id, at, exchange, hash, document FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"
     return tuple([AuditEntry(*row) for row in db.execute(query, (after, limit))])
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from parley.adapters.sqlite.file import quoted, reported, statements
+from parley.adapters.sqlite.file import quote_path, split_statements, sqlite_errors
 from parley.adapters.sqlite.ledger import rows
 from parley.domain.errors.errors import Duplicate, NewerSchema, Stale
 from parley.domain.hashes import chained
@@ -28,7 +28,7 @@ R = TypeVar("R", bound="Record")
 _SCRIPTS = ("schema.sql", "schema_2.sql")
 SCHEMA_VERSION = len(_SCRIPTS)
 _BUSY_SECONDS = 30.0
-_SETUP_TURNS = 50
+_SETUP_TRIES = 50
 # A small log: whoever opens the ledger after a command that did not tidy up reads all of it.
 _SETUP = (
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA trusted_schema=OFF;"
@@ -45,13 +45,13 @@ class SqliteStore:
 
     def __init__(self, path: str, *, create: bool = True) -> None:
         self._path = path
-        self._counted = _NOT_COUNTED
-        with reported(path):
+        self._last_count = _NOT_COUNTED
+        with sqlite_errors(path):
             if create and not os.path.exists(path):
                 # Made by us and empty, so that the file never exists with a looser mode.
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
             self._db = sqlite3.connect(
-                f"file:{quoted(path)}?mode=rw",
+                f"file:{quote_path(path)}?mode=rw",
                 uri=True,
                 timeout=_BUSY_SECONDS,
                 isolation_level=None,
@@ -68,7 +68,7 @@ class SqliteStore:
         """Choose the journal. Where several processes switch a new file to WAL at once SQLite gives up at once instead
         of waiting, so whoever loses waits until nobody else is reading or writing, and tries again.
         """
-        for turns_left in reversed(range(_SETUP_TURNS)):
+        for turns_left in reversed(range(_SETUP_TRIES)):
             try:
                 self._db.executescript(_SETUP)
             except sqlite3.OperationalError as error:
@@ -93,7 +93,7 @@ class SqliteStore:
                     hint="upgrade Parley",
                 )
             for script in _SCRIPTS[version:]:
-                for statement in statements(_read_schema(script)):
+                for statement in split_statements(_read_schema(script)):
                     self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
@@ -112,13 +112,13 @@ class SqliteStore:
             raise
 
     async def commit(self, changes: Changes) -> int:
-        with reported(self._path):
+        with sqlite_errors(self._path):
             if not changes.durable:
                 self._db.execute("PRAGMA synchronous=NORMAL")
             try:
                 with self._transaction():
                     position = self._write(changes)
-                self._count_on(changes)
+                self._update_count(changes)
                 return position
             finally:
                 if not changes.durable:
@@ -138,10 +138,10 @@ class SqliteStore:
                 raise Stale(f"the file name {changes.new_file} is used already")
         if changes.puts or changes.expected_records or changes.audits:
             self._govern(changes)
-        for kept in changes.messages:
-            self._keep(kept)
+        for stored_message in changes.messages:
+            self._insert_message(stored_message)
         for delivery in changes.deliveries:
-            self._put(delivery)
+            self._put_delivery(delivery)
         if changes.watched:
             self._db.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", changes.watched)
         if changes.unwatched:
@@ -151,9 +151,9 @@ class SqliteStore:
     def _govern(self, changes: Changes) -> None:
         from parley.adapters.sqlite.ledger import records as mail_records
 
-        mail_records.check(self._db, changes.puts, changes.expected_records)
-        mail_records.put(self._db, changes.puts)
-        mail_records.append(self._db, changes.tenant, changes.audits)
+        mail_records.check_versions(self._db, changes.puts, changes.expected_records)
+        mail_records.put_records(self._db, changes.puts)
+        mail_records.append_audits(self._db, changes.tenant, changes.audits)
 
     def _check(self, expect: ExpectDelivery) -> None:
         query = "SELECT status, lease FROM delivery WHERE message_id = ? AND digest = ? AND recipient = ?"
@@ -162,27 +162,27 @@ class SqliteStore:
         if (status, lease.token if lease else None) != (expect.status, expect.token):
             raise Stale(f"{expect.key.message_id} has changed meanwhile")
 
-    def _keep(self, kept: StoredMessage) -> None:
-        message = kept.message
-        if kept.minted:
+    def _insert_message(self, stored_message: StoredMessage) -> None:
+        message = stored_message.message
+        if stored_message.minted:
             query = "SELECT 1 FROM message WHERE id = ? AND sender = ? AND digest <> ?"
-            if self._db.execute(query, (message.id, message.sender, kept.digest)).fetchone():
+            if self._db.execute(query, (message.id, message.sender, stored_message.digest)).fetchone():
                 raise Duplicate(f"the id {message.id} is taken by another message")
         self._db.execute(
             "INSERT OR IGNORE INTO message (id, digest, sender, conversation_id, document, search, content)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 message.id,
-                kept.digest,
+                stored_message.digest,
                 message.sender,
                 message.conversation_id,
                 rows.message_to_row(message),
                 search_text(message),
-                kept.content,
+                stored_message.content,
             ),
         )
 
-    def _put(self, delivery: Delivery) -> None:
+    def _put_delivery(self, delivery: Delivery) -> None:
         key, file = delivery.key, delivery.file
         state = (delivery.status.value, delivery.tries, rows.lease_to_row(delivery.lease), delivery.reason)
         if delivery.status is not Status.PENDING and self._db.execute(_CHANGE_STATE, (*state, *key, file)).rowcount:
@@ -200,7 +200,7 @@ class SqliteStore:
         return int(position)
 
     async def delivery(self, key: DeliveryKey) -> Delivery | None:
-        with reported(self._path):
+        with sqlite_errors(self._path):
             return self._delivery(key)
 
     def _delivery(self, key: DeliveryKey) -> Delivery | None:
@@ -209,9 +209,9 @@ class SqliteStore:
         return _to_delivery(row) if row else None
 
     async def deliveries(self, *statuses: Status) -> tuple[Delivery, ...]:
-        with reported(self._path):
-            found = self._db.execute(_query_for(statuses), [status.value for status in statuses]).fetchall()
-        return tuple(map(_to_delivery, found))
+        with sqlite_errors(self._path):
+            delivery_rows = self._db.execute(_query_for(statuses), [status.value for status in statuses]).fetchall()
+        return tuple(map(_to_delivery, delivery_rows))
 
     async def named(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
         marks = ", ".join("?" * len(names))
@@ -219,82 +219,87 @@ class SqliteStore:
             f"SELECT {_DELIVERY} FROM delivery WHERE recipient = ?"
             f" AND (message_id IN ({marks}) OR file IN ({marks})) ORDER BY number"
         )
-        with reported(self._path):
+        with sqlite_errors(self._path):
             return tuple(_to_delivery(row) for row in self._db.execute(query, (recipient, *names, *names)))
 
     async def find(self, message_id: str) -> tuple[StoredMessage, ...]:
-        return self._kept("id = ? ORDER BY number", (message_id,))
+        return self._fetch_messages("id = ? ORDER BY number", (message_id,))
 
     async def conversation(self, conversation_id: str) -> tuple[StoredMessage, ...]:
-        return self._kept("conversation_id = ? AND conversation_id <> '' ORDER BY number", (conversation_id,))
+        return self._fetch_messages("conversation_id = ? AND conversation_id <> '' ORDER BY number", (conversation_id,))
 
     async def count_conversations(self, prefix: str) -> int:
-        with reported(self._path):
+        with sqlite_errors(self._path):
             version = self._db.execute("PRAGMA data_version").fetchone()[0]  # changes when another process writes
-            if self._counted[:2] != (prefix, version):
+            if self._last_count[:2] != (prefix, version):
                 query = (
                     "SELECT COUNT(DISTINCT conversation_id) FROM message"
                     " WHERE conversation_id >= ? AND conversation_id < ? AND conversation_id <> ''"
                 )
                 count = self._db.execute(query, (prefix, prefix + "\U0010ffff")).fetchone()[0]
-                self._counted = (prefix, version, count)
-            return self._counted[2]
+                self._last_count = (prefix, version, count)
+            return self._last_count[2]
 
-    def _count_on(self, changes: Changes) -> None:
+    def _update_count(self, changes: Changes) -> None:
         """Keep the last count right over a commit of our own: a busy sender would count all its day's each time."""
-        prefix, version, count = self._counted
-        counted = [one for one in changes.messages if one.message.conversation_id.startswith(prefix)]
-        if not counted or self._counted == _NOT_COUNTED:
+        prefix, version, count = self._last_count
+        counted = [
+            stored_message
+            for stored_message in changes.messages
+            if stored_message.message.conversation_id.startswith(prefix)
+        ]
+        if not counted or self._last_count == _NOT_COUNTED:
             return
         is_new = len(counted) == 1 and counted[0].message.conversation_id == changes.new_conversation
-        self._counted = (prefix, version, count + 1) if is_new else _NOT_COUNTED
+        self._last_count = (prefix, version, count + 1) if is_new else _NOT_COUNTED
 
     async def search(self, text: str, limit: int) -> tuple[StoredMessage, ...]:
-        return self._kept("instr(search, ?) ORDER BY number DESC LIMIT ?", (text.casefold(), limit))
+        return self._fetch_messages("instr(search, ?) ORDER BY number DESC LIMIT ?", (text.casefold(), limit))
 
-    def _kept(self, condition: str, values: tuple[str | int, ...]) -> tuple[StoredMessage, ...]:
+    def _fetch_messages(self, condition: str, values: tuple[str | int, ...]) -> tuple[StoredMessage, ...]:
         query = f"SELECT document, content, digest FROM message WHERE {condition}"
-        with reported(self._path):
-            found = self._db.execute(query, values).fetchall()
+        with sqlite_errors(self._path):
+            message_rows = self._db.execute(query, values).fetchall()
         return tuple(
-            StoredMessage(rows.message_from_row(document), content, digest) for document, content, digest in found
+            StoredMessage(rows.message_from_row(document), content, digest)
+            for document, content, digest in message_rows
         )
 
     async def entries(self, after: int, limit: int) -> tuple[StoredEntry, ...]:
         query = "SELECT position, document, link FROM entry WHERE position > ? ORDER BY position LIMIT ?"
-        with reported(self._path):
-            found = self._db.execute(query, (after, limit)).fetchall()
-        return tuple(StoredEntry(at, rows.entry_from_row(document), link) for at, document, link in found)
+        with sqlite_errors(self._path):
+            entry_rows = self._db.execute(query, (after, limit)).fetchall()
+        return tuple(StoredEntry(at, rows.entry_from_row(document), link) for at, document, link in entry_rows)
 
     async def record(self, kind: type[R], record_id: str) -> R | None:
         from parley.adapters.sqlite.ledger import records as mail_records
 
-        with reported(self._path):
-            return mail_records.get(self._db, kind, record_id)
+        with sqlite_errors(self._path):
+            return mail_records.get_record(self._db, kind, record_id)
 
     async def records(
         self, kind: type[R], parent: str | None = None, *, after: str = "", limit: int = 1_000
     ) -> tuple[R, ...]:
         from parley.adapters.sqlite.ledger import records as mail_records
 
-        with reported(self._path):
-            return mail_records.listed(self._db, kind, parent, after, limit)
+        with sqlite_errors(self._path):
+            return mail_records.list_records(self._db, kind, parent, after, limit)
 
     async def has_records(self, kind: str, parent: str) -> bool:
         query = "SELECT 1 FROM record WHERE kind = ? AND parent = ? LIMIT 1"
-        with reported(self._path):
+        with sqlite_errors(self._path):
             return self._db.execute(query, (kind, parent)).fetchone() is not None
 
     async def audits(self, after: int, limit: int) -> tuple[AuditEntry, ...]:
         from parley.adapters.sqlite.ledger import records as mail_records
 
-        with reported(self._path):
-            return mail_records.audits(self._db, after, limit)
+        with sqlite_errors(self._path):
+            return mail_records.list_audits(self._db, after, limit)
 
     async def seen(self, watcher: str) -> frozenset[str]:
-        with reported(self._path):
-            found = self._db.execute("SELECT file FROM seen WHERE watcher = ?", (watcher,)).fetchall()
-        return frozenset(file for (file,) in found)
+        with sqlite_errors(self._path):
+            file_rows = self._db.execute("SELECT file FROM seen WHERE watcher = ?", (watcher,)).fetchall()
+        return frozenset(file for (file,) in file_rows)
 
 
 _DELIVERY = "message_id, digest, recipient, file, status, tries, lease, reason"

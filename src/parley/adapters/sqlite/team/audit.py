@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from parley.domain.store.transaction import BudgetKey
 
 _ROW = "(?, ?, ?, ?, ?, ?, ?, ?)"
-_MOST_ROWS = 100
-_INSERTS = [f"INSERT INTO audit VALUES {', '.join([_ROW] * size)}" for size in range(_MOST_ROWS + 1)]
+_ROWS_LIMIT = 100
+_INSERTS = [f"INSERT INTO audit VALUES {', '.join([_ROW] * size)}" for size in range(_ROWS_LIMIT + 1)]
 _COLUMNS = "number, side, seq, id, at, exchange, hash"
 
 
 def write(db: sqlite3.Connection, audits: list[tuple[int, AuditEntry]]) -> None:
     """Write entries at the end of their chains, each with its tenant's number."""
-    for start in range(0, len(audits), _MOST_ROWS):
-        some = [(tenant << SHIFT | entry.number, *entry[1:]) for tenant, entry in audits[start : start + _MOST_ROWS]]
-        db.execute(_INSERTS[len(some)], tuple(chain.from_iterable(some)))
+    for start in range(0, len(audits), _ROWS_LIMIT):
+        chunk = [(tenant << SHIFT | entry.number, *entry[1:]) for tenant, entry in audits[start : start + _ROWS_LIMIT]]
+        db.execute(_INSERTS[len(chunk)], tuple(chain.from_iterable(chunk)))
 
 
 def write_budgets(db: sqlite3.Connection, budgets: Mapping[BudgetKey, int]) -> None:
@@ -38,7 +38,7 @@ def write_budgets(db: sqlite3.Connection, budgets: Mapping[BudgetKey, int]) -> N
         )
 
 
-def let_go(db: sqlite3.Connection, tenant: int, through: int) -> None:
+def trim(db: sqlite3.Connection, tenant: int, through: int) -> None:
     """Let go of documents; the hashes stay, and with them every proof about the others."""
     db.execute(
         "UPDATE audit SET document = x'' WHERE place BETWEEN ? AND ? AND document <> x''",
@@ -46,7 +46,7 @@ def let_go(db: sqlite3.Connection, tenant: int, through: int) -> None:
     )
 
 
-def forget(db: sqlite3.Connection, before: str) -> None:
+def drop_budgets(db: sqlite3.Connection, before: str) -> None:
     """Let go of budgets whose time is long over."""
     db.execute("DELETE FROM budget WHERE window <> '' AND window < ?", (before,))
 
@@ -73,20 +73,20 @@ def read_page(db: sqlite3.Connection, tenant: int, query: AuditQuery) -> list[Au
     # Whatever number is asked for, it is one of this tenant.
     values: list[int | str] = [low | min(query.after, MASK), low | min(query.through or MASK, MASK)]
     if query.sides is not None:
-        shown = f"side IN ({', '.join('?' * len(query.sides))})"
+        condition = f"side IN ({', '.join('?' * len(query.sides))})"
         values.extend(query.sides)
         if query.or_actor:
-            shown = f"({shown} OR {_told('actor')} = ?)"
+            condition = f"({condition} OR {_document_field('actor')} = ?)"
             values.append(query.or_actor)
-        conditions.append(shown)
+        conditions.append(condition)
     for column, test, value in (
         ("exchange <> '' AND exchange", "=", query.exchange_id),  # as its index says it
         ("id", "=", query.entry_id),
         ("at", ">=", query.since),
         ("at", "<", query.until),
-        (_told("action"), "=", query.action),
-        (_told("outcome"), "=", query.outcome),
-        (_told("conversation_id"), "=", query.conversation_id),
+        (_document_field("action"), "=", query.action),
+        (_document_field("outcome"), "=", query.outcome),
+        (_document_field("conversation_id"), "=", query.conversation_id),
     ):
         if value:
             conditions.append(f"{column} {test} ?")
@@ -94,10 +94,10 @@ def read_page(db: sqlite3.Connection, tenant: int, query: AuditQuery) -> list[Au
     document = "x''" if query.bare else "document"
     order = "DESC" if query.newest else "ASC"
     sql = f"SELECT {_COLUMNS}, {document} FROM audit WHERE {' AND '.join(conditions)} ORDER BY place {order} LIMIT ?"
-    found = [AuditEntry(*row) for row in db.execute(sql, (*values, query.limit))]
-    return found[::-1] if query.newest else found
+    entries = [AuditEntry(*row) for row in db.execute(sql, (*values, query.limit))]
+    return entries[::-1] if query.newest else entries
 
 
-def _told(name: str) -> str:
+def _document_field(name: str) -> str:
     """What an entry's document says; nothing when it was let go of."""
     return f"CASE WHEN document = x'' THEN '' ELSE json_extract(CAST(document AS TEXT), '$.{name}') END"

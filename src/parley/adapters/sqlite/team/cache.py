@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 UNKNOWN = object()
 
 
-class Known:
+class StoreCache:
     """What the file is known to hold, as of the last commit. Only this process writes it, so what is known is true."""
 
     def __init__(self, kinds: dict[str, type[Record]]) -> None:
@@ -28,30 +28,30 @@ class Known:
         self.budgets: dict[BudgetKey, int] = {}
         # The highest number that a channel was given; 0: the file was not asked yet.
         self.last_channel = 0
-        self.most = 50_000
+        self.max_items = 50_000
         # Counts how often it was all forgotten: what was read before that may be older than what was forgotten.
         self.generation = 0
 
-    def learn(self, done: Transaction) -> None:
+    def update(self, transaction: Transaction) -> None:
         """Take over what a transaction has become. It is durable now."""
-        self.records.update(done.records)
-        self.places.update(done.places)
-        for key in done.gone_channels - done.new_channels:
+        self.records.update(transaction.records)
+        self.places.update(transaction.places)
+        for key in transaction.gone_channels - transaction.new_channels:
             self.places.pop(key, None)
-        self.heads.update(done.heads)
-        self.sides.update(done.sides)
-        if any(type(act) is ForgetKeys for act in done.writes):
+        self.heads.update(transaction.heads)
+        self.sides.update(transaction.sides)
+        if any(type(act) is ForgetKeys for act in transaction.writes):
             self.budgets.clear()
-        self.budgets.update(done.budgets)
+        self.budgets.update(transaction.budgets)
 
     def trim(self) -> None:
         """Forget everything rather than grow for ever: it is read again when it is needed."""
-        if len(self.records) > self.most:
+        if len(self.records) > self.max_items:
             self.generation += 1
             self.records.clear()
-        if len(self.places) > self.most:
+        if len(self.places) > self.max_items:
             self.places.clear()
-        if len(self.sides) > self.most:
+        if len(self.sides) > self.max_items:
             self.sides.clear()
-        if len(self.budgets) > self.most:
+        if len(self.budgets) > self.max_items:
             self.budgets.clear()

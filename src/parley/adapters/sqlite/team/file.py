@@ -6,7 +6,7 @@ import os
 import sqlite3
 from typing import TYPE_CHECKING
 
-from parley.adapters.sqlite.file import quoted, reported, statements
+from parley.adapters.sqlite.file import quote_path, split_statements, sqlite_errors
 from parley.domain.errors.errors import Conflict, Invalid, NewerSchema, NotFound
 
 if TYPE_CHECKING:
@@ -15,18 +15,20 @@ if TYPE_CHECKING:
 # Each migration leads from its index to the next version; forward only.
 _SCHEMA = "schema.sql"
 SCHEMA_VERSION = 2
-_OURS = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('tenant', 'tally', 'event', 'entry')"
+_COUNT_STORE_TABLES = (
+    "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('tenant', 'tally', 'event', 'entry')"
+)
 BUSY_SECONDS = 30.0
 _CACHE_KIB = 16 * 1024
 
 
 def connect(path: str, *, writes: bool, durable: bool = True) -> sqlite3.Connection:
     """A connection to the store; the writer makes the file, mode 0600."""
-    with reported(path):
+    with sqlite_errors(path):
         if writes and not os.path.exists(path):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         db = sqlite3.connect(
-            f"file:{quoted(path)}?mode={'rw' if writes else 'ro'}",
+            f"file:{quote_path(path)}?mode={'rw' if writes else 'ro'}",
             uri=True,
             timeout=BUSY_SECONDS,
             isolation_level=None,
@@ -56,7 +58,7 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
     for step in range(version, SCHEMA_VERSION):
         db.execute("BEGIN IMMEDIATE")
         try:
-            for statement in statements(_read(step)):
+            for statement in split_statements(_read(step)):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version={step + 1}")
             db.execute("COMMIT")
@@ -74,63 +76,63 @@ def _read(step: int) -> str:
 
 def copy(source: str, target: str, progress: Callable[[int, int], None]) -> None:
     """A consistent copy of a store that may be in use, durable when this returns."""
-    with reported(target):
+    with sqlite_errors(target):
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
         try:
-            _fill(source, target, progress)
+            _copy_pages(source, target, progress)
         except BaseException:
             os.unlink(target)  # ours, and half a copy is worse than none
             raise
 
 
-def _fill(source: str, target: str, progress: Callable[[int, int], None]) -> None:
-    origin = connect(source, writes=False)
-    copied = sqlite3.connect(target, isolation_level=None)
+def _copy_pages(source: str, target: str, progress: Callable[[int, int], None]) -> None:
+    source_db = connect(source, writes=False)
+    target_db = sqlite3.connect(target, isolation_level=None)
     try:
-        origin.backup(copied, pages=1024, progress=lambda _, left, total: progress(total - left, total))
-        copied.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
-        check = copied.execute("PRAGMA quick_check").fetchone()[0]
+        source_db.backup(target_db, pages=1024, progress=lambda _, left, total: progress(total - left, total))
+        target_db.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
+        check = target_db.execute("PRAGMA quick_check").fetchone()[0]
         if check != "ok":
             raise sqlite3.DatabaseError(check)
     finally:
-        copied.close()
-        origin.close()
+        target_db.close()
+        source_db.close()
     _sync(target)
     _sync(os.path.dirname(os.path.abspath(target)))
 
 
-def put_back(source: str, target: str, progress: Callable[[int, int], None], *, force: bool) -> None:
+def restore(source: str, target: str, progress: Callable[[int, int], None], *, force: bool) -> None:
     """Put a copy in the place of a store that nobody has open. The old one stays until the new one is whole."""
-    with reported(source):
+    with sqlite_errors(source):
         if not os.path.exists(source):
             raise NotFound(f"there is no backup {source}")
         if os.path.exists(target) and not force:
             raise Conflict(f"{target} exists", hint="say --force to replace it")
-        coming = f"{target}.restored"
-        if os.path.exists(coming):
-            os.unlink(coming)  # of a restore that was interrupted
-        copy(source, coming, progress)
+        staged = f"{target}.restored"
+        if os.path.exists(staged):
+            os.unlink(staged)  # of a restore that was interrupted
+        copy(source, staged, progress)
         try:
-            _check_ours(coming, source)
+            _check_is_store(staged, source)
         except BaseException:
-            os.unlink(coming)
+            os.unlink(staged)
             raise
         for suffix in ("-wal", "-shm"):
             if os.path.exists(target + suffix):
                 os.unlink(target + suffix)
-        os.replace(coming, target)
+        os.replace(staged, target)
         _sync(os.path.dirname(os.path.abspath(target)))
 
 
-def _check_ours(path: str, source: str) -> None:
+def _check_is_store(path: str, source: str) -> None:
     """Bring a copy up to date, if it is one: an empty file or another program's would become an empty store."""
-    copied = sqlite3.connect(path, isolation_level=None)
+    db = sqlite3.connect(path, isolation_level=None)
     try:
-        if copied.execute(_OURS).fetchone()[0] != 4:
+        if db.execute(_COUNT_STORE_TABLES).fetchone()[0] != 4:
             raise Invalid(f"{source} is no backup of a server's data")
-        migrate(copied, source)
+        migrate(db, source)
     finally:
-        copied.close()
+        db.close()
 
 
 def _sync(path: str) -> None:

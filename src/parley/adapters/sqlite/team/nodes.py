@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from parley.domain.store.node import Node
 
 
-class SqliteCondition:
+class SqliteNodes:
     """See `ports.team.Condition`."""
 
     def __init__(self, store: SqliteTeamStore) -> None:
@@ -28,12 +28,12 @@ class SqliteCondition:
             "sqlite",
             sqlite3.sqlite_version,
             tenants=await self._store.tenants(),
-            bytes=_bytes(path),
-            log_bytes=_bytes(f"{path}-wal"),
+            bytes=_file_bytes(path),
+            log_bytes=_file_bytes(f"{path}-wal"),
         )
 
 
-def _bytes(path: str) -> int:
+def _file_bytes(path: str) -> int:
     try:
         return os.stat(path).st_size
     except FileNotFoundError:

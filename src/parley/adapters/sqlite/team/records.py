@@ -17,22 +17,23 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-_MOST_ROWS = 64
+_ROWS_LIMIT = 64
 _SAME_PLACE = "version = excluded.version, document = excluded.document"
 _NEW_PLACE = f"{_SAME_PLACE}, parent = excluded.parent, name = excluded.name, due = excluded.due"
-_ONE = "WHERE tenant = ? AND kind = ? AND id = ?"
+_BY_KEY = "WHERE tenant = ? AND kind = ? AND id = ?"
 
 
-def _writes(changed: str) -> list[str]:
-    one = f"({', '.join('?' * 8)})"
+def _upserts(changed: str) -> list[str]:
+    placeholders = f"({', '.join('?' * 8)})"
     return [
-        f"INSERT INTO record VALUES {', '.join([one] * size)} ON CONFLICT (tenant, kind, id) DO UPDATE SET {changed}"
-        for size in range(_MOST_ROWS + 1)
+        f"INSERT INTO record VALUES {', '.join([placeholders] * size)}"
+        f" ON CONFLICT (tenant, kind, id) DO UPDATE SET {changed}"
+        for size in range(_ROWS_LIMIT + 1)
     ]
 
 
 # Where a record is found by its parent, its name and its time as before, three indexes need not be touched.
-_REPLACE, _PUT = _writes(_SAME_PLACE), _writes(_NEW_PLACE)
+_REPLACE, _PUT = _upserts(_SAME_PLACE), _upserts(_NEW_PLACE)
 
 
 def write(
@@ -43,7 +44,7 @@ def write(
     put: list[Row] = []
     dropped: list[RecordKey] = []
     # Names in the file that their records let go of, and names that others take.
-    left: dict[NameKey, RecordKey] = {}
+    released: dict[NameKey, RecordKey] = {}
     taken: set[NameKey] = set()
     for key, record in records.items():
         old = before[key]
@@ -58,42 +59,42 @@ def write(
         if old is None or (old.parent, old.name) != row[4:6]:
             taken.add(name_key(record))
             if old is not None and old.name:
-                left[name_key(old)] = key
+                released[name_key(old)] = key
     if dropped:
-        db.executemany(f"DELETE FROM record {_ONE}", dropped)
+        db.executemany(f"DELETE FROM record {_BY_KEY}", dropped)
     # Whoever takes a name finds it free, in whatever order they come.
-    if free := [key for name, key in left.items() if name in taken]:
-        db.executemany(f"UPDATE record SET name = '' {_ONE}", free)
+    if conflicts := [key for name, key in released.items() if name in taken]:
+        db.executemany(f"UPDATE record SET name = '' {_BY_KEY}", conflicts)
     _write(db, _REPLACE, replaced)
     _write(db, _PUT, put)
 
 
-def _write(db: sqlite3.Connection, statements: list[str], waiting: list[Row]) -> None:
-    for start in range(0, len(waiting), _MOST_ROWS):
-        some = waiting[start : start + _MOST_ROWS]
-        db.execute(statements[len(some)], tuple(chain.from_iterable(some)))
+def _write(db: sqlite3.Connection, statements: list[str], rows_to_write: list[Row]) -> None:
+    for start in range(0, len(rows_to_write), _ROWS_LIMIT):
+        chunk = rows_to_write[start : start + _ROWS_LIMIT]
+        db.execute(statements[len(chunk)], tuple(chain.from_iterable(chunk)))
 
 
 def present(db: sqlite3.Connection, keys: list[RecordKey]) -> set[RecordKey]:
     """Which of these records there are."""
-    return {(row[0], row[1], row[2]) for row in _found(db, "tenant, kind, id", keys)}
+    return {(row[0], row[1], row[2]) for row in _select_rows(db, "tenant, kind, id", keys)}
 
 
 def holders(db: sqlite3.Connection, names: list[NameKey]) -> dict[NameKey, str]:
     """Who has these names, of those that somebody has."""
-    found = _found(db, "tenant, kind, parent, name", names, " AND record.name <> ''")
-    return {(row[0], row[1], row[2], row[3]): row[4] for row in found}
+    holder_rows = _select_rows(db, "tenant, kind, parent, name", names, " AND record.name <> ''")
+    return {(row[0], row[1], row[2], row[3]): row[4] for row in holder_rows}
 
 
-def _found(db: sqlite3.Connection, columns: str, keys: list[Any], also: str = "") -> Iterable[Row]:
+def _select_rows(db: sqlite3.Connection, columns: str, keys: list[Any], extra_condition: str = "") -> Iterable[Row]:
     names = columns.split(", ")
-    fits = " AND ".join(f"record.{name} = wanted.{name}" for name in names)
-    shown = ", ".join(f"record.{name}" for name in names)
-    one = f"({', '.join('?' * len(names))})"
-    for start in range(0, len(keys), _MOST_ROWS):
-        some = keys[start : start + _MOST_ROWS]
+    join_condition = " AND ".join(f"record.{name} = wanted.{name}" for name in names)
+    selected = ", ".join(f"record.{name}" for name in names)
+    placeholders = f"({', '.join('?' * len(names))})"
+    for start in range(0, len(keys), _ROWS_LIMIT):
+        chunk = keys[start : start + _ROWS_LIMIT]
         query = (
-            f"WITH wanted ({columns}) AS (VALUES {', '.join([one] * len(some))})"
-            f" SELECT {shown}, record.id FROM wanted CROSS JOIN record ON {fits}{also}"
+            f"WITH wanted ({columns}) AS (VALUES {', '.join([placeholders] * len(chunk))})"
+            f" SELECT {selected}, record.id FROM wanted CROSS JOIN record ON {join_condition}{extra_condition}"
         )
-        yield from db.execute(query, tuple(chain.from_iterable(some))).fetchall()
+        yield from db.execute(query, tuple(chain.from_iterable(chunk))).fetchall()

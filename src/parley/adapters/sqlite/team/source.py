@@ -20,7 +20,7 @@ from parley.wire import rows
 if TYPE_CHECKING:
     import sqlite3
 
-    from parley.adapters.sqlite.team.cache import Known
+    from parley.adapters.sqlite.team.cache import StoreCache
     from parley.domain.audit.entry import SideHead
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
@@ -31,37 +31,37 @@ if TYPE_CHECKING:
 _LAST_CHANNEL = "SELECT MAX(IFNULL((SELECT MAX(number) FROM tally), 0), IFNULL((SELECT MAX(channel) FROM post), 0))"
 
 
-class FileSource:
+class SqliteSource:
     """See `TransactionSource`. One for each transaction, in the thread of the writer."""
 
-    def __init__(self, db: sqlite3.Connection, known: Known) -> None:
+    def __init__(self, db: sqlite3.Connection, cache: StoreCache) -> None:
         self._db = db
-        self._known = known
+        self._cache = cache
         self._names: dict[NameKey, str] = {}
         # Tenants that begin with this transaction: nothing is known of them until it is durable.
         self.new_heads: dict[str, Head] = {}
 
-    def look_ahead(self, batch: list[TeamChanges]) -> None:
+    def preload(self, batch: list[TeamChanges]) -> None:
         """Find out about all new records of a transaction at once: which are not there, and which names are free."""
         new = [record for changes in batch if changes.puts for record in changes.puts if not record.version]
         if len(new) < 2:  # then it is as cheap to ask when it is needed
             return
-        records = self._known.records
-        keys = [key for one in new if (key := (one.tenant_id, one.kind, one.id)) not in records]
+        records = self._cache.records
+        keys = [key for record in new if (key := (record.tenant_id, record.kind, record.id)) not in records]
         for absent in set(keys) - team_records.present(self._db, keys):
             records[absent] = None
-        names = [name for one in new if (name := name_key(one))[3]]
+        names = [name for record in new if (name := name_key(record))[3]]
         self._names.update(dict.fromkeys(names, FREE))
         self._names.update(team_records.holders(self._db, names))
 
     def head(self, tenant: str) -> Head:
         """Where the tenant stands; a new one begins."""
-        head = self._known.heads.get(tenant) or self.new_heads.get(tenant)
+        head = self._cache.heads.get(tenant) or self.new_heads.get(tenant)
         if head is None:
             query = "SELECT number, head, entry_position, entry_link, audit_number FROM tenant WHERE id = ?"
             row = self._db.execute(query, (tenant,)).fetchone()
             if row is not None:
-                head = self._known.heads[tenant] = Head(*row)
+                head = self._cache.heads[tenant] = Head(*row)
                 return head
             insert = "INSERT INTO tenant (id, head, entry_position, entry_link) VALUES (?, 0, 0, ?)"
             number = self._db.execute(insert, (tenant, GENESIS)).lastrowid
@@ -70,54 +70,54 @@ class FileSource:
 
     def record(self, key: RecordKey) -> Record | None:
         """A record."""
-        held = self._known.records.get(key, UNKNOWN)  # in one step, because the event loop adds to it meanwhile
-        if held is UNKNOWN:
+        record = self._cache.records.get(key, UNKNOWN)  # in one step, because the event loop adds to it meanwhile
+        if record is UNKNOWN:
             query = "SELECT version, document FROM record WHERE tenant = ? AND kind = ? AND id = ?"
             row = self._db.execute(query, key).fetchone()
-            held = self._known.records[key] = rows.record_from_row(self._known.kinds[key[1]], *row) if row else None
-        return held  # type: ignore[return-value]  # what is known is a record
+            record = self._cache.records[key] = rows.record_from_row(self._cache.kinds[key[1]], *row) if row else None
+        return record  # type: ignore[return-value]  # what is known is a record
 
     def holder(self, name: NameKey) -> str:
         """The id of the record that has a name, or `FREE`."""
-        held = self._names.get(name)
-        if held is None:
+        record_id = self._names.get(name)
+        if record_id is None:
             query = "SELECT id FROM record WHERE tenant = ? AND kind = ? AND parent = ? AND name = ? AND name <> ''"
             row = self._db.execute(query, name).fetchone()
-            held = self._names[name] = row[0] if row else FREE
-        return held
+            record_id = self._names[name] = row[0] if row else FREE
+        return record_id
 
     def place(self, tenant: str, channel_id: str) -> Place | None:
         """A channel's counters."""
         key = (tenant, channel_id)
-        place = self._known.places.get(key)
+        place = self._cache.places.get(key)
         if place is None:
             query = "SELECT number, intent, seq, count, last_at, floor FROM tally WHERE tenant = ? AND id = ?"
             row = self._db.execute(query, key).fetchone()
             if row is None:
                 return None
-            place = self._known.places[key] = Place(row[0], row[1], row[2], Tally(*row[3:]))
+            place = self._cache.places[key] = Place(row[0], row[1], row[2], Tally(*row[3:]))
         return place
 
     def new_channel(self) -> int:
         """The number of a channel that begins now."""
-        if not self._known.last_channel:
-            self._known.last_channel = int(self._db.execute(_LAST_CHANNEL).fetchone()[0])
-        self._known.last_channel += 1
-        return self._known.last_channel
+        if not self._cache.last_channel:
+            self._cache.last_channel = int(self._db.execute(_LAST_CHANNEL).fetchone()[0])
+        self._cache.last_channel += 1
+        return self._cache.last_channel
 
     def side(self, key: SideKey) -> SideHead:
         """Where a side's audit chain ends."""
-        side = self._known.sides.get(key)
+        side = self._cache.sides.get(key)
         if side is None:
             tenant, name = key
-            side = self._known.sides[key] = team_audit.side_head(self._db, self.head(tenant).number, name)
+            side = self._cache.sides[key] = team_audit.side_head(self._db, self.head(tenant).number, name)
         return side
 
     def spent(self, key: BudgetKey) -> int:
         """How much of a budget is spent."""
-        spent = self._known.budgets.get(key)
+        spent = self._cache.budgets.get(key)
         if spent is None:
-            spent = self._known.budgets[key] = team_audit.spent(self._db, key)
+            spent = self._cache.budgets[key] = team_audit.spent(self._db, key)
         return spent
 
     def is_saved(self, tenant: str, scope: str) -> bool:
@@ -142,4 +142,4 @@ class FileSource:
 
     def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         """How many of these messages still say something."""
-        return team_erase.unerased(self._db, self.head(tenant).number, messages)
+        return team_erase.count_unerased(self._db, self.head(tenant).number, messages)

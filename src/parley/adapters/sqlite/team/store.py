@@ -8,12 +8,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from parley.adapters.sqlite.file import reported
+from parley.adapters.sqlite.file import sqlite_errors
 from parley.adapters.sqlite.team import audit as team_audit
 from parley.adapters.sqlite.team import erase as team_erase
 from parley.adapters.sqlite.team import file as team_file
-from parley.adapters.sqlite.team.cache import UNKNOWN, Known
-from parley.adapters.sqlite.team.writer import TeamWriter
+from parley.adapters.sqlite.team.cache import UNKNOWN, StoreCache
+from parley.adapters.sqlite.team.writer import SqliteWriter
 from parley.domain.channel.channel import Channel, Tally
 from parley.domain.channel.feed import FeedItem
 from parley.domain.directory.callers import Saved
@@ -39,12 +39,12 @@ _READERS = 2
 # So much of a feed is read at once: each stream holds its share until its reader has taken it.
 _FEED_BYTES = 4 * 1024 * 1024
 # No id that is ever given is longer.
-_LONGEST_ID = 128
+_ID_MAX_CHARS = 128
 # Pages in the log after which it is worth copying them into the file.
 _CHECKPOINT_BYTES = 4 * 1024 * 1024
 _POSTS = f"SELECT {rows.POST} FROM post JOIN tally ON tally.number = post.channel WHERE"
 # The receipt that counts: one's own; for a sender (or one who sees all) that of the one addressee.
-_SEEN = (
+_SELECT_WITH_RECEIPT = (
     f"SELECT {rows.POST}, IFNULL(receipt.read_at, '') FROM post JOIN tally ON tally.number = post.channel"
     " LEFT JOIN receipt ON receipt.post_id = post.id AND receipt.agent ="
     " CASE WHEN :viewer = '' OR (:viewer = sender AND recipients IS NOT NULL) THEN addressee ELSE :viewer END WHERE"
@@ -54,7 +54,7 @@ _VISIBLE = (
     " OR instr(recipients, ',' || :viewer || ','))"
 )
 _UNEXPIRED = "state <> 'expired' AND (expires_at = '' OR expires_at > :now)"
-_TO = "(:to = '' OR recipients IS NULL OR instr(recipients, ',' || :to || ','))"
+_ADDRESSED_TO = "(:to = '' OR recipients IS NULL OR instr(recipients, ',' || :to || ','))"
 
 
 class SqliteTeamStore:
@@ -64,15 +64,15 @@ class SqliteTeamStore:
         self, path: str, kinds: dict[str, type[Record]], *, durable: bool = True, reads_only: bool = False
     ) -> None:
         self.path = path
-        self._known = Known(kinds)
-        writing = team_file.connect(path, writes=not reads_only, durable=durable)
+        self._cache = StoreCache(kinds)
+        connection = team_file.connect(path, writes=not reads_only, durable=durable)
         try:
-            with reported(path):
-                team_file.migrate(writing, path)
+            with sqlite_errors(path):
+                team_file.migrate(connection, path)
         except BaseException:
-            writing.close()
+            connection.close()
             raise
-        self._writer = TeamWriter(writing, path, self._known, self._log_bytes)
+        self._writer = SqliteWriter(connection, path, self._cache, self._log_bytes)
         self.commit = self._writer.commit
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -83,7 +83,7 @@ class SqliteTeamStore:
             self._writer.start(asyncio.get_running_loop())
 
     async def close(self) -> None:
-        self._writer.end()
+        self._writer.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._writer.join)
         self._readers.shutdown(wait=True)
         self._searcher.shutdown(wait=True)
@@ -108,21 +108,21 @@ class SqliteTeamStore:
 
     async def get(self, kind: type[R], tenant: str, record_id: str) -> R | None:
         key = (tenant, kind.kind, record_id)
-        known = self._known.records
-        held = known.get(key, UNKNOWN)  # in one step: the writer may forget it at any moment
-        if held is not UNKNOWN:
-            return held  # type: ignore[return-value]  # the key says its type
+        records = self._cache.records
+        cached = records.get(key, UNKNOWN)  # in one step: the writer may forget it at any moment
+        if cached is not UNKNOWN:
+            return cached  # type: ignore[return-value]  # the key says its type
         query = "SELECT version, document FROM record WHERE tenant = ? AND kind = ? AND id = ?"
-        generation = self._known.generation
+        generation = self._cache.generation
         row = await self._read(lambda db: db.execute(query, key).fetchone())
-        found = rows.record_from_row(kind, *row) if row else None
-        if generation != self._known.generation:
-            return found  # type: ignore[return-value]
+        record = rows.record_from_row(kind, *row) if row else None
+        if generation != self._cache.generation:
+            return record  # type: ignore[return-value]
         # The writer may have been faster: what it knows is newer.
-        if len(known) >= self._known.most or len(record_id) > _LONGEST_ID:
+        if len(records) >= self._cache.max_items or len(record_id) > _ID_MAX_CHARS:
             # Only the writer forgets, and it may have nothing to do: whoever asks for ever new names fills no memory.
-            return known.get(key, found)  # type: ignore[return-value]
-        return known.setdefault(key, found)  # type: ignore[return-value]
+            return records.get(key, record)  # type: ignore[return-value]
+        return records.setdefault(key, record)  # type: ignore[return-value]
 
     async def named(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
         query = "SELECT id FROM record WHERE tenant = ? AND kind = ? AND parent = ? AND name = ? AND name <> ''"
@@ -138,14 +138,14 @@ class SqliteTeamStore:
             " WHERE tenant = ? AND kind = ? AND parent = ? AND id > ? ORDER BY id LIMIT ?"
         )
         values = (tenant, kind.kind, parent, after, limit)
-        found = await self._read(lambda db: db.execute(query, values).fetchall())
-        return tuple(rows.record_from_row(kind, *row) for row in found)  # type: ignore[misc]
+        record_rows = await self._read(lambda db: db.execute(query, values).fetchall())
+        return tuple(rows.record_from_row(kind, *row) for row in record_rows)  # type: ignore[misc]
 
     async def every(self, kind: type[R], tenant: str, *, after: str = "", limit: int = 1000) -> tuple[R, ...]:
         query = "SELECT version, document FROM record WHERE tenant = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
         values = (tenant, kind.kind, after, limit)
-        found = await self._read(lambda db: db.execute(query, values).fetchall())
-        return tuple(rows.record_from_row(kind, *row) for row in found)  # type: ignore[misc]
+        record_rows = await self._read(lambda db: db.execute(query, values).fetchall())
+        return tuple(rows.record_from_row(kind, *row) for row in record_rows)  # type: ignore[misc]
 
     async def count(self, kind: type[Record], tenant: str, parent: str) -> int:
         query = "SELECT COUNT(*) FROM record WHERE tenant = ? AND kind = ? AND parent = ?"
@@ -153,15 +153,18 @@ class SqliteTeamStore:
         return int(row[0])
 
     async def due(self, now: str, limit: int = 500, *, kinds: tuple[str, ...] = ()) -> tuple[Record, ...]:
-        named = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
-        query = f"SELECT kind, version, document FROM record WHERE due <> '' AND due <= ?{named} ORDER BY due LIMIT ?"
-        found = await self._read(lambda db: db.execute(query, (now, *kinds, limit)).fetchall())
-        return tuple(rows.record_from_row(self._known.kinds[kind], *row) for kind, *row in found)
+        kind_condition = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        query = (
+            "SELECT kind, version, document FROM record"
+            f" WHERE due <> '' AND due <= ?{kind_condition} ORDER BY due LIMIT ?"
+        )
+        record_rows = await self._read(lambda db: db.execute(query, (now, *kinds, limit)).fetchall())
+        return tuple(rows.record_from_row(self._cache.kinds[kind], *row) for kind, *row in record_rows)
 
     # ------------------------------------------------------------------ messages
 
     async def tally(self, tenant: str, channel_id: str) -> Tally:
-        place = self._known.places.get((tenant, channel_id))
+        place = self._cache.places.get((tenant, channel_id))
         if place is not None:
             return place.tally
         query = "SELECT count, last_at, floor FROM tally WHERE id = ? AND tenant = ?"
@@ -184,14 +187,14 @@ class SqliteTeamStore:
 
     async def page(self, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
         low, _ = await self._range(tenant)
-        place = self._known.places.get((tenant, query.channel_id))
+        place = self._cache.places.get((tenant, query.channel_id))
         if place is not None and query.after_seq >= place.seq:
             return ()  # nothing is new, and that is known without asking the file
         time_bound = " AND created_at > :time" if query.after_time else ""
         sql = (
-            f"{_SEEN} post.channel = (SELECT number FROM tally WHERE id = :channel AND tenant = :tenant)"
+            f"{_SELECT_WITH_RECEIPT} post.channel = (SELECT number FROM tally WHERE id = :channel AND tenant = :tenant)"
             " AND post.seq > :after AND post.seq > (SELECT floor FROM tally WHERE id = :channel)"
-            f" AND {_VISIBLE} AND {_UNEXPIRED} AND {_TO}{time_bound} ORDER BY post.seq LIMIT :limit"
+            f" AND {_VISIBLE} AND {_UNEXPIRED} AND {_ADDRESSED_TO}{time_bound} ORDER BY post.seq LIMIT :limit"
         )
         values = {
             "viewer": query.view.agent,
@@ -204,8 +207,8 @@ class SqliteTeamStore:
             "to": query.to,
             "limit": query.limit,
         }
-        found = await self._read(lambda db: db.execute(sql, values).fetchall())
-        return tuple(ReaderPost(rows.post_from_row(row), row[17]) for row in found)
+        post_rows = await self._read(lambda db: db.execute(sql, values).fetchall())
+        return tuple(ReaderPost(rows.post_from_row(row), row[17]) for row in post_rows)
 
     async def answers(self, tenant: str, request_id: str) -> tuple[Post, ...]:
         low, high = await self._range(tenant)
@@ -213,8 +216,8 @@ class SqliteTeamStore:
             f"{_POSTS} in_reply_to = ? AND in_reply_to <> '' AND post.number BETWEEN ? AND ? AND post.seq > tally.floor"
             " ORDER BY post.number"
         )
-        found = await self._read(lambda db: db.execute(query, (request_id, low, high)).fetchall())
-        return tuple(map(rows.post_from_row, found))
+        post_rows = await self._read(lambda db: db.execute(query, (request_id, low, high)).fetchall())
+        return tuple(map(rows.post_from_row, post_rows))
 
     async def pending(self, tenant: str, to: str) -> tuple[Post, ...]:
         low, high = await self._range(tenant)
@@ -222,8 +225,8 @@ class SqliteTeamStore:
             f"{_POSTS} addressee = ? AND state = 'pending' AND post.number BETWEEN ? AND ? AND post.seq > tally.floor"
             " ORDER BY post.number"
         )
-        found = await self._read(lambda db: db.execute(query, (to, low, high)).fetchall())
-        return tuple(map(rows.post_from_row, found))
+        post_rows = await self._read(lambda db: db.execute(query, (to, low, high)).fetchall())
+        return tuple(map(rows.post_from_row, post_rows))
 
     async def waiting(self, after: str, limit: int) -> tuple[tuple[str, str], ...]:
         query = (
@@ -246,7 +249,7 @@ class SqliteTeamStore:
 
     async def words(self, tenant: str, words: ErasureQuery, after: int) -> tuple[tuple[ErasableMessage, ...], int]:
         low, _ = await self._range(tenant)
-        return await self._read(lambda db: team_erase.sought(db, low >> rows.SHIFT, words, after))
+        return await self._read(lambda db: team_erase.find_erasable(db, low >> rows.SHIFT, words, after))
 
     async def taking_part(self, tenant: str, agent: str) -> tuple[Channel, ...]:
         low, high = await self._range(tenant)
@@ -264,8 +267,8 @@ class SqliteTeamStore:
             "high": high,
             "agent": agent,
         }
-        found = await self._read(lambda db: db.execute(query, values).fetchall())
-        return tuple(rows.record_from_row(Channel, *row) for row in found)  # type: ignore[misc]
+        channel_rows = await self._read(lambda db: db.execute(query, values).fetchall())
+        return tuple(rows.record_from_row(Channel, *row) for row in channel_rows)  # type: ignore[misc]
 
     async def overdue(self, now: str, limit: int = 500) -> tuple[tuple[str, str], ...]:
         query = (
@@ -284,15 +287,15 @@ class SqliteTeamStore:
             " AND contains(CAST(payload AS TEXT), ?) ORDER BY post.number DESC LIMIT ?"
         )
         values = (low, high, channel_id, channel_id, text.casefold(), limit)
-        found = await self._read(lambda db: db.execute(query, values).fetchall(), self._searcher)
-        return tuple(map(rows.post_from_row, found))
+        post_rows = await self._read(lambda db: db.execute(query, values).fetchall(), self._searcher)
+        return tuple(map(rows.post_from_row, post_rows))
 
     # ------------------------------------------------------------------ feed, events, ledger
 
     async def head(self, tenant: str) -> int:
-        known = self._known.heads.get(tenant)
-        if known is not None:
-            return known.position
+        head = self._cache.heads.get(tenant)
+        if head is not None:
+            return head.position
         row = await self._read(lambda db: db.execute("SELECT head FROM tenant WHERE id = ?", (tenant,)).fetchone())
         return int(row[0]) if row else 0
 
@@ -305,16 +308,16 @@ class SqliteTeamStore:
         def read(db: sqlite3.Connection) -> tuple[tuple[list[Any], bool], tuple[list[Any], bool]]:
             db.execute("BEGIN")
             try:
-                return _some(db.execute(posts, values)), _some(db.execute(events, values))
+                return _fetch_page(db.execute(posts, values)), _fetch_page(db.execute(events, values))
             finally:
                 db.execute("COMMIT")
 
-        (said, more_said), (happened, more_happened) = await self._read(read)
-        items = [FeedItem.of_post(rows.post_from_row(row)) for row in said]
-        items += [FeedItem.of_event(rows.event_from_row(row)) for row in happened]
+        (post_rows, more_posts), (event_rows, more_events) = await self._read(read)
+        items = [FeedItem.of_post(rows.post_from_row(row)) for row in post_rows]
+        items += [FeedItem.of_event(rows.event_from_row(row)) for row in event_rows]
         items.sort(key=lambda item: item.position)
         # Where one of the two was cut off, the other must not run ahead of it.
-        ends = [found[-1][0] & rows.MASK for found, more in ((said, more_said), (happened, more_happened)) if more]
+        ends = [page[-1][0] & rows.MASK for page, more in ((post_rows, more_posts), (event_rows, more_events)) if more]
         last = min(ends, default=rows.MASK)
         return tuple([item for item in items[:limit] if item.position <= last])
 
@@ -335,8 +338,8 @@ class SqliteTeamStore:
             f" AND (? = '' OR event_type = ?) AND created_at >= ? ORDER BY sequence {'DESC' if newest else ''} LIMIT ?"
         )
         values = (intent_id, after, low, high, event_type, event_type, since, limit)
-        found = await self._read(lambda db: db.execute(query, values).fetchall())
-        return tuple(map(rows.event_from_row, reversed(found) if newest else found))
+        event_rows = await self._read(lambda db: db.execute(query, values).fetchall())
+        return tuple(map(rows.event_from_row, reversed(event_rows) if newest else event_rows))
 
     async def logged(self, tenant: str, after: int) -> tuple[tuple[str, int], ...]:
         low, high = await self._range(tenant)
@@ -349,8 +352,8 @@ class SqliteTeamStore:
             f"SELECT {rows.EVENT} FROM event WHERE trace_id = ? AND trace_id <> '' AND number BETWEEN ? AND ?"
             " ORDER BY number LIMIT ?"
         )
-        found = await self._read(lambda db: db.execute(query, (trace_id, low, high, limit)).fetchall())
-        return tuple(map(rows.event_from_row, found))
+        event_rows = await self._read(lambda db: db.execute(query, (trace_id, low, high, limit)).fetchall())
+        return tuple(map(rows.event_from_row, event_rows))
 
     async def event(self, tenant: str, event_id: str) -> Event | None:
         low, high = await self._range(tenant)
@@ -361,8 +364,8 @@ class SqliteTeamStore:
     async def entries(self, tenant: str, after: int, limit: int) -> tuple[StoredEntry, ...]:
         low, _ = await self._range(tenant)
         query = "SELECT position, document, link FROM entry WHERE tenant = ? AND position > ? ORDER BY position LIMIT ?"
-        found = await self._read(lambda db: db.execute(query, (low >> rows.SHIFT, after, limit)).fetchall())
-        return tuple(StoredEntry(at, rows.entry_from_row(document), link) for at, document, link in found)
+        entry_rows = await self._read(lambda db: db.execute(query, (low >> rows.SHIFT, after, limit)).fetchall())
+        return tuple(StoredEntry(at, rows.entry_from_row(document), link) for at, document, link in entry_rows)
 
     async def audits(self, tenant: str, query: AuditQuery) -> tuple[AuditEntry, ...]:
         low, _ = await self._range(tenant)
@@ -370,9 +373,9 @@ class SqliteTeamStore:
         return tuple(await self._read(lambda db: team_audit.read_page(db, number, query)))
 
     async def audit_size(self, tenant: str) -> int:
-        known = self._known.heads.get(tenant)
-        if known is not None:
-            return known.audit_number
+        head = self._cache.heads.get(tenant)
+        if head is not None:
+            return head.audit_number
         query = "SELECT audit_number FROM tenant WHERE id = ?"
         row = await self._read(lambda db: db.execute(query, (tenant,)).fetchone())
         return int(row[0]) if row else 0
@@ -412,21 +415,21 @@ class SqliteTeamStore:
         return int(await self._read(lambda db: db.execute(query).fetchone()[0]))
 
     async def _range(self, tenant: str) -> tuple[int, int]:
-        known = self._known.heads.get(tenant)
-        if known is None:
+        head = self._cache.heads.get(tenant)
+        if head is None:
             query = "SELECT number FROM tenant WHERE id = ?"
             row = await self._read(lambda db: db.execute(query, (tenant,)).fetchone())
             number = int(row[0]) if row else 0
         else:
-            number = known.number
+            number = head.number
         return number << rows.SHIFT, number << rows.SHIFT | rows.MASK
 
     async def _read(self, work: Callable[[sqlite3.Connection], T], where: ThreadPoolExecutor | None = None) -> T:
-        return await asyncio.get_running_loop().run_in_executor(where or self._readers, self._on_reader, work)
+        return await asyncio.get_running_loop().run_in_executor(where or self._readers, self._run_on_reader, work)
 
-    def _on_reader(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _run_on_reader(self, work: Callable[[sqlite3.Connection], T]) -> T:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)
-        with reported(self.path):
+        with sqlite_errors(self.path):
             if db is None:
                 try:
                     db = self._local.db = team_file.connect(self.path, writes=False)
@@ -437,13 +440,13 @@ class SqliteTeamStore:
             return work(db)
 
 
-def _some(found: sqlite3.Cursor) -> tuple[list[Any], bool]:
+def _fetch_page(cursor: sqlite3.Cursor) -> tuple[list[Any], bool]:
     """Rows until they are a lot to hold in memory, one at least; and whether there may be more."""
-    some: list[Any] = []
+    page: list[Any] = []
     size = 0
-    for row in found:
-        some.append(row)
+    for row in cursor:
+        page.append(row)
         size += sum([len(value) for value in row if type(value) is bytes])
         if size >= _FEED_BYTES:
-            return some, True
-    return some, False
+            return page, True
+    return page, False

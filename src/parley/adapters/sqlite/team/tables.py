@@ -13,7 +13,7 @@ import sqlite3
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from parley.adapters.sqlite.file import reported
+from parley.adapters.sqlite.file import sqlite_errors
 from parley.adapters.sqlite.team import file as team_file
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Unavailable
 from parley.domain.mailbox.ledger import GENESIS
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from parley.domain.store.tables import Key, Row, Table
 
-_SPELLING = {"span": '"window"', "key": '"key"'}
-_FILLED = ".copying"
-_MARK = ".copy"
+_COLUMN_QUOTES = {"span": '"window"', "key": '"key"'}
+_UNFINISHED_SUFFIX = ".copying"
+_MARK_SUFFIX = ".copy"
 _LOG_PAGES = 4_000
 
 
-class _Tables:
+class _TableReader:
     """The tables of a file, read."""
 
     def __init__(self, path: str) -> None:
@@ -51,47 +51,47 @@ class _Tables:
             self._connection = None
 
     async def count(self, table: Table) -> int:
-        with reported(self._path):
-            found = int(self._db.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0])
-            return found + (len(self._strangers()) if table is TENANT else 0)
+        with sqlite_errors(self._path):
+            count = int(self._db.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0])
+            return count + (len(self._unnumbered_tenants()) if table is TENANT else 0)
 
     async def origin(self) -> str:
         query = "SELECT id, link FROM entry JOIN tenant ON number = tenant WHERE position = 1 ORDER BY tenant LIMIT 1"
-        with reported(self._path):
+        with sqlite_errors(self._path):
             row = self._db.execute(query).fetchone()
         return f"{row[0]} {row[1].hex()}" if row else ""
 
     async def page(self, table: Table, after: Key | None, limit: int) -> list[Row]:
-        with reported(self._path):
+        with sqlite_errors(self._path):
             try:
                 return self._read(table, after, limit)
             except sqlite3.OperationalError as error:
                 if "decode" not in str(error):
                     raise
-                raise Invalid(f"{self._path}: {self._unreadable(table, after, limit)}") from None
+                raise Invalid(f"{self._path}: {self._describe_unreadable(table, after, limit)}") from None
 
     def _read(self, table: Table, after: Key | None, limit: int) -> list[Row]:
         if table is RECORD or table is BUDGET:
-            return self._by_tenant(table, after, limit)
+            return self._select_by_tenant(table, after, limit)
         if table is RECEIPT:
             return self._receipts(after, limit)
-        found = self._select(table, after, limit)
+        page = self._select(table, after, limit)
         if table is TALLY:
             numbers = {name: number for number, name in self._tenants().items()}
-            return [(row[0], numbers[row[1]], *row[2:]) for row in found]
-        if table is TENANT and len(found) < limit:
-            last = found[-1][0] if found else after[0] if after is not None else -1
-            found += [row for row in self._strangers() if row[0] > last][: limit - len(found)]
-        return found
+            return [(row[0], numbers[row[1]], *row[2:]) for row in page]
+        if table is TENANT and len(page) < limit:
+            last = page[-1][0] if page else after[0] if after is not None else -1
+            page += [row for row in self._unnumbered_tenants() if row[0] > last][: limit - len(page)]
+        return page
 
-    def _unreadable(self, table: Table, after: Key | None, limit: int) -> str:
+    def _describe_unreadable(self, table: Table, after: Key | None, limit: int) -> str:
         """Which value of which row it is that should be text, and is not."""
         self._db.text_factory = lambda text: text.decode(errors="surrogateescape")
         try:
-            found = self._read(table, after, limit)
+            page = self._read(table, after, limit)
         finally:
             self._db.text_factory = str
-        for row in found:
+        for row in page:
             for column, value in zip(table.columns, row, strict=True):
                 if isinstance(value, str) and not _is_text(value):
                     key = table.key_text(table.key_of(row)).encode("ascii", "backslashreplace").decode()
@@ -99,8 +99,8 @@ class _Tables:
         return f"a {table.name} has something that is no text"
 
     def _select(self, table: Table, after: Key | None, limit: int) -> list[Row]:
-        key = ", ".join(map(_spelled, table.key))
-        behind = f"WHERE ({key}) > ({_marks(len(table.key))})" if after is not None else ""
+        key = ", ".join(map(_quoted_column, table.key))
+        behind = f"WHERE ({key}) > ({_placeholders(len(table.key))})" if after is not None else ""
         query = f"SELECT {_columns(table)} FROM {table.name} {behind} ORDER BY {key} LIMIT ?"
         return _page(table, self._db.execute(query, (*(after or ()), limit)))
 
@@ -112,13 +112,13 @@ class _Tables:
         )
         return self._db.execute(query, (*(after or ("", "")), limit)).fetchall()
 
-    def _by_tenant(self, table: Table, after: Key | None, limit: int) -> list[Row]:
+    def _select_by_tenant(self, table: Table, after: Key | None, limit: int) -> list[Row]:
         """Where rows have a tenant's name, in the order of the tenants' numbers."""
-        inner = ", ".join(map(_spelled, table.key[1:]))
-        columns = ", ".join(map(_spelled, table.columns[1:]))
+        inner = ", ".join(map(_quoted_column, table.key[1:]))
+        columns = ", ".join(map(_quoted_column, table.columns[1:]))
         query = (
             f"SELECT ?, {columns} FROM {table.name} WHERE tenant = ?"
-            f" AND ({inner}) > ({_marks(len(table.key) - 1)}) ORDER BY {inner} LIMIT ?"
+            f" AND ({inner}) > ({_placeholders(len(table.key) - 1)}) ORDER BY {inner} LIMIT ?"
         )
 
         def rows() -> Iterator[Row]:
@@ -132,10 +132,10 @@ class _Tables:
     def _tenants(self) -> dict[int, str]:
         if self._names is None:
             self._names = dict(self._db.execute("SELECT number, id FROM tenant").fetchall())
-            self._names.update({row[0]: row[1] for row in self._strangers()})
+            self._names.update({row[0]: row[1] for row in self._unnumbered_tenants()})
         return self._names
 
-    def _strangers(self) -> list[Row]:
+    def _unnumbered_tenants(self) -> list[Row]:
         """Tenants that have records, and never committed anything themselves."""
         query = (
             "SELECT tenant FROM (SELECT DISTINCT tenant FROM record UNION SELECT DISTINCT tenant FROM budget)"
@@ -146,7 +146,7 @@ class _Tables:
         return [(last + place, name, 0, 0, GENESIS, 0) for place, name in enumerate(names, 1)]
 
 
-class SqliteTables(_Tables):
+class SqliteTables(_TableReader):
     """See `ports.team.StoreTables`. The snapshot is taken when it is made."""
 
     def __init__(self, path: str) -> None:
@@ -156,7 +156,7 @@ class SqliteTables(_Tables):
         self._connection = team_file.connect(path, writes=False)
         self._beside = team_file.connect(path, writes=False)
         try:
-            with reported(path):
+            with sqlite_errors(path):
                 check_schema(self._db, path)
                 # Asked before the snapshot begins: what comes between the two is taken for newer, never overlooked.
                 stamp = _data_version(self._beside)
@@ -171,49 +171,49 @@ class SqliteTables(_Tables):
         self._beside.close()
 
     async def mark(self, *, now: bool = False) -> StoreMark:
-        with reported(self._path):
+        with sqlite_errors(self._path):
             return StoreMark(_positions(self._beside), _data_version(self._beside)) if now else self._pulse
 
 
-class SqliteTarget(_Tables):
+class SqliteTarget(_TableReader):
     """See `ports.team.StoreTarget`. `path` is where the file will be; whoever makes one holds its directory."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path}{_FILLED}")
-        self._place = path
-        with reported(path):
-            self._mark = os.open(f"{path}{_MARK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        super().__init__(f"{path}{_UNFINISHED_SUFFIX}")
+        self._final_path = path
+        with sqlite_errors(path):
+            self._mark_fd = os.open(f"{path}{_MARK_SUFFIX}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(self._mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._mark_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                os.close(self._mark)
+                os.close(self._mark_fd)
                 raise Conflict(f"another copy is being written to {path}") from None
 
     @property
-    def filled(self) -> str:
+    def unfinished_path(self) -> str:
         """The file as it is now, for whoever checks it before it is finished."""
         return self._path
 
     async def mark(self, *, now: bool = False) -> StoreMark:
         del now  # nobody else writes to it
-        with reported(self._path):
+        with sqlite_errors(self._path):
             return StoreMark(_positions(self._db), 0)
 
     def close(self) -> None:
         super().close()
-        if self._mark >= 0:
-            os.close(self._mark)
-            self._mark = -1
+        if self._mark_fd >= 0:
+            os.close(self._mark_fd)
+            self._mark_fd = -1
 
     async def begin(self, origin: str) -> None:
         self._begin(origin)
 
     def _begin(self, origin: str) -> None:
-        with reported(self._place):
-            known = self._read_mark()
-            if os.path.lexists(self._place):
-                self._take_back(known)
-            if os.path.exists(self._path) and known.get("from") != origin:
+        with sqlite_errors(self._final_path):
+            mark = self._read_mark()
+            if os.path.lexists(self._final_path):
+                self._reopen_finished(mark)
+            if os.path.exists(self._path) and mark.get("from") != origin:
                 hint = f"name another place, or remove {self._path}"
                 raise Conflict(f"{self._path} is the unfinished copy of another store", hint=hint)
             self._write_mark({"from": origin})
@@ -223,17 +223,17 @@ class SqliteTarget(_Tables):
             self._db.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
             team_file.migrate(self._db, self._path)
 
-    def _take_back(self, known: dict[str, Any]) -> None:
+    def _reopen_finished(self, mark: dict[str, Any]) -> None:
         """A copy that was finished and that no server has touched may be filled again."""
-        finished = known.get("finished")
-        if finished is None or finished != _looks(self._place):
-            said = "was in use since it was copied" if finished else "is there already"
-            raise Conflict(f"{self._place} {said}", hint="name a place where there is none")
-        _unlink_logs(self._place)  # which are empty
-        os.replace(self._place, self._path)
+        finished = mark.get("finished")
+        if finished is None or finished != _fingerprint(self._final_path):
+            problem = "was in use since it was copied" if finished else "is there already"
+            raise Conflict(f"{self._final_path} {problem}", hint="name a place where there is none")
+        _unlink_logs(self._final_path)  # which are empty
+        os.replace(self._final_path, self._path)
 
     async def put(self, table: Table, rows: Sequence[Row], gone: Sequence[Key]) -> None:
-        with reported(self._path):
+        with sqlite_errors(self._path):
             try:
                 self._put(table, rows, gone, ())
             except sqlite3.IntegrityError:
@@ -262,28 +262,34 @@ class SqliteTarget(_Tables):
             raise
 
     def _append(self, table: Table, rows: Sequence[Row]) -> None:
-        there: set[int] = set()
+        existing: set[int] = set()
         if table is AUDIT:  # a document that was let go of
-            bare = [row[0] for row in rows if row[-1] == b""]
-            there = {one for one in bare if self._db.execute("SELECT 1 FROM audit WHERE place = ?", (one,)).fetchone()}
-            self._db.executemany("UPDATE audit SET document = x'' WHERE place = ?", [(one,) for one in sorted(there)])
-        self._insert(table, [row for row in rows if row[0] not in there] if there else rows)
+            trimmed = [row[0] for row in rows if row[-1] == b""]
+            existing = {
+                place
+                for place in trimmed
+                if self._db.execute("SELECT 1 FROM audit WHERE place = ?", (place,)).fetchone()
+            }
+            self._db.executemany(
+                "UPDATE audit SET document = x'' WHERE place = ?", [(place,) for place in sorted(existing)]
+            )
+        self._insert(table, [row for row in rows if row[0] not in existing] if existing else rows)
 
     def _insert(self, table: Table, rows: Sequence[Row]) -> None:
         if table is RECEIPT:
             statement = "INSERT INTO receipt (post_id, agent, read_at) VALUES (?, ?, ?)"
             self._db.executemany(statement, [(row[0], row[1], row[3]) for row in rows])
             return
-        statement = f"INSERT INTO {table.name} ({_columns(table)}) VALUES ({_marks(len(table.columns))})"
-        self._db.executemany(statement, [self._named(table, table.columns, row) for row in rows])
+        statement = f"INSERT INTO {table.name} ({_columns(table)}) VALUES ({_placeholders(len(table.columns))})"
+        self._db.executemany(statement, [self._with_tenant_name(table, table.columns, row) for row in rows])
 
     def _delete(self, table: Table, columns: tuple[str, ...], keys: Sequence[Key]) -> None:
         if keys:
-            which = " AND ".join(f"{_spelled(one)} = ?" for one in columns)
-            found = [self._named(table, columns, key) for key in keys]
-            self._db.executemany(f"DELETE FROM {table.name} WHERE {which}", found)
+            condition = " AND ".join(f"{_quoted_column(column)} = ?" for column in columns)
+            values = [self._with_tenant_name(table, columns, key) for key in keys]
+            self._db.executemany(f"DELETE FROM {table.name} WHERE {condition}", values)
 
-    def _named(self, table: Table, columns: tuple[str, ...], row: Row) -> Row:
+    def _with_tenant_name(self, table: Table, columns: tuple[str, ...], row: Row) -> Row:
         """The row with the tenant's name in the place of its number, where the file has it like this."""
         if table not in (RECORD, TALLY, BUDGET) or "tenant" not in columns:
             return row
@@ -294,32 +300,32 @@ class SqliteTarget(_Tables):
         self._finish()
 
     def _finish(self) -> None:
-        folder = os.path.dirname(os.path.abspath(self._place))
-        with reported(self._path):
+        folder = os.path.dirname(os.path.abspath(self._final_path))
+        with sqlite_errors(self._path):
             (busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
                 raise Unavailable(f"{self._path} is being read by somebody", hint="run it again")
             super().close()
             _sync(self._path)
             _sync(folder)
-            self._write_mark({**self._read_mark(), "finished": _looks(self._path)})
-            _unlink_logs(self._place)  # those of a file that is gone would be taken for this one's
-            os.replace(self._path, self._place)
+            self._write_mark({**self._read_mark(), "finished": _fingerprint(self._path)})
+            _unlink_logs(self._final_path)  # those of a file that is gone would be taken for this one's
+            os.replace(self._path, self._final_path)
             _sync(folder)
 
     def _read_mark(self) -> dict[str, Any]:
-        content = os.pread(self._mark, 65_536, 0)
+        content = os.pread(self._mark_fd, 65_536, 0)
         try:
-            known = json.loads(content or b"{}")
+            mark = json.loads(content or b"{}")
         except ValueError:
-            known = {}
-        return known if isinstance(known, dict) else {}
+            mark = {}
+        return mark if isinstance(mark, dict) else {}
 
-    def _write_mark(self, known: dict[str, Any]) -> None:
-        content = json.dumps(known).encode()
-        os.ftruncate(self._mark, 0)
-        os.pwrite(self._mark, content, 0)
-        os.fsync(self._mark)
+    def _write_mark(self, mark: dict[str, Any]) -> None:
+        content = json.dumps(mark).encode()
+        os.ftruncate(self._mark_fd, 0)
+        os.pwrite(self._mark_fd, content, 0)
+        os.fsync(self._mark_fd)
 
 
 def check_schema(db: sqlite3.Connection, path: str) -> None:
@@ -332,15 +338,15 @@ def check_schema(db: sqlite3.Connection, path: str) -> None:
 
 def _page(table: Table, rows: Iterable[Row]) -> list[Row]:
     """As many rows as a page holds."""
-    places = [table.columns.index(one) for one in table.long]
-    found: list[Row] = []
+    places = [table.columns.index(column) for column in table.long]
+    page: list[Row] = []
     size = 0
     for row in rows:
-        found.append(row)
+        page.append(row)
         size += sum([len(row[place]) for place in places])
         if size >= PAGE_BYTES:
             break
-    return found
+    return page
 
 
 def _is_text(value: str) -> bool:
@@ -359,13 +365,13 @@ def _data_version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA data_version").fetchone()[0])
 
 
-def _looks(path: str) -> list[int] | None:
+def _fingerprint(path: str) -> list[int] | None:
     """By what one sees that nobody has written to a file; None when somebody may have."""
     log = f"{path}-wal"
     if os.path.exists(log) and os.path.getsize(log):
         return None
-    about = os.stat(path)
-    return [about.st_ino, about.st_size, about.st_mtime_ns]
+    info = os.stat(path)
+    return [info.st_ino, info.st_size, info.st_mtime_ns]
 
 
 def _unlink_logs(path: str) -> None:
@@ -383,12 +389,12 @@ def _sync(path: str) -> None:
 
 
 def _columns(table: Table) -> str:
-    return ", ".join(map(_spelled, table.columns))
+    return ", ".join(map(_quoted_column, table.columns))
 
 
-def _spelled(column: str) -> str:
-    return _SPELLING.get(column, column)
+def _quoted_column(column: str) -> str:
+    return _COLUMN_QUOTES.get(column, column)
 
 
-def _marks(count: int) -> str:
+def _placeholders(count: int) -> str:
     return ", ".join("?" * count)

@@ -15,10 +15,10 @@ import sqlite3
 import threading
 from typing import TYPE_CHECKING
 
-from parley.adapters.sqlite.file import as_parley
+from parley.adapters.sqlite.file import to_parley_error
 from parley.adapters.sqlite.team import file as team_file
-from parley.adapters.sqlite.team import writes as team_acts
-from parley.adapters.sqlite.team.source import FileSource
+from parley.adapters.sqlite.team import writes as team_writes
+from parley.adapters.sqlite.team.source import SqliteSource
 from parley.domain.errors.errors import Forbidden, ParleyError, Unavailable
 from parley.domain.store.changes import Committed
 from parley.domain.store.transaction import Encoders, Transaction, stands_alone
@@ -30,42 +30,42 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
     from collections.abc import Callable, Iterator
 
-    from parley.adapters.sqlite.team.cache import Known
+    from parley.adapters.sqlite.team.cache import StoreCache
     from parley.domain.store.changes import TeamChanges
 
-    Waiting = tuple[TeamChanges, Future[Committed]]
+    QueuedCommit = tuple[TeamChanges, Future[Committed]]
 
-_MOST_AT_ONCE = 512
+_BATCH_LIMIT = 512
 # A log longer than this is cut by the writer itself, because under constant load nobody else gets the chance.
-_LONGEST_LOG = 64 * 1024 * 1024
+_LOG_MAX_BYTES = 64 * 1024 * 1024
 _READER_MS = 100
 
-SPELLING = Encoders(appended, encode_audit_entry)
+ENCODERS = Encoders(appended, encode_audit_entry)
 
 Outcome = Committed | Exception
 # A change that cannot be written as it is: its own fault, which must not stop the writer.
-_UNFIT = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
+_WRITE_ERRORS = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
 
-class TeamWriter:
+class SqliteWriter:
     """Owns the writing connection and its thread."""
 
     def __init__(
         self,
         db: sqlite3.Connection,
         path: str,
-        known: Known,
+        cache: StoreCache,
         log_bytes: Callable[[], int],
     ) -> None:
         self._db = db
         self._path = path
-        self._known = known
+        self._cache = cache
         self._log_bytes = log_bytes
         # Called in the event loop with each commit and its tenant, before its caller goes on.
         self.watchers: list[Callable[[str, Committed], None]] = []
         # What the loop has gathered in its present round, and what it has handed over.
-        self._gathered: list[Waiting] = []
-        self._queue: queue.SimpleQueue[list[Waiting] | None] = queue.SimpleQueue()
+        self._gathered: list[QueuedCommit] = []
+        self._queue: queue.SimpleQueue[list[QueuedCommit] | None] = queue.SimpleQueue()
         self._loop: AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="parley-writer", daemon=True)
         self._closed = False
@@ -73,7 +73,7 @@ class TeamWriter:
         # Something was erased, and the log still has it.
         self._erased = False
         # A reader kept the log from being cut the last time.
-        self._in_the_way = False
+        self._reader_blocks = False
 
     def start(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -96,7 +96,7 @@ class TeamWriter:
             self._queue.put(self._gathered)
             self._gathered = []
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Take nothing more; what is queued is still committed. Call it where `commit` is called."""
         if not self._closed and self._loop is not None:
             self._closed = True
@@ -112,26 +112,26 @@ class TeamWriter:
     def _run(self) -> None:
         running = True
         while running:
-            work: list[Waiting] = []
-            while running and not (work and (len(work) >= _MOST_AT_ONCE or self._queue.empty())):
-                given = self._queue.get()
-                running = given is not None
-                work += given or ()
-            for part in _parts(work):
-                self._settle(part)
+            work: list[QueuedCommit] = []
+            while running and not (work and (len(work) >= _BATCH_LIMIT or self._queue.empty())):
+                commits = self._queue.get()
+                running = commits is not None
+                work += commits or ()
+            for part in _batches(work):
+                self._commit_batch(part)
             if work:
                 self._cut_log()
 
-    def _settle(self, batch: list[Waiting]) -> None:
+    def _commit_batch(self, batch: list[QueuedCommit]) -> None:
         try:
             outcomes = self._commit([changes for changes, _ in batch])
-        except (sqlite3.Error, OSError, *_UNFIT) as error:
+        except (sqlite3.Error, OSError, *_WRITE_ERRORS) as error:
             if len(batch) > 1:
-                for one in batch:
-                    self._settle([one])
+                for commit in batch:
+                    self._commit_batch([commit])
                 return
             outcomes = [_as_outcome(error, self._path)]
-        done = [(changes.tenant, future, what) for (changes, future), what in zip(batch, outcomes, strict=True)]
+        done = [(changes.tenant, future, outcome) for (changes, future), outcome in zip(batch, outcomes, strict=True)]
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._deliver, done)
 
@@ -147,12 +147,12 @@ class TeamWriter:
                 future.set_exception(outcome)
 
     def _cut_log(self) -> None:
-        if self._erased or self._log_bytes() > _LONGEST_LOG:
+        if self._erased or self._log_bytes() > _LOG_MAX_BYTES:
             try:
                 # A reader is soon done, or stays for as long as a copy of the whole store takes: it is waited for once.
-                self._db.execute(f"PRAGMA busy_timeout={0 if self._in_the_way else _READER_MS}")
+                self._db.execute(f"PRAGMA busy_timeout={0 if self._reader_blocks else _READER_MS}")
                 (busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                self._in_the_way = bool(busy)
+                self._reader_blocks = bool(busy)
                 self._erased = self._erased and bool(busy)
             except sqlite3.Error:
                 return  # a reader is in the way, or the disk is full: the log goes on growing until it can be cut
@@ -162,34 +162,34 @@ class TeamWriter:
     def _commit(self, batch: list[TeamChanges]) -> list[Outcome]:
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            source = FileSource(self._db, self._known)
-            source.look_ahead(batch)
-            transaction = Transaction(source, SPELLING)
-            outcomes = [taken(transaction, changes) for changes in batch]
+            source = SqliteSource(self._db, self._cache)
+            source.preload(batch)
+            transaction = Transaction(source, ENCODERS)
+            outcomes = [apply_changes(transaction, changes) for changes in batch]
             transaction.writes += transaction.evicted()
-            team_acts.write(self._db, transaction)
+            team_writes.write(self._db, transaction)
             self._db.execute("COMMIT")
             self._erased = self._erased or any(isinstance(act, EraseContent) for act in transaction.writes)
-            self._known.heads.update(source.new_heads)
-            self._known.learn(transaction)
+            self._cache.heads.update(source.new_heads)
+            self._cache.update(transaction)
             return outcomes
         except BaseException:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
         finally:
-            self._known.trim()
+            self._cache.trim()
 
 
 def _as_outcome(error: Exception, path: str) -> Exception:
     """What the caller is told; a caller can do nothing about a file that the machine forbids the server to write."""
     if not isinstance(error, sqlite3.Error | OSError):
         return error
-    refusal = as_parley(error, path)
+    refusal = to_parley_error(error, path)
     return Unavailable(refusal.message) if isinstance(refusal, Forbidden) else refusal
 
 
-def taken(transaction: Transaction, changes: TeamChanges) -> Outcome:
+def apply_changes(transaction: Transaction, changes: TeamChanges) -> Outcome:
     """What a commit becomes, or why not."""
     try:
         return transaction.take(changes)
@@ -197,16 +197,16 @@ def taken(transaction: Transaction, changes: TeamChanges) -> Outcome:
         return refusal
 
 
-def _parts(work: list[Waiting]) -> Iterator[list[Waiting]]:
+def _batches(work: list[QueuedCommit]) -> Iterator[list[QueuedCommit]]:
     """The work in its order, cut where something needs a transaction for itself."""
-    part: list[Waiting] = []
-    for one in work:
-        if not stands_alone(one[0]):
-            part.append(one)
+    batch: list[QueuedCommit] = []
+    for commit in work:
+        if not stands_alone(commit[0]):
+            batch.append(commit)
             continue
-        if part:
-            yield part
-            part = []
-        yield [one]
-    if part:
-        yield part
+        if batch:
+            yield batch
+            batch = []
+        yield [commit]
+    if batch:
+        yield batch

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
     from parley.domain.store.transaction import Place, Transaction
 
-_MOST_ROWS = 64
+_ROWS_LIMIT = 64
 
 
 def _inserts(table: str, columns: int) -> list[str]:
-    one = f"({', '.join('?' * columns)})"
-    return [f"{table} VALUES {', '.join([one] * size)}" for size in range(_MOST_ROWS + 1)]
+    placeholders = f"({', '.join('?' * columns)})"
+    return [f"{table} VALUES {', '.join([placeholders] * size)}" for size in range(_ROWS_LIMIT + 1)]
 
 
 _POSTS = _inserts("INSERT INTO post", 16)
@@ -44,47 +44,49 @@ _EVENTS = _inserts("INSERT INTO event", 10)
 _SAVED = _inserts("INSERT OR REPLACE INTO saved", 7)
 
 
-def write(db: sqlite3.Connection, done: Transaction) -> None:
+def write(db: sqlite3.Connection, transaction: Transaction) -> None:
     """Write a transaction."""
-    for act in done.writes:
-        _DO[type(act)](db, act)
-    if done.records:
-        team_records.write(db, done.records, done.before)
-    _write_places(db, done)
-    _insert(db, _EVENTS, [rows.event_to_row(event, tenant) for tenant, event in done.events])
-    if done.entries:
-        written = [(tenant, position, document.decode(), link) for tenant, position, document, link in done.entries]
+    for act in transaction.writes:
+        _WRITERS[type(act)](db, act)
+    if transaction.records:
+        team_records.write(db, transaction.records, transaction.before)
+    _write_places(db, transaction)
+    _insert(db, _EVENTS, [rows.event_to_row(event, tenant) for tenant, event in transaction.events])
+    if transaction.entries:
+        written = [
+            (tenant, position, document.decode(), link) for tenant, position, document, link in transaction.entries
+        ]
         db.executemany("INSERT INTO entry VALUES (?, ?, ?, ?)", written)
-    team_audit.write(db, done.audits)
-    team_audit.write_budgets(db, done.budgets)
-    _insert(db, _SAVED, list(done.saved.values()))
+    team_audit.write(db, transaction.audits)
+    team_audit.write_budgets(db, transaction.budgets)
+    _insert(db, _SAVED, list(transaction.saved.values()))
     db.executemany(
         "UPDATE tenant SET head = ?, entry_position = ?, entry_link = ?, audit_number = ? WHERE number = ?",
-        [(*head[1:], head.number) for head in done.heads.values()],
+        [(*head[1:], head.number) for head in transaction.heads.values()],
     )
 
 
-def _insert(db: sqlite3.Connection, statements: list[str], waiting: list[tuple[Any, ...]]) -> None:
-    for start in range(0, len(waiting), _MOST_ROWS):
-        some = waiting[start : start + _MOST_ROWS]
-        db.execute(statements[len(some)], tuple(chain.from_iterable(some)))
+def _insert(db: sqlite3.Connection, statements: list[str], rows_to_insert: list[tuple[Any, ...]]) -> None:
+    for start in range(0, len(rows_to_insert), _ROWS_LIMIT):
+        chunk = rows_to_insert[start : start + _ROWS_LIMIT]
+        db.execute(statements[len(chunk)], tuple(chain.from_iterable(chunk)))
 
 
-def _write_places(db: sqlite3.Connection, done: Transaction) -> None:
+def _write_places(db: sqlite3.Connection, transaction: Transaction) -> None:
     """The counters of channels: those that go first, so that one of the same name may come."""
-    gone, new = done.gone_channels, done.new_channels
+    gone, new = transaction.gone_channels, transaction.new_channels
     if gone:
         db.executemany("DELETE FROM tally WHERE tenant = ? AND id = ?", list(gone))
     if new:
         db.executemany(
             "INSERT INTO tally (tenant, id, intent, count, seq, last_at, floor, number)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [(*key, done.places[key].intent_id, *_counters(done.places[key])) for key in new],
+            [(*key, transaction.places[key].intent_id, *_counters(transaction.places[key])) for key in new],
         )
-    kept = done.places.keys() - new - gone if new or gone else done.places
+    changed = transaction.places.keys() - new - gone if new or gone else transaction.places
     db.executemany(
         "UPDATE tally SET count = ?, seq = ?, last_at = ?, floor = ? WHERE number = ?",
-        [_counters(done.places[key]) for key in kept],
+        [_counters(transaction.places[key]) for key in changed],
     )
 
 
@@ -96,14 +98,14 @@ def _counters(place: Place) -> tuple[int, int, str, int, int]:
 # ---------------------------------------------------------------- acts
 
 
-def _say(db: sqlite3.Connection, act: InsertPosts) -> None:
+def _insert_posts(db: sqlite3.Connection, act: InsertPosts) -> None:
     _insert(db, _POSTS, [rows.post_to_row(post, tenant, channel) for tenant, channel, post in act.posts])
     if act.answered:
         query = f"UPDATE post SET answered = 1 WHERE number >> {rows.SHIFT} = ? AND id = ? AND answered = 0"
         db.executemany(query, act.answered)
 
 
-def _find(db: sqlite3.Connection, act: MovePost) -> None:
+def _move_post(db: sqlite3.Connection, act: MovePost) -> None:
     post = act.post
     db.execute(
         "UPDATE post SET number = ?, seq = ?, state = ?, recipients = ? WHERE id = ?",
@@ -111,7 +113,7 @@ def _find(db: sqlite3.Connection, act: MovePost) -> None:
     )
 
 
-def _expire(db: sqlite3.Connection, act: ExpirePost) -> None:
+def _expire_post(db: sqlite3.Connection, act: ExpirePost) -> None:
     db.execute(
         f"UPDATE post SET state = 'expired' WHERE number >> {rows.SHIFT} = ? AND id = ?"
         " AND state <> 'expired' AND answered = 0",
@@ -119,7 +121,7 @@ def _expire(db: sqlite3.Connection, act: ExpirePost) -> None:
     )
 
 
-def _end(db: sqlite3.Connection, act: ExpireChannel) -> None:
+def _end_channel(db: sqlite3.Connection, act: ExpireChannel) -> None:
     db.execute(
         "UPDATE post SET state = 'expired' WHERE channel = ? AND state <> 'expired'"
         " AND (state = 'pending' OR (pattern = 'request' AND answered = 0))",
@@ -127,7 +129,7 @@ def _end(db: sqlite3.Connection, act: ExpireChannel) -> None:
     )
 
 
-def _depart(db: sqlite3.Connection, act: ExpireRequests) -> None:
+def _expire_requests_to(db: sqlite3.Connection, act: ExpireRequests) -> None:
     low = act.tenant << rows.SHIFT
     db.execute(
         "UPDATE post SET state = 'expired' WHERE pattern = 'request' AND answered = 0 AND addressee = ?"
@@ -136,38 +138,38 @@ def _depart(db: sqlite3.Connection, act: ExpireRequests) -> None:
     )
 
 
-def _evict(db: sqlite3.Connection, act: EvictPosts) -> None:
+def _evict_posts(db: sqlite3.Connection, act: EvictPosts) -> None:
     below = (act.channel, act.floor)
     db.execute("DELETE FROM receipt WHERE post_id IN (SELECT id FROM post WHERE channel = ? AND seq <= ?)", below)
     db.execute("DELETE FROM post WHERE channel = ? AND seq <= ?", below)
 
 
-def _receive(db: sqlite3.Connection, act: InsertReceipts) -> None:
+def _insert_receipts(db: sqlite3.Connection, act: InsertReceipts) -> None:
     db.executemany("INSERT OR IGNORE INTO receipt VALUES (?, ?, ?)", act.receipts)
 
 
-def _blank(db: sqlite3.Connection, act: EraseContent) -> None:
-    team_erase.blank_posts(db, *act)
+def _erase_content(db: sqlite3.Connection, act: EraseContent) -> None:
+    team_erase.erase_posts(db, *act)
 
 
-def _let_go(db: sqlite3.Connection, act: TrimAudit) -> None:
-    team_audit.let_go(db, act.tenant, act.through)
+def _trim_audit(db: sqlite3.Connection, act: TrimAudit) -> None:
+    team_audit.trim(db, act.tenant, act.through)
 
 
-def _forget(db: sqlite3.Connection, act: ForgetKeys) -> None:
+def _drop_expired(db: sqlite3.Connection, act: ForgetKeys) -> None:
     db.execute("DELETE FROM saved WHERE at < ?", (act.before,))
-    team_audit.forget(db, act.before)
+    team_audit.drop_budgets(db, act.before)
 
 
-_DO: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
-    InsertPosts: _say,
-    MovePost: _find,
-    ExpirePost: _expire,
-    ExpireChannel: _end,
-    ExpireRequests: _depart,
-    EvictPosts: _evict,
-    InsertReceipts: _receive,
-    EraseContent: _blank,
-    TrimAudit: _let_go,
-    ForgetKeys: _forget,
+_WRITERS: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
+    InsertPosts: _insert_posts,
+    MovePost: _move_post,
+    ExpirePost: _expire_post,
+    ExpireChannel: _end_channel,
+    ExpireRequests: _expire_requests_to,
+    EvictPosts: _evict_posts,
+    InsertReceipts: _insert_receipts,
+    EraseContent: _erase_content,
+    TrimAudit: _trim_audit,
+    ForgetKeys: _drop_expired,
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.adapters.sqlite.file import statements
+from parley.adapters.sqlite.file import split_statements
 from parley.adapters.sqlite.ledger import store as module
 from parley.adapters.sqlite.ledger.store import SqliteStore
 from parley.app.mailbox.kernel import drive
@@ -37,7 +37,7 @@ def draft(number: int) -> AuditDraft:
 def old_ledger(path: Path) -> None:
     """A ledger as the first version of its schema made it, with an entry in it."""
     db = sqlite3.connect(path)
-    for statement in statements(module._read_schema("schema.sql")):
+    for statement in split_statements(module._read_schema("schema.sql")):
         db.execute(statement)
     db.execute("INSERT INTO entry VALUES (1, '{}', x'00')")
     db.execute("PRAGMA user_version=1")
@@ -85,7 +85,7 @@ def test_a_commit_that_cannot_write_its_entry_writes_nothing(
     def breaks(*_: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("parley.adapters.sqlite.ledger.records.append", breaks)
+    monkeypatch.setattr("parley.adapters.sqlite.ledger.records.append_audits", breaks)
     entry = Entry("sent", "", "alice", "m", "d")
     with pytest.raises(Unavailable):
         drive(store.commit(Changes(entries=(entry,), puts=(Spent(id="s", tenant_id="a"),), audits=(draft(1),))))

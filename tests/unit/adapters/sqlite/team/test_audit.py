@@ -48,7 +48,7 @@ def test_a_chain_ends_with_its_last_entry_and_one_without_any_at_its_beginning(d
 def test_documents_are_let_go_of_up_to_a_number_within_a_tenant(db: sqlite3.Connection) -> None:
     team_audit.write(db, entries(3) + entries(3, tenant=2))
 
-    team_audit.let_go(db, 1, 2)
+    team_audit.trim(db, 1, 2)
 
     assert [one.document for one in read_page(db, 1, AuditQuery())] == [b"", b"", b'{"n":1}']
     assert [one.document for one in read_page(db, 2, AuditQuery())] == [b'{"n":1}'] * 3
@@ -59,7 +59,7 @@ def test_what_is_spent_is_kept_until_its_time_is_over(db: sqlite3.Connection) ->
     team_audit.write_budgets(db, {("t", "key", "2026-01"): 4})
     assert team_audit.spent(db, ("t", "key", "2026-01")) == 4
 
-    team_audit.forget(db, "2026-02")
+    team_audit.drop_budgets(db, "2026-02")
 
     assert [team_audit.spent(db, ("t", "key", window)) for window in ("2026-01", "")] == [0, 1]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from parley.adapters.sqlite.team.cache import Known
+from parley.adapters.sqlite.team.cache import StoreCache
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.channel import Tally
 from parley.domain.store.transaction import Encoders, Head, Place, Transaction, TransactionSource
@@ -22,8 +22,8 @@ def a_transaction(**noted: Any) -> Transaction:  # noqa: ANN401
 
 
 def test_what_is_known_is_forgotten_when_it_is_too_much() -> None:
-    known = Known(kinds())
-    known.most = 2
+    known = StoreCache(kinds())
+    known.max_items = 2
     for n in range(2):
         known.records[T1, "intent", str(n)] = None
     known.trim()
@@ -36,8 +36,8 @@ def test_what_is_known_is_forgotten_when_it_is_too_much() -> None:
 
 
 def test_the_places_of_channels_are_forgotten_on_their_own() -> None:
-    known = Known(kinds())
-    known.most = 0
+    known = StoreCache(kinds())
+    known.max_items = 0
     known.places[T1, "chan_1"] = PLACE
 
     known.trim()
@@ -46,11 +46,11 @@ def test_the_places_of_channels_are_forgotten_on_their_own() -> None:
 
 
 def test_as_many_sides_and_budgets_as_there_are_do_not_fill_the_memory() -> None:
-    known = Known(kinds())
-    known.most = 3
+    known = StoreCache(kinds())
+    known.max_items = 3
 
     for number in range(20):
-        known.learn(a_transaction(sides={(T1, f"side_{number}"): SideHead()}, budgets={(T1, f"key_{number}", ""): 1}))
+        known.update(a_transaction(sides={(T1, f"side_{number}"): SideHead()}, budgets={(T1, f"key_{number}", ""): 1}))
         known.trim()
 
         assert len(known.sides) <= 3
@@ -58,10 +58,10 @@ def test_as_many_sides_and_budgets_as_there_are_do_not_fill_the_memory() -> None
 
 
 def test_what_a_transaction_has_become_is_known() -> None:
-    known = Known(kinds())
+    known = StoreCache(kinds())
     head, intent = Head(1, 7, 0, b""), an_intent(version=1)
 
-    known.learn(
+    known.update(
         a_transaction(
             records={(T1, "intent", "intent_1"): intent, (T1, "intent", "intent_2"): None},
             places={(T1, "chan_1"): PLACE},
@@ -77,20 +77,20 @@ def test_what_a_transaction_has_become_is_known() -> None:
 
 
 def test_of_a_channel_that_is_gone_nothing_is_known_unless_it_came_again() -> None:
-    known = Known(kinds())
+    known = StoreCache(kinds())
     one, other = (T1, "chan_1"), (T1, "chan_2")
     known.places[one] = known.places[other] = PLACE
     again = Place(2, "intent_1", 0, Tally())
 
-    known.learn(a_transaction(places={one: PLACE, other: again}, gone_channels={one, other}, new_channels={other}))
+    known.update(a_transaction(places={one: PLACE, other: again}, gone_channels={one, other}, new_channels={other}))
 
     assert known.places == {other: again}
 
 
 def test_after_budgets_were_forgotten_none_of_before_is_known() -> None:
-    known = Known(kinds())
+    known = StoreCache(kinds())
     known.budgets[T1, "old", "2026"] = 3
 
-    known.learn(a_transaction(writes=[ForgetKeys("2027")], budgets={(T1, "new", ""): 1}))
+    known.update(a_transaction(writes=[ForgetKeys("2027")], budgets={(T1, "new", ""): 1}))
 
     assert known.budgets == {(T1, "new", ""): 1}

@@ -11,7 +11,7 @@ import pytest
 
 from parley.adapters.sqlite.team import erase as team_erase
 from parley.adapters.sqlite.team import file as team_file
-from parley.adapters.sqlite.team.erase import blank_posts, sought, unerased
+from parley.adapters.sqlite.team.erase import count_unerased, erase_posts, find_erasable
 from parley.domain.channel.post import Post
 from parley.domain.store.changes import ErasableMessage, ErasureQuery
 from parley.wire import rows as team_rows
@@ -43,9 +43,9 @@ def test_the_bytes_are_overwritten_and_the_connection_is_left_as_it_was(
     said(db, a_post(payload=SECRET))
     assert SECRET in (tmp_path / "team.db").read_bytes()
 
-    blank_posts(db, 1, (ErasableMessage("msg_1"),))
+    erase_posts(db, 1, (ErasableMessage("msg_1"),))
 
-    assert unerased(db, 1, (ErasableMessage("msg_1"),)) == 0
+    assert count_unerased(db, 1, (ErasableMessage("msg_1"),)) == 0
     assert db.execute("PRAGMA secure_delete").fetchone() == (before,)
     assert SECRET not in (tmp_path / "team.db").read_bytes()
 
@@ -53,11 +53,11 @@ def test_the_bytes_are_overwritten_and_the_connection_is_left_as_it_was(
 def test_only_messages_of_the_tenant_that_still_say_something_are_counted(db: sqlite3.Connection) -> None:
     said(db, a_post("msg_1"), a_post("msg_2"), a_post("msg_3"))
     said(db, a_post("msg_other"), tenant=2)
-    blank_posts(db, 1, (ErasableMessage("msg_1"), ErasableMessage("msg_other")))
+    erase_posts(db, 1, (ErasableMessage("msg_1"), ErasableMessage("msg_other")))
 
-    assert unerased(db, 1, tuple(map(ErasableMessage, ("msg_1", "msg_2", "msg_3", "msg_9", "msg_other")))) == 2
-    assert unerased(db, 2, (ErasableMessage("msg_other"),)) == 1
-    assert unerased(db, 1, ()) == 0
+    assert count_unerased(db, 1, tuple(map(ErasableMessage, ("msg_1", "msg_2", "msg_3", "msg_9", "msg_other")))) == 2
+    assert count_unerased(db, 2, (ErasableMessage("msg_other"),)) == 1
+    assert count_unerased(db, 1, ()) == 0
 
 
 def test_only_so_many_messages_are_looked_through_at_once(
@@ -66,6 +66,6 @@ def test_only_so_many_messages_are_looked_through_at_once(
     monkeypatch.setattr(team_erase, "_WINDOW", 3)
     said(db, *[a_post(f"msg_{n}", sender="bob" if n == 5 else "alice") for n in range(1, 8)])
 
-    looks = [sought(db, 1, ErasureQuery(sender="bob"), after) for after in (0, 3, 6, 7)]
+    looks = [find_erasable(db, 1, ErasureQuery(sender="bob"), after) for after in (0, 3, 6, 7)]
 
     assert looks == [((), 3), ((ErasableMessage("msg_5"),), 6), ((), 7), ((), 0)]

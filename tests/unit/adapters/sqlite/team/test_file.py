@@ -132,6 +132,6 @@ def test_a_copy_that_fails_leaves_nothing_of_itself_behind(tmp_path: Path) -> No
     with pytest.raises(ParleyError):
         team_file.copy(str(tmp_path / "other.db"), str(tmp_path / "copy.db"), lambda _done, _total: None)
     with pytest.raises(ParleyError, match="no backup"):
-        team_file.put_back(str(tmp_path / "empty.db"), str(tmp_path / "s.db"), lambda _done, _total: None, force=False)
+        team_file.restore(str(tmp_path / "empty.db"), str(tmp_path / "s.db"), lambda _done, _total: None, force=False)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.db", "other.db"]

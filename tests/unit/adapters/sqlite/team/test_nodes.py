@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from parley.adapters.sqlite.team.nodes import SqliteCondition
+from parley.adapters.sqlite.team.nodes import SqliteNodes
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.domain.directory.callers import DEFAULT_TENANT, Role
 from parley.domain.store.changes import TeamChanges
@@ -33,7 +33,7 @@ async def test_the_file_and_its_log_are_measured_and_nothing_is_said_of_a_databa
     async with a_store(path) as store:
         await store.commit(A_ROLE)
 
-        report = await SqliteCondition(store).report()
+        report = await SqliteNodes(store).report()
 
         assert (report.kind, report.version, report.tenants) == ("sqlite", sqlite3.sqlite_version, 1)
         assert report.bytes == path.stat().st_size
@@ -44,7 +44,7 @@ async def test_the_file_and_its_log_are_measured_and_nothing_is_said_of_a_databa
 @in_loop
 async def test_what_is_not_durable_yet_is_queued(tmp_path: Path) -> None:
     async with a_store(tmp_path / "team.db") as store:
-        condition = SqliteCondition(store)
+        condition = SqliteNodes(store)
         commits = [asyncio.ensure_future(store.commit(TeamChanges(DEFAULT_TENANT))) for _ in range(3)]
         await asyncio.sleep(0)
 

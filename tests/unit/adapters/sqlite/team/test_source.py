@@ -11,8 +11,8 @@ import pytest
 from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team import writer as team_writer
 from parley.adapters.sqlite.team import writes as team_acts
-from parley.adapters.sqlite.team.cache import Known
-from parley.adapters.sqlite.team.source import FileSource
+from parley.adapters.sqlite.team.cache import StoreCache
+from parley.adapters.sqlite.team.source import SqliteSource
 from parley.domain.audit.entry import AuditDraft, SideHead
 from parley.domain.channel.channel import Channel
 from parley.domain.channel.post import PostState
@@ -31,23 +31,23 @@ class Desk:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
-        self.known = Known(kinds())
+        self.known = StoreCache(kinds())
         self.statements: list[str] = []
         db.set_trace_callback(self.statements.append)
 
-    def source(self) -> FileSource:
-        return FileSource(self.db, self.known)
+    def source(self) -> SqliteSource:
+        return SqliteSource(self.db, self.known)
 
     def commit(self, *batch: TeamChanges) -> None:
         """One transaction, of which nothing is known: as if the file had just been opened."""
-        self.known = Known(kinds())
+        self.known = StoreCache(kinds())
         self.db.execute("BEGIN IMMEDIATE")
-        done = Transaction(self.source(), team_writer.SPELLING)
+        done = Transaction(self.source(), team_writer.ENCODERS)
         for changes in batch:
             done.take(changes)
         team_acts.write(self.db, done)
         self.db.execute("COMMIT")
-        self.known = Known(kinds())
+        self.known = StoreCache(kinds())
         self.statements.clear()
 
 
@@ -159,7 +159,7 @@ def test_the_number_of_a_channel_is_free_when_nothing_of_it_is_left(desk: Desk) 
 def test_looking_ahead_tells_which_new_records_are_not_there(desk: Desk) -> None:
     desk.commit(*batch(named(1)))
 
-    desk.source().look_ahead(batch(named(1), named(2), an_intent()))
+    desk.source().preload(batch(named(1), named(2), an_intent()))
 
     assert desk.known.records == {(T1, "channel", "chan_2"): None, (T1, "intent", "intent_1"): None}
 
@@ -169,7 +169,7 @@ def test_looking_ahead_asks_for_all_at_once_and_for_nothing_that_is_known(desk: 
     desk.known.records[T1, "channel", "chan_7"] = many[7]
     source = desk.source()
 
-    source.look_ahead(batch(*many))
+    source.preload(batch(*many))
     holders = {source.holder(name_key(one)) for one in many}
     absent = [one for one in many if source.record((T1, "channel", one.id)) is None]
 
@@ -182,7 +182,7 @@ def test_looking_ahead_finds_names_that_are_taken(desk: Desk) -> None:
     desk.commit(*batch(named(1, "hall")))
     source = desk.source()
 
-    source.look_ahead(batch(named(2, "hall"), named(3), a_channel("chan_9", T2, label="hall")))
+    source.preload(batch(named(2, "hall"), named(3), a_channel("chan_9", T2, label="hall")))
 
     assert source.holder((T1, "channel", "intent_1", "hall")) == "chan_1"
     assert source.holder((T1, "channel", "intent_1", "label-3")) == FREE
@@ -192,7 +192,7 @@ def test_looking_ahead_finds_names_that_are_taken(desk: Desk) -> None:
 def test_of_a_single_new_record_nothing_is_asked_ahead(desk: Desk) -> None:
     source = desk.source()
 
-    source.look_ahead(batch(named(1)))
+    source.preload(batch(named(1)))
 
     assert desk.statements == []
     assert source.holder(name_key(named(1))) == FREE
@@ -215,4 +215,4 @@ def test_what_is_in_the_file_refuses_what_it_must(desk: Desk, changes: TeamChang
     desk.commit(TeamChanges(T1, puts=(a_channel(),), spends=(Spend("key", 1),)))
 
     with pytest.raises(refusal):
-        Transaction(desk.source(), team_writer.SPELLING).take(changes)
+        Transaction(desk.source(), team_writer.ENCODERS).take(changes)

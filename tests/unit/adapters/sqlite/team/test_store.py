@@ -36,13 +36,13 @@ async def a_store(tmp_path: Path) -> AsyncIterator[SqliteTeamStore]:
 def counting(store: SqliteTeamStore, monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """Grows by one with each read of the file."""
     reads: list[None] = []
-    read = store._on_reader
+    read = store._run_on_reader
 
     def counted(work: Callable[[sqlite3.Connection], Any]) -> object:
         reads.append(None)
         return read(work)
 
-    monkeypatch.setattr(store, "_on_reader", counted)
+    monkeypatch.setattr(store, "_run_on_reader", counted)
     return reads
 
 
@@ -65,7 +65,7 @@ async def test_the_few_of_a_parent_are_found_without_going_through_all_of_their_
 ) -> None:
     async with a_store(tmp_path) as store:
         plans: list[str] = []
-        read = store._on_reader
+        read = store._run_on_reader
 
         def explained(work: Callable[[sqlite3.Connection], Any]) -> object:
             def explain(db: sqlite3.Connection) -> object:
@@ -78,7 +78,7 @@ async def test_the_few_of_a_parent_are_found_without_going_through_all_of_their_
 
             return read(explain)
 
-        monkeypatch.setattr(store, "_on_reader", explained)
+        monkeypatch.setattr(store, "_run_on_reader", explained)
 
         await store.children(Channel, T1, "intent_1", after="chan_0")
 
@@ -108,7 +108,7 @@ async def test_a_read_that_was_overtaken_by_a_commit_gives_what_is_newer(
     async with a_store(tmp_path) as store:
         intent = await store.get(Intent, T1, "intent_1")
         assert intent is not None
-        store._known.records.clear()
+        store._cache.records.clear()
         read = store._read
 
         async def slow(*given: Any) -> Any:  # noqa: ANN401  # as the original
@@ -131,8 +131,8 @@ async def test_an_old_read_is_not_remembered_after_everything_was_forgotten(
     async with a_store(tmp_path) as store:
         intent = await store.get(Intent, T1, "intent_1")
         assert intent is not None
-        store._known.records.clear()
-        store._known.most = 0
+        store._cache.records.clear()
+        store._cache.max_items = 0
         read = store._read
 
         async def slow(*given: Any) -> Any:  # noqa: ANN401  # as the original
@@ -171,7 +171,7 @@ async def test_what_was_read_before_a_rival_wrote_is_not_remembered(
     async with a_store(tmp_path) as store:
         intent = await store.get(Intent, T1, "intent_1")
         assert intent is not None
-        store._known.records.clear()
+        store._cache.records.clear()
         read = store._read
 
         async def read_while_others_write(*work: Any) -> Any:  # noqa: ANN401  # as the original

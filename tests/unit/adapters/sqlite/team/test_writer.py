@@ -12,8 +12,8 @@ import pytest
 
 from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team import writer as team_writer
-from parley.adapters.sqlite.team.cache import Known
-from parley.adapters.sqlite.team.writer import TeamWriter
+from parley.adapters.sqlite.team.cache import StoreCache
+from parley.adapters.sqlite.team.writer import SqliteWriter
 from parley.domain.errors.errors import Stale, Unavailable
 from parley.domain.record import Expect
 from parley.domain.store.changes import Committed, ErasableMessage, TeamChanges
@@ -28,10 +28,10 @@ class Bench:
         self.path = str(path)
         self.db = team_file.connect(self.path, writes=True, durable=False)
         team_file.migrate(self.db, self.path)
-        self.known = Known(kinds())
+        self.known = StoreCache(kinds())
         self.heard: list[Committed] = []
         self.log_bytes = 0
-        self.writer = TeamWriter(self.db, self.path, self.known, lambda: self.log_bytes)
+        self.writer = SqliteWriter(self.db, self.path, self.known, lambda: self.log_bytes)
         self.writer.watchers.append(lambda _, committed: self.heard.append(committed))
         self.statements: list[str] = []
         self.db.set_trace_callback(self.statements.append)
@@ -49,7 +49,7 @@ async def at_work(tmp_path: Path) -> AsyncIterator[Bench]:
         bench.statements.clear()
         yield bench
     finally:
-        bench.writer.end()
+        bench.writer.stop()
         await asyncio.to_thread(bench.writer.join)
 
 
@@ -141,7 +141,7 @@ async def test_a_log_that_has_grown_too_long_is_cut(tmp_path: Path) -> None:
         await bench.writer.commit(TeamChanges(T1, (a_post("msg_1"),)))
         assert bench.ran("PRAGMA wal_checkpoint") == 0
 
-        bench.log_bytes = team_writer._LONGEST_LOG + 1
+        bench.log_bytes = team_writer._LOG_MAX_BYTES + 1
         await bench.writer.commit(TeamChanges(T1, (a_post("msg_2"),)))
         await bench.writer.commit(TeamChanges(T1, (a_post("msg_3"),)))
 
@@ -157,8 +157,8 @@ async def test_after_the_end_nothing_is_taken(tmp_path: Path) -> None:
     last = asyncio.ensure_future(bench.writer.commit(TeamChanges(T1, puts=(a_channel(),))))
     await asyncio.sleep(0)
 
-    bench.writer.end()
-    bench.writer.end()
+    bench.writer.stop()
+    bench.writer.stop()
     await asyncio.to_thread(bench.writer.join)
 
     assert (await last).puts[0].version == 1

@@ -11,8 +11,8 @@ import pytest
 from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team import writer as team_writer
 from parley.adapters.sqlite.team import writes as team_acts
-from parley.adapters.sqlite.team.cache import Known
-from parley.adapters.sqlite.team.source import FileSource
+from parley.adapters.sqlite.team.cache import StoreCache
+from parley.adapters.sqlite.team.source import SqliteSource
 from parley.domain.channel.post import Receipt
 from parley.domain.store.changes import ErasableMessage, TeamChanges
 from parley.domain.store.transaction import Transaction
@@ -30,7 +30,7 @@ class Desk:
         db.set_trace_callback(self.statements.append)
 
     def write(self, *batch: TeamChanges) -> None:
-        done = Transaction(FileSource(self.db, Known(kinds())), team_writer.SPELLING)
+        done = Transaction(SqliteSource(self.db, StoreCache(kinds())), team_writer.ENCODERS)
         for changes in batch:
             done.take(changes)
         done.writes += done.evicted()

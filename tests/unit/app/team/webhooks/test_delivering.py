@@ -502,13 +502,13 @@ async def test_a_tenant_that_begins_at_one_server_is_pushed_to_by_the_other_thou
         a.team.outbound = b.team.outbound = out
         assert isinstance(b.store, PostgresTeamStore)
         follower = b.store.follower
-        monkeypatch.setattr(follower, "_heard", lambda told: None)
+        monkeypatch.setattr(follower, "_on_notification", lambda payload: None)
         await a.tenant()  # as every server finds it
         await b.store.catch_up(NO_TENANT)
         async with working(b, out):
             await a.tenant("acme")
             if heard_of:
-                await soon(lambda: follower.known("acme") is not None)
+                await soon(lambda: follower.find_cache("acme") is not None)
             await a.intent(tenant="acme")
             await a.channel(tenant="acme")
             await a.key("bob", tenant="acme")
