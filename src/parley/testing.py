@@ -146,7 +146,7 @@ class _Performance:
             self._serving.result()
 
     def end(self, seconds: float) -> None:
-        """Let it finish what it began, for so long; raises what it has ended with."""
+        """Let it finish what it began, within this time; raises what it has ended with."""
         self._background.loop.call_soon_threadsafe(self._stop.set)
         try:
             wait([self._serving], seconds)
@@ -252,7 +252,7 @@ class Stage(_Troupe):
 
     @property
     def _patience(self) -> float:
-        return _STOP_SECONDS if self._running is not None else 0.0  # without a server nobody ends well
+        return _STOP_SECONDS if self._running is not None else 0.0  # without a server agents cannot drain
 
     def _begin(self, stack: ExitStack) -> None:
         self.folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-stage-"))
@@ -264,7 +264,7 @@ class Stage(_Troupe):
         self.restart_server()
 
     def stop_server(self) -> None:
-        """Let the server vanish: whoever is connected notices, whoever comes finds nobody."""
+        """Stop the server abruptly: connections break, and new ones fail."""
         running, self._running = self._running, None
         if running is not None:
             self._background.do(self._server.vanish())

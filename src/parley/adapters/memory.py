@@ -29,7 +29,7 @@ class MemoryStore:
         self._tenant = ""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
     async def commit(self, changes: Changes) -> int:
         self._check(changes)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [left + right for left in _CROCKFORD for right in _CROCKFORD]
-# Eight bytes for every sign, so that each is as likely as any other.
+# Eight bytes per character, so that all are equally likely.
 _CHARACTERS = _CROCKFORD.encode() * 8
 _ULID_NOISE = 16
 _ULIDS_AT_ONCE = 256
@@ -45,7 +45,7 @@ class SystemIds:
         # The second halves of ulids to come.
         self._noise = ""
         self._used = 0
-        # The last millisecond, and how it is spelled.
+        # The last millisecond, and its encoding.
         self._millisecond = -1
         self._encoded_time = ""
 
@@ -56,7 +56,7 @@ class SystemIds:
         return os.urandom(16).hex()
 
     def ulid(self) -> str:
-        # Fetched for many at once: each call lets go of the interpreter, and a busy server waits to have it back.
+        # Fetched in batches: each system call releases the interpreter, and a busy server waits to get it back.
         at = self._used
         if at >= len(self._noise):
             self._noise, at = encode_noise(os.urandom(_ULID_NOISE * _ULIDS_AT_ONCE)), 0

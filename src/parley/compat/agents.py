@@ -115,7 +115,7 @@ async def _complete_intent(agent: Theirs, intent_id: str, final_state: dict[str,
 
 
 async def _delegate(agent: Theirs, intent_id: str, target_agent_id: str, payload: dict[str, Any] | None = None) -> None:
-    """Assign somebody else. Who did it stands in the event that the server writes; what for, in one of ours before."""
+    """Assign another agent. The server's event names who delegated; the payload goes into a comment before it."""
     if payload:
         note = {"message": f"delegated to {target_agent_id}", "agent_id": target_agent_id, "payload": payload}
         await agent.async_client.log_event(intent_id, EventType.COMMENT, note)
@@ -220,7 +220,7 @@ async def _patch_intent_state(client: Theirs, intent_id: str, updates: dict[str,
 
 
 async def _set_completed(client: Theirs, intent_id: str) -> None:
-    """Say that an intent is done. One that nobody had started is started first: that is what the server wants."""
+    """Complete an intent. A draft is activated first, as the server requires."""
 
     async def once() -> None:
         intent = await client.get_intent(intent_id)

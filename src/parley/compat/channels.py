@@ -53,7 +53,7 @@ class Channels:
         member_policy: str = "intent",
         options: Mapping[str, Any] | None = None,
     ) -> ChannelHandle:
-        """The open channel of this name; a new one when there is none, or the one that somebody makes meanwhile."""
+        """The open channel of this name; a new one when there is none, or one that is created meanwhile."""
         client = self._agent.async_client
         channel_id = await self._find_channel_id(intent_id, name)
         if channel_id is None:

@@ -84,7 +84,7 @@ async def _call_route(agent: Theirs, name: str, data: dict[str, Any], position: 
 async def retry_while_away(action: Callable[[], Awaitable[T]], *, conflicts: bool = False) -> T | None:
     """Do something however long the server is away; None when what it is about is gone.
 
-    With `conflicts` also when somebody else was faster, which is given up after a while.
+    With `conflicts` also after a version conflict, up to a limit.
     """
     conflict_count = 0
     while True:

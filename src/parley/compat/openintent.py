@@ -29,7 +29,7 @@ from parley.compat.channels import Channels, ask_all, ask_all_async, channels_of
 
 __all__ = ["ADDED", "REPLACED", "TESTED", "UntestedVersion", "install", "uninstall"]
 
-# Every other version may have changed what is replaced here, or may have mended it.
+# Other versions may have changed or fixed what is replaced here.
 TESTED = ("0.17.0",)
 
 # What of theirs is replaced, by class; and what is added because RFC-0021 names it and they do not have it.

@@ -178,7 +178,7 @@ class Mailbox:
         return wiring.drive(self.kernel.find(_ref(ref)))
 
     def next(self, lease: str | timedelta | None = "30m") -> Message | None:
-        """Claim the first message in processing order that nobody holds; None when there is none.
+        """Claim the first message in processing order that is not claimed; None when there is none.
 
         The claim ends when the lease does; then the message goes to the next reader. With `lease=None` it
         lasts as long as this process lives.
@@ -196,7 +196,7 @@ class Mailbox:
             wiring.drive(self.kernel.extend(_ref(ref), length, self._token(_ref(ref))))
 
     def release(self, ref: str | Message) -> None:
-        """Give a claimed message back to whoever asks next."""
+        """Release a claimed message, so that the next reader gets it."""
         wiring.drive(self.kernel.release(_ref(ref), self._token(_ref(ref))))
 
     def done(self, ref: str | Message, *, delete: bool = False) -> None:
@@ -259,7 +259,7 @@ class Mailbox:
             quiet_seconds += _POLL_SECONDS
 
     def close(self) -> None:
-        """Let go of everything this mailbox holds; claims bound to the process return at once."""
+        """Close the mailbox; claims bound to this process end at once."""
         self.kernel.close()
 
     def __enter__(self) -> Mailbox:

@@ -239,7 +239,7 @@ def test_an_intent_that_somebody_gives_up_has_its_exit_code(team: Team) -> None:
 
     assert (ran.code, ran.err) == (
         12,
-        "parley: workflow_abandoned: the intent was abandoned by somebody else\n",
+        "parley: workflow_abandoned: the intent was abandoned by another client\n",
     )
 
 

@@ -19,7 +19,7 @@ _TAIL_BYTES = 65_536
 
 
 class CheckpointFiles:
-    """See `ports.outside.CheckpointArchive`. One server writes; anybody who may read the folder can compare."""
+    """See `ports.outside.CheckpointArchive`. Only the server writes; anyone who may read the folder can compare."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

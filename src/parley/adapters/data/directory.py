@@ -81,7 +81,7 @@ class DataDirectory:
         os.close(self._lock)
 
     def _check_modes(self) -> None:
-        """Keys, messages and logs are nobody else's: refuse what another user could read."""
+        """Refuse files that another user could read: they hold keys, messages and logs."""
         about = os.stat(self._path)
         if not stat.S_ISDIR(about.st_mode):
             raise Unavailable(f"{self._path} is not a directory")

@@ -144,7 +144,7 @@ class PolicyFiles:
         return tuple(restored)
 
     def _has_digest(self, path: str, expected: str) -> bool:
-        """Whether a file is as it should be: an editor that has it open need not be told that it changed."""
+        """Whether a file already has this content; then it is not written, so an open editor sees no change."""
         try:
             return digest(self._read_content(path)) == expected
         except OSError:

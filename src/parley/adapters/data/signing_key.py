@@ -1,4 +1,4 @@
-"""The server's own Ed25519 key: made at the first start, its private part readable by nobody else."""
+"""The server's own Ed25519 key: created at the first start, its private part readable by the owner only."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _GROUP_READ = 0o040
 
 
 class Finding(NamedTuple):
-    """Something about a workspace that its owner should know; `mend` does away with it where we can."""
+    """A problem in a workspace that its owner should know; `fix` repairs it where that is possible."""
 
     level: str
     code: str
@@ -96,7 +96,7 @@ def _mode_fixer(agent: AgentFolder, name: str) -> Callable[[], None]:
 
 
 def _unread(agent: AgentFolder) -> Iterator[Finding]:
-    """Mail for somebody who has never been seen to read any."""
+    """Report unread messages of an agent that has never read any."""
     unread = [name for name in os.listdir(f"{agent.path}/inbox") if is_message_file(name)]
     archive = f"{agent.path}/inbox/archive"
     has_read = os.path.isdir(archive) and any(is_message_file(name) for name in os.listdir(archive))

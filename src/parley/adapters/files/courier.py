@@ -116,7 +116,7 @@ class FileCourier:
         return folder
 
     def _check_quota(self, inbox: Folder, agent: str) -> None:
-        """At most `inbox_messages` files of one user in an inbox, counted only where there can be so many."""
+        """Refuse more than `inbox_messages` files of one user; files are counted only if the folder is large enough."""
         limit = self._limits.inbox_messages
         if not inbox.listable or os.fstat(inbox.fd).st_size // _LEAST_ENTRY_BYTES < limit:
             return

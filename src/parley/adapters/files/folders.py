@@ -148,7 +148,7 @@ def flush(fd: int) -> None:
 
 
 class os_errors:  # noqa: N801  # reads like the function it would be, and takes a third of its time
-    """Say an operating system's error in Parley's words."""
+    """Raise operating system errors as Parley errors."""
 
     def __init__(self, path: str) -> None:
         self._path = path

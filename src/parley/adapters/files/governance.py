@@ -65,7 +65,7 @@ class GovernanceFiles:
             if self._loaded is not None and self._loaded.fingerprints == fingerprints:
                 return self._loaded.governance
         if text is None:
-            # Without the file nobody has said who anybody is: a project is a tenant of its own.
+            # Without the file no agent has a directory entry: the project is a tenant of its own.
             directory = Directory(self._workspace.project, {}, {})
         else:
             directory = read_governance(text, f"{FOLDER}/{FILE}", self._limits)

@@ -36,7 +36,7 @@ _NAME_MAX_BYTES = 230
 _NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS})
 # Rivals hold a lock for as long as it takes to see that the message is not theirs: milliseconds, two seconds at most.
 _LOCK_PAUSES_SECONDS = (0.001, 0.002, 0.005, *(0.01 for _ in range(200)))
-# Reading so many files before the first is parsed makes a large listing a seventh faster than doing it in turns.
+# Batch size when reading: reading several files before parsing makes a large listing a seventh faster.
 _PEEK_BATCH = 32
 
 
@@ -351,7 +351,7 @@ def _hard_link_error(name: str) -> NotRegular:
 
 
 def _lock(fd: int, name: str, pauses: Iterable[float]) -> None:
-    """Lock a file, after each pause once more; `AlreadyClaimed` when somebody else has the lock all the while."""
+    """Lock a file, retrying after each pause; `AlreadyClaimed` when another reader keeps the lock."""
     for pause in (*pauses, None):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -229,7 +229,7 @@ def _build(projects: Folder, project: str, tree: _Tree, passage: int) -> None:
 
 
 def _fill(root: Folder, tree: _Tree, passage: int) -> None:
-    """Nobody else can reach the new folder yet, so paths inside it are safe and modes may come last."""
+    """Write the tree. The new folder is not reachable by others yet, so paths in it are safe and modes come last."""
     folders: dict[str, int] = {}
     for path in (*tree.folders, *(f"artifacts/{destination}" for destination, _ in tree.links)):
         parts = _components(path)

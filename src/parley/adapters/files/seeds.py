@@ -146,7 +146,7 @@ def workspace(project: str, repo: str, at: datetime) -> str:
 
 
 def identity(agent: str, runtime: str) -> dict[str, str]:
-    """Name, runtime, model and description of an agent nobody has described yet."""
+    """Name, runtime, model and description of an agent that has no description yet."""
     runtime_name = runtime or (agent if agent in RUNTIMES else "")
     description = f"{agent} agent ({runtime_name} runtime)" if runtime_name else f"{agent} agent"
     return {"name": agent, "runtime": runtime_name or "unknown", "model": runtime_name, "description": description}

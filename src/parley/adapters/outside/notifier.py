@@ -1,4 +1,4 @@
-"""Carries letters into people's mailboxes: files are written in a thread of their own, and nobody waits for ever."""
+"""Notifies people in their own mailboxes: files are written in a separate thread, with a timeout."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ class MailboxNotifier:
             raise Unavailable(f"the mailbox of {user} did not take the letter in time") from None
 
     def close(self) -> None:
-        """Take nothing more; what is under way may end, but nobody waits for it."""
+        """Accept nothing more. A write in progress may finish, but is not waited for."""
         self._thread.shutdown(wait=False, cancel_futures=True)

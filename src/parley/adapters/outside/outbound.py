@@ -39,7 +39,7 @@ _LOOKUP_THREADS = 8
 _VISIBLE = re.compile(r"[!-~]+\Z")
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
-# The last label of a name is never a number: what looks so is another spelling of an IPv4 address.
+# The last label of a host name is never a number: a numeric one is another form of an IPv4 address.
 _NUMERIC_HOST = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9A-Fa-f]*)\Z")
 _PORTS = {"https": 443, "http": 80}
 
@@ -94,7 +94,7 @@ def _check_host(host: str) -> None:
 
 
 def _is_literal(host: str) -> bool:
-    """Whether this is an address in the one spelling that everybody reads the same way, without a zone."""
+    """Whether this is an IP address in its canonical form, without a zone."""
     try:
         return "%" not in host and ipaddress.ip_address(host) is not None
     except ValueError:
@@ -219,7 +219,7 @@ class HttpOutbound:
 
 
 def _forbidden_address() -> TargetForbidden:
-    """The same words for every name: nobody learns which names this network knows."""
+    """The same error for every address, so that callers cannot probe which names this network knows."""
     return TargetForbidden("the URL does not lead to an address that a webhook may have")
 
 
@@ -268,7 +268,7 @@ class _ResponseParser:
 
 
 async def _read_answer(reader: asyncio.StreamReader) -> Answered:
-    """Read an answer to its end, but never more than so much, and never unpack it."""
+    """Read an answer to its end, at most `ANSWER_MAX_BYTES`, without decompressing it."""
     response, total = _ResponseParser(), 0
     while not response.complete:
         chunk = await reader.read(ANSWER_MAX_BYTES + 1 - total)

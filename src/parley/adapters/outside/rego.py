@@ -44,7 +44,7 @@ _ENDING = ".rego"
 _TIMEOUT_SECONDS = 2.0
 _START_SECONDS = 30.0
 _CHECK_SECONDS = 1.0
-# So many inputs at once are less than a pipe holds.
+# Inputs per request: fewer than a pipe holds.
 _INPUTS_BATCH = 20
 _RULES_MAX_BYTES = 1024 * 1024
 _MESSAGES_LIMIT = 5
@@ -113,7 +113,7 @@ class RegoRules:
             while (job := self._jobs.get()) is not None:
                 self._answer(*job)
         finally:
-            # Nobody waits for an answer that will not come.
+            # Fail what is still queued.
             while not self._jobs.empty():
                 if (job := self._jobs.get()) is not None:
                     job[1].set_exception(PolicyUnavailable(_STOPPED))
@@ -269,7 +269,7 @@ def _texts(path: str) -> dict[str, str]:
 
 
 def input_of(proposal: Proposal, ruling: Ruling, receiver: Party) -> dict[str, Any]:
-    """What the rules are told: who, to whom, what for and how secret. Nothing of what is said."""
+    """The input of the rules: sender, receiver, purpose and level. The content is not included."""
     verdict, envelope = ruling.verdict, ruling.envelope
     return {
         "tenant": proposal.tenant,

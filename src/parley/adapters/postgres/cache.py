@@ -75,7 +75,7 @@ class TenantCache:
         self.head = Head(self.number, row[2], row[4], row[5], row[6])
         # As the session setting of the row security has it.
         self.scope = str(self.number)
-        # Held by whoever moves the revision on: a transaction of this node, or who reads the journal.
+        # Held by the one that advances the revision: a transaction of this node, or a journal read.
         self.lock = asyncio.Lock()
         self.records: dict[RecordKey, Record | None] = {}
         self.places: dict[str, Place] = {}
@@ -84,10 +84,10 @@ class TenantCache:
         self.logs: dict[str, LogEnd] = {}
         # Who reads a record at this moment: if it changes meanwhile, what they find may be old.
         self.readers: dict[RecordKey, object] = {}
-        # Up to which position the watchers were told, and what they were not told yet.
+        # Up to which position the watchers were notified, and the notes they have not received yet.
         self.notified_position = self.head.position
         self.unnotified: list[Note] = []
-        # Whether they have to be told that the journal did not say everything.
+        # Whether the watchers must learn that the journal was incomplete.
         self.missed = False
         self.used = True
 
@@ -135,7 +135,7 @@ class TenantCache:
             self.clear_others()
 
     def trim(self) -> None:
-        """Forget everything of a sort rather than grow for ever: it is read again when it is needed."""
+        """Clear a table of the cache that is over its limit; it is read again when needed."""
         if len(self.records) > _RECORDS_LIMIT:
             self.readers.clear()
             self.records.clear()

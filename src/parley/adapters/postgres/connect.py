@@ -66,7 +66,7 @@ _SET_CHECKED = f"{_SET}; SET client_connection_check_interval = 500"
 
 
 def to_parley_error(error: Exception) -> ParleyError:
-    """What a failure of the database is to whoever asked."""
+    """A database error as a Parley error."""
     if isinstance(error, asyncpg.DiskFullError):
         return DiskFull("the disk of the database is full")
     detail = str(error) or type(error).__name__
@@ -100,7 +100,7 @@ async def connect(dsn: str, name: str, seconds: float = TIMEOUT_SECONDS) -> asyn
         except BadConfig as refused:
             error = refused
         except Unavailable as refused:
-            error = error or refused  # what has to be mended is told first
+            error = error or refused  # configuration errors are reported first
         else:
             _last_host[dsn] = at
             return connection

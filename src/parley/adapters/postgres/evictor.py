@@ -1,4 +1,4 @@
-"""Removing what was evicted: beside the commits, because nobody sees it any more and the heads need not be held for it.
+"""Removes evicted messages outside the commits: they are invisible already, and the head rows need not be locked.
 
 Where a node dies before it has done it, the next eviction of the channel removes it, too.
 """
@@ -22,7 +22,7 @@ REMOVE = (
     "WITH gone AS (DELETE FROM post WHERE channel = $1 AND seq <= $2 RETURNING id)"
     " DELETE FROM receipt WHERE post_id IN (SELECT id FROM gone)"
 )
-# A piece at a time: all of them at once may take longer than anybody waits.
+# Batch size: removing all at once could exceed the timeout.
 FORGET = (
     "WITH gone AS (DELETE FROM saved WHERE scope IN (SELECT scope FROM saved WHERE at < $1 LIMIT 10000) RETURNING 1)"
     " SELECT 1 FROM gone LIMIT 1"
@@ -30,7 +30,7 @@ FORGET = (
 
 
 class Evictor:
-    """Knows up to where channels have to be cleared; works when it is told to, one channel after the other."""
+    """Removes evicted messages in the background, one channel after the other."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -63,7 +63,7 @@ class Evictor:
             try:
                 await self._sessions.fetch(str(eviction.tenant), REMOVE, eviction.channel, eviction.floor)
             except ParleyError as error:
-                # The next eviction of a channel removes it, too: nobody has to wait for that.
+                # The next eviction of the channel removes it, so no retry is needed.
                 _log.debug("evicted messages were not removed", extra={"action": "evict", "code": error.code})
                 self._due.clear()
 

@@ -67,7 +67,7 @@ class _Watcher:
 
 
 class Follower:
-    """What this node knows of every tenant, kept up with the journal; and who has to be told."""
+    """Keeps the tenant caches of this node current with the journal, and notifies watchers."""
 
     def __init__(self, sessions: Sessions, kinds: dict[str, type[Record]]) -> None:
         self._sessions = sessions
@@ -83,7 +83,7 @@ class Follower:
         self._notifier: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._pull_tasks: dict[str, asyncio.Task[None]] = {}
-        # The highest revision that was heard of and is not seen yet, of tenants that somebody here cares for.
+        # The highest announced revision not read yet, for watched tenants.
         self._latest: dict[str, int] = {}
         self._reachable = True
         self._caches_limit = _TENANTS_LIMIT
@@ -122,7 +122,7 @@ class Follower:
         return any(watcher.cares is not None and watcher.cares(tenant) for watcher in self._watchers)
 
     def _set_reachable(self, error: Unavailable | None) -> None:
-        """Note whether the database answers; while it does not, whoever has begun to wait is told."""
+        """Record whether the database answers; while it does not, watchers are notified."""
         if error is None and not self._reachable:
             _log.info("the database can be reached again", extra={"action": "database_found"})
         lost, self._reachable = self._reachable and error is not None, error is None
@@ -168,7 +168,7 @@ class Follower:
         return cache
 
     def _forget_idle(self) -> None:
-        """Forget whom nobody has asked for since the last time."""
+        """Drop the caches that were not used since the last call."""
         for cache in list(self._caches.values()):
             if not cache.used and not cache.lock.locked() and not self._is_watched(cache.id):
                 del self._caches[cache.id], self._by_number[cache.number]
@@ -186,7 +186,7 @@ class Follower:
             cache.revision = -1
 
     def forget_budgets(self) -> None:
-        """Those of long ago are gone. What another node still knows of them, nobody asks for any more."""
+        """Clear cached budgets. Other nodes may keep theirs: expired budgets are not read any more."""
         for cache in self._caches.values():
             cache.budgets.clear()
 
@@ -243,7 +243,7 @@ class Follower:
     def _fail_requests(
         self, requests: list[tuple[set[int], asyncio.Future[dict[int, int]]]], error: ParleyError
     ) -> None:
-        """Nobody can say it; who queued up behind the question would have to wait as long, to be told the same."""
+        """Fail these requests and those queued behind them, which would fail the same way."""
         queued, self._revision_requests = self._revision_requests, []
         for _, answer in requests + queued:
             if not answer.done():
@@ -264,7 +264,7 @@ class Follower:
         return fetch
 
     async def advance(self, cache: TenantCache, fetch: Fetch) -> bool:
-        """One step along the journal; False when all there is was read anew. Whoever calls holds the tenant's lock."""
+        """Read the next page of the journal; False when the cache was reloaded. The caller holds the tenant's lock."""
         journal_rows = await fetch(_JOURNAL, cache.number, cache.revision, _PAGE)
         if not journal_rows or journal_rows[0][0] != cache.revision + 1:
             await self.reload(cache, fetch)
@@ -275,9 +275,9 @@ class Follower:
         return True
 
     async def notify_watchers(self, cache: TenantCache, fetch: Fetch | None = None) -> None:
-        """Tell the watchers what others did; what cannot be read now is told the next time.
+        """Notify the watchers of other nodes' commits; what cannot be read now is delivered the next time.
 
-        Whoever begins to listen meanwhile begins behind it: the tenant's head has moved on already.
+        A watcher that subscribes meanwhile starts after it: the tenant's head has advanced already.
         """
         if not cache.unnotified:
             return
@@ -298,7 +298,7 @@ class Follower:
         self.notify(cache.id, Committed(position, posts, events, puts, ended, departed, missed=missed))
 
     async def _read_feed(self, cache: TenantCache, position: int, fetch: Fetch) -> Page:
-        """What was said and happened up to a position, where somebody cares. All but the last page is told here."""
+        """Posts and events up to a position, for watched tenants. All pages but the last are delivered here."""
         at, page = cache.notified_position, _NOTHING
         while at < position and self._is_watched(cache.id):
             if page != _NOTHING:
@@ -352,7 +352,7 @@ class Follower:
                 # Not in the transaction that commits: there it would hold a lock that all of them need.
                 await self._sessions.fetch("", "SELECT pg_notify($1, $2)", CHANNEL, payload)
             except ParleyError as error:
-                _log.debug("others were not told", extra={"action": "notify", "code": error.code})
+                _log.debug("other nodes were not notified", extra={"action": "notify", "code": error.code})
 
     def _on_notification(self, payload: str) -> None:
         """A node has said how far tenants have come."""
@@ -368,7 +368,7 @@ class Follower:
         if cache is not None and latest <= cache.revision and not cache.unnotified:
             return
         if not self._is_watched(tenant):
-            # Somebody has written; whoever needs to know more asks.
+            # Only the fact that there is a commit; watchers that need more read it.
             self.notify(tenant, Committed(cache.head.position if cache is not None else 0))
             return
         self._latest[tenant] = latest
@@ -389,7 +389,7 @@ class Follower:
                 latest = self._latest.get(tenant, 0)
                 await self.pull(cache, latest)
                 if cache.revision < latest == self._latest.get(tenant, 0):
-                    break  # whoever said so was wrong
+                    break  # the announced revision does not exist
             self._latest.pop(tenant, None)
         except ParleyError as error:
             _log.debug("the journal was not read", extra={"action": "journal", "code": error.code})
@@ -412,11 +412,11 @@ class Follower:
                 finally:
                     connection.terminate()
             except (ParleyError, *FAILURES) as error:
-                _log.debug("nobody is listened to", extra={"action": "listen", "detail": str(error)})
+                _log.debug("cannot listen for notifications", extra={"action": "listen", "detail": str(error)})
             await asyncio.sleep(POLL_SECONDS)
 
     async def _poll(self) -> None:
-        """Look how far everybody has come, whether anybody has said so or not."""
+        """Poll the revisions of all cached tenants, in case a notification was lost."""
         while True:
             try:
                 numbers = list(self._by_number)
@@ -431,7 +431,7 @@ class Follower:
 
 
 async def _check_alive(connection: asyncpg.Connection[asyncpg.Record], ended: asyncio.Event) -> None:
-    """Wait a while, then ask: a connection that has silently gone says nothing for ever."""
+    """Wait, then send a query: a connection that was lost silently reports nothing."""
     try:
         async with asyncio.timeout(_ALIVE_CHECK_SECONDS):
             await ended.wait()

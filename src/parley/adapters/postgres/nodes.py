@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from parley.adapters.postgres.store import PostgresTeamStore
 
 _log = logging.getLogger("parley.postgres")
-# One that has been silent for so long is not shown any more.
+# A node that has been silent for longer is not listed.
 _GONE_SECONDS = 3_600
 _LEASE = (
     "INSERT INTO lease VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second')"
     " ON CONFLICT (work) DO UPDATE SET holder = excluded.holder, until = excluded.until"
     " WHERE lease.holder = excluded.holder OR lease.until < clock_timestamp() RETURNING holder"
 )
-# It waits for no standby: whoever looks for the reason why nothing can be written must see who is alive.
+# It waits for no standby: an operator who looks for the reason of a blocked write must see which nodes are alive.
 # What stood there is locked before it is read, and before the clock is: so it is what this beat takes the place of.
 _HEARTBEAT = (
     "WITH lax AS (SELECT set_config('synchronous_commit', 'off', true)),"
@@ -41,7 +41,7 @@ _NODES = (
 _ROOM = (
     "SELECT (SELECT sum(numbackends)::int FROM pg_stat_database),"
     " (SELECT count(*)::int FROM pg_stat_activity WHERE application_name LIKE 'parley %'),"
-    # What the database keeps for its superusers is nobody else's.
+    # Connections reserved for superusers are not available.
     " (SELECT sum(CASE name WHEN 'max_connections' THEN setting::int ELSE -setting::int END)::int FROM pg_settings"
     " WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections'))"
 )
@@ -159,7 +159,7 @@ class PostgresNodes:
             _log.warning("something about the nodes or their database needs a person", extra=about)
 
     async def leave(self, name: str) -> None:
-        """Let go of every work, so that another node has it at once. Who has left is not one that is missing.
+        """Release every lease, so that another node can take it at once, and remove the node from the list.
 
         Another one of our name is not gone with us.
         """

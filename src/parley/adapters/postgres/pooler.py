@@ -23,7 +23,7 @@ _PID = "SELECT pg_backend_pid()"
 # What engines say that have no processes.
 _NO_PIDS = (None, 0, -1)
 _ROUNDS = 3
-# Somebody else's statement in our session, or ours gone from it.
+# Another client's prepared statement in our session, or ours missing from it.
 _FOREIGN_SESSION_ERRORS = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 _HINT = "let the pooler pool by session (PgBouncer: pool_mode = session), or connect without it"
 
@@ -49,7 +49,7 @@ async def _is_one_session(db: Connection, connect_again: Callable[[], Awaitable[
         return True
     other = await connect_again()
     try:
-        # What is lent goes round: to whoever asks next, or to each in turn. A transaction keeps what it got.
+        # A pooler lends a server connection to the next client, or to each in turn; a transaction keeps its own.
         for _ in range(_ROUNDS):
             if await other.fetchval(_PID) == pid:
                 return False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from parley.adapters.postgres.journal import Fetch
     from parley.domain.store.changes import AuditQuery, ErasureQuery
 
-# So much of a feed is read at once: each stream holds its share until its reader has taken it.
+# Maximum bytes of a feed page: each stream holds one until its reader has taken it.
 FEED_BYTES = 4 * 1024 * 1024
 POSTS = f"SELECT {rows.POST} FROM post JOIN tally ON tally.number = post.channel WHERE"
 # Only where a whole stretch is wanted, it is looked for by its numbers: for one message that would be all of a tenant.
@@ -47,7 +47,7 @@ OLDEST_REQUEST = (
     f" WHERE {_IN_TENANT} AND addressee = $3 AND pattern = 'request' AND NOT answered AND state <> 'expired'"
     " AND (expires_at = '' OR expires_at > $4)"
 )
-# Each channel is looked up by itself, and not all that somebody said: LIMIT keeps it so.
+# Each channel is looked up by itself instead of reading all posts of the agent: LIMIT enforces it.
 TAKING_PART = (
     "SELECT version, document FROM record WHERE tenant = $1 AND kind = 'channel'"
     " AND (position($2::bytea in document) > 0 OR (SELECT 1 FROM post WHERE sender = $5"
@@ -56,13 +56,13 @@ TAKING_PART = (
     " AND (post.number + 0) BETWEEN $3 AND $4 AND pattern = 'request' AND NOT answered AND state <> 'expired'))"
     " ORDER BY id"
 )
-# So many messages are looked through at once, whoever said them.
+# Posts scanned per call.
 _WINDOW = 10_000
 _NEAR = (
     "SELECT max(number) FROM"
     " (SELECT number FROM post WHERE number > $1 AND number <= $2 ORDER BY number LIMIT $3) AS near"
 )
-# What was said to somebody alone about its messages quotes what a person wrote about them.
+# System messages to one agent about its posts quote what a person wrote about them.
 _WORDS = (
     "SELECT id, in_reply_to, channel, sender, created_at FROM post"
     " WHERE number > $1 AND number <= $2 AND metadata <> $3 AND (exchange = ANY($4::text[])"
@@ -196,7 +196,7 @@ def audit_entries(audit_rows: list[Any], query: AuditQuery) -> tuple[AuditEntry,
 
 
 def _document_field(name: str) -> str:
-    """What an entry's document says; nothing when it was let go of."""
+    """A field of an entry's document; empty when the document was trimmed."""
     return f"CASE WHEN document = '' THEN '' ELSE convert_from(document, 'UTF8')::json ->> '{name}' END"
 
 

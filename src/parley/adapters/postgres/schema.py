@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("parley.postgres")
 # What this version brings the tables to, and the newest that it can work with: a newer node may have been here first.
 VERSION = 1
-# Taken by whoever migrates, so that nodes that start together wait for each other. "parley" in ASCII.
+# Advisory lock of a migration, so that nodes that start together wait for each other. "parley" in ASCII.
 _MIGRATION_LOCK = 0x7061726C6579
 _RETRY_SECONDS = 0.1
 _DURABLE = frozenset({"on", "remote_apply"})
@@ -45,7 +45,7 @@ async def migrate(db: Connection) -> int:
 
 
 async def _try_migrate(db: Connection) -> int | None:
-    """The same, if nobody else is at it. Only what changes the tables may take its time."""
+    """Migrate unless another node does; None in that case. Only the schema changes themselves have no timeout."""
     try:
         with _terminate_after_timeout(db):
             if await db.fetchval("SELECT pg_is_in_recovery()"):
@@ -54,7 +54,7 @@ async def _try_migrate(db: Connection) -> int | None:
         with lost_connection_errors(db):
             async with db.transaction():
                 with _terminate_after_timeout(db):
-                    # Not waited for in the database: a migration may take longer than anybody waits for a lock.
+                    # Not waited for in the database: a migration may take longer than lock_timeout.
                     if not await db.fetchval("SELECT pg_try_advisory_xact_lock($1)", _MIGRATION_LOCK):
                         return None
                     version = await _version(db)
@@ -77,7 +77,7 @@ async def _apply_step(db: Connection, step: int) -> None:
 
 @contextmanager
 def _terminate_after_timeout(db: Connection) -> Iterator[None]:
-    """Cut the connection off when it does not answer any more; a node that starts keeps nobody waiting."""
+    """Terminate the connection when it does not answer within the timeout."""
     watch = asyncio.get_running_loop().call_later(LONG_TIMEOUT_SECONDS, db.terminate)
     try:
         with lost_connection_errors(db):

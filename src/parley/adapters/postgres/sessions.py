@@ -1,4 +1,4 @@
-"""The connections of one node: few, kept, each seeing only the tenants it was told to.
+"""The connection pool of one node: few connections, each restricted to the tenants it was set to.
 
 A connection that lets us wait is cut off, not cancelled: while a commit waits for a replica, a cancel would end the
 wait and keep the commit, and nobody could say that it is safe.
@@ -29,7 +29,7 @@ _DURABLE = (
     " AND current_setting('full_page_writes', true) IS DISTINCT FROM 'off', set_config('synchronous_commit',"
     " CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)"
 )
-# A connection that nobody has needed for so long is closed, but for one: another node may have none.
+# A connection that has been idle for longer is closed, except for one: other nodes may need the slot.
 _IDLE_SECONDS = 10.0
 _MIN_IDLE = 1
 
@@ -67,7 +67,7 @@ class Session:
 
 
 class Sessions:
-    """The connections of one node. Who waits for one gets it in turn: nobody who comes later is served before."""
+    """The connection pool of one node. Waiters are served in order."""
 
     def __init__(self, dsn: str, name: str, max_connections: int, *, durable: bool = False) -> None:
         self.dsn = dsn
@@ -78,7 +78,7 @@ class Sessions:
         # The one that has been idle for the longest time first; the last one is taken next.
         self._idle: list[Session] = []
         self._close_timer: asyncio.TimerHandle | None = None
-        # Somebody waits only while as many are open as may be, and none of them is idle.
+        # There are waiters only while all connections are open and none is idle.
         self._waiters: deque[asyncio.Future[Session | None]] = deque()
         self._closed = False
         # Which of the database's pasts the connections belong to, and who has to know when it is another one.
@@ -200,7 +200,7 @@ class Sessions:
                 return free
 
     def _pop_idle(self) -> Session | None:
-        """The one that was used last of those that nobody uses."""
+        """The idle session that was used last."""
         while self._idle:
             session = self._idle.pop()
             if not session.connection.is_closed():
@@ -209,7 +209,7 @@ class Sessions:
         return None
 
     async def _wait_for_turn(self, end: float) -> Session | None:
-        """What somebody lets go of: a connection, or leave to open one."""
+        """Wait for a released session; None is the permission to open one."""
         turn: asyncio.Future[Session | None] = asyncio.get_running_loop().create_future()
         self._waiters.append(turn)
         try:
@@ -248,7 +248,7 @@ class Sessions:
         self._schedule_close()
 
     def _close_idle(self, keep_count: int) -> None:
-        """Close what is idle, but for so many of those that were used last."""
+        """Close idle sessions, except for this many of the most recently used."""
         while len(self._idle) > keep_count:
             self.open -= 1
             self._idle.pop(0).terminate()

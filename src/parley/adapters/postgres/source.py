@@ -53,7 +53,7 @@ class PostgresSource:
     # ------------------------------------------------------------------ asking
 
     async def load(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
-        """Ask for everything that these commits need and nobody knows."""
+        """Load everything that these commits need and that is not cached."""
         await self._load_records(batch, fetch)
         await self._load_names(batch, fetch)
         await self._load_places(batch, fetch)

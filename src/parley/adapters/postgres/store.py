@@ -52,7 +52,7 @@ _SEARCH_PAGE = 500
 _PRUNE_SECONDS = 60.0
 _JOURNAL_RETENTION = "10 minutes"
 _SAVED = ", ".join(Saved._fields)
-# Nobody waits for a node that starts.
+# Timeout for the first connection of a node.
 _START_SECONDS = 10.0
 
 
@@ -73,7 +73,7 @@ async def open_store(
         _log.warning("row security does not hold for this role of the database", extra=extra)
     store = PostgresTeamStore(dsn, kinds, name=name, connections=connections, durable=durable)
     try:
-        # Again, now that whoever fills the database sees that we are here.
+        # Again, now that a copy into the database can see this node.
         await schema.check_not_copying(store.sessions.fetch)
     except BaseException:
         await store.close()
@@ -133,7 +133,7 @@ class PostgresTeamStore:
             record = rows.record_from_row(kind, *row) if row else None
             if cache.readers.get(key) is token and len(record_id) <= _ID_MAX_CHARS:
                 cache.records[key] = record
-                cache.trim()  # whoever asks for ever new names fills no memory
+                cache.trim()  # requests for unknown ids must not fill the memory
             return record  # type: ignore[return-value]
         finally:
             if cache.readers.get(key) is token:
@@ -275,7 +275,7 @@ class PostgresTeamStore:
 
     @asynccontextmanager
     async def _search_slot(self, cache: TenantCache) -> AsyncIterator[None]:
-        """A tenant searches once at a time, and waits for no other tenant; who would wait long is told so."""
+        """One search per tenant at a time; `Unavailable` when the wait would be long."""
         lock = self._search_locks.setdefault(cache.id, asyncio.Lock())
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
@@ -353,7 +353,7 @@ class PostgresTeamStore:
     # ------------------------------------------------------------------ the database
 
     async def checkpoint(self) -> None:
-        """Let go of what the journal says of long ago: a node that is so far behind begins anew."""
+        """Delete old journal rows: a node that is further behind reloads its caches."""
         now = asyncio.get_running_loop().time()
         if now < self._pruned_at + _PRUNE_SECONDS:
             return

@@ -80,7 +80,7 @@ _VALUE_ERRORS = (asyncpg.DataError, ValueError)
 
 
 class postgres_errors:  # noqa: N801  # reads like the function it would be
-    """Say the database's errors in Parley's words."""
+    """Raise the database's errors as Parley errors."""
 
     def __enter__(self) -> None:
         return None
@@ -99,7 +99,7 @@ class _TableReader:
         self._db = connection
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""
         self._db.terminate()
 
     async def count(self, table: Table) -> int:
@@ -173,7 +173,7 @@ class PostgresTarget(_TableReader):
     """See `ports.team.StoreTarget`; made by `open_filling`."""
 
     async def mark(self, *, now: bool = False) -> StoreMark:
-        del now  # nobody else writes to it
+        del now  # there is no other writer
         with postgres_errors():
             return await _pulse(self._db)
 
@@ -233,7 +233,7 @@ class PostgresTarget(_TableReader):
 
     async def _append(self, table: Table, rows: Sequence[Row]) -> None:
         existing: set[int] = set()
-        if table is AUDIT:  # a document that was let go of
+        if table is AUDIT:  # a trimmed document
             trimmed = [row[0] for row in rows if row[-1] == b""]
             if trimmed:
                 query = "UPDATE audit SET document = '' WHERE place = ANY($1) RETURNING place"

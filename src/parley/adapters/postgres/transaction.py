@@ -43,13 +43,13 @@ _HEADS = f"SELECT {HEAD} FROM tenant WHERE id = ANY($1)"
 
 
 class InDoubt(Exception):
-    """The connection was lost while the commit was under way: nobody knows whether it is done."""
+    """The connection was lost during COMMIT: whether the transaction is committed is unknown."""
 
 
 def tenants_of(changes: TeamChanges) -> set[str]:
     """Every tenant that a commit writes in."""
     tenants = {changes.tenant, *[record.tenant_id for record in (*changes.puts, *changes.drops)]}
-    # A tenant has its head row from the beginning: so nobody misses what is first written in it.
+    # A tenant gets its head row with its first record, so no node misses its first commit.
     return tenants | {record.id for record in changes.puts if isinstance(record, Tenant)}
 
 
@@ -67,9 +67,9 @@ class TransactionRunner:
         self._warning = str(message)
 
     async def run(self, db: Connection, batch: list[TeamChanges], wait: int) -> list[Outcome]:
-        """Commit what can be committed now; `wait` so many milliseconds for tenants that others hold, or not at all."""
+        """Commit what can be committed now; `wait` is how many milliseconds to wait for tenants of other nodes."""
         caches = await self._load_caches(db, batch)
-        # In one order everywhere: so nobody waits for somebody who waits for it.
+        # The same order on every node, so that there is no deadlock.
         ordered = sorted(caches.values(), key=lambda cache: cache.number)
         held: list[TenantCache] = []
         try:
@@ -136,7 +136,7 @@ class TransactionRunner:
         try:
             await self._notify(transaction, caches, notes, batch, outcomes)
         except POST_COMMIT_ERRORS as error:  # it is done, whatever is wrong with telling it
-            _log.error("a commit was not told", exc_info=error, extra={"action": "commit"})
+            _log.error("watchers were not notified of a commit", exc_info=error, extra={"action": "commit"})
         return outcomes
 
     async def _notify(
@@ -153,7 +153,7 @@ class TransactionRunner:
             cache = caches[tenant]
             if notified:
                 cache.apply_own(note)
-            else:  # what came before could not be read: ours is told with it, later
+            else:  # earlier commits could not be read: ours is delivered with them, later
                 cache.apply_other(cache.revision + 1, note)
             self._follower.announce(cache)
         self._update_caches(transaction, caches)
@@ -171,7 +171,7 @@ class TransactionRunner:
             for cache in caches.values():
                 await self._follower.notify_watchers(cache)
         except POST_COMMIT_ERRORS as error:
-            _log.warning("what others did is told later", exc_info=error, extra={"action": "journal"})
+            _log.warning("commits of other nodes are delivered later", exc_info=error, extra={"action": "journal"})
             return False
         return True
 

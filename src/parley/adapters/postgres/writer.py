@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("parley.postgres")
 _BATCH_LIMIT = 512
-# So much text goes in one transaction: it is encoded at once, and has to arrive in time.
+# Maximum bytes per transaction: it is encoded at once, and has to arrive in time.
 _BATCH_MAX_BYTES = 4 * 1024 * 1024
 _RETRY_SECONDS = 0.1
 # Milliseconds for which a head that another node holds is waited for: with others in the queue, and without.
@@ -109,7 +109,7 @@ class _Lane:
 
     async def _run(self) -> None:
         while self._queue:
-            # Who has waited so long has gone, or is told to come back: others may still be served in time.
+            # Its caller has timed out, or is told to retry: later ones can still be served in time.
             late = self._queue[0].end < asyncio.get_running_loop().time()
             if late and not self._single_count:
                 _resolve(self._queue.popleft().future, None)
@@ -171,7 +171,7 @@ class _Lane:
         end = loop.time() + TIMEOUT_SECONDS
         wait = 0
         if self._is_blocked or len(set().union(*map(tenants_of, batch))) == 1:
-            # Nobody waits for another server longer than for the database.
+            # The wait for another node is not longer than the timeout of the database.
             milliseconds_left = max(1, round((first_end - loop.time()) * 1000))
             wait = min(_SHORT_WAIT if self._queue else _LONG_WAIT, milliseconds_left)
         while True:

@@ -199,7 +199,7 @@ class TransactionWriter:
             )
 
     async def _write_records(self) -> None:
-        """Names are let go of first: somebody else may take them in the same transaction."""
+        """Write records. Names are released first: another record may take them in the same transaction."""
         transaction = self._transaction
         released, dropped, put = [], [], []
         for key, record in transaction.records.items():

@@ -1,4 +1,4 @@
-"""What every SQLite file of ours needs: statements of a script, a quoted path, and errors in Parley's words."""
+"""What every SQLite file needs: splitting scripts, quoting paths, and SQLite's errors as Parley errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def quote_path(path: str) -> str:
 
 
 class sqlite_errors:  # noqa: N801  # reads like the function it would be, and takes a third of its time
-    """Say SQLite's errors in Parley's words."""
+    """Raise SQLite's errors as Parley errors."""
 
     def __init__(self, path: str) -> None:
         self._path = path

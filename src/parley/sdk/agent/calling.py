@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from parley.sdk.agent.handlers import Handler
 
 _ERROR_TEXT_MAX_CHARS = 500
-# So long is waited for a coroutine to end when its time is over.
+# How long to wait for a cancelled coroutine to end.
 _CANCEL_WAIT_SECONDS = 1.0
 
 
@@ -49,7 +49,7 @@ async def call(handler: Handler, argument: object, limit: float | None) -> Any: 
     """What a handler returns; `HandlerTimeout` when it takes longer than its limit, in seconds.
 
     A thread cannot be stopped, nor can a coroutine that takes no notice of being cancelled: one that takes too long
-    goes on, and nobody waits for it.
+    goes on, and its result is dropped.
     """
     seconds = handler.spec.timeout or limit
     if handler.awaits and seconds is None:
@@ -88,7 +88,7 @@ async def run_in_thread(function: Callable[[], Any]) -> Any:  # noqa: ANN401  # 
 
     def set_outcome(result: Any, error: BaseException | None) -> None:  # noqa: ANN401
         if future.done():
-            return  # nobody waits any more
+            return  # the caller has gone
         if error is not None:
             future.set_exception(error)
         else:
@@ -103,7 +103,7 @@ async def run_in_thread(function: Callable[[], Any]) -> Any:  # noqa: ANN401  # 
             error = RuntimeError(f"the handler raised {stopped!r}")
         except BaseException as raised:  # noqa: BLE001  # the outermost frame of the thread
             error = raised
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits
+        with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(set_outcome, result, error)
 
     threading.Thread(target=run, name="parley-handler", daemon=True).start()
@@ -127,7 +127,7 @@ def answer_of(handler: Handler, result: object) -> Mapping[str, Any] | None:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What an asker is told about an error in a handler."""
+    """The failure that an asker receives for an error in a handler."""
     text = error_text(error)[:_ERROR_TEXT_MAX_CHARS]
     if isinstance(error, ParleyError):
         return Failure(error.code, text)

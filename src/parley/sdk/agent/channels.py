@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 current_intent: ContextVar[str] = ContextVar("current_intent", default="")
 
 _ROLE = "role:"
-# So many answers are remembered; the stream shows each of them soon after it was taken.
+# How many answers are remembered; the stream shows each of them soon after it was taken.
 _TAKEN_LIMIT = 10_000
 
 
@@ -59,7 +59,7 @@ class Channels(Protocol):
 
 
 class ServerQuestions:
-    """The questions that an agent waits for, so that their answers go to whoever asked, and not to a handler too."""
+    """The open questions of an agent, so that their answers go to the caller that asked, and not to a handler too."""
 
     def __init__(self) -> None:
         # By the channel; to whom each went, if that is known.

@@ -39,12 +39,12 @@ class Handlers(tuple[Handler, ...]):
 
     @property
     def for_assignment(self) -> list[Handler]:
-        """Those that are told of an assignment."""
+        """The handlers for assignments."""
         return [handler for handler in self if handler.spec.event == ASSIGNMENT]
 
     @property
     def for_approval(self) -> list[Handler]:
-        """Those that are told what a person has decided."""
+        """The handlers for decisions about approvals."""
         return [handler for handler in self if handler.spec.event == APPROVAL]
 
 

@@ -74,7 +74,7 @@ async def _serve_until_signal(agents: Sequence[BaseAgent], address: str, key: st
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def report_ready() -> None:
-        if not logging.getLogger().handlers:  # else whoever set it up decides what is shown
+        if not logging.getLogger().handlers:  # with logging configured, the log says it
             names = ", ".join(agent.name for agent in agents)
             sys.stderr.write(f"parley: {names} at work on {find_server(address)[0]}; stop with Ctrl-C\n")
 
@@ -173,7 +173,7 @@ async def _run_all(runtimes: list[Runtime], stop: asyncio.Event, ready: Callable
 
 
 def _retrieve_error(task: asyncio.Future[None]) -> None:
-    """Keep the loop from reporting an error of a task as one that nobody looked at."""
+    """Retrieve the error of a task, so that the loop does not report it as unhandled."""
     if not task.cancelled():
         task.exception()
 

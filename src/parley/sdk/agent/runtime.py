@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _RETRY_SECONDS = 1.0
 _HEARTBEAT_RETRY_SECONDS = 5.0
-# So long may a handler take to end when it is cancelled.
+# How long to wait for cancelled handlers.
 _CANCEL_SECONDS = 5.0
 # After these there is nothing to answer any more, or it was answered before.
 _ANSWER_OBSOLETE = (Conflict, Forbidden, NotFound, Gone, KeyReused)
@@ -58,7 +58,7 @@ class Runtime:
         self.thread = 0
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None] | None = None) -> None:
-        """Work until told to stop, or until another process takes the agent's place: then `BookmarkTaken`."""
+        """Work until `stop` is set, or until another process takes over the agent: then `BookmarkTaken`."""
         self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
         await self.workplace.open()
         self._fatal = self.loop.create_future()
@@ -77,7 +77,7 @@ class Runtime:
         finally:
             await self._shut_down(duties)
         ended = [future for future in (self._fatal, *duties) if future.done() and not future.cancelled()]
-        # All of them are looked at, or the loop would report those after the first as errors that nobody saw.
+        # Retrieve all errors, or the loop reports those after the first as unhandled.
         for error in [future.exception() for future in ended]:
             if error is not None:
                 raise error
@@ -176,7 +176,7 @@ class Runtime:
             await self._answer(message, failure.payload(self.plan.name), failure.metadata)
 
     def _no_handler_failure(self, message: ChannelMessage) -> Failure | None:
-        """What whoever asks this agent is told when no handler is for it; who asks a role has others to wait for."""
+        """The failure for a request to this agent without a handler; a request to a role may have other receivers."""
         if message.to != self.plan.name:
             return None
         channels = ", ".join(sorted({handler.spec.channel for handler in self._handlers if handler.spec.channel}))
@@ -197,7 +197,7 @@ class Runtime:
                 raise
             failed = error  # not we were cancelled, but something that the handler waits for
         except (KeyboardInterrupt, GeneratorExit):
-            raise  # somebody ends the process, or this call
+            raise  # the process or this call ends
         except BaseException as error:  # noqa: BLE001  # the outermost frame around a user's code, which may call exit()
             failed = error
         self.counts["failed"] += 1
@@ -208,7 +208,7 @@ class Runtime:
     async def _answer(
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Answer, however long the server is away; what it refuses is told to the asker instead."""
+        """Answer, retrying while the server is away; when it refuses the answer, send the refusal instead."""
         try:
             await self._retry_answer(lambda: self.workplace.answer(message, payload, metadata))
             self.counts["answered"] += 1

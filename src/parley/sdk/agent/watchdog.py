@@ -1,4 +1,4 @@
-"""A watchdog for the event loop: a coroutine that blocks it stops everything, and somebody should say which one."""
+"""A watchdog for the event loop: reports the coroutine that blocks it."""
 
 from __future__ import annotations
 

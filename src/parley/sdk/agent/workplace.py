@@ -46,7 +46,7 @@ class Workplace(Protocol):
         """Take the agent's place there; from here on others know that it works."""
 
     def arrivals(self) -> AsyncGenerator[Arrival]:
-        """What is for the agent, from where it had come before, for ever. Closing it stops the flow."""
+        """What is for the agent, from where it had come before, without end. Closing it stops the stream."""
 
     async def answer(
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
@@ -54,18 +54,18 @@ class Workplace(Protocol):
         """Answer a request, once, however often this is called for the same one. Durable on return."""
 
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
-        """Whether a response went to whoever asked by `channels`, so that no handler has to see it."""
+        """Whether a response was delivered to a caller that asked through `channels`, so that no handler gets it."""
 
     async def finish(self, arrival: Arrival) -> None:
         """It is dealt with and must not come again, also after a restart."""
 
     async def run_upkeep(self) -> None:
-        """Put on record what is done, for ever. Raises when another process has taken the agent's place."""
+        """Save what is finished, until cancelled. Raises when another process has taken over the agent."""
 
     async def heartbeat(self, load: int) -> float | None:
         """Say that the agent lives and how busy it is; in how many seconds to say so again.
 
-        None: the agent was told to stop.
+        None: the agent is to stop.
         """
 
     async def drain(self) -> None:

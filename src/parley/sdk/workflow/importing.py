@@ -67,7 +67,7 @@ def returns_awaitable(call: Callable[..., Any]) -> bool:
 def load_functions(file: WorkflowFile, folder: str, module: str = "") -> dict[HandlerRef, Function]:
     """Every function that the file names. `WorkflowInvalid` says of each that cannot be used why, with line and key.
 
-    A module that is broken is told of once, where the file first needs it.
+    A module that cannot be imported is reported once, where the file first needs it.
 
     `module` is where functions without a module are looked up, in place of the one that the file names. The file's
     folder is put in front of `sys.path`, and stays there: a handler may import something later.
@@ -109,7 +109,7 @@ class _Modules:
         if not isinstance(module, _Unusable):
             return module
         if handler.module and module.code == "unknown":
-            raise _Unusable(module.code, module.detail)  # a name to be mended wherever it stands
+            raise _Unusable(module.code, module.detail)  # a wrong name is reported wherever it is used
         raise module
 
     def _import(self, name: str) -> ModuleType:
@@ -123,7 +123,7 @@ class _Modules:
             raise _Unusable("broken", f"{name} cannot be imported: {describe_error(error)}") from None
 
     def _check_not_hidden(self, name: str) -> None:
-        """A module of the same name that was imported from elsewhere would be used instead: nobody means that."""
+        """Refuse a module that is hidden by one of the same name, imported from elsewhere."""
         top = name.partition(".")[0]
         present = sys.modules.get(top)
         spec = PathFinder.find_spec(top, [self._folder])
@@ -156,7 +156,7 @@ class _Modules:
 
 
 def _run_import(name: str, action: Callable[[], Any]) -> Any:  # noqa: ANN401  # what it gives
-    """Import something that somebody else wrote; whatever goes wrong in it is theirs, and is told."""
+    """Import user code; any error in it is reported as a flaw of the workflow."""
     try:
         return action()
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""What became of a workflow, and what is told on the way."""
+"""The result of a workflow, and the events while it runs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from parley.domain.workflow.plan import WorkflowOutcome
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# How a detail ends when the server did not hear of the end.
-NOT_REPORTED = "no server could be told, so the intent stays as it is"
+# How a detail ends when the server could not be told of the end.
+NOT_REPORTED = "the server could not be reached, so the intent keeps its status"
 
 _ERRORS = {WorkflowOutcome.TIMED_OUT: WorkflowTimedOut, WorkflowOutcome.ABANDONED: WorkflowAbandoned}
 
@@ -34,7 +34,7 @@ class WorkflowEvent(NamedTuple):
     """Something that happened while a workflow runs.
 
     `name` is `intent_created`, `agents_ready`, `step_ready`, `step_started`, `step_completed`, `step_failed`,
-    `step_retried`, `step_skipped`, `step_cancelled`, `stopping` (somebody interrupts it) or `ended`; `step` and `agent`
+    `step_retried`, `step_skipped`, `step_cancelled`, `stopping` (it was interrupted) or `ended`; `step` and `agent`
     are empty where it is about no step.
     """
 

@@ -2,7 +2,7 @@
 
 agents at work ──> intent, channels, tasks ──> steps ──> what was said is dealt with ──> intent completed
                                                  └── failed, out of time, interrupted ──> intent abandoned
-                                                 └── the intent was resolved by somebody else: that is the end
+                                                 └── the intent was resolved elsewhere: that is the end
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Run:
         monotonic: Callable[[], float],
     ) -> None:
         self._plan = plan
-        # Whoever sets this up is nobody in particular, whatever the environment says.
+        # The workflow itself acts for no agent, whatever the environment names.
         self._client = client.as_agent("")
         self._on_event = on_event
         self._monotonic = monotonic
@@ -81,7 +81,7 @@ class Run:
             await self._give_up(str(error))
             raise
         except asyncio.CancelledError:
-            if not stop.is_set():  # else it was ending already, and somebody cannot wait
+            if not stop.is_set():  # else it was ending already, and is ended at once
                 await self._give_up("interrupted")
             raise
         finally:
@@ -127,7 +127,7 @@ class Run:
     # ---------------------------------------------------------------- the beginning
 
     async def _set_up(self) -> WorkflowOutcome | None:
-        """The intent with its channels and tasks; how it ended if somebody was faster than that."""
+        """Create the intent with its channels and tasks; the outcome if it was resolved meanwhile."""
         intent = await self._create_intent()
         try:
             await self._create_channels_and_tasks(intent)
@@ -140,7 +140,7 @@ class Run:
         return None
 
     def _resolved_by_others(self, status: IntentStatus) -> WorkflowOutcome:
-        self._detail = f"the intent was {status.value} by somebody else"
+        self._detail = f"the intent was {status.value} by another client"
         return outcome_of_intent(status) or WorkflowOutcome.ABANDONED
 
     async def _create_intent(self) -> Intent:
@@ -191,7 +191,7 @@ class Run:
                 return self._resolved_by_others(watch_task.result())
             if serve_task.done():
                 serve_task.result()  # what keeps the agents from going on
-                self._detail = "all agents were told to stop"
+                self._detail = "all agents were asked to stop"
                 return WorkflowOutcome.ABANDONED
             if stop_task.done():
                 self._detail = "interrupted"
@@ -223,11 +223,11 @@ class Run:
                 await self._steps.cancel(reason)
                 await retry_until_accepted(lambda: self._resolve(status, reason))
         except TimeoutError:
-            _log.error("nobody could be told how the workflow ended", extra={"action": "workflow_unheard"})
+            _log.error("the server could not be reached to end the workflow", extra={"action": "workflow_unheard"})
             self._detail = f"{reason}; {NOT_REPORTED}"
 
     async def _resolve(self, status: IntentStatus, reason: str) -> None:
-        """The intent in its last status, unless somebody else has resolved it."""
+        """Set the intent's last status, unless it is resolved already."""
         assert self._intent is not None  # noqa: S101  # it was set up
         client, intent_id = self._client, self._intent.id
         while True:
@@ -277,7 +277,7 @@ class Run:
 async def _wait_until_resolved(client: AsyncClient, intent_id: str) -> IntentStatus:
     """The status of an intent, once it is resolved."""
     follow_task = asyncio.ensure_future(_follow_until_resolved(client, intent_id))
-    # A stream tells at once, but only what happens after it was opened, and a server opens only so many.
+    # A stream reports at once, but only what happens after it was opened, and a server limits their number.
     pending = {follow_task}
     try:
         while True:

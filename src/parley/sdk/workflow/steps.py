@@ -47,7 +47,7 @@ _log = logging.getLogger("parley.workflow")
 
 
 class EndedElsewhere(Exception):  # named for what happened
-    """Somebody else has ended the task of a step."""
+    """The task of a step was ended by another client."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -62,7 +62,7 @@ class StepTask:
         self.task = task
 
     async def move(self, status: TaskStatus, **fields: Any) -> None:  # noqa: ANN401  # those of a task
-        """Go to a status, however long the server is away. `EndedElsewhere` when somebody else has ended it."""
+        """Set a status, retrying while the server is away. `EndedElsewhere` when another client has ended the task."""
         maybe_applied = False
         while True:
             try:
@@ -261,10 +261,10 @@ class Steps:
         self.results[step.name] = self.results[step.name]._replace(**fields)
 
     def _adopt_status(self, step: Step, task: Task, seconds: float = 0.0) -> None:
-        """What somebody else has made of a step counts."""
+        """Take over the status that another client has set."""
         result = task.output if isinstance(task.output, dict) else {}
         status = TaskStatus(task.status)
-        error = "" if status is TaskStatus.COMPLETED else f"somebody else set it {status.value}"
+        error = "" if status is TaskStatus.COMPLETED else f"another client set it {status.value}"
         self._finish_step(step, status, self._monotonic() - seconds, error=error, result=result)
 
     def _finish_step(

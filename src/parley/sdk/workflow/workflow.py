@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _ignore_event(_: WorkflowEvent) -> None:
-    """Where nobody wants to be told."""
+    """Ignore an event."""
 
 
 def _check_no_loop() -> None:

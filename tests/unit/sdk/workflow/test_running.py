@@ -522,7 +522,7 @@ async def test_a_task_that_somebody_cancels_takes_what_depends_on_it_along(serve
     result = await stage.run(TWO, work)
 
     assert await stage.tasks() == {"a": "cancelled", "b": "skipped"}
-    assert (result.outcome, result.steps["a"].error) == (WorkflowOutcome.FAILED, "somebody else set it cancelled")
+    assert (result.outcome, result.steps["a"].error) == (WorkflowOutcome.FAILED, "another client set it cancelled")
 
 
 @with_server

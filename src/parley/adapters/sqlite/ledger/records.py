@@ -27,7 +27,7 @@ _NAMED = "SELECT id FROM record WHERE kind = ? AND parent = ? AND name = ? AND n
 
 
 def check_versions(db: sqlite3.Connection, puts: tuple[Record, ...], expectations: tuple[Expect, ...]) -> None:
-    """Refuse as stale what was decided on another state, or under a name that somebody else has."""
+    """Raise `Stale` when a version has changed, or when another record has the name."""
     for kind, record_id, version in (
         *[(record.kind, record.id, record.version) for record in puts],
         *[(expectation.kind, expectation.id, expectation.version) for expectation in expectations],

@@ -29,7 +29,7 @@ _SCRIPTS = ("schema.sql", "schema_2.sql")
 SCHEMA_VERSION = len(_SCRIPTS)
 _BUSY_SECONDS = 30.0
 _SETUP_TRIES = 50
-# A small log: whoever opens the ledger after a command that did not tidy up reads all of it.
+# A small log: the next command reads all of it when the last one did not checkpoint.
 _SETUP = (
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA fullfsync=ON; PRAGMA trusted_schema=OFF;"
     "PRAGMA wal_autocheckpoint=200"
@@ -66,7 +66,7 @@ class SqliteStore:
 
     def _set_up(self) -> None:
         """Choose the journal. Where several processes switch a new file to WAL at once SQLite gives up at once instead
-        of waiting, so whoever loses waits until nobody else is reading or writing, and tries again.
+        of waiting, so the one that loses waits until no other process reads or writes, and tries again.
         """
         for turns_left in reversed(range(_SETUP_TRIES)):
             try:

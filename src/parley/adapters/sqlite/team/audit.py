@@ -39,7 +39,7 @@ def write_budgets(db: sqlite3.Connection, budgets: Mapping[BudgetKey, int]) -> N
 
 
 def trim(db: sqlite3.Connection, tenant: int, through: int) -> None:
-    """Let go of documents; the hashes stay, and with them every proof about the others."""
+    """Remove the documents up to an entry; their hashes stay, and with them every proof about the others."""
     db.execute(
         "UPDATE audit SET document = x'' WHERE place BETWEEN ? AND ? AND document <> x''",
         (tenant << SHIFT, tenant << SHIFT | through),
@@ -47,7 +47,7 @@ def trim(db: sqlite3.Connection, tenant: int, through: int) -> None:
 
 
 def drop_budgets(db: sqlite3.Connection, before: str) -> None:
-    """Let go of budgets whose time is long over."""
+    """Delete budgets whose window has passed."""
     db.execute("DELETE FROM budget WHERE window <> '' AND window < ?", (before,))
 
 
@@ -99,5 +99,5 @@ def read_page(db: sqlite3.Connection, tenant: int, query: AuditQuery) -> list[Au
 
 
 def _document_field(name: str) -> str:
-    """What an entry's document says; nothing when it was let go of."""
+    """A field of an entry's document; empty when the document was trimmed."""
     return f"CASE WHEN document = x'' THEN '' ELSE json_extract(CAST(document AS TEXT), '$.{name}') END"

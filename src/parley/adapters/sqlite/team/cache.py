@@ -45,7 +45,7 @@ class StoreCache:
         self.budgets.update(transaction.budgets)
 
     def trim(self) -> None:
-        """Forget everything rather than grow for ever: it is read again when it is needed."""
+        """Clear a table of the cache that is over its limit; it is read again when needed."""
         if len(self.records) > self.max_items:
             self.generation += 1
             self.records.clear()

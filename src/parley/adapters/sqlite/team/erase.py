@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from parley.domain.store.changes import ErasureQuery
 
-# So many messages are looked through at once.
+# Posts scanned per call.
 _WINDOW = 20_000
 # Lists are given as JSON: there may be more of them than a statement has parameters.
 _JSON_LIST = "(SELECT value FROM json_each(?))"
-# What came in one answer with a message: a batch of somebody's.
+# Posts of the same batch as a post: they came in one answer.
 _SAME_BATCH = "SELECT id FROM post WHERE channel = ? AND sender = ? AND created_at = ?"
 _BY_IDS = f"number >> {rows.SHIFT} = ? AND metadata <> ? AND id IN {_JSON_LIST}"
 

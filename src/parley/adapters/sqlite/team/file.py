@@ -102,7 +102,7 @@ def _copy_pages(source: str, target: str, progress: Callable[[int, int], None]) 
 
 
 def restore(source: str, target: str, progress: Callable[[int, int], None], *, force: bool) -> None:
-    """Put a copy in the place of a store that nobody has open. The old one stays until the new one is whole."""
+    """Replace a store that no process has open by a copy. The old file stays until the new one is complete."""
     with sqlite_errors(source):
         if not os.path.exists(source):
             raise NotFound(f"there is no backup {source}")

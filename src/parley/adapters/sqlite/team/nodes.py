@@ -1,4 +1,4 @@
-"""How a server's file is, as people are told."""
+"""The state of a server that has its store in a file."""
 
 from __future__ import annotations
 

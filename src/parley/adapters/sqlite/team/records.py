@@ -1,4 +1,4 @@
-"""Records in the file: a transaction asks for all of them at once and writes each once, whoever has which name now."""
+"""Records in the file: a transaction reads all of them at once and writes each once, names released before reuse."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write(
     replaced: list[Row] = []
     put: list[Row] = []
     dropped: list[RecordKey] = []
-    # Names in the file that their records let go of, and names that others take.
+    # Names that records release, and names that records take.
     released: dict[NameKey, RecordKey] = {}
     taken: set[NameKey] = set()
     for key, record in records.items():
@@ -62,7 +62,7 @@ def write(
                 released[name_key(old)] = key
     if dropped:
         db.executemany(f"DELETE FROM record {_BY_KEY}", dropped)
-    # Whoever takes a name finds it free, in whatever order they come.
+    # Release names that another record takes, so that the order of the writes does not matter.
     if conflicts := [key for name, key in released.items() if name in taken]:
         db.executemany(f"UPDATE record SET name = '' {_BY_KEY}", conflicts)
     _write(db, _REPLACE, replaced)
@@ -81,7 +81,7 @@ def present(db: sqlite3.Connection, keys: list[RecordKey]) -> set[RecordKey]:
 
 
 def holders(db: sqlite3.Connection, names: list[NameKey]) -> dict[NameKey, str]:
-    """Who has these names, of those that somebody has."""
+    """The ids of the records that have these names."""
     holder_rows = _select_rows(db, "tenant, kind, parent, name", names, " AND record.name <> ''")
     return {(row[0], row[1], row[2], row[3]): row[4] for row in holder_rows}
 

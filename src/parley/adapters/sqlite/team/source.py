@@ -132,7 +132,7 @@ class SqliteSource:
         return self._db.execute(query, (intent_id,)).fetchone() or (0, "")
 
     def pending(self, tenant: str, message_id: str) -> Post | None:
-        """A message that nobody could receive yet, and that is still kept."""
+        """A message that had no receiver yet, and that is still kept."""
         query = (
             f"SELECT {rows.POST} FROM post JOIN tally ON tally.number = post.channel"
             " WHERE post.id = ? AND state = 'pending' AND post.seq > tally.floor"

@@ -36,7 +36,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound="Record")
 
 _READERS = 2
-# So much of a feed is read at once: each stream holds its share until its reader has taken it.
+# Maximum bytes of a feed page: each stream holds one until its reader has taken it.
 _FEED_BYTES = 4 * 1024 * 1024
 # No id that is ever given is longer.
 _ID_MAX_CHARS = 128
@@ -97,7 +97,7 @@ class SqliteTeamStore:
         cares: Callable[[str], bool] | None = None,
         lost: Callable[[Unavailable], None] | None = None,
     ) -> Callable[[], None]:
-        del cares, lost  # nobody else writes, and a file is not lost
+        del cares, lost  # there is no other writer, and a file is not lost
         self._writer.watchers.append(watcher)
         return lambda: self._writer.watchers.remove(watcher)
 
@@ -120,7 +120,7 @@ class SqliteTeamStore:
             return record  # type: ignore[return-value]
         # The writer may have been faster: what it knows is newer.
         if len(records) >= self._cache.max_items or len(record_id) > _ID_MAX_CHARS:
-            # Only the writer forgets, and it may have nothing to do: whoever asks for ever new names fills no memory.
+            # Only the writer trims, and it may be idle: requests for unknown ids must not fill the memory.
             return records.get(key, record)  # type: ignore[return-value]
         return records.setdefault(key, record)  # type: ignore[return-value]
 
@@ -178,7 +178,7 @@ class SqliteTeamStore:
         return rows.post_from_row(row) if row else None
 
     async def seen(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
-        del tenant  # whoever has the post has it from its tenant
+        del tenant  # the caller has read the post of this tenant
         of_addressee = not viewer or (viewer == post.sender and post.recipients is not None)
         agent = post.to if of_addressee else viewer
         query = "SELECT read_at FROM receipt WHERE post_id = ? AND agent = ?"

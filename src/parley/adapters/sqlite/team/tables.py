@@ -45,7 +45,7 @@ class _TableReader:
         return self._connection
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -176,7 +176,7 @@ class SqliteTables(_TableReader):
 
 
 class SqliteTarget(_TableReader):
-    """See `ports.team.StoreTarget`. `path` is where the file will be; whoever makes one holds its directory."""
+    """See `ports.team.StoreTarget`. `path` is the final path; the caller holds the lock of its directory."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path}{_UNFINISHED_SUFFIX}")
@@ -191,11 +191,11 @@ class SqliteTarget(_TableReader):
 
     @property
     def unfinished_path(self) -> str:
-        """The file as it is now, for whoever checks it before it is finished."""
+        """The path of the file until it is finished, for a check of its content."""
         return self._path
 
     async def mark(self, *, now: bool = False) -> StoreMark:
-        del now  # nobody else writes to it
+        del now  # there is no other writer
         with sqlite_errors(self._path):
             return StoreMark(_positions(self._db), 0)
 
@@ -263,7 +263,7 @@ class SqliteTarget(_TableReader):
 
     def _append(self, table: Table, rows: Sequence[Row]) -> None:
         existing: set[int] = set()
-        if table is AUDIT:  # a document that was let go of
+        if table is AUDIT:  # a trimmed document
             trimmed = [row[0] for row in rows if row[-1] == b""]
             existing = {
                 place
@@ -304,7 +304,7 @@ class SqliteTarget(_TableReader):
         with sqlite_errors(self._path):
             (busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
-                raise Unavailable(f"{self._path} is being read by somebody", hint="run it again")
+                raise Unavailable(f"another process is reading {self._path}", hint="run it again")
             super().close()
             _sync(self._path)
             _sync(folder)
@@ -366,7 +366,7 @@ def _data_version(db: sqlite3.Connection) -> int:
 
 
 def _fingerprint(path: str) -> list[int] | None:
-    """By what one sees that nobody has written to a file; None when somebody may have."""
+    """What changes when a file is written; None when its log is not empty."""
     log = f"{path}-wal"
     if os.path.exists(log) and os.path.getsize(log):
         return None

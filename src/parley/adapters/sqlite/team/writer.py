@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     QueuedCommit = tuple[TeamChanges, Future[Committed]]
 
 _BATCH_LIMIT = 512
-# A log longer than this is cut by the writer itself, because under constant load nobody else gets the chance.
+# A log longer than this is truncated by the writer itself: under constant load no other connection can.
 _LOG_MAX_BYTES = 64 * 1024 * 1024
 _READER_MS = 100
 
@@ -104,7 +104,7 @@ class SqliteWriter:
             self._queue.put(None)
 
     def join(self) -> None:
-        """Wait for the last commit, and let go of the file."""
+        """Wait for the last commit, and close the file."""
         if self._loop is not None:
             self._thread.join()
         self._db.close()

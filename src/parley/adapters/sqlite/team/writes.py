@@ -1,6 +1,6 @@
 """What a transaction has decided, in the file: its acts in their order, then what was gathered beside them.
 
-Many rows go into one statement: each one lets go of the interpreter and has to wait for it again.
+Many rows go into one statement: each statement releases the interpreter and has to wait for it again.
 """
 
 from __future__ import annotations

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 _ROLE = "role:"
 _EVERYONE = "*"
-# One message has so many recipients at most; to more, several are sent.
+# Recipients of one message; for more, several messages are sent.
 _RECIPIENTS_LIMIT = 10
 _TAKEN_LIMIT = 10_000
 
 
 class MailboxQuestions:
-    """The questions that an agent waits for, so that their answers go to whoever asked, and not to a handler."""
+    """The open questions of an agent, so that their answers go to the caller that asked, and not to a handler."""
 
     def __init__(self) -> None:
         self._open: dict[str, _OpenQuestion] = {}
@@ -45,7 +45,7 @@ class MailboxQuestions:
 
     @contextmanager
     def block_while_sending(self) -> Iterator[None]:
-        """While questions are sent, nobody can say whether a message answers one."""
+        """Hold answers back while questions are being sent: an answer could arrive before its question is known."""
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sending.add(end)
         try:
@@ -66,7 +66,7 @@ class MailboxQuestions:
                 del self._open[question.id]
 
     async def deliver_answer(self, message: Message) -> bool:
-        """Hand a message to whoever waits for it; whether somebody does, or has got it before."""
+        """Deliver a message to the caller that waits for it; False when it answers no open question."""
         if not message.in_reply_to:
             return False
         while self._sending:
@@ -83,7 +83,7 @@ class MailboxQuestions:
         return True
 
     def has_taken(self, message: Message) -> bool:
-        """Whether somebody who asked has got it."""
+        """Whether a message was delivered as an answer."""
         return message.id in self._taken
 
 

@@ -43,7 +43,7 @@ def to_channel_message(agent: str, message: Message, file: str = "", *, answers:
 
 
 def expects_answer(kind: Kind) -> bool:
-    """Whether an answer is expected: to requests, and to findings and their mending, which are answers themselves."""
+    """Whether an answer is expected: to requests, and to review findings and fixes, which are answers themselves."""
     spec = KIND_SPECS[kind]
     return spec.pattern is Pattern.REQUEST or (spec.pattern is Pattern.RESPONSE and bool(spec.answers))
 

@@ -81,7 +81,7 @@ class MailboxThread:
         return self._mailbox
 
     def close(self) -> None:
-        """Let go of everything; claims return at once."""
+        """Close the mailbox; its claims end at once."""
         mailbox, self._mailbox = self._mailbox, None
         if mailbox is not None:
             self._executor.submit(mailbox.close)

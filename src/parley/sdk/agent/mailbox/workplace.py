@@ -1,6 +1,6 @@
 """An agent at a file mailbox: it claims what arrives in its inbox, answers by replies, and archives what is done.
 
-A claim lasts as long as this process: when it dies, what was not done comes again at once, to whoever is there next.
+A claim lasts as long as this process: when it dies, the next process receives what was not finished.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from parley.wire.api.records.channels import ChannelMessage
 
 _POLL_SECONDS = 0.02
-# A change within the clock's grain leaves the time of the inbox as it was: look again for so long after one.
+# A change within the clock's grain does not change the inbox's modification time: poll for this long after one.
 _CLOCK_GRAIN_SECONDS = 1.0
 # Claims of the dead come back without a change that one could see.
 _FULL_POLL_SECONDS = 2.0
 _RETRY_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 3_600.0
-# While a question is open, so many other messages may be claimed in search of its answer.
+# How many other messages may be claimed while waiting for the answer to a question.
 _CLAIM_AHEAD_LIMIT = 100
 
 _log = logging.getLogger("parley.agent")
@@ -69,7 +69,7 @@ class MailboxWorkplace:
         # What was claimed in search of an answer, and waits for its turn.
         self._claimed_ahead: deque[Claimed] = deque()
         self._wake = asyncio.Event()
-        # Answers that were tried; nobody knows what became of them when that failed.
+        # Files whose answer was attempted; after a failure it may have been sent all the same.
         self._attempted: set[str] = set()
 
     async def open(self) -> None:
@@ -90,7 +90,7 @@ class MailboxWorkplace:
             yield Arrival(claimed.file, message)
 
     async def _claim_next(self) -> Claimed | None:
-        """Claim the next message that is not the answer to an open question; those go to whoever asked."""
+        """Claim the next message that is not the answer to an open question; those are delivered to the asker."""
         try:
             while (claimed := await self.thread.run(self._claim)) is not None:
                 if not await self.questions.deliver_answer(claimed.message):
@@ -103,14 +103,14 @@ class MailboxWorkplace:
         return None
 
     def _claim(self, mailbox: Mailbox) -> Claimed | None:
-        """In the thread: what is claimed is known to us, whoever waits for this or does not any more."""
+        """Claim in the thread, and record the claim even if the caller has gone."""
         claimed = wiring.drive(mailbox.kernel.claim_next(None))
         if claimed is not None:
             self._claims[claimed.file] = claimed
         return claimed
 
     async def _answers_own_question(self, claimed: Claimed) -> bool:
-        """Whether a message answers a question of this agent that nobody waits for any more."""
+        """Whether a message answers a question of this agent that has timed out."""
         message = claimed.message
         if not message.in_reply_to or expects_answer(message.kind):
             return False
@@ -141,7 +141,7 @@ class MailboxWorkplace:
         try:
             mailbox.reply(request, body, kind=kind)
         except InboxFull as error:
-            raise Conflict(f"{request.sender} cannot be told: {error}") from None
+            raise Conflict(f"the answer to {request.sender} was not delivered: {error}") from None
 
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Answers to open questions never come this far: see `_next`."""
@@ -161,7 +161,7 @@ class MailboxWorkplace:
                 self._log_warning("agent_done_late", f"cannot archive {claimed.file} yet", error)
                 await asyncio.sleep(_RETRY_SECONDS)
             except (Conflict, NotFound) as error:
-                self._log_warning("agent_done_elsewhere", f"{claimed.file} is somebody else's by now", error)
+                self._log_warning("agent_done_elsewhere", f"{claimed.file} was claimed by another process", error)
                 self._forget(claimed)
                 return
             else:
@@ -176,7 +176,7 @@ class MailboxWorkplace:
         self._attempted.discard(claimed.file)
 
     async def run_upkeep(self) -> None:
-        """Watch the inbox, for ever. What is done is on record at once; there is nothing to keep."""
+        """Watch the inbox until cancelled. Finished messages are archived at once, so there is nothing to save."""
         mark: tuple[int, int] | None = None
         unchanged_seconds = unpolled_seconds = 0.0
         while True:
@@ -208,7 +208,7 @@ class MailboxWorkplace:
             await self.questions.deliver_answer(reply)
 
     async def heartbeat(self, load: int) -> float | None:
-        """Nobody listens at a mailbox."""
+        """Do nothing: a mailbox has no registry."""
         del load
         return _HEARTBEAT_SECONDS
 
@@ -218,7 +218,7 @@ class MailboxWorkplace:
             await self._release(self._claimed_ahead.popleft())
 
     async def close(self) -> None:
-        """Give back what is not done; an answer that somebody has got is."""
+        """Release what is not finished; a delivered answer is archived."""
         for claimed in tuple(self._claims.values()):
             if self.questions.has_taken(claimed.message):
                 await self._archive_claimed(claimed)

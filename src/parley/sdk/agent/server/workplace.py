@@ -41,7 +41,7 @@ _RETRY_SECONDS = 0.5
 _SAVE_SECONDS = 0.02
 # What is no news by itself is saved after this time.
 _LAZY_SECONDS = 1.0
-# After so many of these in a row without anything to save, it looks whether the place is still its own.
+# After this many idle rounds, check whether another process has taken over the bookmark.
 _IDLE_ROUNDS_BEFORE_CHECK = 2
 # It is no longer there, or no longer to be seen by this agent.
 _HIDDEN = (NotFound, Forbidden, Gone)
@@ -66,7 +66,7 @@ class ServerWorkplace:
         self._plan = plan
         self._progress = Progress(Mark(0))
         self._start = 0
-        # What was there before we came may have been answered by whoever was here before us.
+        # Requests up to the head may have been answered by an earlier process.
         self._head = 0
         self._holder = ""
         self._names: OrderedDict[str, str] = OrderedDict()
@@ -221,7 +221,7 @@ class ServerWorkplace:
             self._unsaved.set()
 
     async def run_upkeep(self) -> None:
-        """Save the bookmark, for ever: at once after a while of rest, and then all that was finished in one go."""
+        """Save the bookmark until cancelled: at once after a pause, then everything that was finished in one write."""
         idle_rounds = 0
         while True:
             with suppress(TimeoutError):
@@ -233,7 +233,7 @@ class ServerWorkplace:
                 if idle_rounds == _IDLE_ROUNDS_BEFORE_CHECK:
                     idle_rounds = 0
                     await self._check_bookmark_holder()
-                # Whoever stops the agent does not stop a save halfway: nobody would know how far it came.
+                # A stop does not cancel a save halfway: whether it was applied would be unknown.
                 self._save_task = asyncio.ensure_future(self._save())
                 await asyncio.shield(self._save_task)
                 await asyncio.sleep(_SAVE_SECONDS)
@@ -264,12 +264,12 @@ class ServerWorkplace:
             try:
                 await self.client.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
             except NotFound:
-                # Whoever deregistered the agent has dropped it.
+                # Deregistering the agent has deleted its bookmark.
                 self._holder = (await self.client.open_bookmark(*bookmark, start="beginning")).holder or ""
                 await self.client.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
             saved = True
         finally:
-            if not saved:  # also when it was told to stop in the middle
+            if not saved:  # also when it was cancelled
                 self._progress.unsaved = True
 
     async def heartbeat(self, load: int) -> float | None:

@@ -231,7 +231,7 @@ async def test_whose_inbox_is_full_cannot_be_told_and_the_agent_goes_on(
         arrival = await codex.next()
         assert arrival.message is not None
 
-        with pytest.raises(Conflict, match="claude cannot be told"):
+        with pytest.raises(Conflict, match="the answer to claude was not delivered"):
             await codex.workplace.answer(arrival.message, {})
         await codex.workplace.finish(arrival)
 
