@@ -59,7 +59,7 @@ def rename_instead_of_link() -> None:
 
 def no_folder_sync() -> None:
     """The name is given and never made durable."""
-    _put(place, "_settle", lambda *_: None)
+    _put(place, "_sync_name", lambda *_: None)
     _put(Folder, "sync", lambda _self: None)
 
 
@@ -70,7 +70,7 @@ def no_file_sync() -> None:
         os.write(fd, content)
         os.fchmod(fd, mode)
 
-    _put(place, "_fill", fill)
+    _put(place, "_write_and_sync", fill)
 
 
 def mark_before_delivery() -> None:

@@ -40,7 +40,7 @@ def done_before_dealt_with() -> None:
         await self.workplace.finish(arrival)
         await deal(self, arrival)
 
-    _put(Runtime, "_deal", early)
+    _put(Runtime, "_handle_arrival", early)
 
 
 def never_on_record() -> None:
@@ -73,7 +73,7 @@ def forget_the_cursor() -> None:
                 yield event
 
     _put(Following, "events", events)
-    _put(Progress, "wants", lambda self, position: True)
+    _put(Progress, "is_open", lambda self, position: True)
 
 
 def go_on_now() -> None:
@@ -97,7 +97,7 @@ def give_up_at_once() -> None:
         except (Unavailable, RateLimited):
             return
 
-    _put(Runtime, "_insist", once)
+    _put(Runtime, "_retry_answer", once)
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from parley.adapters.sqlite.file import to_parley_error
 from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.domain.directory.callers import KeyKind
-from parley.domain.errors.errors import Forbidden
 from parley.domain.message.message import Pattern
 from tests.postgres_cluster import shared_cluster
 from tests.surface.http.attack import nothing_happens, refusal
@@ -370,17 +368,21 @@ async def test_what_is_wrong_with_the_machine_is_not_told_to_the_caller(
     rig, alice = server.rig, await server.client("alice")
     assert (await alice.get(PLACE)).status == 200
 
+    unopened = sqlite3.OperationalError("unable to open database file")
+    unopened.sqlite_errorname = "SQLITE_CANTOPEN"
+
     def fails(*_: object, **__: object) -> None:
-        error = sqlite3.OperationalError("unable to open database file")
-        error.sqlite_errorname = "SQLITE_CANTOPEN"
-        raise to_parley_error(error, str(rig.path))
+        raise to_parley_error(unopened, str(rig.path))
+
+    def cannot_write(_: object) -> None:
+        raise unopened
 
     if opened == "reader":
         monkeypatch.setattr(team_file, "connect", fails)
         answer = await alice.get("/messages/search", q="x")  # by a thread that has not read yet
     else:
         assert isinstance(rig.store, SqliteTeamStore)
-        monkeypatch.setattr(rig.store._writer, "_commit_batch", settled_by(fails))
+        monkeypatch.setattr(rig.store._writer, "_commit", cannot_write)
         answer = await alice.post(PLACE, {})
 
     assert (answer.status, answer.code) == (503, "unavailable")
@@ -406,16 +408,3 @@ async def test_what_is_wrong_with_the_database_is_not_told_to_the_caller(databas
             assert (answer.status, answer.code) == (503, "unavailable")
             for inside in (name, str(cluster.port), "postgres", "accepting connections"):
                 assert inside not in answer.body.decode()
-
-
-def settled_by(fails: Callable[[], None]) -> Callable[[list[tuple[object, asyncio.Future[object]]]], None]:
-    """A writer that can write nothing."""
-
-    def settle(batch: list[tuple[object, asyncio.Future[object]]]) -> None:
-        try:
-            fails()
-        except Forbidden as error:
-            for _, future in batch:
-                future.get_loop().call_soon_threadsafe(future.set_exception, error)
-
-    return settle
