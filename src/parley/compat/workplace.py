@@ -1,4 +1,4 @@
-"""An `openintent` agent on a server: Parley's station, which hands on the events that their hooks are for as well."""
+"""The workplace of an `openintent` agent: Parley's own, plus the events that openintent hooks handle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DAY_SECONDS = 86_400.0
 
 
 class IntentEvent(NamedTuple):
-    """Something that happened on an intent; it takes the place of the intent of an assignment."""
+    """An event on an intent, passed in place of the intent of an assignment."""
 
     id: str
     name: str
@@ -29,7 +29,7 @@ class IntentEvent(NamedTuple):
 
 
 class WorkplaceOptions(NamedTuple):
-    """What an agent wants of its station: which events, how often to say that it lives, what to do before it stops."""
+    """Options of a workplace: the wanted events, the heartbeat interval, and a callback before the agent stops."""
 
     is_wanted: Callable[[str, dict[str, Any]], bool]
     heartbeat_seconds: float | None
@@ -37,7 +37,7 @@ class WorkplaceOptions(NamedTuple):
 
 
 class OpenIntentWorkplace(ServerWorkplace):
-    """Where an `openintent` agent stands."""
+    """The workplace of an `openintent` agent."""
 
     def __init__(self, client: AsyncClient, plan: Plan, options: WorkplaceOptions) -> None:
         super().__init__(client, plan)

@@ -31,7 +31,7 @@ class MailboxNotifier:
         if not is_name(user):
             return False
         if self._last is not None and not self._last.done():
-            raise Unavailable("the mailboxes do not answer: a letter of before is still under way")
+            raise Unavailable("the mailboxes do not answer: an earlier notification is still being written")
         self._last = self._thread.submit(self._deliver, user, letter)
         try:
             async with asyncio.timeout(self._seconds):

@@ -1,4 +1,4 @@
-"""What one node knows of the tenants without asking the database: as of a revision, which the journal moves on.
+"""The tenant caches of one node, each valid for one revision, which the journal advances.
 
 All nodes write, so what is known of a tenant is true only for the revision that goes with it. A commit that finds a
 higher one in the head row reads the journal first; so does a request that is told of one.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from parley.domain.record import Record
     from parley.domain.store.transaction import BudgetKey, LogEnd, RecordKey
 
-# Nothing is known of it; None would say that there is no such record.
+# Not cached; None means that there is no such record.
 UNKNOWN = object()
 _RECORDS_LIMIT = 20_000
 _OTHERS_LIMIT = 10_000
@@ -47,7 +47,7 @@ decode_note = msgspec.json.Decoder(Note).decode
 
 
 class TenantCache:
-    """What is known of one tenant."""
+    """Cached rows of one tenant."""
 
     __slots__ = (
         "budgets",
@@ -92,36 +92,36 @@ class TenantCache:
         self.used = True
 
     def put(self, key: RecordKey, record: Record | None) -> None:
-        """A record is like this now."""
+        """Cache a record."""
         self.readers.pop(key, None)
         self.records[key] = record
 
     def drop(self, key: RecordKey) -> None:
-        """A record is not like this any more."""
+        """Drop a record that has changed."""
         self.readers.pop(key, None)
         self.records.pop(key, None)
 
     def clear(self) -> None:
-        """Nothing is known for sure."""
+        """Drop everything."""
         self.readers.clear()
         self.records.clear()
         self.places.clear()
         self.clear_others()
 
     def clear_others(self) -> None:
-        """Another node may have moved chains, budgets and logs."""
+        """Drop chains, budgets and logs, which another node may have changed."""
         self.sides.clear()
         self.budgets.clear()
         self.logs.clear()
 
     def apply_own(self, note: Note) -> None:
-        """This node has committed: what has become of everything, it knows, and tells by itself."""
+        """Advance after a commit of this node, which notifies the watchers itself."""
         self.head = Head(self.number, *note.head)
         self.revision += 1
         self.notified_position = self.head.position
 
     def apply_other(self, revision: int, note: Note) -> None:
-        """Another node has committed: what it changed is read again when it is needed."""
+        """Advance after a commit of another node; what it changed is read again when needed."""
         self.head = Head(self.number, *note.head)
         self.revision = revision
         self.unnotified.append(note)

@@ -1,4 +1,4 @@
-"""What a transaction needs to know before it can decide: asked for all its commits at once, under the head's lock.
+"""The state that a transaction reads, loaded for all its commits at once under the lock of the head rows.
 
 What is known of a tenant is true, because the journal was read after the lock was taken; only the rest is asked for.
 """

@@ -1,4 +1,4 @@
-"""How a class says which of its methods deal with what."""
+"""Decorators that mark the methods of a class as handlers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MESSAGE, ASSIGNMENT, APPROVAL = "message", "assignment", "approval"
 
 
 class HandlerSpec(NamedTuple):
-    """What a method deals with. An empty filter lets everything through."""
+    """What a method handles. An empty filter matches everything."""
 
     event: str
     channel: str = ""
@@ -77,7 +77,7 @@ def on_approval(method: F) -> F:
 
 
 def specs_of(method: object) -> tuple[HandlerSpec, ...]:
-    """What a method was marked to deal with."""
+    """The specs that a method was marked with."""
     specs: tuple[HandlerSpec, ...] = getattr(method, _SPECS_ATTRIBUTE, ())
     return specs
 

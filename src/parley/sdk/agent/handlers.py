@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Handler(NamedTuple):
-    """Something to be called with what arrived."""
+    """A function that is called with what arrived."""
 
     name: str
     call: Callable[..., Any]
@@ -34,7 +34,7 @@ class Handlers(tuple[Handler, ...]):
     __slots__ = ()
 
     def for_message(self, message: ChannelMessage) -> list[Handler]:
-        """Those that a message is for."""
+        """The handlers for a message."""
         return [handler for handler in self if handler.spec.event == MESSAGE and _matches(handler.spec, message)]
 
     @property

@@ -1,4 +1,4 @@
-"""What an agent's log says: a sentence for people, and the same as fields for machines."""
+"""Log records of agents, with a sentence and fields; and errors of user code as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def log_event(
     level: int = logging.WARNING,
     **facts: object,
 ) -> None:
-    """Log one thing about an agent; `why` is the error's own text, and never holds a body or a key."""
+    """Log an event of an agent; `error_text` never contains a body or a key."""
     extra = {"action": action, "agent": agent, "why": error_text, **facts}
     if error_text:
         log.log(level, "%s: %s (%s)", agent, text, error_text, extra=extra)
@@ -35,13 +35,13 @@ def log_event(
 
 
 def code_location(frames: Iterable[FrameSummary]) -> str:
-    """Where in a user's code something happens: the last line that is neither ours nor a library's."""
+    """The last line of user code in a stack: neither Parley's nor a library's."""
     user_frames = [frame for frame in frames if not frame.filename.startswith(("<", _OURS, *_LIBRARIES))]
     return f"{os.path.basename(user_frames[-1].filename)}, line {user_frames[-1].lineno}" if user_frames else ""
 
 
 def error_text(error: BaseException) -> str:
-    """What an error of a user's code says, as a text that can be sent; the error may be broken itself."""
+    """The text of an error of user code, safe to send; its own `__str__` may fail."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001  # a user's code, too

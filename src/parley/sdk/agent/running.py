@@ -31,7 +31,7 @@ _MAILBOX = "mailbox:"
 
 
 class CrewMember(NamedTuple):
-    """What it takes to run an agent: its plan, its handlers, and the object that they belong to, if there is one."""
+    """An agent to run: its plan, its handlers, and the object that they belong to, if any."""
 
     plan: Plan
     handlers: Handlers
@@ -52,7 +52,7 @@ def run_agents(*agents: BaseAgent, address: str = "", key: str = "") -> None:
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(_serve_until_signal(list(agents), address, key))
     except ParleyError as error:
-        # What went wrong is said in one line; the way through our own code would only hide it.
+        # The error is one line; the traceback through Parley would only hide it.
         raise error.with_traceback(None) from None
 
 
@@ -128,7 +128,7 @@ async def serve_crew(
     stop: asyncio.Event | None = None,
     ready: Callable[[], None] | None = None,
 ) -> None:
-    """`serve_agents` for handlers that may stand anywhere, not only in a class."""
+    """`serve_agents` for handlers that need not be methods of a class."""
     names = [member.plan.name for member in crew]
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
         raise Invalid(f"two agents are called {duplicates[0]}")
@@ -182,7 +182,7 @@ def _retrieve_error(task: asyncio.Future[None]) -> None:
 async def _open_workplaces(
     crew: Sequence[CrewMember], address: str, key: str, client: AsyncClient | None
 ) -> AsyncIterator[list[Workplace]]:
-    """Where each of them works."""
+    """Open a workplace for each agent."""
     if client is None:
         address = find_server(address)[0]
     if client is None and is_mailbox(address):

@@ -1,10 +1,10 @@
-"""An agent at work: take what arrives, call its handlers, answer, put on record; stop without losing anything.
+"""Runs one agent: takes what arrives, calls handlers, answers, saves progress; stops without losing anything.
 
     arrivals ──> a slot ──> handlers, in their order ──> answer ──> done
                    └── no slot free: the stream waits
 
-What is not done when the process ends comes again at the next start, so handlers are called at least once. An answer is
-sent under a key made of its request, so it is given once all the same.
+What is not finished when the process ends arrives again at the next start, so handlers are called at least once. An
+answer has an idempotency key derived from its request, so it is sent once all the same.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _RETRY_SECONDS = 1.0
 _HEARTBEAT_RETRY_SECONDS = 5.0
 # How long to wait for cancelled handlers.
 _CANCEL_SECONDS = 5.0
-# After these there is nothing to answer any more, or it was answered before.
+# After these the request needs no answer, or was answered before.
 _ANSWER_OBSOLETE = (Conflict, Forbidden, NotFound, Gone, KeyReused)
 
 _log = logging.getLogger("parley.agent")
 
 
 class Runtime:
-    """One agent at one station."""
+    """One agent at one workplace."""
 
     def __init__(self, plan: Plan, handlers: Handlers, workplace: Workplace) -> None:
         self.plan = plan
@@ -53,7 +53,7 @@ class Runtime:
         self._slots = asyncio.Semaphore(plan.concurrency)
         self._running: set[asyncio.Task[None]] = set()
         self._fatal: asyncio.Future[None] | None = None
-        # Where it runs, for handlers that run elsewhere.
+        # Its event loop and thread, for handlers that run in other threads.
         self.loop: asyncio.AbstractEventLoop | None = None
         self.thread = 0
 
@@ -83,7 +83,7 @@ class Runtime:
                 raise error
 
     async def _shut_down(self, duties: list[asyncio.Future[Any]]) -> None:
-        """Take nothing new, let what runs end, and put it on record."""
+        """Accept nothing new, let running handlers end, and save the progress."""
         assert self._fatal is not None  # noqa: S101  # it was made before
         reader, upkeep, heartbeats, stop_wait = duties
         await _cancel_and_wait(reader, heartbeats, stop_wait)
@@ -100,14 +100,14 @@ class Runtime:
         self._log("agent_stopped", f"stopped; {self._summary()}", level=logging.INFO, counts=dict(self.counts))
 
     async def _cancel_handlers(self) -> None:
-        """Cancel what still runs. A handler that does not let itself be cancelled is left alone after a while."""
+        """Cancel running handlers; one that ignores it is abandoned after a timeout."""
         if not self._running:
             return
         for task in self._running:
             task.cancel()
         _, uncancelled = await asyncio.wait(self._running, timeout=_CANCEL_SECONDS)
         if uncancelled:
-            text = f"leaves alone what does not let itself be cancelled: {len(uncancelled)} of its calls"
+            text = f"abandons {len(uncancelled)} handler calls that ignore cancellation"
             self._log("agent_handlers_stubborn", text, level=logging.ERROR)
 
     async def _read_arrivals(self) -> None:
@@ -131,7 +131,7 @@ class Runtime:
             try:
                 pause = await self.workplace.heartbeat(len(self._running))
             except ParleyError as error:
-                self._log("agent_heartbeat_failed", "its heartbeat was not heard", str(error))
+                self._log("agent_heartbeat_failed", "its heartbeat failed", str(error))
                 pause = _HEARTBEAT_RETRY_SECONDS
             if pause is None:
                 self._log("agent_told_to_stop", "was told to stop", level=logging.INFO)
@@ -188,7 +188,7 @@ class Runtime:
     async def _call_handler(
         self, handler: Handler, argument: object, arrival_id: str
     ) -> tuple[Mapping[str, Any] | None, Failure | None]:
-        """What a handler answers, or why it could not."""
+        """The answer of a handler, or its failure."""
         failed: BaseException
         try:
             return answer_of(handler, await call(handler, argument, self.plan.timeout)), None
@@ -213,9 +213,9 @@ class Runtime:
             await self._retry_answer(lambda: self.workplace.answer(message, payload, metadata))
             self.counts["answered"] += 1
         except MessageHeld:
-            self._log("agent_answer_held", "its answer waits for a person", message_id=message.id, level=logging.INFO)
+            self._log("agent_answer_held", "its answer is held for approval", message_id=message.id, level=logging.INFO)
         except _ANSWER_OBSOLETE as error:
-            self._log("agent_answer_unwanted", "its answer is not wanted any more", str(error), message_id=message.id)
+            self._log("agent_answer_unwanted", "its answer is no longer needed", str(error), message_id=message.id)
         except Invalid as error:
             self.counts["failed"] += 1
             self._log(
@@ -227,7 +227,7 @@ class Runtime:
 
     async def _retry_answer(self, action: Callable[[], Awaitable[None]]) -> None:
         def log_retry(error: ParleyError) -> None:
-            self._log("agent_answer_late", "its answer has to wait for the server", str(error))
+            self._log("agent_answer_late", "its answer waits for the server", str(error))
 
         await retry_while_unavailable(action, log_retry, _RETRY_SECONDS)
 
@@ -239,7 +239,7 @@ class Runtime:
 
 
 async def _cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
-    """End tasks, and wait until they have ended."""
+    """Cancel tasks, and wait until they have ended."""
     for task in tasks:
         task.cancel()
     if tasks:

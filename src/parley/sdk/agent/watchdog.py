@@ -26,7 +26,7 @@ _log = logging.getLogger("parley.agent")
 def watch_loop(
     loop: asyncio.AbstractEventLoop, check_seconds: float = _CHECK_SECONDS, stall_seconds: float = _STALL_SECONDS
 ) -> Iterator[None]:
-    """Warn, with the place in the code, when the loop of this thread stands still for `patience` seconds."""
+    """Warn, with the place in the code, when the loop of this thread is blocked for `stall_seconds`."""
     ended, answered, thread = threading.Event(), threading.Event(), threading.get_ident()
 
     def watch() -> None:
@@ -39,7 +39,7 @@ def watch_loop(
             if not answered.wait(stall_seconds) and not ended.is_set():
                 _warn(thread, stall_seconds)
                 while not ended.is_set() and not answered.wait(check_seconds):
-                    pass  # said once for each time it stands still
+                    pass  # one warning per stall
 
     watchdog = threading.Thread(target=watch, name="parley-watchdog", daemon=True)
     watchdog.start()

@@ -1,4 +1,4 @@
-"""Where an agent stands: on a server or at a file mailbox. What the runtime needs of the place, and no more."""
+"""The workplace of an agent, a server or a file mailbox: what the runtime needs of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Arrival(NamedTuple):
     """Something that arrived for the agent; exactly one of the three is there.
 
-    `place` is the station's own word for it: whatever it needs to know that this one is done.
+    `place` is the workplace's own reference to it.
     """
 
     place: Any
@@ -27,7 +27,7 @@ class Arrival(NamedTuple):
 
     @property
     def id(self) -> str:
-        """What it is called in a log."""
+        """Its id in logs."""
         return next(record.id for record in (self.message, self.intent, self.approval) if record is not None)
 
 
@@ -43,7 +43,7 @@ class Workplace(Protocol):
         """A client that speaks for the agent; None where there is no server."""
 
     async def open(self) -> None:
-        """Take the agent's place there; from here on others know that it works."""
+        """Register the agent there."""
 
     def arrivals(self) -> AsyncGenerator[Arrival]:
         """What is for the agent, from where it had come before, without end. Closing it stops the stream."""
@@ -57,19 +57,19 @@ class Workplace(Protocol):
         """Whether a response was delivered to a caller that asked through `channels`, so that no handler gets it."""
 
     async def finish(self, arrival: Arrival) -> None:
-        """It is dealt with and must not come again, also after a restart."""
+        """Mark an arrival as handled: it must not arrive again, also after a restart."""
 
     async def run_upkeep(self) -> None:
         """Save what is finished, until cancelled. Raises when another process has taken over the agent."""
 
     async def heartbeat(self, load: int) -> float | None:
-        """Say that the agent lives and how busy it is; in how many seconds to say so again.
+        """Send a heartbeat with the load; returns the seconds until the next one.
 
         None: the agent is to stop.
         """
 
     async def drain(self) -> None:
-        """Say that the agent takes no more work."""
+        """Announce that the agent accepts no more work."""
 
     async def close(self) -> None:
-        """Leave: what is done is on record, what is not comes again."""
+        """Leave: finished work is saved, the rest arrives again."""

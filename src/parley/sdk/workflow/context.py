@@ -1,4 +1,4 @@
-"""What a step's function is given."""
+"""The argument of a step's function."""
 
 from __future__ import annotations
 

@@ -25,16 +25,16 @@ _EVERYONE = (None, "*")
 
 
 class _WorkflowAgent(BaseAgent):
-    """An agent whose handlers stand in a file."""
+    """An agent whose handlers come from a workflow file."""
 
 
 def _new_agent_class() -> type[_WorkflowAgent]:
-    """A class of its own: what an agent is called belongs to its class."""
+    """A new class for each agent: the name belongs to the class."""
     return type("WorkflowAgent", (_WorkflowAgent,), {})
 
 
 class WorkflowAgents:
-    """The agents that a workflow runs, and which messages of its intent they have dealt with.
+    """The agents that a workflow runs, and which messages of its intent they have handled.
 
     An agent's stream shows every intent that it works on. The functions of the file are for one: the workflow's own,
     whose id is set when it is known.
@@ -54,7 +54,7 @@ class WorkflowAgents:
             capabilities=agent_plan.capabilities,
             role=agent_plan.role,
             concurrency=agent_plan.concurrency or _CONCURRENCY,
-            start="now",  # what was said before the intent was there is none of its business
+            start="now",  # earlier messages belong to other intents
         )
         agent = decorate(_new_agent_class())()
         rules = [
@@ -97,7 +97,7 @@ class WorkflowAgents:
         self._changed.set()
 
     async def wait_until_handled(self, messages: list[ChannelMessage]) -> None:
-        """Wait until every agent has dealt with those of these messages that are for it."""
+        """Wait until every agent has handled those of these messages that are for it."""
         expected = {
             (member.plan.name, message.id)
             for member in self.crew
@@ -113,5 +113,5 @@ class WorkflowAgents:
 
 
 def with_channel(message: ChannelMessage, channel: str, intent_id: str) -> ChannelMessage:
-    """A message that was listed, with what only a stream says about it."""
+    """A listed message with its channel name and intent, which only streams include."""
     return msgspec.structs.replace(message, channel=channel, intent_id=intent_id)

@@ -18,7 +18,7 @@ _ERRORS = {WorkflowOutcome.TIMED_OUT: WorkflowTimedOut, WorkflowOutcome.ABANDONE
 
 
 class StepResult(NamedTuple):
-    """What became of one step. `result` is what it gave; `error` says why it did not get done."""
+    """The outcome of one step. `result` is what its function returned; `error` says why it failed."""
 
     name: str
     agent: str
@@ -46,7 +46,7 @@ class WorkflowEvent(NamedTuple):
     seconds: float = 0.0
 
     def fields(self) -> dict[str, Any]:
-        """What is there to tell, for JSON."""
+        """The non-empty fields, for JSON."""
         named = {"event": self.name, **self._asdict(), "seconds": round(self.seconds, 3)}
         return {name: value for name, value in named.items() if name != "name" and value not in ("", 0)}
 
@@ -63,23 +63,23 @@ class WorkflowResult(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether everything got done."""
+        """Whether every step was completed."""
         return self.outcome is WorkflowOutcome.COMPLETED
 
     @property
     def results(self) -> dict[str, Mapping[str, Any]]:
-        """What each step that got done gave, by its name."""
+        """The results of completed steps, by name."""
         return {name: step.result for name, step in self.steps.items() if step.status is TaskStatus.COMPLETED}
 
     def or_raise(self) -> WorkflowResult:
-        """The same if everything got done, else `WorkflowFailed`, `WorkflowTimedOut` or `WorkflowAbandoned`."""
+        """Itself when completed, else raises `WorkflowFailed`, `WorkflowTimedOut` or `WorkflowAbandoned`."""
         if self.ok:
             return self
         facts = {"intent_id": self.intent_id, "outcome": self.outcome.value}
         raise _ERRORS.get(self.outcome, WorkflowFailed)(self.detail, facts=facts)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON has it."""
+        """The result as a JSON object."""
         steps = {
             name: {**step._asdict(), "status": step.status.value, "seconds": round(step.seconds, 3)}
             for name, step in self.steps.items()

@@ -1,4 +1,4 @@
-"""A workflow waits for its server, and gives way to others who change the same thing."""
+"""Retries for workflows: while the server is away, and after conflicting changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger("parley.workflow")
 
 
 async def retry_until_accepted(action: Callable[[], Awaitable[T]], pause: float = _PAUSE_SECONDS) -> T:
-    """Do something that may be done twice, until a server answers; what it refuses is raised."""
+    """Run an idempotent action until the server answers; its refusal is raised."""
     errors: list[ParleyError] = []
 
     def log_first_error(error: ParleyError) -> None:
@@ -36,6 +36,6 @@ async def retry_until_accepted(action: Callable[[], Awaitable[T]], pause: float 
             except ParleyError as error:
                 if error.code != Conflict.code:
                     raise
-                await asyncio.sleep(0)  # others change the same thing, and were faster each time
+                await asyncio.sleep(0)  # another client changed the same record first
 
     return await patience.retry_while_unavailable(retry_conflicts, log_first_error, pause)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from parley.wire.api.records.channels import ChannelMessage
     from parley.wire.api.records.intents import Intent
 
-# How long what was said last may take to be dealt with, and how long the server may take to hear how it ended.
+# How long the last messages may take to be handled, and how long the last status may take to be set.
 _CATCH_UP_SECONDS = 30.0
 _ENDING_SECONDS = 20.0
 _HURRIED_SECONDS = 10.0
@@ -205,7 +205,7 @@ class Run:
     # ---------------------------------------------------------------- the end
 
     async def _conclude(self, outcome: WorkflowOutcome) -> None:
-        """Let what was said be dealt with, and tell the server how it ended."""
+        """Wait until open messages are handled, and set the last status on the server."""
         if outcome is WorkflowOutcome.COMPLETED:
             await self._catch_up()
         elif outcome is WorkflowOutcome.FAILED:
@@ -244,12 +244,12 @@ class Run:
                 return
 
     async def _catch_up(self) -> None:
-        """Wait until the agents have dealt with everything that was said, within reason."""
+        """Wait until the agents have handled all messages, up to a timeout."""
         try:
             async with asyncio.timeout(_CATCH_UP_SECONDS):
                 await self._agents.wait_until_handled(await retry_until_accepted(self._list_all_messages))
         except TimeoutError:
-            _log.warning("some messages were not dealt with", extra={"action": "workflow_unheard_messages"})
+            _log.warning("some messages were not handled", extra={"action": "workflow_unheard_messages"})
 
     async def _list_all_messages(self) -> list[ChannelMessage]:
         assert self._intent is not None  # noqa: S101  # it was set up
@@ -265,7 +265,7 @@ class Run:
         return messages
 
     async def _give_up(self, reason: str) -> None:
-        """After an error: leave nothing behind that looks as if it went on."""
+        """After an error: cancel the steps and abandon the intent."""
         if self._intent is None:
             return
         with suppress(ParleyError, TimeoutError):
@@ -308,7 +308,7 @@ async def _follow_until_resolved(client: AsyncClient, intent_id: str) -> None:
 
 
 async def _cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
-    """End tasks, and wait until they have ended."""
+    """Cancel tasks, and wait until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

@@ -76,7 +76,7 @@ class StepTask:
                 maybe_applied = maybe_applied or not isinstance(error, Conflict | RateLimited)
             self.task = await retry_until_accepted(lambda: self._client.get_task(self.task.id))
             if maybe_applied and self.task.status == status.value:
-                return  # it had arrived all the same
+                return  # the earlier update was applied
             if self.task.status in TASK_OVER:
                 raise EndedElsewhere(self.task)
 
@@ -108,7 +108,7 @@ class Steps:
         self._slots = {name: asyncio.Semaphore(agent.plan.concurrency) for name, agent in agents.items()}
 
     async def prepare(self, intent: Intent) -> None:
-        """One task for each step, those first that others depend on."""
+        """Create one task for each step, dependencies first."""
         self._intent_id = intent.id
         remaining = list(self._plan.steps)
         while remaining:
@@ -128,7 +128,7 @@ class Steps:
             self._update_result(step, task_id=task.id)
 
     async def run(self) -> WorkflowOutcome:
-        """Do all steps, as many at once as can be; what cannot be done any more is skipped."""
+        """Run all steps, in parallel where possible; steps whose dependencies failed are skipped."""
         running: set[asyncio.Task[None]] = set()
         try:
             while (outcome := outcome_of_steps(self.states)) is None:
@@ -149,7 +149,7 @@ class Steps:
                 await asyncio.wait(running)
 
     async def cancel(self, why: str) -> None:
-        """Say of everything that is not over that it will not be done."""
+        """Cancel every step that is not over."""
         for step in self._plan.steps:
             if self.states[step.name] not in TASK_OVER:
                 self._finish_step(step, TaskStatus.CANCELLED, error=why)
@@ -171,7 +171,7 @@ class Steps:
             self._adopt_status(step, ended.task)
 
     async def _run_step(self, step: Step) -> None:
-        """A step from its turn to its end."""
+        """Run a step to its end."""
         current_intent.set(self._intent_id)
         started_at = self._monotonic()
         try:
@@ -184,7 +184,7 @@ class Steps:
             self._adopt_status(step, ended.task, self._monotonic() - started_at)
 
     async def _run_attempts(self, step: Step, started_at: float) -> None:
-        """Try until it succeeds, or was tried often enough."""
+        """Attempt a step until it succeeds, or its retries are used up."""
         pause, step_task = _FIRST_PAUSE_SECONDS, self._tasks[step.name]
         for attempt in range(1, step.retries + 2):
             await step_task.move(TaskStatus.RUNNING, attempt=attempt)
@@ -220,7 +220,7 @@ class Steps:
         return None
 
     async def _attempt(self, step: Step, attempt: int) -> Mapping[str, Any]:
-        """Call the step's function, and put what it gives into the intent's state."""
+        """Call the step's function, and store its result in the intent's state."""
         intent = await retry_until_accepted(lambda: self._client.get_intent(self._intent_id))
         results = {
             name: step_result.result

@@ -1,4 +1,4 @@
-"""What the team's store knows of its file without asking it: records, counters of channels, heads of tenants."""
+"""The write-through cache of the team's store: records, counters of channels, heads of tenants."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from parley.domain.record import Record
     from parley.domain.store.transaction import BudgetKey, Head, Place, RecordKey, SideKey, Transaction
 
-# Nothing is known of it; None would say that there is no such record.
+# Not cached; None means that there is no such record.
 UNKNOWN = object()
 
 
 class StoreCache:
-    """What the file is known to hold, as of the last commit. Only this process writes it, so what is known is true."""
+    """Cached content of the file, as of the last commit. Only this process writes it, so the cache is always valid."""
 
     def __init__(self, kinds: dict[str, type[Record]]) -> None:
         self.kinds = kinds
@@ -29,11 +29,11 @@ class StoreCache:
         # The highest number that a channel was given; 0: the file was not asked yet.
         self.last_channel = 0
         self.max_items = 50_000
-        # Counts how often it was all forgotten: what was read before that may be older than what was forgotten.
+        # Incremented when the records are cleared: a value read before may be older than the cleared one.
         self.generation = 0
 
     def update(self, transaction: Transaction) -> None:
-        """Take over what a transaction has become. It is durable now."""
+        """Update the cache after a transaction is durable."""
         self.records.update(transaction.records)
         self.places.update(transaction.places)
         for key in transaction.gone_channels - transaction.new_channels:

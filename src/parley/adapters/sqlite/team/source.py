@@ -1,4 +1,4 @@
-"""What the rules of a transaction ask the file: what is known is not asked for, and what is new for all at once.
+"""The state that a transaction reads: from the cache where possible, new records in one query.
 
 Each statement lets go of the interpreter and has to wait for it again, so few of them are made. All questions come
 before anything is written: so whatever the answer is, it is known from then on, whatever becomes of the transaction.

@@ -1,4 +1,4 @@
-"""What a transaction has decided, in the file: its acts in their order, then what was gathered beside them.
+"""Writes a decided transaction to the file: its acts in order, then the collected rows.
 
 Many rows go into one statement: each statement releases the interpreter and has to wait for it again.
 """

@@ -34,7 +34,7 @@ class MailboxQuestions:
 
     def __init__(self) -> None:
         self._open: dict[str, _OpenQuestion] = {}
-        # Questions on their way: their answers may be faster than we.
+        # Questions being sent: an answer may arrive before its question is registered.
         self._sending: set[asyncio.Future[None]] = set()
         self._taken: dict[str, None] = {}
 
@@ -56,7 +56,7 @@ class MailboxQuestions:
 
     @contextmanager
     def subscribe(self, questions: Sequence[Message]) -> Iterator[asyncio.Queue[Message]]:
-        """The answers to these, as they come."""
+        """A queue of the answers to these questions."""
         answers: asyncio.Queue[Message] = asyncio.Queue()
         self._open |= {question.id: _OpenQuestion(question, answers) for question in questions}
         try:
@@ -94,7 +94,7 @@ class _OpenQuestion:
 
 
 def replies_in_ledger(mailbox: Mailbox, questions: Sequence[Message]) -> list[Message]:
-    """What was received in answer to questions, by whichever process of this agent."""
+    """The replies to questions in the ledger, received by any process of this agent."""
     store = mailbox.kernel.store
     replies: list[Message] = []
     for question in questions:
@@ -138,7 +138,7 @@ class MailboxChannel:
         return await self.notify(_EVERYONE, payload, **metadata)
 
     def _resolve_names(self, to: str) -> list[str]:
-        """Who is meant."""
+        """The agents that an address names."""
         if to.startswith(_ROLE):
             raise Invalid(f"there are no roles at a mailbox: {to}", hint="name the agent")
         names = self._thread.other_agents() if to == _EVERYONE else [name.strip() for name in to.split(",")]

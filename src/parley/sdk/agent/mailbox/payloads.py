@@ -25,7 +25,7 @@ _ELLIPSIS = "…"
 
 
 def to_channel_message(agent: str, message: Message, file: str = "", *, answers: bool = False) -> ChannelMessage:
-    """A mailbox message as the agent gets it; `answers` says that it answers a question of this agent."""
+    """A mailbox message as a channel message; `answers` marks the answer to a question of this agent."""
     payload = payload_of(message.body)
     return ChannelMessage(
         id=message.id,
@@ -75,7 +75,7 @@ def _metadata(message: Message, payload: Mapping[str, Any], file: str) -> dict[s
 
 
 def payload_of(body: Body) -> dict[str, Any]:
-    """What a body says: its fields, or the JSON object that it is, or its text."""
+    """The payload of a body: its fields, its JSON object, or its text."""
     if isinstance(body, dict):
         return dict(body)
     if body.lstrip().startswith("{"):
@@ -123,7 +123,7 @@ def kind_from(metadata: Mapping[str, Any], default: Kind) -> Kind:
 
 
 def subject_of(payload: Mapping[str, Any], channel: str, max_chars: int) -> str:
-    """One line that says what it is about: the question itself where there is one, else the channel."""
+    """A subject line: the question where there is one, else the channel."""
     for name in ("subject", "question", "title"):
         if isinstance(text := payload.get(name), str) and (line := " ".join(text.split())):
             return line if len(line) <= max_chars else line[: max_chars - 1] + _ELLIPSIS

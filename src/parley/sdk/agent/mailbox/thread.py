@@ -40,7 +40,7 @@ def project_at(address: str) -> Project:
 
 
 class MailboxThread:
-    """One agent's mailbox. All that happens with it happens in one thread, one thing at a time."""
+    """One agent's mailbox, used in one thread only, one call at a time."""
 
     def __init__(self, project: Project, agent: str) -> None:
         self.agent = agent
@@ -59,7 +59,7 @@ class MailboxThread:
         self._mailbox = await self._in_thread(open_mailbox)
 
     async def run(self, function: Callable[[Mailbox], T]) -> T:
-        """Let the thread do something with the mailbox."""
+        """Run a function on the mailbox in the thread."""
         mailbox = self._open_mailbox
         return await self._in_thread(lambda: function(mailbox))
 
@@ -67,7 +67,7 @@ class MailboxThread:
         return await asyncio.get_running_loop().run_in_executor(self._executor, function)
 
     def inbox_mark(self) -> tuple[int, int]:
-        """Something that changes when the inbox does."""
+        """A value that changes when the inbox does."""
         return self._open_mailbox.kernel.inbox.pulse()
 
     def other_agents(self) -> list[str]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.02
 # A change within the clock's grain does not change the inbox's modification time: poll for this long after one.
 _CLOCK_GRAIN_SECONDS = 1.0
-# Claims of the dead come back without a change that one could see.
+# Claims of dead processes end without a change in the inbox.
 _FULL_POLL_SECONDS = 2.0
 _RETRY_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 3_600.0
@@ -45,7 +45,7 @@ _log = logging.getLogger("parley.agent")
 
 @contextmanager
 def open_workplaces(address: str, plans: Sequence[Plan]) -> Iterator[list[MailboxWorkplace]]:
-    """A station for each agent, at the mailboxes of one project."""
+    """A workplace for each agent, at the mailboxes of one project."""
     project = project_at(address)
     threads = [MailboxThread(project, plan.name) for plan in plans]
     try:
@@ -56,7 +56,7 @@ def open_workplaces(address: str, plans: Sequence[Plan]) -> Iterator[list[Mailbo
 
 
 class MailboxWorkplace:
-    """Where an agent stands when it works at a mailbox."""
+    """The workplace of an agent at a file mailbox."""
 
     client = None
 
@@ -64,20 +64,20 @@ class MailboxWorkplace:
         self.thread = thread
         self.questions = MailboxQuestions()
         self.channels = MailboxChannels(thread, self.questions)
-        # What is claimed and not done, by its file.
+        # Claims that are not finished, by file.
         self._claims: dict[str, Claimed] = {}
-        # What was claimed in search of an answer, and waits for its turn.
+        # Messages claimed while looking for an answer, in order.
         self._claimed_ahead: deque[Claimed] = deque()
         self._wake = asyncio.Event()
         # Files whose answer was attempted; after a failure it may have been sent all the same.
         self._attempted: set[str] = set()
 
     async def open(self) -> None:
-        """Open the mailbox, and carry what an earlier process could not carry any more."""
+        """Open the mailbox, and deliver what an earlier process could not deliver."""
         await self.thread.open()
 
     async def arrivals(self) -> AsyncGenerator[Arrival]:
-        """What lies in the inbox, in processing order, and what comes into it."""
+        """What is in the inbox, in processing order, and what arrives later."""
         while True:
             self._wake.clear()
             claimed = self._claimed_ahead.popleft() if self._claimed_ahead else await self._claim_next()
@@ -123,7 +123,7 @@ class MailboxWorkplace:
     async def answer(
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Reply to a request, once: a reply that stands in the ledger is not written again, also after a restart."""
+        """Reply to a request once: a reply in the ledger is not written again, also after a restart."""
         claimed = self._claims.get(str(message.metadata.get("file", "")))
         if claimed is None:
             raise Conflict(f"{message.id} is not claimed any more")
@@ -144,7 +144,7 @@ class MailboxWorkplace:
             raise Conflict(f"the answer to {request.sender} was not delivered: {error}") from None
 
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
-        """Answers to open questions never come this far: see `_next`."""
+        """Never: answers to open questions are delivered in `_claim_next`."""
         del response
         return False
 
@@ -196,7 +196,7 @@ class MailboxWorkplace:
             unpolled_seconds += _POLL_SECONDS
 
     async def _look_for_answers(self) -> None:
-        """Get answers to their questions also while every slot of the agent waits for one."""
+        """Deliver answers also while every slot of the agent waits for one."""
         questions = self.questions.open_questions
         if not questions:
             return
@@ -213,7 +213,7 @@ class MailboxWorkplace:
         return _HEARTBEAT_SECONDS
 
     async def drain(self) -> None:
-        """What was claimed ahead goes back at once."""
+        """Release what was claimed ahead."""
         while self._claimed_ahead:
             await self._release(self._claimed_ahead.popleft())
 

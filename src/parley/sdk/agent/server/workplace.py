@@ -39,25 +39,25 @@ _HEARTBEAT_SECONDS = 20.0
 _RETRY_SECONDS = 0.5
 # Each save is a durable write: a busy agent makes fifty of them in a second, not one for each message.
 _SAVE_SECONDS = 0.02
-# What is no news by itself is saved after this time.
+# Progress that need not be saved at once is saved after this time.
 _LAZY_SECONDS = 1.0
 # After this many idle rounds, check whether another process has taken over the bookmark.
 _IDLE_ROUNDS_BEFORE_CHECK = 2
-# It is no longer there, or no longer to be seen by this agent.
+# The thing is gone, or no longer visible to this agent.
 _HIDDEN = (NotFound, Forbidden, Gone)
 _LOG_TEXTS = {
-    "agent_lookup_late": "something it needs to know has to wait for the server",
+    "agent_lookup_late": "waits for the server to look up an event",
     "agent_bookmark_late": "its bookmark cannot be saved yet",
-    "agent_bookmark_refused": "its bookmark was refused: after a restart it will repeat",
-    "agent_bookmark_lost": "its last bookmark could not be saved: after a restart it will repeat",
-    "agent_drain_unheard": "the server does not know that it stops",
+    "agent_bookmark_refused": "the server refused its bookmark; after a restart it repeats messages",
+    "agent_bookmark_lost": "its last bookmark could not be saved; after a restart it repeats messages",
+    "agent_drain_unheard": "could not tell the server that it stops",
 }
 
 _log = logging.getLogger("parley.agent")
 
 
 class ServerWorkplace:
-    """Where an agent stands when it works on a server."""
+    """The workplace of an agent on a server."""
 
     def __init__(self, client: AsyncClient, plan: Plan) -> None:
         self.client = client.as_agent(plan.name)
@@ -70,7 +70,7 @@ class ServerWorkplace:
         self._head = 0
         self._holder = ""
         self._names: OrderedDict[str, str] = OrderedDict()
-        # By the channel: the requests from before that were answered.
+        # By channel: the requests that were answered before the start.
         self._answered_requests: dict[str, set[str]] = {}
         self._unsaved = asyncio.Event()
         # What need not be saved at once: requests that were answered, which is seen in their channel after a restart;
@@ -80,7 +80,7 @@ class ServerWorkplace:
         self._save_task: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
-        """Register, and take the bookmark over."""
+        """Register the agent, and claim its bookmark."""
         await _retry_stale(self._register)
         opened = await _retry_stale(
             lambda: self.client.open_bookmark(self._plan.name, _BOOKMARK, start=self._plan.start)
@@ -101,7 +101,7 @@ class ServerWorkplace:
         await self.client.set_agent_status(plan.name, "active")
 
     async def arrivals(self) -> AsyncGenerator[Arrival]:
-        """What the agent's own stream shows, behind the bookmark."""
+        """What arrives in the agent's own stream, after the bookmark."""
         path = ("subscribe", "agents", self._plan.name)
         stream = self.client.connection.follow(
             *path, after=str(self._start), broken=self._log_broken_stream, begun=True
@@ -120,16 +120,16 @@ class ServerWorkplace:
 
     def _log_broken_stream(self, error_text: str) -> None:
         log_event(
-            _log, self._plan.name, "agent_stream_broke", "its stream broke, and goes on as soon as it can", error_text
+            _log, self._plan.name, "agent_stream_broke", "its stream broke; it reconnects as soon as it can", error_text
         )
 
     async def _resolve_event(self, event: StreamEvent, position: int) -> Arrival | None:
-        """What an event means, however long the server is away."""
+        """The arrival of an event, retried while the server is away."""
         late = partial(self._log_warning, "agent_lookup_late")
         return await retry_while_unavailable(lambda: self.to_arrival(event, position), late, _RETRY_SECONDS)
 
     async def to_arrival(self, event: StreamEvent, position: int) -> Arrival | None:
-        """What an event means for the agent; None when it is nothing to deal with. Other runtimes see it their way."""
+        """The arrival that an event is for the agent; None when there is nothing to handle. Subclasses may see more."""
         if event.name == "channel_message":
             return await self._message_arrival(event.data, position)
         if event.name != "agent_assigned":
@@ -166,9 +166,9 @@ class ServerWorkplace:
         return self._names[channel_id]
 
     async def _was_answered(self, request: ChannelMessage) -> bool:
-        """Whether this agent has answered it before it was restarted.
+        """Whether this agent answered a request before its restart.
 
-        Those from before come in their order, so what was answered since the first of a channel tells it of all.
+        Requests arrive in order, so the answers since the first one of a channel cover all later ones.
         """
         if request.channel_id not in self._answered_requests:
             try:
@@ -193,7 +193,7 @@ class ServerWorkplace:
     async def answer(
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Answer a request, under a key that is made of it: a second answer is the first one again."""
+        """Answer a request, with an idempotency key derived from it: answering twice sends one answer."""
         key = f"answer-{self._plan.name}-{message.id}"
         await self.client.reply_to(
             message.channel_id,
@@ -213,7 +213,7 @@ class ServerWorkplace:
         return is_taken
 
     async def finish(self, arrival: Arrival) -> None:
-        """Note it; the bookmark follows within a moment."""
+        """Mark an arrival as finished; the bookmark is saved soon after."""
         self._progress.finish(arrival.place)
         if arrival.message is not None and arrival.message.id in self._save_lazily:
             self._save_lazily.discard(arrival.message.id)
@@ -249,7 +249,7 @@ class ServerWorkplace:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _check_bookmark_holder(self) -> None:
-        """Who has nothing to save learns in this way that another process has taken the agent's place."""
+        """Raise `BookmarkTaken` when another process holds the bookmark; an idle agent would not notice otherwise."""
         with suppress(NotFound):
             bookmark = await self.client.get_bookmark(self._plan.name, _BOOKMARK)
             if bookmark.holder != self._holder:
@@ -273,7 +273,7 @@ class ServerWorkplace:
                 self._progress.unsaved = True
 
     async def heartbeat(self, load: int) -> float | None:
-        """A heartbeat; an agent that was taken for dead registers again."""
+        """Send a heartbeat; an agent that was removed as dead registers again."""
         try:
             heartbeat = await self.client.heartbeat(self._plan.name, current_load=load)
         except AgentGone:
@@ -284,7 +284,7 @@ class ServerWorkplace:
         return _HEARTBEAT_SECONDS
 
     async def drain(self) -> None:
-        """Tell the registry; it does not matter much whether it hears."""
+        """Set the status in the registry; a failure is only logged."""
         try:
             await self.client.set_agent_status(self._plan.name, "draining")
         except ParleyError as error:
@@ -295,7 +295,7 @@ class ServerWorkplace:
         if self._taken_over:
             return
         if self._save_task is not None:
-            # What went wrong with it comes again with the last one.
+            # An error in it shows up again in the last save.
             await asyncio.gather(self._save_task, return_exceptions=True)
         try:
             await self._save()
@@ -307,7 +307,7 @@ class ServerWorkplace:
 
 
 async def _retry_stale(action: Callable[[], Awaitable[T]]) -> T:
-    """Do what may be done twice, once more when a server that died in the middle does not know what it answered."""
+    """Run an idempotent action, a second time after `Stale`: the server may have died during the first."""
     try:
         return await action()
     except Stale:
