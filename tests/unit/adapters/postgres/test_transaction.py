@@ -269,7 +269,9 @@ async def test_what_is_committed_is_committed_though_a_watcher_fails(
         assert (await a.commit(TeamChanges(T1, (a_post("msg_2"),)))).position == 2
 
         assert await hand.ask(SAID) == [("msg_1",), ("msg_2",)]
-        assert [one.message for one in logged_by("parley.postgres", caplog)] == ["a commit was not told"]
+        assert [one.message for one in logged_by("parley.postgres", caplog)] == [
+            "watchers were not notified of a commit"
+        ]
 
 
 @in_loop
