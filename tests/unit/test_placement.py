@@ -11,10 +11,9 @@ TABLES_OF_CONTENTS = {"surfaces/http/routes", "cli/oacp", "sdk/client", "sdk/blo
 
 # Routes -> the module of app/team that has the verbs, where it is not named like the routes.
 OTHER_NAME_IN_APP = {
-    "audit": "reading",  # reading the log is one family of verbs of the package audit
     "discovery": "agents",  # /.well-known documents of agents
     "messages": "posting",  # writing and reading messages are two families of verbs
-    "status": "node",
+    "status": "nodes",
 }
 # Health and metrics have no use case.
 WITHOUT_USE_CASE = {"system"}

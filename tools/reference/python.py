@@ -90,7 +90,7 @@ The members of an enum are texts: `Kind.QUESTION == "question"`. Wherever one is
 TYPES: dict[str, str | Iterable[str]] = {
     "Kind": "one of the kinds of a mailbox message, see [kinds.md](kinds.md)",
     "Moment": "a `datetime` with a zone, or a text as RFC 3339 has it",
-    "Outcome": WorkflowOutcome,
+    "WorkflowOutcome": WorkflowOutcome,
     "Priority": parley.Priority,
     "ReviewState": ReviewState,
     "Start": get_args(Start),

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from parley.domain.directory.access import Permission
+from parley.domain.directory.access import AccessPolicy, Permission
 from parley.wire.api.intents import Agent, Reason, Time
 from parley.wire.api.records.intents import AccessList, AccessRequest, Grant
-from parley.wire.api.records.record import time_of, time_or_none
+from parley.wire.api.records.record import fill_record
 
 if TYPE_CHECKING:
     from parley.domain.directory.access import Access
@@ -30,7 +30,7 @@ class GrantIn(Struct):
 class AclIn(Struct, forbid_unknown_fields=True):
     """A whole access list."""
 
-    default_policy: Literal["open", "closed"] = "open"
+    default_policy: AccessPolicy = AccessPolicy.OPEN
     entries: Annotated[list[GrantIn], Meta(max_length=1_000)] = []
 
 
@@ -61,39 +61,13 @@ class DenyIn(Struct, forbid_unknown_fields=True):
 
 
 def grant_of(intent_id: str, stored: StoredGrant) -> Grant:
-    return Grant(
-        id=stored.id,
-        intent_id=intent_id,
-        principal_id=stored.principal_id,
-        principal_type=stored.principal_type,
-        permission=stored.permission.value,
-        granted_by=stored.granted_by,
-        granted_at=time_of(stored.granted_at),
-        expires_at=time_or_none(stored.expires_at),
-        reason=stored.reason or None,
-    )
+    return fill_record(Grant, stored, intent_id=intent_id)
 
 
 def access_list_of(stored: Access) -> AccessList:
-    return AccessList(
-        intent_id=stored.id,
-        default_policy=stored.policy.value,
-        entries=[grant_of(stored.id, grant) for grant in stored.grants],
-    )
+    entries = [grant_of(stored.id, grant) for grant in stored.grants]
+    return AccessList(intent_id=stored.id, default_policy=stored.policy, entries=entries)
 
 
 def access_request_of(stored: StoredRequest) -> AccessRequest:
-    return AccessRequest(
-        id=stored.id,
-        intent_id=stored.intent_id,
-        principal_id=stored.principal_id,
-        principal_type=stored.principal_type,
-        requested_permission=stored.permission.value,
-        reason=stored.reason,
-        status=stored.status.value,
-        capabilities=list(stored.capabilities),
-        decided_by=stored.decided_by or None,
-        decided_at=time_or_none(stored.decided_at),
-        decision_reason=stored.decision_reason or None,
-        created_at=time_of(stored.created_at),
-    )
+    return fill_record(AccessRequest, stored, requested_permission=stored.permission)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct, json
 
@@ -15,7 +15,7 @@ from parley.domain.directory.callers import AgentStatus, KeyKind
 from parley.domain.errors.errors import Invalid, Problem
 from parley.wire.api.channels import Name, Time, moment
 from parley.wire.api.records.directory import AgentInfo, Capacity, HeartbeatConfig, Key, NewKey, Role, Tenant
-from parley.wire.api.records.record import Mapping, time_of, time_or_none
+from parley.wire.api.records.record import Mapping, fill_record
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -111,63 +111,34 @@ class HolderIn(Struct, forbid_unknown_fields=True):
 
 
 def tenant_of(stored: StoredTenant) -> Tenant:
-    return Tenant(id=stored.id, name=stored.title, created_at=time_of(stored.created_at))
+    return fill_record(Tenant, stored, name=stored.title)
 
 
 def key_of(stored: StoredKey) -> Key:
-    return Key(**_key_fields(stored))
+    return fill_record(Key, stored, kind=stored.key_kind, tenant_id=stored.owner)
 
 
 def new_key_of(stored: StoredKey, secret: str) -> NewKey:
-    return NewKey(**_key_fields(stored), key=secret)
-
-
-def _key_fields(stored: StoredKey) -> dict[str, Any]:
-    return {
-        "id": stored.id,
-        "kind": stored.key_kind.value,
-        "tenant_id": stored.owner,
-        "agent_id": stored.agent_id or None,
-        "user_id": stored.user_id or None,
-        "operator": stored.operator,
-        "created_at": stored.created_at,
-        "expires_at": stored.expires_at or None,
-        "revoked_at": stored.revoked_at or None,
-    }
+    return fill_record(NewKey, stored, kind=stored.key_kind, tenant_id=stored.owner, key=secret)
 
 
 def agent_of(stored: AgentRecord, status: AgentStatus, identity: Identity | None) -> AgentInfo:
     """An agent as the SDK reads it."""
-    attributes = stored.attributes
-    return AgentInfo(
+    return fill_record(
+        AgentInfo,
+        stored,
+        stored.attributes,
         agent_id=stored.id,
-        status=status.value,
-        role_id=stored.role_id or None,
-        name=stored.title or None,
-        capabilities=list(stored.capabilities),
-        capacity=Capacity(max_concurrent_tasks=stored.max_concurrent_tasks, current_load=stored.current_load),
-        endpoint=stored.endpoint or None,
+        status=status,
+        name=stored.title,
+        capacity=fill_record(Capacity, stored),
         heartbeat_config=_HEARTBEATS,
-        metadata=stored.metadata,
-        registered_at=time_of(stored.registered_at),
-        last_heartbeat_at=time_or_none(stored.last_heartbeat_at),
-        drain_timeout_seconds=stored.drain_timeout_seconds,
-        version=stored.version,
         public_key=identity.public_key if identity else None,
         did=identity.did if identity else None,
         key_algorithm="Ed25519" if identity else None,
-        key_registered_at=time_of(identity.registered_at) if identity else None,
-        key_expires_at=time_or_none(identity.expires_at) if identity else None,
-        previous_keys=list(identity.previous_keys) if identity else [],
-        tenant_id=stored.tenant_id,
-        org_unit=attributes.org_unit,
-        user_id=attributes.user_id or None,
-        team=attributes.team or None,
-        max_classification=attributes.max_classification.value,
-        can_receive_queries=attributes.can_receive_queries,
-        can_auto_respond=attributes.can_auto_respond,
-        supported_exchange_types=[purpose.value for purpose in attributes.supported_exchange_types],
-        max_rounds_accepted=attributes.max_rounds_accepted,
+        key_registered_at=identity.registered_at if identity else None,
+        key_expires_at=identity.expires_at if identity else None,
+        previous_keys=identity.previous_keys if identity else [],
     )
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from parley.wire.api.records.audit import AuditCheckpoint, AuditEntry
-from parley.wire.api.records.record import json_of, time_of
-from parley.wire.proofs.audit_log import checkpoint_document
+from parley.wire.api.records.record import fill_record
 
 if TYPE_CHECKING:
     from parley.domain.audit.checkpoint import AuditCheckpoint as StoredCheckpoint
@@ -25,17 +24,8 @@ class ErasureIn(Struct, forbid_unknown_fields=True):
 
 
 def entry_of(stored: StoredEntry) -> AuditEntry:
-    return AuditEntry(
-        number=stored.number,
-        side=stored.side,
-        seq=stored.seq,
-        id=stored.id,
-        at=time_of(stored.at),
-        exchange_id=stored.exchange_id or None,
-        entry_hash=stored.entry_hash,
-        document=json_of(stored.document) if stored.document else None,
-    )
+    return fill_record(AuditEntry, stored, document=Raw(stored.document) if stored.document else None)
 
 
 def checkpoint_of(stored: StoredCheckpoint) -> AuditCheckpoint:
-    return AuditCheckpoint(**checkpoint_document(stored))
+    return fill_record(AuditCheckpoint, stored, tenant=stored.tenant_id)

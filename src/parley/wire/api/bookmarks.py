@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from parley.domain.channel.bookmark import MOST_OPEN, Start
 from parley.wire.api.records.directory import Bookmark
-from parley.wire.api.records.record import time_of
+from parley.wire.api.records.record import fill_record
 
 if TYPE_CHECKING:
     from parley.domain.channel.bookmark import Bookmark as StoredBookmark
@@ -33,12 +33,4 @@ class BookmarkIn(Struct, forbid_unknown_fields=True):
 
 
 def bookmark_of(stored: StoredBookmark, head: int) -> Bookmark:
-    return Bookmark(
-        agent_id=stored.agent,
-        name=stored.label,
-        position=stored.position,
-        open=list(stored.open),
-        holder=stored.holder,
-        saved_at=time_of(stored.saved_at),
-        head=head,
-    )
+    return fill_record(Bookmark, stored, agent_id=stored.agent, name=stored.label, head=head)

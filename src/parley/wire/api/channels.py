@@ -18,7 +18,7 @@ from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.message.message import Pattern
 from parley.domain.times import parse_time
 from parley.wire.api.records.channels import Channel, ChannelOptions
-from parley.wire.api.records.record import Mapping, time_of, time_or_none
+from parley.wire.api.records.record import Mapping, fill_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -214,19 +214,13 @@ def messages(seen_posts: Iterable[ReaderPost], now: str) -> bytes:
 
 
 def channel_of(stored: StoredChannel, tally: Tally) -> Channel:
-    options = stored.options
-    return Channel(
-        id=stored.id,
-        intent_id=stored.intent_id,
-        task_id=stored.task_id or None,
+    return fill_record(
+        Channel,
+        stored,
         name=stored.label,
-        created_by=stored.created_by,
         members=[member.agent for member in stored.members],
-        member_policy=stored.policy.value,
-        options=ChannelOptions(audit=options.audit, ttl_seconds=options.ttl_seconds, max_messages=options.max_messages),
-        status=stored.status.value,
-        created_at=time_of(stored.created_at),
-        closed_at=time_or_none(stored.closed_at),
+        member_policy=stored.policy,
+        options=fill_record(ChannelOptions, stored.options),
         message_count=tally.total,
-        last_message_at=time_or_none(tally.last_at),
+        last_message_at=tally.last_at,
     )

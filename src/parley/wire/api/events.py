@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from parley.wire.api.intents import Agent, Id
 from parley.wire.api.records.intents import ChainBreak, ChainCheck, Checkpoint
-from parley.wire.api.records.record import Mapping, time_of
+from parley.wire.api.records.record import Mapping, fill_record
 
 if TYPE_CHECKING:
     from parley.domain.channel.checkpoint import Checkpoint as StoredCheckpoint
@@ -54,28 +54,17 @@ class CheckpointIn(Struct, forbid_unknown_fields=True):
 
 
 def chain_check_of(intent_id: str, chain: Chain) -> ChainCheck:
-    return ChainCheck(
+    return fill_record(
+        ChainCheck,
+        chain,
         intent_id=intent_id,
-        valid=chain.valid,
         chain_valid=chain.valid,
         event_count=chain.count,
         first_sequence=chain.first,
         last_sequence=chain.last,
-        breaks=[ChainBreak(**each._asdict()) for each in chain.breaks],
+        breaks=[fill_record(ChainBreak, each) for each in chain.breaks],
     )
 
 
 def checkpoint_of(stored: StoredCheckpoint) -> Checkpoint:
-    return Checkpoint(
-        checkpoint_id=stored.id,
-        intent_id=stored.intent_id,
-        scope="intent",
-        merkle_root=stored.merkle_root,
-        event_count=stored.event_count,
-        first_sequence=stored.first_sequence,
-        last_sequence=stored.last_sequence,
-        created_at=time_of(stored.created_at),
-        signed_by=stored.signed_by or None,
-        signature=stored.signature or None,
-        anchor=None,
-    )
+    return fill_record(Checkpoint, stored, checkpoint_id=stored.id, scope="intent", anchor=None)

@@ -14,7 +14,7 @@ from parley.domain.errors.team import ProofInvalid
 from parley.domain.times import stamp
 from parley.wire.api.channels import Time
 from parley.wire.api.records.directory import Identity
-from parley.wire.api.records.record import Mapping, time_of, time_or_none
+from parley.wire.api.records.record import Mapping, fill_record
 from parley.wire.proofs.event_log import canonical
 
 if TYPE_CHECKING:
@@ -85,14 +85,12 @@ class ProofIn(Struct):
 
 
 def identity_of(stored: StoredIdentity) -> Identity:
-    return Identity(
+    return fill_record(
+        Identity,
+        stored,
         agent_id=stored.id,
-        public_key=stored.public_key,
-        did=stored.did,
         key_algorithm=ALGORITHM,
-        registered_at=time_of(stored.registered_at),
-        key_expires_at=time_or_none(stored.expires_at),
-        previous_keys=list(stored.previous_keys),
+        key_expires_at=stored.expires_at,
         metadata={},
     )
 

@@ -14,7 +14,7 @@ from parley.domain.directory.intent import IntentStatus, Patch, PatchOp
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.times import parse_time, stamp
 from parley.wire.api.records.intents import Assignment, Intent
-from parley.wire.api.records.record import Mapping, time_of
+from parley.wire.api.records.record import Mapping, fill_record
 
 if TYPE_CHECKING:
     from parley.domain.directory.access import Assignment as StoredAssignment
@@ -98,30 +98,8 @@ def patches_of(body: StateIn) -> tuple[Patch, ...]:
 
 
 def intent_of(stored: StoredIntent) -> Intent:
-    return Intent(
-        id=stored.id,
-        title=stored.title,
-        description=stored.description,
-        version=stored.version,
-        status=stored.status.value,
-        state=stored.state,
-        constraints=stored.constraints,
-        confidence=stored.confidence,
-        created_by=stored.created_by,
-        parent_intent_id=stored.parent_intent_id or None,
-        depends_on=list(stored.depends_on),
-        governance_policy=None,
-        created_at=time_of(stored.created_at),
-        updated_at=time_of(stored.updated_at),
-    )
+    return fill_record(Intent, stored, governance_policy=None)
 
 
 def assignment_of(intent_id: str, stored: StoredAssignment) -> Assignment:
-    return Assignment(
-        id=stored.id or f"{intent_id}:{stored.agent_id}",
-        intent_id=intent_id,
-        agent_id=stored.agent_id,
-        role=stored.role,
-        assigned_by=stored.assigned_by,
-        assigned_at=time_of(stored.assigned_at),
-    )
+    return fill_record(Assignment, stored, id=stored.id or f"{intent_id}:{stored.agent_id}", intent_id=intent_id)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct, convert
 
 from parley.domain.rules.policy import KEYS
-from parley.wire.api.records.record import time_or_none
+from parley.wire.api.records.record import fill_record
 from parley.wire.api.records.rules import BrokenPolicy, Policies, Policy, PolicyFlaw, PolicyInForce, PolicyRevision
 from parley.wire.files.policy import encode_value
 
@@ -42,36 +42,20 @@ def documents_of(snapshot: PolicySnapshot, *, texts: bool = True) -> list[Policy
 
 
 def policies_of(snapshot: PolicySnapshot, broken: tuple[BrokenFile, ...], *, texts: bool) -> Policies:
-    return Policies(
-        label=snapshot.label,
-        made_at=time_or_none(snapshot.made_at),
-        made_by=snapshot.made_by or None,
+    return fill_record(
+        Policies,
+        snapshot,
         policies=documents_of(snapshot, texts=texts),
-        broken=[
-            BrokenPolicy(file=policy.file, message=policy.message, flaws=convert(policy.flaws, list[PolicyFlaw]))
-            for policy in broken
-        ],
+        broken=[fill_record(BrokenPolicy, policy, flaws=convert(policy.flaws, list[PolicyFlaw])) for policy in broken],
     )
 
 
 def revision_of(snapshot: PolicySnapshot) -> PolicyRevision:
-    return PolicyRevision(
-        label=snapshot.label,
-        made_at=time_or_none(snapshot.made_at),
-        made_by=snapshot.made_by or None,
-        documents=sorted(snapshot.texts),
-    )
+    return fill_record(PolicyRevision, snapshot, documents=sorted(snapshot.texts))
 
 
 def in_force_of(
     label: str, agent: str, attributes: Attributes, policy: EffectivePolicy | None, origins: dict[str, str]
 ) -> PolicyInForce:
-    return PolicyInForce(
-        label=label,
-        agent=agent or None,
-        org_unit=attributes.org_unit,
-        team=attributes.team or None,
-        user_id=attributes.user_id or None,
-        policy={key: encode_value(getattr(policy, key)) for key in KEYS} if policy is not None else None,
-        origins=origins,
-    )
+    keys = {key: encode_value(getattr(policy, key)) for key in KEYS} if policy is not None else None
+    return fill_record(PolicyInForce, attributes, label=label, agent=agent, policy=keys, origins=origins)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import fields
 
 from parley.domain.directory.intent import TaskStatus
 from parley.wire.api.intents import Agent, Id, Reason, Text, Title
 from parley.wire.api.records.intents import Task
-from parley.wire.api.records.record import Mapping, time_of, time_or_none
+from parley.wire.api.records.record import Mapping, fill_record
 
 if TYPE_CHECKING:
     from parley.domain.directory.intent import Task as StoredTask
@@ -57,29 +58,20 @@ class TaskPatch(Struct):
     metadata: Mapping | UnsetType | None = UNSET
 
 
-# What of a task is only kept and shown.
-_DETAILS = Task.__struct_fields__[Task.__struct_fields__.index("plan_id") : Task.__struct_fields__.index("created_by")]
+_NAMES = Task.__struct_fields__
+# What of a task is only kept and shown, with what it shows where nothing was said, or null.
+_DETAILS = {
+    field.name: field.default_factory() if callable(field.default_factory) else field.default
+    for field in fields(Task)[_NAMES.index("plan_id") : _NAMES.index("created_by")]
+}
 
 
 def details_of(body: TaskIn | TaskPatch) -> Mapping:
     """What a request says about a task that is only kept and shown."""
-    fields = {name: getattr(body, name, UNSET) for name in _DETAILS}
-    return {name: value for name, value in fields.items() if value is not UNSET}
+    details = {name: getattr(body, name, UNSET) for name in _DETAILS}
+    return {name: value for name, value in details.items() if value is not UNSET}
 
 
 def task_of(stored: StoredTask) -> Task:
-    return Task(
-        id=stored.id,
-        intent_id=stored.intent_id,
-        name=stored.title,
-        version=stored.version,
-        status=stored.status.value,
-        description=stored.description,
-        assigned_agent=stored.assigned_agent or None,
-        **{name: value for name, value in stored.details.items() if value is not None and name in _DETAILS},
-        created_by=stored.created_by,
-        created_at=time_of(stored.created_at),
-        updated_at=time_of(stored.updated_at),
-        started_at=time_or_none(stored.started_at),
-        completed_at=time_or_none(stored.completed_at),
-    )
+    details = {name: value for name, value in stored.details.items() if value is not None and name in _DETAILS}
+    return fill_record(Task, stored, name=stored.title, **_DETAILS | details)

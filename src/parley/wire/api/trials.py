@@ -12,7 +12,7 @@ from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Origin, Purpose
 from parley.domain.rules.trial import Trial
 from parley.wire.api.channels import Name, Time
-from parley.wire.api.records.record import time_of
+from parley.wire.api.records.record import fill_record
 from parley.wire.api.records.rules import Explanation, ExplanationStep, Replay, ReplayChange
 
 if TYPE_CHECKING:
@@ -70,10 +70,7 @@ def explanation_of(trial: TrialResult) -> Explanation:
         policy_version=trial.policy.version if trial.policy else None,
         classification=trial.level.value,
         detected_keywords=list(trial.keywords),
-        steps=[
-            ExplanationStep(check=step.check, value=step.value, source=step.source, found=step.result)
-            for step in trial.steps
-        ],
+        steps=[fill_record(ExplanationStep, step, found=step.result) for step in trial.steps],
     )
 
 
@@ -87,18 +84,5 @@ def replay_of(messages: int, with_content: int, label: str, changes: list[Change
         held=counts["hold"],
         released=counts["allow"],
         next=after,
-        changes=[
-            ReplayChange(
-                entry_id=change.entry_id,
-                at=time_of(change.at),
-                message_id=change.message_id,
-                exchange_id=change.exchange_id,
-                sender=change.sender,
-                receiver=change.receiver,
-                was=change.was,
-                now=change.now,
-                reason=change.why,
-            )
-            for change in changes
-        ],
+        changes=[fill_record(ReplayChange, change, reason=change.why) for change in changes],
     )

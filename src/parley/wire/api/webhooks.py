@@ -29,7 +29,7 @@ from parley.domain.times import parse_time, stamp
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.channels import Name
 from parley.wire.api.records.channels import Attempt, NewSubscription, Subscription, SubscriptionSecret
-from parley.wire.api.records.record import time_of
+from parley.wire.api.records.record import fill_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -170,52 +170,35 @@ class SubscriptionPatch(Struct, forbid_unknown_fields=True):
 
 
 def subscription_of(stored: StoredSubscription) -> Subscription:
-    return Subscription(**_subscription_fields(stored))
+    return fill_record(Subscription, stored, **_different(stored))
 
 
 def new_subscription_of(stored: StoredSubscription) -> NewSubscription:
-    return NewSubscription(**_subscription_fields(stored), secret=stored.secret)
+    return fill_record(NewSubscription, stored, **_different(stored))
 
 
-def _subscription_fields(stored: StoredSubscription) -> dict[str, Any]:
-    created_at, expires_at = stored.created_at, stored.expires_at or None
+def _different(stored: StoredSubscription) -> dict[str, Any]:
+    """The fields of a subscription that the store has not, or not by this name."""
     return {
-        "id": stored.id,
-        "intent_id": stored.intent_id or None,
-        "subscriber_id": stored.subscriber_id or None,
-        "event_types": list(stored.event_types),
-        "webhook_url": stored.url or None,
+        "portfolio_id": None,
+        "webhook_url": stored.url,
         "active": stored.state is SubscriptionState.ACTIVE,
-        "state": stored.state.value,
-        "disabled_reason": stored.reason.value or None,
+        "disabled_reason": stored.reason,
         "follows_endpoint": stored.endpoint,
-        "tries": stored.tries,
-        "next_try_at": stored.next_try or None,
+        "next_try_at": stored.next_try,
         "last_attempt": attempts_of(stored)[-1] if stored.attempts else None,
-        "created_at": created_at,
-        "expires_at": expires_at,
-        "createdAt": created_at,
-        "expiresAt": expires_at,
+        "createdAt": stored.created_at,
+        "expiresAt": stored.expires_at,
     }
 
 
 def attempts_of(stored: StoredSubscription) -> list[Attempt]:
     """The last tries, the oldest first."""
-    return [
-        Attempt(
-            at=time_of(attempt.at),
-            item_id=attempt.item_id,
-            number=attempt.number,
-            status=attempt.status or None,
-            error=attempt.error or None,
-        )
-        for attempt in stored.attempts
-    ]
+    return [fill_record(Attempt, attempt, status=attempt.status or None) for attempt in stored.attempts]
 
 
 def secret_of(stored: StoredSubscription) -> SubscriptionSecret:
-    until = time_of(stored.old_secret_until)
-    return SubscriptionSecret(id=stored.id, secret=stored.secret, old_secret_until=until)
+    return fill_record(SubscriptionSecret, stored)
 
 
 def moment(text: str | None) -> str:

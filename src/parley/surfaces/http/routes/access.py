@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from parley.app.team.directory import access as access_lists
 from parley.app.team.directory.access import GrantDraft, RequestDraft
-from parley.domain.directory.access import AccessPolicy
 from parley.surfaces.http.headers import TRACEPARENT, traced
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Route, json
@@ -35,9 +34,7 @@ async def replace_all(call: Call) -> Response:
     given: AclIn = call.body
     drafts = [_draft(one, f"entries[{number}].expires_at") for number, one in enumerate(given.entries)]
     intent_id = call.params["intent_id"]
-    access = await access_lists.replace_all(
-        call.team, traced(call), intent_id, AccessPolicy(given.default_policy), drafts
-    )
+    access = await access_lists.replace_all(call.team, traced(call), intent_id, given.default_policy, drafts)
     return json(200, access_list_of(access))
 
 

@@ -15,7 +15,7 @@ from parley.surfaces.http.route import Call, Param, Route, etag, json
 from parley.wire.api import agents as registry
 from parley.wire.api.agents import AgentIn, AgentStatusIn, HeartbeatIn
 from parley.wire.api.records.directory import AgentInfo, Heartbeat
-from parley.wire.api.records.record import time_of
+from parley.wire.api.records.record import fill_record
 
 if TYPE_CHECKING:
     from parley.app.team.directory.agents import Listed
@@ -74,11 +74,12 @@ async def heartbeat(call: Call) -> Response:
     given: HeartbeatIn = call.body
     found = await agents.heartbeat(call.team, call.caller, call.params["agent_id"], given.current_load)
     now = call.team.now()
-    answer = Heartbeat(
+    answer = fill_record(
+        Heartbeat,
         status="ok",
-        agent_status=found.status.value,
-        server_timestamp=time_of(stamp(now)),
-        next_heartbeat_at=time_of(stamp(now + HEARTBEAT_EVERY)),
+        agent_status=found.status,
+        server_timestamp=stamp(now),
+        next_heartbeat_at=stamp(now + HEARTBEAT_EVERY),
     )
     return json(200, answer)
 

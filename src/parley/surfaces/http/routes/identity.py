@@ -11,7 +11,7 @@ from parley.wire.api import identity
 from parley.wire.api.agents import lenient_moment
 from parley.wire.api.identity import ChallengeIn, IdentityIn, RotateIn, VerifyIn
 from parley.wire.api.records.directory import Challenge, Identity, SignatureCheck
-from parley.wire.api.records.record import time_of
+from parley.wire.api.records.record import fill_record
 from parley.wire.proofs.event_log import canonical
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ async def register(call: Call) -> Response:
     expires_at = lenient_moment(given.key_expires_at, "key_expires_at")
     key = _key(given.public_key, "public_key")
     asked = await identities.challenge(call.team, call.caller, call.params["agent_id"], key, expires_at)
-    until = time_of(asked.ends_at)
-    return json(200, Challenge(agent_id=asked.id, challenge=asked.text, challenge_expires_at=until))
+    answer = fill_record(Challenge, agent_id=asked.id, challenge=asked.text, challenge_expires_at=asked.ends_at)
+    return json(200, answer)
 
 
 async def show(call: Call) -> Response:
@@ -57,8 +57,7 @@ async def verify(call: Call) -> Response:
     known = await identities.show(call.team, call.caller, call.params["agent_id"])
     raw, signature = identity.raw_key(known.public_key), identity.raw_signature(given.signature)
     valid = identities.signed(call.team, known, raw, signature, (canonical(given.payload),))
-    verified_at = time_of(call.team.at())
-    return json(200, SignatureCheck(valid=valid, agent_id=known.id, did=known.did, verified_at=verified_at))
+    return json(200, fill_record(SignatureCheck, known, valid=valid, agent_id=known.id, verified_at=call.team.at()))
 
 
 async def rotate(call: Call) -> Response:

@@ -9,13 +9,18 @@ domain.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, cast
+from functools import cache
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta
 
+S = TypeVar("S", bound=msgspec.Struct)
+
 Mapping = dict[str, Any]
 Timestamp = Annotated[datetime, Meta(description="RFC 3339 with an offset.", extra_json_schema={"format": "date-time"})]
+
+_MISSING: Any = object()
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,20 +63,31 @@ def repr_without(secret: str, record: Record) -> str:
     return f"{type(record).__name__}({', '.join(fields)})"
 
 
-# The store keeps times as text and documents as bytes, exactly as they are sent. They go into a record as they are:
-# nothing is parsed only to be formatted again, and no digit or byte changes. On the server nobody reads these fields.
+def fill_record(kind: type[S], /, *stored: object, **different: Any) -> S:  # noqa: ANN401  # a field has its own type
+    """A record with the fields of the same names that `stored` has, and those that are `different`.
+
+    The store keeps times as text and documents as bytes, exactly as they are sent. They go into the record as they are:
+    nothing is parsed only to be formatted again, and no digit changes. What is missing is an empty text in the store,
+    and null where the record allows it.
+    """
+    fields: dict[str, Any] = {}
+    for name, nullable in _fields_of(kind):
+        value = different[name] if name in different else _value_of(name, stored)
+        if type(value) is tuple:
+            value = list(value)
+        fields[name] = None if nullable and value == "" else value
+    return kind(**fields)
 
 
-def time_of(stamp: str) -> datetime:
-    """A stored time in a field that the client reads as a `datetime`."""
-    return cast("datetime", stamp)
+def _value_of(name: str, stored: tuple[object, ...]) -> Any:  # noqa: ANN401  # a field has its own type
+    for source in stored:
+        value = getattr(source, name, _MISSING)
+        if value is not _MISSING:
+            return value
+    raise AttributeError(name)
 
 
-def time_or_none(stamp: str) -> datetime | None:
-    """The same for a time that may be missing, which the store writes as an empty text."""
-    return cast("datetime", stamp) if stamp else None
-
-
-def json_of(document: bytes) -> Mapping:
-    """A stored JSON document in a field that the client reads as a `dict`."""
-    return cast("Mapping", msgspec.Raw(document))
+@cache
+def _fields_of(kind: type[msgspec.Struct]) -> tuple[tuple[str, bool], ...]:
+    """The names of its fields, and whether they may be null."""
+    return tuple((field.name, field.default is None) for field in msgspec.structs.fields(kind))

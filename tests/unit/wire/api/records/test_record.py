@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import get_type_hints
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 
 from parley.wire.api.records import audit, channels, directory, intents, rules
 from parley.wire.api.records.channels import Channel, ChannelOptions
-from parley.wire.api.records.record import Record, json_of, time_of, time_or_none
+from parley.wire.api.records.record import Record, fill_record
 from tests.unit.sdk.record_samples import CHANNEL, an_approval
 
 STAMP = "2026-03-13T14:30:00.000000+00:00"
@@ -20,6 +21,10 @@ TIMES = {"at", "made_at", "old_secret_until", "server_timestamp"}
 
 def a_channel() -> Channel:
     return msgspec.convert(CHANNEL, Channel)
+
+
+def an_entry() -> SimpleNamespace:
+    return SimpleNamespace(number=1, side="", seq=1, id="aud_1", at=STAMP, exchange_id="", entry_hash="h")
 
 
 def records() -> Iterator[type[Record]]:
@@ -85,16 +90,30 @@ def test_a_time_is_a_datetime() -> None:
 
 
 def test_stored_times_and_documents_are_sent_as_they_are() -> None:
-    entry = audit.AuditEntry(
-        number=1, side="a", seq=1, id="aud_1", at=time_of(STAMP), entry_hash="h", document=json_of(b'{"b": 1,  "a":2}')
-    )
+    entry = fill_record(audit.AuditEntry, an_entry(), document=msgspec.Raw(b'{"b": 1,  "a":2}'))
 
     content = msgspec.json.encode(entry)
 
     assert f'"at":"{STAMP}"'.encode() in content
     assert b'"document":{"b": 1,  "a":2}' in content
     assert msgspec.json.decode(content, type=audit.AuditEntry).at == datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
-    assert time_or_none("") is None
+
+
+def test_an_empty_text_is_null_where_the_record_allows_it() -> None:
+    entry = fill_record(audit.AuditEntry, an_entry(), document=None)
+
+    assert (entry.exchange_id, entry.side) == (None, "")
+
+
+def test_a_record_takes_each_field_from_the_first_that_has_it() -> None:
+    entry = fill_record(audit.AuditEntry, SimpleNamespace(side="bob"), an_entry(), document=None, number=7)
+
+    assert (entry.side, entry.number, entry.seq) == ("bob", 7, 1)
+
+
+def test_a_field_without_a_value_is_an_error_even_where_it_may_be_null() -> None:
+    with pytest.raises(AttributeError, match="document"):
+        fill_record(audit.AuditEntry, an_entry())
 
 
 def test_every_name_is_of_one_record() -> None:
