@@ -357,6 +357,11 @@ def in_loop(test: AsyncTest) -> Callable[..., None]:
     return run
 
 
+def venue(rig: Rig, agent: str, channel_id: str = CHANNEL) -> Callable[[], Awaitable[posting.Venue]]:
+    """The channel that an agent says something in, for who decides without committing."""
+    return lambda: posting.venue_of(rig.team, rig.caller(agent), channel_id)
+
+
 def with_rig(test: AsyncTest) -> Callable[..., None]:
     """Give a coroutine test its `rig`."""
 

@@ -133,11 +133,11 @@ def read_envelope(value: object) -> Envelope:
     )
 
 
-def read_data(value: object) -> tuple[DataItem, ...]:
+def read_data(value: object, where: str = DATA) -> tuple[DataItem, ...]:
     """The data items that a sender says are in its message."""
     if not isinstance(value, list) or len(value) > _MOST_ITEMS:
-        _wrong(DATA, f"must be a list of at most {_MOST_ITEMS} items")
-    return tuple([_item(item, f"{DATA}[{place}]") for place, item in enumerate(value)])
+        _wrong(where, f"must be a list of at most {_MOST_ITEMS} items")
+    return tuple([_item(item, f"{where}[{place}]") for place, item in enumerate(value)])
 
 
 def _item(value: object, where: str) -> DataItem:
@@ -251,6 +251,12 @@ def ext_document(ext: Ext, label: str) -> dict[str, Any]:
         document["approval"] = {"id": ext.approval_id, "by": ext.approved_by}
         if ext.signature:
             document["approval"]["signature"] = ext.signature
+    if ext.shared:
+        document["shared"] = [item_document(item) for item in ext.shared]
+    if ext.withheld:
+        document["withheld"] = [item_document(item) for item in ext.withheld]
+    if ext.outcome:
+        document["outcome"] = ext.outcome
     return document
 
 

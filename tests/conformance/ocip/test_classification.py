@@ -99,13 +99,14 @@ async def test_what_is_too_secret_is_denied_before_it_leaves_and_on_record_with_
     assert (refusal.json["classification"], refusal.json["maximum"]) == ("confidential", "internal")
     assert await inbox(bob) == seen
     assert [one["id"] for one in await inbox(alice)] == [asked["id"]]
-    last = (await audit_of(bob))[-1]
+    last = (await audit_of(bob, action="agent_exchange"))[-1]
     assert (last["outcome"], last["code"], last["classification"]) == (
         "denied",
         "classification_exceeded",
         "confidential",
     )
-    assert [one["outcome"] for one in await audit_of(alice)] == ["delivered"]
+    told = [(one["action"], one["outcome"]) for one in await audit_of(alice)]
+    assert told == [("agent_exchange", "delivered"), ("agent_exchange_ended", "denied")]
     assert (await exchange_of(alice, asked))["outcome"] == "denied"
 
 
@@ -140,7 +141,7 @@ async def test_data_above_the_level_blocks_the_message_and_denies_the_exchange(s
 
     assert refused(answer) == (403, "classification_exceeded")
     assert (await exchange_of(alice, asked))["outcome"] == "denied"
-    assert (await audit_of(bob))[-1]["dataWithheld"] == [
+    assert (await audit_of(bob, action="agent_exchange"))[-1]["dataWithheld"] == [
         {"reason": "restricted is above internal", "description": "what she earns"}
     ]
     assert [one["id"] for one in await inbox(alice)] == [asked["id"]]
@@ -217,7 +218,9 @@ async def test_data_of_a_level_that_nobody_knows_is_restricted(server: LiveServe
     answer = await tell(alice, "bob", classification="confidential", data=[unknown])
 
     assert refused(answer) == (403, "classification_exceeded")
-    assert (await audit_of(alice))[-1]["dataWithheld"][0]["reason"] == "restricted is above confidential"
+    assert (await audit_of(alice, action="agent_exchange"))[-1]["dataWithheld"][0][
+        "reason"
+    ] == "restricted is above confidential"
 
 
 # ---------------------------------------------------------------- what is in a text
@@ -245,7 +248,7 @@ async def test_what_is_found_in_a_text_raises_its_level(
 
     assert refused(answer) == (403, "classification_exceeded")
     assert answer.json["classification"] == level
-    assert (await audit_of(alice))[-1]["findings"] == [finding]
+    assert (await audit_of(alice, action="agent_exchange"))[-1]["findings"] == [finding]
     # The same digits that are no card number are nothing.
     assert (await tell(alice, "bob", "4111 1111 1111 1112", classification="public")).status == 201
 

@@ -151,8 +151,8 @@ async def test_denied_held_and_expired_are_on_record(server: LiveServer) -> None
 
     outcomes = [one.get("outcome") or one["decision"] for one in await audit_of(alice)]
 
-    assert outcomes[:3] == ["denied", "held", "delivered"]
-    assert outcomes[3:] == ["expired", "expired"]
+    assert outcomes[:4] == ["denied", "denied", "held", "delivered"]
+    assert outcomes[4:] == ["expired", "expired", "expired"]
 
 
 @pytest.mark.requirement("GOV-LOG-TRANSACTION", "GOV-ORDER-TRANSACTION")

@@ -77,7 +77,7 @@ async def test_the_wall_is_asked_with_its_action_and_both_units(server: LiveServ
 
     assert answer.json["action"] == "agent_exchange_cross_org"
     assert (answer.json["sourceOrgUnit"], answer.json["targetOrgUnit"]) == ("engineering", "marketing")
-    entry = (await audit_of(alice))[-1]
+    entry = (await audit_of(alice, action="agent_exchange"))[-1]
     assert (entry["source_org"], entry["code"]) == ("engineering", "policy_denied")
 
 
@@ -178,7 +178,7 @@ async def test_who_tried_has_it_on_record_and_the_other_tenant_has_nothing(serve
     alice, _ = await pair(server)
     await tell(alice, "bob@globex-inc")
 
-    entry = (await audit_of(alice))[-1]
+    entry = (await audit_of(alice, action="agent_exchange"))[-1]
 
     assert (entry["outcome"], entry["code"], entry["to"]) == ("denied", "cross_enterprise_blocked", "bob@globex-inc")
     assert await server.rig.store.audit_size("globex-inc") == 0

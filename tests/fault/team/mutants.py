@@ -164,17 +164,16 @@ def assign_rounds_outside_the_commit() -> None:
 def deliver_before_judging() -> None:
     """A message is delivered, and then somebody asks whether it may be."""
     from parley.app.team.rules import governing
-    from parley.app.team.rules.proposed import Governed, Message
-    from parley.app.team.team import Team
-    from parley.domain.record import Expect
+    from parley.app.team.rules.docket import TeamDocket
+    from parley.app.team.rules.governing import Governed, Message
     from parley.domain.store.changes import TeamChanges
 
     judge = governing.govern
 
-    async def later(team: Team, message: Message, expects: list[Expect]) -> Governed | None:
-        governed = await judge(team, message, expects)
-        if governed is not None and governed.held is not None:
-            await team.store.commit(TeamChanges(message.caller.tenant, posts=(message.placed,)))
+    async def later(docket: TeamDocket, message: Message) -> Governed:
+        governed = await judge(docket, message)
+        if governed.decision is not None and governed.decision.held is not None:
+            await docket.team.store.commit(TeamChanges(docket.tenant, posts=(message.placed,)))
         return governed
 
     governing.govern = later
@@ -182,19 +181,19 @@ def deliver_before_judging() -> None:
 
 def skip_the_receivers_entry() -> None:
     """Only the sender has it on record."""
-    from parley.app.team.rules import recording
-    from parley.app.team.rules.proposed import Message
-    from parley.app.team.team import Team
+    from parley.app.rules import recording
+    from parley.app.rules.docket import Docket, Submission
     from parley.domain.audit.entry import AuditDraft
-    from parley.domain.channel.post import Post
     from parley.domain.rules.ruling import Ruling
 
-    delivered = recording.delivered
+    delivered = recording.delivered_entries
 
-    def one_side(team: Team, message: Message, post: Post, ruling: Ruling) -> tuple[AuditDraft, ...]:
-        return delivered(team, message, post, ruling)[:1]
+    def one_side(
+        docket: Docket, submission: Submission[Any], ruling: Ruling, content_digest: str
+    ) -> tuple[AuditDraft, ...]:
+        return delivered(docket, submission, ruling, content_digest)[:1]
 
-    recording.delivered = one_side
+    recording.delivered_entries = one_side
 
 
 def record_afterwards() -> None:
@@ -221,8 +220,7 @@ def approve_again() -> None:
     """Whoever approves does not look whether somebody else has."""
     from dataclasses import replace
 
-    from parley.app.team.decisions import approvals
-    from parley.app.team.rules import governing
+    from parley.app.rules import approvals, messages
     from parley.domain.exchange.approval import Approval, ApprovalStatus
 
     def anyway(
@@ -236,7 +234,7 @@ def approve_again() -> None:
     _nobody_waits()
     _overwrite("approval", "exchange")
     setattr(approvals, "check_decidable", check)  # noqa: B010  # it is imported there, not its own
-    setattr(governing, "decided", anyway)  # noqa: B010
+    setattr(messages, "decided", anyway)  # noqa: B010
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

@@ -297,6 +297,6 @@ async def test_what_cannot_be_judged_is_not_delivered(server: LiveServer) -> Non
     assert refusal(await tell(alice, "bob", data=data)) == (403, "classification_exceeded")
 
     assert [one["payload"]["text"] for one in await inbox(bob)] == ["first"]
-    codes = [one.get("code") for one in await audit_of(alice)]
+    codes = [one.get("code") for one in await audit_of(alice, action="agent_exchange")]
     assert codes == [None, "policy_unavailable", "policy_unavailable", "envelope_invalid", "classification_exceeded"]
     assert envelope_of(document(await reply(bob, first)))["exchange_round"] == 2

@@ -267,7 +267,7 @@ async def test_nobody_makes_itself_more_trusted_or_its_secrets_less_secret(serve
     assert refusal(await tell(alice, "bob", "5", classification="public", data=declared)) == exceeded
 
     assert await nothing_new(bob)
-    withheld = (await audit_of(alice))[-1]["dataWithheld"]
+    withheld = (await audit_of(alice, action="agent_exchange"))[-1]["dataWithheld"]
     assert withheld == [{"reason": "restricted is above public", "description": "pay"}]
 
 

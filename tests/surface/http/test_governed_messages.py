@@ -475,7 +475,7 @@ async def test_data_above_the_ceiling_blocks_by_default_and_is_recorded(server: 
 
     assert refused(answer) == (403, "classification_exceeded")
     assert await inbox(bob) == []
-    (entry,) = await audit_of(alice)
+    (entry,) = await audit_of(alice, action="agent_exchange")
     assert entry["dataWithheld"] == [{"reason": "restricted is above internal", "description": "hr: salary"}]
 
 

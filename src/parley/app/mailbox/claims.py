@@ -164,9 +164,9 @@ async def _judged(kernel: Kernel, stored: StoredMessage, file: str) -> Admission
         and not (message.conversation_id and await kernel.store.has_records("exchange", message.conversation_id))
     ):
         return None
-    from parley.app.mailbox.rules import receiving as mail_receiving
+    from parley.app.mailbox.rules import receiving
 
-    return await mail_receiving.met(kernel, stored, file)
+    return await receiving.judge_incoming(kernel, stored, file)
 
 
 async def _not_handed_over(kernel: Kernel, held: Held, stored: StoredMessage, admission: Admission) -> None:
@@ -382,9 +382,9 @@ async def _unclaimed(kernel: Kernel, ref: str) -> Delivery:
         raise UnknownMessage(f"{message.message.id} is not in the inbox of {kernel.agent}")
     key = DeliveryKey(message.message.id, message.digest, kernel.agent)
     if "ocip" in message.message.extras:
-        from parley.app.mailbox.rules import receiving as mail_receiving
+        from parley.app.mailbox.rules import receiving
 
-        await mail_receiving.admitted(kernel, message.message.id)
+        await receiving.admitted(kernel, message.message.id)
     await kernel.store.commit(Changes(messages=(StoredMessage(message.message, message.content, message.digest),)))
     return Delivery(key, message.file, Status.DELIVERED)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from parley.app.mailbox.rules.approvals import Deciding
-    from parley.app.mailbox.rules.sending import Spoken
+    from parley.app.mailbox.rules.sending import HumanDecision
     from parley.domain.exchange.approval import Approval, ApprovalStatus, DecisionRight
     from parley.domain.exchange.exchange import Exchange
     from parley.domain.mailbox.delivery import DeliveryKey, Lease
@@ -144,11 +144,11 @@ class Kernel:
             self._store = None
         self._courier = None  # with it go the folders that it kept open
 
-    async def send(self, draft: Draft, *, suffix: str = "", spoken: Spoken | None = None) -> Sent:
+    async def send(self, draft: Draft, *, suffix: str = "", decided: HumanDecision | None = None) -> Sent:
         """See `app.post.send`."""
         from parley.app.mailbox import sending as post
 
-        return await post.send(self, draft, suffix=suffix, spoken=spoken)
+        return await post.send(self, draft, suffix=suffix, decided=decided)
 
     async def preview(self, draft: Draft) -> Message:
         """See `app.preview.preview`."""
@@ -249,46 +249,46 @@ class Kernel:
         await follow.shown(self, watcher, items)
 
     async def approvals(self, status: ApprovalStatus | None = None) -> list[Approval]:
-        """See `app.mail_approvals.listed`."""
-        from parley.app.mailbox.rules import approvals as mail_approvals
+        """See `app.mailbox.rules.approvals.list_all`."""
+        from parley.app.mailbox.rules import approvals
 
-        return await mail_approvals.listed(self, status)
+        return await approvals.list_all(self, status)
 
     async def approval(self, approval_id: str) -> Approval:
-        """See `app.mail_approvals.show`."""
-        from parley.app.mailbox.rules import approvals as mail_approvals
+        """See `app.mailbox.rules.approvals.get`."""
+        from parley.app.mailbox.rules import approvals
 
-        return await mail_approvals.show(self, approval_id)
+        return await approvals.get(self, approval_id)
 
     async def standing(self, approval: Approval, key: str = "") -> DecisionRight:
-        """See `app.mail_approvals.standing`."""
-        from parley.app.mailbox.rules import approvals as mail_approvals
+        """See `app.mailbox.rules.approvals.standing`."""
+        from parley.app.mailbox.rules import approvals
 
-        return await mail_approvals.standing(self, approval, key)
+        return await approvals.standing(self, approval, key)
 
     async def decide(self, approval_id: str, deciding: Deciding) -> Approval:
-        """See `app.mail_approvals.decide`."""
-        from parley.app.mailbox.rules import approvals as mail_approvals
+        """See `app.mailbox.rules.approvals.decide`."""
+        from parley.app.mailbox.rules import approvals
 
-        return await mail_approvals.decide(self, approval_id, deciding)
+        return await approvals.decide(self, approval_id, deciding)
 
     async def exchanges(self) -> list[Exchange]:
-        """See `app.mail_exchanges.listed`."""
-        from parley.app.mailbox.rules import exchanges as mail_exchanges
+        """See `app.mailbox.rules.exchanges.list_all`."""
+        from parley.app.mailbox.rules import exchanges
 
-        return await mail_exchanges.listed(self)
+        return await exchanges.list_all(self)
 
     async def exchange(self, exchange_id: str) -> Exchange:
-        """See `app.mail_exchanges.show`."""
-        from parley.app.mailbox.rules import exchanges as mail_exchanges
+        """See `app.mailbox.rules.exchanges.get`."""
+        from parley.app.mailbox.rules import exchanges
 
-        return await mail_exchanges.show(self, exchange_id)
+        return await exchanges.get(self, exchange_id)
 
     async def close_exchange(self, exchange_id: str, reason: str = "", key: str = "") -> Exchange:
-        """See `app.mail_exchanges.close`."""
-        from parley.app.mailbox.rules import exchanges as mail_exchanges
+        """See `app.mailbox.rules.exchanges.close`."""
+        from parley.app.mailbox.rules import exchanges
 
-        return await mail_exchanges.close(self, exchange_id, reason, key)
+        return await exchanges.close(self, exchange_id, reason, key)
 
     async def sweep(self) -> None:
         """See `app.sweep.sweep`."""

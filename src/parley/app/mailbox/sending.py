@@ -29,7 +29,7 @@ from parley.domain.times import format_time
 
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
-    from parley.app.mailbox.rules.sending import Governed, Spoken
+    from parley.app.mailbox.rules.sending import Governed, HumanDecision
     from parley.domain.limits import Limits
     from parley.domain.message.message import Draft, Message
 
@@ -42,12 +42,12 @@ _PERMANENT = (UnknownAgent, InboxFull, NameExists, Forbidden, NotRegular)
 
 
 async def send(
-    kernel: Kernel, draft: Draft, *, suffix: str = "", free_form: bool = False, spoken: Spoken | None = None
+    kernel: Kernel, draft: Draft, *, suffix: str = "", free_form: bool = False, decided: HumanDecision | None = None
 ) -> Sent:
     """Send a draft. On return every recipient has it, durably.
 
     `suffix` ends the file name where a user wants one; `free_form` takes any body for any kind, as the OACP tool does;
-    `spoken` says which person stands behind it.
+    `decided` says which person stands behind it.
 
     Raises `Invalid` with all reasons, `UnknownAgent` before anything is written, what the only recipient's inbox
     refused it with, `Undelivered` when some of several recipients refused it for good while the others have it,
@@ -62,7 +62,9 @@ async def send(
         draft = await mail_sending.addressed(kernel, draft)
     parent = await parent_of(kernel, draft)
     with kernel.courier.sending():
-        stored, deliveries, governed = await _commit(kernel, draft, parent, suffix, free_form=free_form, spoken=spoken)
+        stored, deliveries, governed = await _commit(
+            kernel, draft, parent, suffix, free_form=free_form, decided=decided
+        )
         settled, refusals = await _carry(kernel, stored, deliveries)
     if refusals and len(settled) == 1:
         raise refusals[0]
@@ -135,13 +137,13 @@ async def parent_of(kernel: Kernel, draft: Draft) -> Message | None:
 
 
 async def govern(
-    kernel: Kernel, draft: Draft, message: Message, parent: Message | None, spoken: Spoken | None = None
+    kernel: Kernel, draft: Draft, message: Message, parent: Message | None, decided: HumanDecision | None = None
 ) -> Governed | None:
     """What the rules make of a message; None, after a glance, for one that they cannot concern."""
     conversation = message.conversation_id
     if (
         draft.wishes is None
-        and spoken is None
+        and decided is None
         and not (parent is not None and "ocip" in parent.extras)
         and not kernel.is_governed()
         and not ((draft.conversation_id or parent) and await kernel.store.has_records("exchange", conversation))
@@ -149,7 +151,7 @@ async def govern(
         return None
     from parley.app.mailbox.rules import sending as mail_sending
 
-    return await mail_sending.govern(kernel, draft, message, parent, spoken)
+    return await mail_sending.govern(kernel, draft, message, parent, decided)
 
 
 async def _commit(
@@ -159,7 +161,7 @@ async def _commit(
     file_suffix: str,
     *,
     free_form: bool,
-    spoken: Spoken | None = None,
+    decided: HumanDecision | None = None,
 ) -> tuple[StoredMessage, tuple[Delivery, ...], Governed | None]:
     """Decide and commit; an id, conversation or file name that somebody else was faster with is chosen anew."""
     for attempt in range(_ATTEMPTS):
@@ -170,15 +172,16 @@ async def _commit(
         message_id = names.message_id(now, draft.sender, suffix)
         message = compose(opening, message_id, now, parent, kernel.limits, free_form=free_form)
         try:
-            governed = await govern(kernel, draft, message, parent, spoken)
+            governed = await govern(kernel, draft, message, parent, decided)
             if governed is not None and governed.refusal is not None:
                 await kernel.store.commit(governed.changes)
                 raise governed.refusal
         except Stale:
             continue
         if governed is not None:
-            message = governed.message
-        content = kernel.format.encode(message)
+            message, content = governed.message, governed.content
+        else:
+            content = kernel.format.encode(message)
         file = await _file_name(kernel, message, file_suffix, suffix, attempt)
         stored = StoredMessage(kernel.format.settle(message), content, digest(content), minted=True)
         deliveries = tuple(
@@ -186,9 +189,10 @@ async def _commit(
         )
         facts = {"to": ",".join(message.to), "kind": message.kind.value, "file": file}
         entry = Entry("sent", format_time(now), kernel.agent, message.id, stored.digest, facts)
-        changes = Changes((stored,), deliveries, (entry,), new_conversation=opened, new_file=file)
-        if governed is not None:
-            changes = governed.completed(kernel, changes, stored)
+        changes = governed.changes if governed is not None else Changes()
+        changes = changes._replace(
+            messages=(stored,), deliveries=deliveries, entries=(entry,), new_conversation=opened, new_file=file
+        )
         try:
             await kernel.store.commit(changes)
         except (Stale, Duplicate):

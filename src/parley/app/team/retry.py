@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from parley.domain.directory.callers import Caller
     from parley.domain.store.changes import Committed
 
-Decision = Callable[[], Awaitable[TeamChanges | None]]
+Attempt = Callable[[], Awaitable[TeamChanges | None]]
 R = TypeVar("R", bound=Record)
 
 
-async def committed(team: Team, caller: Caller, decide: Decision, what: str) -> Committed | None:
+async def committed(team: Team, caller: Caller, decide: Attempt, what: str) -> Committed | None:
     """Commit what `decide` says, which loads what it needs each time; None when it has nothing to write."""
     for _ in range(ATTEMPTS):
         changes = await decide()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.channel.channel import MemberPolicy, reaches
 from parley.domain.directory.callers import EVERYONE, ROLE_PREFIX
@@ -65,6 +65,8 @@ class PostDraft(NamedTuple):
     proof: bytes = b""
     # What the sender asks of the rules of an exchange.
     wishes: Wishes | None = None
+    # The payload as it was read, where somebody has read it.
+    body: dict[str, Any] | None = None
 
 
 class Post(NamedTuple):

@@ -98,6 +98,10 @@ class Ext(NamedTuple):
     approved_by: str = ""
     # Of that person, over this message: where there is no server that knows whose key it was.
     signature: str = ""
+    # For a receiver with a ledger of its own: the data in the message, what was left out, and how the exchange ended.
+    shared: tuple[DataItem, ...] = ()
+    withheld: tuple[DataItem, ...] = ()
+    outcome: str = ""
 
 
 class Carried(NamedTuple):

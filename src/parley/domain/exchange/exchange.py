@@ -124,6 +124,11 @@ def heard_by(exchange: Exchange, agents: Iterable[str]) -> Exchange:
     return replace(exchange, transcript=tuple([turn for turn in exchange.transcript if turn.sender in mine]))
 
 
+def with_note(exchange: Exchange) -> Exchange:
+    """For the side that closed it: in its own words."""
+    return replace(exchange, reason=exchange.note) if exchange.note else exchange
+
+
 def is_group(address: str) -> bool:
     """Whether this is not one agent: what is said to a role or to everyone reaches several."""
     return address == EVERYONE or address.startswith(ROLE_PREFIX)

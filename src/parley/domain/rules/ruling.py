@@ -86,6 +86,10 @@ class Proposal(NamedTuple):
     detectors: tuple[Detector, ...] = ()
     # Somebody who may decide about what waits says this instead.
     instead: bool = False
+    # All texts of the message with another body, where more than the body is said.
+    text_with: Callable[[Body], str] | None = None
+    # It was sent already: nothing can be taken out of it.
+    arrived: bool = False
 
 
 class Ruling(NamedTuple):
@@ -353,11 +357,11 @@ def _inspect(
     body: Body | None = None
     text = proposal.text
     # What names no fields cannot be taken out, and a text has none.
-    removable = isinstance(proposal.body, dict) and all(one.fields for one in items.over)
+    removable = isinstance(proposal.body, dict) and not proposal.arrived and all(item.fields for item in items.over)
     if items.over and policy.on_over_classified is not OnOver.BLOCK and removable:
         assert isinstance(proposal.body, dict)  # noqa: S101  # as was just seen
         body = without(proposal.body, items.over, redact=policy.on_over_classified is OnOver.REDACT)
-        text = None
+        text = proposal.text_with(body) if proposal.text_with is not None else None
     shown = proposal.body if body is None else body
     texts = (*((text,) if text is not None else texts_of(shown)), *proposal.wishes.beside)
     if proposal.wishes.data:

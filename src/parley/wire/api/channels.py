@@ -153,6 +153,7 @@ def draft_of(given: MessageIn, metadata_bytes: int, payload_keys: int = 1_000) -
         trace,
         parent,
         proof,
+        body=given.payload,
     )
 
 

@@ -40,7 +40,19 @@ _TYPED = re.compile(
     r"|true|false|yes|no|on|off|null|~|",
     re.ASCII | re.IGNORECASE,
 )
-_EXT = frozenset({"exchange_id", "exchange_type", "hops", "policy_version", "disclosure", "approval"})
+_EXT = frozenset(
+    {
+        "exchange_id",
+        "exchange_type",
+        "hops",
+        "policy_version",
+        "disclosure",
+        "approval",
+        "shared",
+        "withheld",
+        "outcome",
+    }
+)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}", re.ASCII)
 _MOST_HOPS = 1_000_000
 _LONGEST = 256
@@ -168,6 +180,9 @@ def _ext(value: object) -> Ext:
         approval_id=_id(approval["id"], "approval.id") if "id" in approval else "",
         approved_by=_id(approval["by"], "approval.by") if "by" in approval else "",
         signature=_text(approval.get("signature", ""), "approval.signature"),
+        shared=read_data(value["shared"], f"{EXT}.shared") if "shared" in value else (),
+        withheld=read_data(value["withheld"], f"{EXT}.withheld") if "withheld" in value else (),
+        outcome=_text(value.get("outcome", ""), "outcome"),
     )
 
 

@@ -1,38 +1,31 @@
-"""The exchanges of a mailbox, as its own ledger knows them: list, show, close."""
+"""The exchanges of a mailbox, as its own ledger knows them: list, get, close; and what is over by the clock."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from parley.app.mailbox.rules import holding, recording
+from parley.app.mailbox.rules.docket import PENDING, MailboxDocket
 from parley.app.mailbox.rules.proving import person
-from parley.domain.errors.errors import NotFound
+from parley.app.rules import approvals, exchanges
+from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.errors.rules import HumanRequired
-from parley.domain.exchange.exchange import Exchange, Outcome, ended
-from parley.domain.mailbox.ledger import Changes
+from parley.domain.exchange.exchange import Exchange, Outcome, with_note
 
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
+    from parley.app.rules.docket import Decision
 
-_PAGE = 500
 
-
-async def listed(kernel: Kernel) -> list[Exchange]:
+async def list_all(kernel: Kernel) -> list[Exchange]:
     """Every exchange that this agent takes part in, oldest first."""
-    await holding.sweep(kernel)
-    found: list[Exchange] = []
-    after = ""
-    while page := await kernel.store.records(Exchange, after=after, limit=_PAGE):
-        found += page
-        after = page[-1].id
-    return found
+    return [with_note(exchange) for exchange in await (await expire_due(kernel)).exchanges()]
 
 
-async def show(kernel: Kernel, exchange_id: str) -> Exchange:
+async def get(kernel: Kernel, exchange_id: str) -> Exchange:
     """One exchange, by its id, the end of it, or its conversation."""
-    every = await listed(kernel)
-    fitting = [one for one in every if exchange_id in (one.id, one.conversation_id)]
-    fitting = fitting or [one for one in every if exchange_id and one.id.endswith(exchange_id)]
+    known = await list_all(kernel)
+    fitting = [exchange for exchange in known if exchange_id in (exchange.id, exchange.conversation_id)]
+    fitting = fitting or [exchange for exchange in known if exchange_id and exchange.id.endswith(exchange_id)]
     if len(fitting) != 1:
         raise NotFound(f"{kernel.agent} has no exchange {exchange_id!r}", hint="look with: parley exchange list")
     return fitting[0]
@@ -40,12 +33,33 @@ async def show(kernel: Kernel, exchange_id: str) -> Exchange:
 
 async def close(kernel: Kernel, exchange_id: str, reason: str = "", key: str = "") -> Exchange:
     """End an exchange on this side as resolved. One that waits for a person only a person ends."""
-    exchange = await show(kernel, exchange_id)
-    by = person(kernel, kernel.governance.load().directory, key) if key else kernel.agent
+    exchange = await get(kernel, exchange_id)
+    docket = MailboxDocket(kernel)
+    actor = person(kernel, docket.governance.directory, key) if key else kernel.agent
     if exchange.outcome is Outcome.ESCALATED and not key:
         raise HumanRequired("the exchange waits for a person: only a person ends it")
-    over = ended(exchange, Outcome.RESOLVED, recording.now(kernel), by, reason or "closed")
-    puts = (over, *await holding.closing(kernel, exchange, by))
-    audits = (recording.ending(kernel, over, by),)
-    await kernel.store.commit(Changes(puts=puts, audits=audits, tenant=exchange.tenant_id))
-    return over
+    noted = (kernel.agent,)
+    decision = await exchanges.end(docket, exchange, Outcome.RESOLVED, actor, "closed", note=reason, noted=noted)
+    await kernel.store.commit(await docket.changes(decision))
+    return await get(kernel, exchange.id)
+
+
+async def expire_due(kernel: Kernel) -> MailboxDocket:
+    """Deny what nobody decided about in time, and end the exchanges whose time has passed."""
+    docket = MailboxDocket(kernel)
+    for approval in await docket.approvals(PENDING):
+        if approval.expires_at <= docket.at:
+            waiting = await docket.approval(approval.id)
+            if waiting is not None and waiting.pending:  # the end of its exchange may have closed it just now
+                await _commit(docket, await approvals.expire(docket, waiting))
+    for exchange in await docket.exchanges():
+        if not exchange.over and exchange.expires_at <= docket.at:
+            await _commit(docket, await exchanges.expire(docket, exchange))
+    return docket
+
+
+async def _commit(docket: MailboxDocket, decision: Decision[Any]) -> None:
+    try:
+        await docket.kernel.store.commit(await docket.changes(decision))
+    except Stale:
+        return  # somebody was faster, and has decided

@@ -7,13 +7,17 @@ What comes of it is written with my own entry, in one commit, before anybody has
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from parley.app.mailbox.rules import holding, recording
+from parley.app.mailbox.rules.docket import MailboxDocket, addressee
+from parley.app.mailbox.rules.exchanges import expire_due
 from parley.app.mailbox.rules.proving import vouched
-from parley.app.mailbox.rules.sending import fresh, spent
+from parley.app.rules import approvals, messages
+from parley.app.rules.docket import Delivered, Submission
+from parley.app.rules.holding import INCOMING
 from parley.domain.agents.party import pair_name, source_of
-from parley.domain.content.envelope import Carried, Origin, Wishes, purpose_of
+from parley.domain.content.envelope import Origin, Wishes, purpose_of
 from parley.domain.directory.callers import EVERYONE
 from parley.domain.errors.errors import ParleyError, Problem, Stale, UnknownMessage
 from parley.domain.errors.rules import (
@@ -22,32 +26,33 @@ from parley.domain.errors.rules import (
     EnvelopeInvalid,
     ExchangeExpired,
     IdentityMismatch,
-    PolicyDenied,
+    Overspent,
     PolicyUnavailable,
     RoundMismatch,
     Suspended,
 )
 from parley.domain.exchange import held as held_mail
-from parley.domain.exchange.approval import Approval, Cause
-from parley.domain.exchange.exchange import Exchange, check_open, escalation
+from parley.domain.exchange.exchange import Exchange, Outcome, check_open, ended
 from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
 from parley.domain.mailbox.ledger import Changes, StoredMessage
+from parley.domain.message.bodies import KIND_SPECS
 from parley.domain.message.message import Pattern
-from parley.domain.rules.judge import Deny, Hold, rounds_of
+from parley.domain.rules.judge import Allow, rounds_of
 from parley.domain.rules.rulebook import concerns
-from parley.domain.rules.ruling import Proposal, Ruling, rule
+from parley.domain.rules.ruling import Proposal, Ruling, envelope_time, rule
 from parley.domain.rules.stamping import check_claims, check_fixed
 from parley.domain.rules.suspension import check_not_stopped
-from parley.domain.times import from_stamp, parse_time, stamp
+from parley.domain.times import parse_time, stamp
 
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
     from parley.app.mailbox.rules.proving import Proof
+    from parley.app.mailbox.rules.sending import HumanDecision
+    from parley.app.rules.docket import Decision
     from parley.domain.agents.party import Party
-    from parley.domain.content.envelope import Envelope
+    from parley.domain.content.envelope import Carried, Envelope
     from parley.domain.message.message import Message
     from parley.domain.record import Record
-    from parley.domain.rules.project import Governance
 
 _ATTEMPTS = 8
 
@@ -76,71 +81,81 @@ class Admission(NamedTuple):
         return self.status is InboxVerdict.ANSWERED
 
 
-class _Seen(NamedTuple):
+class _Arrival(NamedTuple):
     """A message as this side sees it, before it is judged."""
 
     kept: StoredMessage
     file: str
     sender: Party
-    me: Party
-    carried: Carried | None
+    # What it carries because of the rules; limits above mine are lowered.
+    carried: Carried | None = None
     # The exchange in my ledger, and as it is for this message: one round before it.
-    mine: Exchange | None
-    view: Exchange | None
-    # What a person signed for it, and the approval that it goes by.
-    proof: Proof | None
-    approval: Approval | None
+    mine: Exchange | None = None
+    view: Exchange | None = None
+    # What a person signed for it; and my person, who has looked at what was held.
+    proof: Proof | None = None
+    human: HumanDecision | None = None
+
+    @property
+    def origin(self) -> Origin:
+        return self.carried.envelope.message_type if self.carried is not None else Origin.AGENT
 
 
-async def met(kernel: Kernel, kept: StoredMessage, file: str, approval: Approval | None = None) -> Admission | None:
+async def judge_incoming(
+    kernel: Kernel, kept: StoredMessage, file: str, human: HumanDecision | None = None
+) -> Admission | None:
     """What the rules make of a message in the inbox; None when they do not concern it.
 
-    It is judged once; `approval` is that of my person, who has looked at what was held.
+    It is judged once; `human` is my person, who has looked at what was held.
     """
     receipt = await kernel.store.record(InboxReceipt, kept.digest)
-    if receipt is not None and approval is None:
-        return await _again(kernel, receipt)
-    governance = kernel.governance.load()
-    sender, me = governance.party(kept.message.sender), governance.party(kernel.agent)
-    mine: Exchange | None = None
+    if receipt is not None and human is None:
+        return await _judged_before(kernel, receipt)
+    docket = MailboxDocket(kernel)
+    arrival = _Arrival(kept, file, docket.governance.party(kept.message.sender), human=human)
     try:
-        check_not_stopped(governance.directory.stopped, sender, me)
-        carried = _carried(kernel, governance, kept)
+        _check_tenant(docket, kept.message)
+        check_not_stopped(docket.governance.directory.stopped, arrival.sender, docket.me)
+        carried = kernel.envelopes.read(kept.content) if "ocip" in kept.message.extras else None
         if kept.message.sender == kernel.agent:
-            return await _from_myself(kernel, governance, kept, file, carried)
-        mine = await _exchange(kernel, kept.message, carried, approval)
-        if carried is None and mine is None and not _concerned(governance, sender, me):
+            return await _from_myself(docket, arrival, carried)
+        arrival = arrival._replace(mine=await _exchange(docket, kept.message, carried, human))
+        if carried is None and arrival.mine is None and not _concerned(docket, arrival.sender):
             return None
-        proof = await vouched(kernel, governance, sender, me.agent, carried, kept)
-        view = _view(governance, sender, me, kept.message, carried, mine, at=recording.now(kernel))
-        going_by = approval or (proof.approval if proof is not None else None)
-        seen = _Seen(kept, file, sender, me, carried, mine, view, proof, going_by)
-        ruling = _judged(kernel, governance, seen)
-        if isinstance(ruling.verdict, Deny):
-            return await _denied(kernel, seen, ruling, ruling.verdict.error)
-        if isinstance(ruling.verdict, Hold):
-            return await _held(kernel, seen, ruling, ruling.verdict)
-        return await _passed(kernel, seen, ruling, approval)
+        proof = await vouched(kernel, docket.governance, arrival.sender, kernel.agent, carried, kept)
+        arrival = _with_view(docket, arrival._replace(carried=carried, proof=proof))
+        submission = _submission(docket, arrival)
+        decision = approvals.ask_again_if_stale(docket, submission)
+        if decision is not None:
+            return await _admission(docket, arrival, decision)
+        proposal, ruling = _ruled(docket, arrival)
     except Stale:
         raise
-    except (Suspended, ApprovalQueueFull) as refusal:
+    except Suspended as refusal:
         return Admission(InboxVerdict.HELD, refusal=refusal)  # it lies where it lies until that is over
     except ParleyError as refusal:
-        label = governance.book.label
-        entry = recording.refused(kernel, kept.message, sender, refusal, kept.digest, recording.RECEIVED, label, mine)
-        return await _refused(kernel, kept, file, refusal, Changes(audits=(entry,), tenant=governance.tenant))
+        decision = messages.refuse(docket, _submission(docket, arrival), refusal, arrival.mine)
+        return await _admission(docket, arrival, decision)
+    decision = await messages.apply(docket, submission, proposal, ruling)
+    try:
+        if decision.held is not None:
+            await docket.check_budgets(decision.spends)
+    except Overspent:
+        full = ApprovalQueueFull(f"{kernel.agent} has as many messages waiting for a person as it may")
+        return Admission(InboxVerdict.HELD, refusal=full)
+    return await _admission(docket, arrival, decision)
 
 
 async def admitted(kernel: Kernel, message_id: str) -> None:
     """See to it that a message that is answered or finished without being claimed was judged, and may be had."""
     from parley.app.mailbox import find
 
-    found = next((one for one in await find.by_id(kernel, message_id) if "ocip" in one.message.extras), None)
-    if found is None:
+    fitting = [match for match in await find.by_id(kernel, message_id) if "ocip" in match.message.extras]
+    if not fitting:
         return
+    kept = StoredMessage(fitting[0].message, fitting[0].content, fitting[0].digest)
     for _ in range(_ATTEMPTS):
-        kept = StoredMessage(found.message, found.content, found.digest)
-        admission = await met(kernel, kept, found.file)
+        admission = await judge_incoming(kernel, kept, fitting[0].file)
         if admission is None:
             return
         try:
@@ -157,15 +172,14 @@ async def admitted(kernel: Kernel, message_id: str) -> None:
 # ---------------------------------------------------------------- before it is judged
 
 
-async def _again(kernel: Kernel, receipt: InboxReceipt) -> Admission:
+async def _judged_before(kernel: Kernel, receipt: InboxReceipt) -> Admission:
     """What was judged before stays as it was decided."""
     if receipt.status is InboxVerdict.HELD:
-        approval = await kernel.store.record(Approval, receipt.approval_id)
-        if approval is not None and approval.pending and approval.expires_at <= recording.now(kernel):
-            await holding.sweep(kernel)
-            receipt = await kernel.store.record(InboxReceipt, receipt.id) or receipt
-        elif approval is not None:
-            return Admission(InboxVerdict.HELD, refusal=holding.held(kernel, approval))
+        docket = await expire_due(kernel)
+        receipt = await kernel.store.record(InboxReceipt, receipt.id) or receipt
+        approval = await docket.approval(receipt.approval_id)
+        if receipt.status is InboxVerdict.HELD and approval is not None:
+            return Admission(InboxVerdict.HELD, refusal=docket.held(approval))
     refusal = _Refused(receipt.code, receipt.reason) if receipt.status is InboxVerdict.REFUSED else None
     return Admission(receipt.status, refusal=refusal)
 
@@ -178,127 +192,99 @@ class _Refused(ParleyError):
         self.code = code  # type: ignore[misc]  # of this one
 
 
-def _carried(kernel: Kernel, governance: Governance, kept: StoredMessage) -> Carried | None:
-    """The envelope, read strictly; the wall between tenants comes before everything else about it."""
-    if "ocip" not in kept.message.extras:
-        return None
-    carried = kernel.envelopes.read(kept.content)
-    if carried.envelope.source_agent.tenant_id != governance.tenant:
+def _check_tenant(docket: MailboxDocket, message: Message) -> None:
+    """Before everything else about a message, also before whether its envelope can be read."""
+    envelope = message.extras.get("ocip")
+    source = envelope.get("source_agent") if isinstance(envelope, dict) else None
+    tenant = source.get("tenant_id") if isinstance(source, dict) else None
+    if tenant is not None and tenant != docket.tenant:
         raise CrossEnterpriseBlocked("nothing crosses from one tenant to another")
-    return carried
 
 
-def _concerned(governance: Governance, sender: Party, me: Party) -> bool:
-    policy = governance.book.between(sender.attributes, me.attributes)
-    return governance.set_up and concerns(policy, sender, me)
+def _concerned(docket: MailboxDocket, sender: Party) -> bool:
+    policy = docket.book.between(sender.attributes, docket.me.attributes)
+    return docket.governance.set_up and concerns(policy, sender, docket.me)
 
 
 async def _exchange(
-    kernel: Kernel, message: Message, carried: Carried | None, approval: Approval | None
+    docket: MailboxDocket, message: Message, carried: Carried | None, human: HumanDecision | None
 ) -> Exchange | None:
     """The exchange that a message belongs to, as my ledger knows it."""
-    if approval is not None:
-        return await kernel.store.record(Exchange, approval.exchange_id)
+    if human is not None:
+        return await docket.exchange(human.approval.exchange_id)
     ext = carried.ext if carried is not None else None
     conversation = carried.envelope.conversation_id if carried is not None else message.conversation_id
-    to = kernel.agent if len(message.to) == 1 else EVERYONE
-    pair = pair_name(message.sender, to)
-    known = await kernel.store.records(Exchange, conversation) if conversation else ()
-    mine = next((one for one in known if one.name == pair), None)
-    named = await kernel.store.record(Exchange, ext.exchange_id) if ext is not None else None
+    pair = pair_name(message.sender, docket.kernel.agent if len(message.to) == 1 else EVERYONE)
+    known = await docket.kernel.store.records(Exchange, conversation) if conversation else ()
+    mine = next((exchange for exchange in known if exchange.name == pair), None)
+    named = await docket.exchange(ext.exchange_id) if ext is not None else None
     if ext is not None and (mine or named) and (mine is None or mine.id != ext.exchange_id):
         _wrong("ocip_ext.exchange_id", "is not that of this conversation")
     return mine
 
 
-async def _from_myself(
-    kernel: Kernel, governance: Governance, kept: StoredMessage, file: str, carried: Carried | None
-) -> Admission | None:
-    """A note to myself was judged when I sent it; one that I never sent is none of mine."""
+async def _from_myself(docket: MailboxDocket, arrival: _Arrival, carried: Carried | None) -> Admission | None:
+    """A note to myself was judged, and recorded on both sides, when I sent it; one that I never sent is not mine."""
     if carried is None:
         return None
-    if all(one.digest != kept.digest for one in await kernel.store.find(kept.message.id)):
+    kept = arrival.kept
+    if all(sent.digest != kept.digest for sent in await docket.kernel.store.find(kept.message.id)):
         raise IdentityMismatch("it says that it is from me, and I never sent it")
-    mine = await _exchange(kernel, kept.message, carried, None)
-    if mine is None:
+    exchange = await _exchange(docket, kept.message, carried, None)
+    if exchange is None:
         return None
-    facts = {
-        **recording.RECEIVED,
-        "exchange_id": mine.id,
-        "conversation_id": mine.conversation_id,
-        "round": carried.envelope.exchange_round,
-        "classification": carried.envelope.classification.value,
-        "sender": kernel.agent,
-        "receivers": [kernel.agent],
-        "content_digest": kept.digest,
-        "message_id": kept.message.id,
-        "outcome": "delivered",
-        "policy": governance.book.label,
-    }
-    receipt = _receipt(kernel, kept, file, InboxVerdict.ADMITTED, governance.tenant, mine.id)
-    entry = recording.entry(kernel, facts, mine.id)
-    return Admission(InboxVerdict.ADMITTED, Changes(puts=(receipt,), audits=(entry,), tenant=governance.tenant))
+    receipt = await _receipt(docket, arrival, InboxVerdict.ADMITTED, exchange.id)
+    return Admission(InboxVerdict.ADMITTED, Changes(puts=(receipt,), tenant=docket.tenant))
 
 
-def _view(
-    governance: Governance,
-    sender: Party,
-    me: Party,
-    message: Message,
-    carried: Carried | None,
-    mine: Exchange | None,
-    *,
-    at: str,
-) -> Exchange | None:
-    """The exchange one round before this message. Messages are taken in the order of their urgency, so an earlier one
-    may still wait: any round fits that no other message has had.
+def _with_view(docket: MailboxDocket, arrival: _Arrival) -> _Arrival:
+    """The exchange one round before this message, with limits above the maximum lowered to it.
+
+    Messages are taken in the order of their urgency, so an earlier one may still wait: any round fits that no other
+    message has had.
     """
+    carried, mine = arrival.carried, arrival.mine
     if carried is None:
-        return mine
+        return arrival._replace(view=mine)
     envelope = carried.envelope
     number = envelope.exchange_round
-    most = mine.max_rounds if mine is not None else envelope.max_rounds
-    had = mine is not None and any(turn.round == number for turn in mine.transcript)
+    known = mine or _begun(docket, arrival, carried)
+    most = min(envelope.max_rounds, known.max_rounds)
+    ends = min(stamp(parse_time(envelope.expires_at)), known.expires_at)
+    had = any(turn.round == number for turn in known.transcript)
     if had or (number > most and envelope.message_type is not Origin.HUMAN):
         expected = (mine.current_round if mine is not None else 0) + 1
         raise RoundMismatch(f"round {number} does not fit here", facts={"exchange_round": expected})
     hops = carried.ext.hops if carried.ext is not None else 1
-    if mine is not None:
-        return replace(mine, current_round=number - 1, hops=hops)
-    return _begun(governance, sender, me, message, carried, hops, at=at)
+    view = replace(known, current_round=number - 1, hops=hops, max_rounds=most, expires_at=ends)
+    lowered = envelope._replace(max_rounds=most, expires_at=envelope_time(ends))
+    return arrival._replace(view=view, carried=carried._replace(envelope=lowered))
 
 
-def _begun(
-    governance: Governance, sender: Party, me: Party, message: Message, carried: Carried, hops: int, *, at: str
-) -> Exchange:
-    """The exchange that this is the first message of, as far as I know. What it claims must fit my rules."""
+def _begun(docket: MailboxDocket, arrival: _Arrival, carried: Carried) -> Exchange:
+    """The exchange that this is the first message of, as far as I know."""
     envelope: Envelope = carried.envelope
-    policy = governance.book.between(sender.attributes, me.attributes)
+    sender, message = arrival.sender, arrival.kept.message
+    policy = docket.book.between(sender.attributes, docket.me.attributes)
     if policy is None:
         raise PolicyUnavailable("there is no enterprise policy: nothing is allowed")
-    most = rounds_of(policy, sender, me, None)
-    if envelope.max_rounds > most:
-        raise PolicyDenied(f"the exchange wants {envelope.max_rounds} rounds, at most {most} are allowed")
     ends = stamp(parse_time(envelope.expires_at))
-    if ends <= at:
+    if ends <= docket.at:
         raise ExchangeExpired(f"the exchange expired at {ends}")
-    if (from_stamp(ends) - from_stamp(at)).total_seconds() > policy.exchange_hours * 3600:
-        raise PolicyDenied(f"the exchange wants to last longer than {policy.exchange_hours} hours")
+    latest = docket.now + timedelta(hours=policy.exchange_hours)
     return Exchange(
         id=carried.ext.exchange_id if carried.ext is not None else f"exch_{message.id}"[:128],
-        tenant_id=governance.tenant,
+        tenant_id=docket.tenant,
         conversation_id=envelope.conversation_id,
         # What I began, my ledger would know.
         initiator=sender.agent,
-        responder=me.agent if len(message.to) == 1 else EVERYONE,
+        responder=docket.kernel.agent if len(message.to) == 1 else EVERYONE,
         purpose=purpose_of(envelope.reply_policy, requires_commitment=envelope.requires_commitment),
         reply_policy=envelope.reply_policy,
         requires_commitment=envelope.requires_commitment,
-        max_rounds=envelope.max_rounds,
-        current_round=envelope.exchange_round - 1,
-        hops=hops,
-        started_at=at,
-        expires_at=ends,
+        max_rounds=rounds_of(policy, sender, docket.me, None),
+        started_at=docket.at,
+        expires_at=min(ends, stamp(latest)),
         policy_version=policy.version,
     )
 
@@ -306,133 +292,128 @@ def _begun(
 # ---------------------------------------------------------------- the judgement
 
 
-def _judged(kernel: Kernel, governance: Governance, seen: _Seen) -> Ruling:
-    message, carried, view = seen.kept.message, seen.carried, seen.view
+def _ruled(docket: MailboxDocket, arrival: _Arrival) -> tuple[Proposal, Ruling]:
+    """What my rules make of it, for the exchange as my ledger knows it."""
+    message, carried, view, mine = arrival.kept.message, arrival.carried, arrival.view, arrival.mine
     claims = carried.envelope if carried is not None else None
-    origin = claims.message_type if claims is not None else Origin.AGENT
+    ext = carried.ext if carried is not None else None
+    human = arrival.origin is Origin.HUMAN
+    sender = arrival.sender._replace(human=human)
     if claims is not None and view is not None:
-        check_claims(claims, source_of(seen.sender, governance.tenant), origin, seen.sender.attributes, view)
-        if seen.mine is not None:
-            check_open(seen.mine, seen.sender.agent, recording.now(kernel), human=origin is Origin.HUMAN)
-            check_fixed(Wishes(envelope=claims), seen.mine)
-    wishes = Wishes(
-        classification=claims.classification if claims is not None else None,
-        conversation_id=view.conversation_id if view is not None else message.conversation_id,
-    )
-    from parley.domain.message.bodies import KIND_SPECS
-
+        check_claims(claims, source_of(sender, docket.tenant), arrival.origin, sender.attributes, view)
+        if mine is not None:
+            check_open(mine, sender.agent, docket.at, human=human)
+            check_fixed(Wishes(envelope=claims), view)
+    withheld = ext.withheld if ext is not None else ()
+    approved = arrival.human.approval if arrival.human is not None else None
+    if approved is None and arrival.proof is not None:
+        approved = arrival.proof.approval
     proposal = Proposal(
-        tenant=governance.tenant,
-        sender=seen.sender._replace(human=origin is Origin.HUMAN),
-        receivers=(seen.me,),
-        to=seen.me.agent if len(message.to) == 1 else EVERYONE,
+        tenant=docket.tenant,
+        sender=sender,
+        receivers=(docket.me,),
+        to=addressee(message),
         asks=KIND_SPECS[message.kind].pattern in (Pattern.REQUEST, Pattern.RESPONSE),
-        wishes=wishes,
+        wishes=Wishes(
+            classification=claims.classification if claims is not None else None,
+            conversation_id=view.conversation_id if view is not None else message.conversation_id,
+            data=ext.shared if ext is not None else (),
+            beside=tuple([text for item in withheld for text in (item.source, *item.fields, item.description) if text]),
+        ),
         body=message.body,
         text=held_mail.text_of(message),
         exchange=view,
         others=(),
-        approval=seen.approval if origin is not Origin.HUMAN else None,
-        now=kernel.clock.now().at,
-        fresh=fresh(kernel),
+        approval=approved if not human else None,
+        now=docket.now,
+        fresh=messages.fresh_ids(docket),
+        arrived=True,
     )
-    ruling = rule(proposal, governance.book)
-    kept = claims if claims is not None else ruling.envelope
-    return ruling._replace(origin=kept.message_type, envelope=kept)
+    ruling = rule(proposal, docket.book)
+    if claims is not None:
+        ruling = ruling._replace(origin=claims.message_type, envelope=claims)
+    if isinstance(ruling.verdict, Allow) and withheld:
+        ruling = ruling._replace(withheld=withheld)
+    return proposal._replace(exchange=mine), ruling._replace(exchange=_merged(docket, arrival, ruling))
 
 
-async def _passed(kernel: Kernel, seen: _Seen, ruling: Ruling, approval: Approval | None) -> Admission:
-    exchange = _merged(seen.mine, ruling.exchange)
-    tenant = exchange.tenant_id
-    receipt = await _known_receipt(kernel, seen.kept, seen.file, InboxVerdict.ADMITTED, tenant, exchange.id)
-    pair = pair_name(seen.sender.agent, recording.addressee(seen.kept.message))
-    puts: list[Record] = [exchange, receipt, await spent(kernel, tenant, pair), *_used(seen)]
-    more: dict[str, object] = {**recording.RECEIVED, "outcome": "delivered", "receivers": [kernel.agent]}
-    if approval is not None:
-        more |= {"approval": approval.id}
-    elif seen.proof is not None:
-        more |= {"approval": seen.proof.approval.id, "approved_by": seen.proof.approval.decided_by}
-    told = ruling._replace(exchange=exchange)
-    entry = recording.judged(kernel, seen.kept.message, told, seen.kept.digest, more)
-    return Admission(InboxVerdict.ADMITTED, Changes(puts=tuple(puts), audits=(entry,), tenant=tenant))
-
-
-def _used(seen: _Seen) -> tuple[Record, ...]:
-    """That the approval of this message is used up, where that is not known yet."""
-    return (seen.proof.used,) if seen.proof is not None and not seen.proof.used.version else ()
-
-
-def _merged(mine: Exchange | None, after: Exchange) -> Exchange:
-    """The exchange with this round in its place among those that are known."""
-    rounds = max(after.current_round, mine.current_round if mine is not None else 0)
+def _merged(docket: MailboxDocket, arrival: _Arrival, ruling: Ruling) -> Exchange:
+    """The exchange after this message, with its round in its place among those that are known."""
+    mine, after = arrival.mine, ruling.exchange
+    rounds = mine.current_round if mine is not None else 0
+    if not isinstance(ruling.verdict, Allow):
+        return replace(after, current_round=rounds)
     turns = tuple(sorted(after.transcript, key=lambda turn: turn.round))
-    return replace(after, current_round=rounds, transcript=turns)
+    after = replace(after, current_round=max(after.current_round, rounds), transcript=turns)
+    ext = arrival.carried.ext if arrival.carried is not None else None
+    proof = arrival.proof
+    if ext is not None and proof is not None and ext.outcome == Outcome.RESOLVED.value and not after.over:
+        # A person answered where there were no more rounds: their side has ended it, and so does mine.
+        return ended(after, Outcome.RESOLVED, docket.at, proof.approval.decided_by, "answered by a person")
+    return after
 
 
-async def _held(kernel: Kernel, seen: _Seen, ruling: Ruling, hold: Hold) -> Admission:
-    """The message waits for my person; my agent does not get it until then."""
-    await holding.check_room(kernel, ruling.policy)
-    message, digest = seen.kept.message, seen.kept.digest
-    exchange = replace(ruling.exchange, current_round=seen.mine.current_round if seen.mine is not None else 0)
-    limit = hold.cause is Cause.ROUND_LIMIT
-    approval_id = exchange.limit_approval if limit else exchange.holds[-1]
-    known = await kernel.store.record(Approval, approval_id) if limit else None
-    told = escalation(seen.view, message.sender, ruling.summary) if limit and seen.view is not None else None
-    approval = known or holding.waiting(
-        approval_id,
-        ruling,
-        hold,
-        held_mail.incoming(message, kernel.agent, digest),
-        told,
-        sender=message.sender,
-        user=seen.me.user,
-        at=recording.now(kernel),
-        unique=f"incoming/{digest}",
+def _submission(docket: MailboxDocket, arrival: _Arrival) -> Submission[StoredMessage]:
+    kept, human, proof = arrival.kept, arrival.human, arrival.proof
+    carries = human.approval.id if human is not None else proof.approval.id if proof is not None else ""
+    signer = proof.approval.decided_by if proof is not None else ""
+    return Submission(
+        message_id=kept.message.id,
+        sender=arrival.sender,
+        receivers=(docket.me,),
+        to=addressee(kept.message),
+        actor=signer if arrival.origin is Origin.HUMAN and signer else arrival.sender.agent,
+        key=human.key_id if human is not None else "",
+        user=docket.me.user,
+        annotated=arrival.carried is not None,
+        digest=kept.digest,
+        hold=lambda _: held_mail.incoming(kept.message, docket.kernel.agent, kept.digest),
+        deliver=lambda _: Delivered(kept, kept.digest),
+        incoming=True,
+        unique=f"{INCOMING}{kept.digest}",
+        releases=human.approval if human is not None and not human.answers else None,
+        approval_id=carries,
+        approved_by=human.user if human is not None else signer,
+        note=human.note if human is not None else "",
     )
-    tenant = exchange.tenant_id
-    receipt = await _known_receipt(kernel, seen.kept, seen.file, InboxVerdict.HELD, tenant, exchange.id)
-    receipt = replace(receipt, approval_id=approval.id)
-    more = {**recording.RECEIVED, "outcome": "held", "reason": hold.reason, "approval": approval.id}
-    entry = recording.judged(kernel, message, ruling._replace(exchange=exchange), digest, more)
-    waits = (approval,) if known is None else ()
-    puts: tuple[Record, ...] = (exchange, receipt, *waits, *_used(seen))
-    changes = Changes(puts=puts, audits=(entry,), tenant=tenant)
-    return Admission(InboxVerdict.HELD, changes, holding.held(kernel, approval))
 
 
-async def _denied(kernel: Kernel, seen: _Seen, ruling: Ruling, error: ParleyError) -> Admission:
-    more = {**recording.RECEIVED, "outcome": "denied", "reason": error.message, "code": error.code}
-    more["receivers"] = [kernel.agent]  # type: ignore[assignment]  # a list, as everywhere
-    entry = recording.judged(kernel, seen.kept.message, ruling, seen.kept.digest, more)
-    puts: tuple[Record, ...] = ()
-    if seen.mine is not None and ruling.exchange.over and not seen.mine.over:
-        puts = (replace(ruling.exchange, current_round=seen.mine.current_round),)
-    changes = Changes(puts=puts, audits=(entry,), tenant=ruling.exchange.tenant_id)
-    return await _refused(kernel, seen.kept, seen.file, error, changes)
+async def _admission(docket: MailboxDocket, arrival: _Arrival, decision: Decision[StoredMessage]) -> Admission:
+    """What was decided, with the receipt of the file that it was decided about."""
+    human, refusal = arrival.human, decision.refusal
+    exchange_id = decision.exchange.id if decision.exchange is not None else ""
+    used: tuple[Record, ...] = ()
+    if arrival.proof is not None and not arrival.proof.used.version:
+        used = (arrival.proof.used,)
+    if decision.held is not None:
+        receipt = await _receipt(docket, arrival, InboxVerdict.HELD, exchange_id)
+        waits = replace(receipt, approval_id=decision.held.id)
+        return Admission(InboxVerdict.HELD, await docket.changes(decision, waits, *used), docket.held(decision.held))
+    if refusal is None:
+        status = InboxVerdict.ANSWERED if human is not None and human.answers else InboxVerdict.ADMITTED
+        receipt = await _receipt(docket, arrival, status, exchange_id)
+        return Admission(status, await docket.changes(decision, receipt, *used))
+    if human is not None:
+        # It still waits, unless this ended its exchange.
+        return Admission(InboxVerdict.REFUSED, await docket.changes(decision), refusal)
+    receipt = await _receipt(docket, arrival, InboxVerdict.REFUSED, "")
+    refused = replace(receipt, code=refusal.code, reason=refusal.message)
+    return Admission(InboxVerdict.REFUSED, await docket.changes(decision, refused), refusal)
 
 
-async def _refused(kernel: Kernel, kept: StoredMessage, file: str, refusal: ParleyError, changes: Changes) -> Admission:
-    receipt = await _known_receipt(kernel, kept, file, InboxVerdict.REFUSED, changes.tenant, "")
-    receipt = replace(receipt, code=refusal.code, reason=refusal.message)
-    return Admission(InboxVerdict.REFUSED, changes._replace(puts=(*changes.puts, receipt)), refusal)
-
-
-async def _known_receipt(
-    kernel: Kernel, kept: StoredMessage, file: str, status: InboxVerdict, tenant: str, exchange: str
-) -> InboxReceipt:
-    known = await kernel.store.record(InboxReceipt, kept.digest)
-    if known is not None:
-        return replace(known, status=status, exchange_id=exchange or known.exchange_id)
-    return _receipt(kernel, kept, file, status, tenant, exchange)
-
-
-def _receipt(
-    kernel: Kernel, kept: StoredMessage, file: str, status: InboxVerdict, tenant: str, exchange: str
-) -> InboxReceipt:
-    at = recording.now(kernel)
-    message_id = kept.message.id
+async def _receipt(docket: MailboxDocket, arrival: _Arrival, status: InboxVerdict, exchange_id: str) -> InboxReceipt:
+    kept = arrival.kept
+    before = await docket.kernel.store.record(InboxReceipt, kept.digest)
+    if before is not None:
+        return replace(before, status=status, exchange_id=exchange_id or before.exchange_id)
     return InboxReceipt(
-        id=kept.digest, tenant_id=tenant, message_id=message_id, file=file, status=status, at=at, exchange_id=exchange
+        id=kept.digest,
+        tenant_id=docket.tenant,
+        message_id=kept.message.id,
+        file=arrival.file,
+        status=status,
+        at=docket.at,
+        exchange_id=exchange_id,
     )
 
 

@@ -12,9 +12,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from parley.app.rules.docket import Decision
+from parley.app.rules.recording import decision_entry
 from parley.app.team.audit.checkpoints import mark_of
 from parley.app.team.retry import committed
-from parley.app.team.rules import holding
+from parley.app.team.rules.docket import TeamDocket
 from parley.domain.audit.checkpoint import ERASED, LET_GO
 from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
 from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, SYSTEM, Tenant
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
     from parley.app.team.team import Team
     from parley.domain.directory.callers import Caller
-    from parley.domain.record import Record
     from parley.domain.store.changes import ErasableMessage
 
 _log = logging.getLogger("parley.audit")
@@ -188,23 +189,25 @@ async def _blank_approval(team: Team, caller: Caller, approval_id: str) -> bool:
     """What was held goes; what still waited for a decision can no longer be decided. Whether there was anything."""
 
     async def decide() -> TeamChanges | None:
-        approval = await team.store.get(Approval, caller.tenant, approval_id)
+        docket = await TeamDocket.open(team, caller.tenant)
+        approval = await docket.approval(approval_id)
         if approval is None:
             return None
-        puts: tuple[Record, ...] = ()
-        before = approval
+        before, exchange = approval, await docket.exchange(approval.exchange_id)
+        audits: tuple[AuditDraft, ...] = ()
         if approval.pending:
-            exchange = await team.store.get(Exchange, caller.tenant, approval.exchange_id)
-            approval = decided(approval, ApprovalStatus.CLOSED, caller.actor, team.at(), "erased")
-            puts = (released(exchange, approval.id),) if exchange is not None else ()
+            approval = decided(approval, ApprovalStatus.CLOSED, caller.actor, docket.at, "erased")
+            audits = (decision_entry(docket, approval, approval.agent, caller.actor, caller.key_id),)
         draft = replace(approval.draft, payload="{}", metadata="{}") if approval.draft else None
         told = {**approval.escalation, "conversationSummary": GONE} if approval.escalation else None
         note = GONE if approval.note else ""
         blanked = replace(approval, draft=draft, escalation=told, note=note)
-        changes = TeamChanges(caller.tenant, puts=(blanked, *puts))
-        if before.pending:
-            changes = await holding.told(team, changes, blanked)
-        return changes if blanked != before else None
+        if blanked == before:
+            return None
+        if not before.pending:
+            return TeamChanges(caller.tenant, puts=(blanked,))
+        going_on = released(exchange, approval.id) if exchange is not None else None
+        return await docket.changes(Decision(audits, going_on, (blanked,)))
 
     return await committed(team, caller._replace(saved=None), decide, "approval") is not None
 

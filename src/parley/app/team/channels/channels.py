@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels import posting
-from parley.app.team.channels.posting import check_present, check_speaks
+from parley.app.team.channels.posting import Venue, check_present, check_speaks
 from parley.app.team.directory import roles
 from parley.app.team.directory.permissions import intent_access
 from parley.app.team.retry import committed, put
@@ -36,7 +36,7 @@ from parley.domain.store.changes import TeamChanges
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parley.app.team.channels.posting import Decided, Held
+    from parley.app.team.channels.posting import Held
     from parley.app.team.team import Team
     from parley.domain.channel.post import Post, PostDraft
     from parley.domain.directory.callers import Caller
@@ -139,32 +139,22 @@ async def _check_members(team: Team, access: Access, agents: Sequence[str], tota
 async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, draft: PostDraft) -> Post | Held:
     """Post to a channel by its name; one that does not exist yet is created in the same transaction."""
     check_speaks(caller)
-    message_id = team.new_id("msg")
+    ids = (team.new_id("msg"),)
 
-    async def decide() -> Decided:
-        if posting.leaves_tenant(caller, draft):
-            return await posting.decide(team, caller, "", (draft,), (message_id,))
+    async def find_venue() -> Venue:
         intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
         channel = await team.store.named(Channel, caller.tenant, intent_id, name)
         if channel is not None:
-            return await posting.decide(team, caller, channel.id, (draft,), (message_id,))
-        return await _open_with(team, caller, intent, access, name, draft, message_id)
+            return await posting.venue_of(team, caller, channel.id)
+        expects = [expecting(intent), expecting(access)]
+        channel = await _drafted(team, caller, intent, access, ChannelDraft(name), expects)
+        entry = team.entry(caller, "channel_created", channel.id, intent=intent.id, name=name)
+        return Venue(channel, access, expects, entry)
 
     async with posting.queued(team, caller, draft):
-        return await posting.settled(team, caller, decide)
-
-
-async def _open_with(
-    team: Team, caller: Caller, intent: Intent, access: Access, name: str, draft: PostDraft, message_id: str
-) -> Decided:
-    expects = [expecting(intent), expecting(access)]
-    channel = await _drafted(team, caller, intent, access, ChannelDraft(name), expects)
-    decided = await posting.decide_in(team, caller, channel, access, (draft,), (message_id,), expects)
-    if decided.refusal is not None:
-        return decided
-    entry = team.entry(caller, "channel_created", channel.id, intent=intent.id, name=name)
-    changes = decided.changes
-    return decided._replace(changes=changes._replace(puts=(channel, *changes.puts), entries=(entry,)))
+        return await posting.decide_and_commit(
+            team, caller, lambda: posting.decide(team, caller, find_venue, (draft,), ids)
+        )
 
 
 async def listed(team: Team, caller: Caller, intent_id: str) -> list[Shown]:

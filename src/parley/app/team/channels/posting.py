@@ -7,9 +7,11 @@ from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.rules import governing, holding
+from parley.app.rules.messages import refuse_overspent
+from parley.app.team.rules import governing
 from parley.app.team.rules import in_force as rules
-from parley.app.team.rules.proposed import Message
+from parley.app.team.rules.docket import TeamDocket
+from parley.app.team.rules.governing import Message
 from parley.app.team.system_posts import audited
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
@@ -31,12 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from parley.app.team.rules.proposed import Governed
+    from parley.app.rules.docket import Decision, Submission
     from parley.app.team.team import Team
     from parley.domain.channel.event import EventDraft
     from parley.domain.directory.callers import Caller
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval
+    from parley.domain.mailbox.ledger import Entry
 
 
 _ONE_BY_ONE = Problem("governed", "messages", "messages under the rules are sent one by one")
@@ -45,19 +48,31 @@ _NO_QUEUE = nullcontext()
 
 
 class Held(NamedTuple):
-    """What became of a message that waits for a person: nobody has it yet."""
+    """A message held for approval. It has not been delivered."""
 
     approval: Approval
 
 
+class Venue(NamedTuple):
+    """The channel that something is said in, and what the decision about it depends on."""
+
+    channel: Channel
+    access: Access
+    expects: list[Expect]
+    # That the channel begins with this message.
+    opened: Entry | None = None
+
+
 class Decided(NamedTuple):
-    """What a decision writes. A refusal is raised, and a held message told of, after it is written."""
+    """What a decision writes. A refusal is raised, and a held message reported, after it is written."""
 
     changes: TeamChanges
     held: Approval | None = None
     refusal: ParleyError | None = None
-    # The one message that the rules concern, to decide about it anew when a budget turns out to be spent.
-    message: Message | None = None
+    # Of the one message that the rules concern, to decide about it anew when a budget turns out to be spent.
+    docket: TeamDocket | None = None
+    submission: Submission[Post] | None = None
+    decision: Decision[Post] | None = None
 
 
 async def post(team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str = "") -> Post | Held:
@@ -65,7 +80,9 @@ async def post(team: Team, caller: Caller, channel_id: str, draft: PostDraft, me
     ids = (message_id or team.new_id("msg"),)
     check_speaks(caller)
     async with queued(team, caller, draft):
-        return await settled(team, caller, lambda: decide(team, caller, channel_id, (draft,), ids))
+        return await decide_and_commit(
+            team, caller, lambda: decide(team, caller, lambda: venue_of(team, caller, channel_id), (draft,), ids)
+        )
 
 
 async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence[PostDraft]) -> tuple[Post, ...]:
@@ -73,7 +90,7 @@ async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence
     check_speaks(caller)
     ids = tuple([team.new_id("msg") for _ in drafts])
     for _ in range(ATTEMPTS):
-        decided = await decide(team, caller, channel_id, drafts, ids)
+        decided = await decide(team, caller, lambda: venue_of(team, caller, channel_id), drafts, ids)
         if decided.held is not None:
             raise Invalid.because([_ONE_BY_ONE])
         try:
@@ -88,18 +105,21 @@ async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence
     raise Conflict("the channel changes too often at this moment", hint="try again")
 
 
-async def settled(team: Team, caller: Caller, decide: Callable[[], Awaitable[Decided]]) -> Post | Held:
+async def decide_and_commit(team: Team, caller: Caller, attempt: Callable[[], Awaitable[Decided]]) -> Post | Held:
     """Decide about one message and commit what was decided; again when somebody else was faster, a few times."""
     for _ in range(ATTEMPTS):
-        decided = await decide()
+        decided = await attempt()
         try:
-            return await _committed(team, caller, decided)
+            return await _commit(team, caller, decided)
         except Overspent as error:
-            if decided.message is None:
+            if decided.docket is None or decided.submission is None:
                 raise
-            spent = await governing.overspent(team, decided.message, error)
+            # What it depended on stays, but for the exchange, which this no longer changes.
+            decided.docket.expects[:] = [expect for expect in decided.docket.expects if expect.kind != Exchange.kind]
+            refused = await refuse_overspent(decided.docket, decided.submission, error)
+            changes = await decided.docket.changes(refused)
             try:
-                return await _committed(team, caller, _in_its_place(decided, spent))
+                return await _commit(team, caller, Decided(changes, refusal=refused.refusal))
             except (Stale, NameTaken):
                 continue
         except NameTaken:
@@ -111,9 +131,9 @@ async def settled(team: Team, caller: Caller, decide: Callable[[], Awaitable[Dec
     raise Conflict("the channel changes too often at this moment", hint="try again")
 
 
-async def _committed(team: Team, caller: Caller, decided: Decided) -> Post | Held:
+async def _commit(team: Team, caller: Caller, decided: Decided) -> Post | Held:
     if decided.refusal is not None:
-        # A refusal uses up no idempotency key: whoever mends what was wrong may send it again.
+        # A refusal does not consume the idempotency key, so a corrected request can reuse it.
         await team.store.commit(decided.changes)
         raise decided.refusal
     held = decided.held
@@ -121,139 +141,105 @@ async def _committed(team: Team, caller: Caller, decided: Decided) -> Post | Hel
     return Held(held) if held is not None else done.posts[0]
 
 
-def _in_its_place(decided: Decided, governed: Governed) -> Decided:
-    """The decision with what the rules make of the message now; what it depended on stays."""
-    changes = TeamChanges(
-        decided.changes.tenant,
-        expects=tuple(one for one in decided.changes.expects if one.kind != Exchange.kind),
-        puts=governed.puts,
-        audits=governed.audits,
-        spends=governed.spends,
-    )
-    return Decided(changes, governed.held, governed.refusal)
-
-
 def queued(team: Team, caller: Caller, draft: PostDraft) -> AbstractAsyncContextManager[None]:
     """Wait for whoever else speaks in the same conversation at this moment."""
-    asked = draft.wishes
+    wishes = draft.wishes
     conversation = draft.in_reply_to
-    if asked is not None:
-        claimed = asked.envelope.conversation_id if asked.envelope else ""
-        conversation = asked.conversation_id or claimed or conversation
+    if wishes is not None:
+        claimed = wishes.envelope.conversation_id if wishes.envelope else ""
+        conversation = wishes.conversation_id or claimed or conversation
     return team.governance.queue(caller.tenant, conversation) if conversation else _NO_QUEUE
+
+
+async def venue_of(team: Team, caller: Caller, channel_id: str) -> Venue:
+    """A channel that is there."""
+    channel, access = await _channel(team, caller, channel_id)
+    if channel.options.ttl_seconds is not None:
+        await _check_alive(team, channel)
+    return Venue(channel, access, [expecting(channel), expecting(access)])
+
+
+async def _channel(team: Team, caller: Caller, channel_id: str) -> tuple[Channel, Access]:
+    channel = await team.store.get(Channel, caller.tenant, channel_id)
+    access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
+    if channel is None or access is None:
+        raise NotFound("there is no such channel")
+    return channel, access
 
 
 async def decide(
     team: Team,
     caller: Caller,
-    channel_id: str,
+    find_venue: Callable[[], Awaitable[Venue]],
     drafts: Sequence[PostDraft],
     ids: Sequence[str],
     *,
-    approval: Approval | None = None,
-    instead_of: Approval | None = None,
+    releases: Approval | None = None,
+    replaces: Approval | None = None,
+    note: str = "",
 ) -> Decided:
-    """What these drafts would write now. An approved one was held before; another is said instead of one that was."""
+    """What these drafts would write now. One may release what was held, or be said instead of it."""
+    # Before anything else: nothing overrides the isolation of tenants.
     for draft, message_id in zip(drafts, ids, strict=True):
-        if leaves_tenant(caller, draft):
-            blocked = governing.blocked(team, caller, draft, message_id)
-            return Decided(TeamChanges(caller.tenant, audits=blocked.audits), refusal=blocked.refusal)
-    channel = await team.store.get(Channel, caller.tenant, channel_id)
-    access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
-    if channel is None or access is None:
-        raise NotFound("there is no such channel")
-    if channel.options.ttl_seconds is not None:
-        await _check_alive(team, channel)
-    expects = [expecting(channel), expecting(access)]
-    about = (approval, instead_of)
-    return await decide_in(team, caller, channel, access, drafts, ids, expects, about)
-
-
-async def decide_in(  # everything that a message depends on
-    team: Team,
-    caller: Caller,
-    channel: Channel,
-    access: Access,
-    drafts: Sequence[PostDraft],
-    ids: Sequence[str],
-    expects: list[Expect],
-    about: tuple[Approval | None, Approval | None] = (None, None),
-) -> Decided:
-    """What these drafts would write in a channel that is there, or is about to be."""
-    tenant = caller.tenant
-    now = team.now()
+        if TENANT_MARK in draft.to and draft.to.partition(TENANT_MARK)[2] != caller.tenant:
+            changes, refusal = await governing.blocked(team, caller, draft, message_id)
+            return Decided(changes, refusal=refusal)
+    venue = await find_venue()
+    channel, access, expects, now = venue.channel, venue.access, venue.expects, team.now()
     seen = view(channel, access, caller, stamp(now))
-    record = await check_present(team, tenant, caller.agent, expects)
+    record = await check_present(team, caller.tenant, caller.agent, expects)
+    docket = await TeamDocket.open(team, caller.tenant, expects, now)
     posts: list[Post] = []
     for given, message_id in zip(drafts, ids, strict=True):
         draft = given._replace(to=given.to.partition(TENANT_MARK)[0]) if TENANT_MARK in given.to else given
-        role = await addressed_role(team, tenant, draft, expects)
-        request = await _request(team, tenant, draft)
+        role = await addressed_role(team, caller.tenant, draft, expects)
+        request = await _request(team, caller.tenant, draft)
+        longest = team.limits.longest_expiry if draft.expires_at else timedelta(0)
         placed = place(
-            draft,
-            message_id,
-            now,
-            caller.agent,
-            seen,
-            channel,
-            access,
-            role=role,
-            request=request,
-            longest=team.limits.longest_expiry if draft.expires_at else timedelta(0),
+            draft, message_id, now, caller.agent, seen, channel, access, role=role, request=request, longest=longest
         )
-        addressee = await check_reachable(team, tenant, placed, expects) if placed.recipients else None
-        message = Message(caller, channel, access, draft, placed, request, record, *about, addressee)
-        governed = await governing.govern(team, message, expects)
-        if governed is None:
-            posts.append(placed)
-        elif governed.post is not None and not governed.audits:
+        addressee = await check_reachable(team, caller.tenant, placed, expects) if placed.recipients else None
+        message = Message(caller, channel, access, draft, placed, request, record, releases, replaces, note, addressee)
+        governed = await governing.govern(docket, message)
+        if governed.post is not None:
             posts.append(governed.post)
         elif len(drafts) > 1:
             raise Invalid.because([_ONE_BY_ONE])
         else:
-            return await _governed(team, channel, message, governed, expects)
-    events: tuple[EventDraft, ...] = ()
+            return await _governed(docket, venue, draft, governed)
+    changes = TeamChanges(caller.tenant, tuple(posts), tuple(expects))
     if channel.options.audit:
         # Everybody with access to the intent reads its log, of whichever org unit.
-        apart = await rules.several_units(team, tenant, expects)
-        shown = [_unread(one) if apart and one.recipients is not None else one for one in posts]
-        events = tuple(audited(team, channel, one, draft) for one, draft in zip(shown, drafts, strict=True))
-    return Decided(TeamChanges(tenant, tuple(posts), tuple(expects), events=events))
+        apart = await rules.several_units(team, caller.tenant, expects)
+        shown = [_unread(said) if apart and said.recipients is not None else said for said in posts]
+        events = tuple(audited(team, channel, said, draft) for said, draft in zip(shown, drafts, strict=True))
+        changes = changes._replace(events=events, expects=tuple(expects))
+    return Decided(_with_channel(changes, venue))
 
 
-def leaves_tenant(caller: Caller, draft: PostDraft) -> bool:
-    """Whether a message is for another tenant. Looked at before anything else, and nothing overrides it."""
-    return TENANT_MARK in draft.to and draft.to.partition(TENANT_MARK)[2] != caller.tenant
+async def _governed(docket: TeamDocket, venue: Venue, draft: PostDraft, governed: governing.Governed) -> Decided:
+    """What the decision about the one message writes."""
+    decision = governed.decision
+    assert decision is not None  # noqa: S101  # there is no post to send as it is
+    events: tuple[EventDraft, ...] = ()
+    if decision.message is not None and venue.channel.options.audit:
+        # Everybody with access to the intent reads its log: what was for one of them only is not told there.
+        events = (audited(docket.team, venue.channel, _unread(decision.message), draft),)
+    changes = await docket.changes(decision, events)
+    if decision.refusal is None:
+        changes = _with_channel(changes, venue)
+    return Decided(changes, decision.held, decision.refusal, docket, governed.submission, decision)
+
+
+def _with_channel(changes: TeamChanges, venue: Venue) -> TeamChanges:
+    if venue.opened is None:
+        return changes
+    return changes._replace(puts=(venue.channel, *changes.puts), entries=(venue.opened,))
 
 
 def _unread(post: Post) -> Post:
     """The message with only the digest of what it says."""
     return post._replace(payload=b'{"sha256":"%b"}' % digest(post.payload).encode())
-
-
-async def _governed(
-    team: Team, channel: Channel, message: Message, governed: Governed, expects: list[Expect]
-) -> Decided:
-    post = governed.post
-    events: tuple[EventDraft, ...] = ()
-    if post is not None and channel.options.audit:
-        # Everybody with access to the intent reads its log: what was for one of them only is not told there.
-        events = (audited(team, channel, _unread(post), message.draft),)
-    # What is put carries the version that it replaces: it need not be expected as well.
-    put = {(one.kind, one.id) for one in governed.puts if one.version}
-    changes = TeamChanges(
-        message.caller.tenant,
-        (post,) if post is not None else (),
-        tuple([one for one in expects if (one.kind, one.id) not in put] if put else expects),
-        puts=governed.puts,
-        events=events,
-        audits=governed.audits,
-        spends=governed.spends,
-    )
-    over = holding.decided_of(governed.puts)
-    if over:
-        changes = await holding.told(team, changes, *over)
-    return Decided(changes, governed.held, governed.refusal, message)
 
 
 def check_speaks(caller: Caller) -> None:
@@ -309,10 +295,7 @@ async def _request(team: Team, tenant: str, draft: PostDraft) -> Post | None:
 async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, draft: PostDraft) -> Post | Held:
     """Answer a request: whom it goes to and what it answers follow from the request."""
     check_speaks(caller)
-    channel = await team.store.get(Channel, caller.tenant, channel_id)
-    access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
-    if channel is None or access is None:
-        raise NotFound("there is no such channel")
+    channel, access = await _channel(team, caller, channel_id)
     seen = view(channel, access, caller, team.at())
     request = await team.requests.get(caller.tenant, request_id)
     if request is None or request.channel_id != channel_id:
@@ -340,7 +323,7 @@ async def ask(team: Team, caller: Caller, channel_id: str, draft: PostDraft, pat
         return draft._replace(expires_at=draft.expires_at or team.now() + timedelta(seconds=patience))
 
     message_id = team.new_id("msg")
-    first = await decide(team, caller, channel_id, (bounded(),), (message_id,))
+    first = await decide(team, caller, lambda: venue_of(team, caller, channel_id), (bounded(),), (message_id,))
     if not first.changes.posts:
         # A person takes longer than anybody waits here: what is held is held without the end of our patience.
         return await post(team, caller, channel_id, draft, message_id)

@@ -38,7 +38,7 @@ from parley.domain.store.changes import TeamChanges
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parley.app.team.retry import Decision
+    from parley.app.team.retry import Attempt
     from parley.app.team.team import Team
     from parley.domain.channel.event import EventDraft
 
@@ -163,7 +163,7 @@ def _changes(team: Team, caller: Caller, access: Access, event: EventDraft, acti
     return TeamChanges(caller.tenant, puts=(access,), events=(event,), entries=(entry,))
 
 
-async def _changed(team: Team, caller: Caller, decide: Decision) -> Access:
+async def _changed(team: Team, caller: Caller, decide: Attempt) -> Access:
     done = await committed(team, caller, decide, "access list")
     kept = done.puts[0] if done else None
     assert isinstance(kept, Access)  # noqa: S101  # what was put
@@ -273,7 +273,7 @@ async def deny(team: Team, caller: Caller, intent_id: str, request_id: str, reas
     return await _decided(team, caller, decide)
 
 
-async def _decided(team: Team, caller: Caller, decide: Decision) -> AccessRequest:
+async def _decided(team: Team, caller: Caller, decide: Attempt) -> AccessRequest:
     done = await committed(team, caller, decide, "request")
     kept = done.puts[0] if done else None
     assert isinstance(kept, AccessRequest)  # noqa: S101  # what was put

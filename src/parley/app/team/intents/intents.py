@@ -39,7 +39,7 @@ from parley.domain.store.changes import TeamChanges
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from parley.app.team.retry import Decision
+    from parley.app.team.retry import Attempt
     from parley.app.team.team import Team
     from parley.domain.directory.callers import Caller
     from parley.domain.directory.intent import Patch
@@ -202,7 +202,7 @@ async def close_late(team: Team, caller: Caller, intent_id: str, *, task_id: str
     await committed(team, caller._replace(saved=None), decide, "intent")
 
 
-async def _changed(team: Team, caller: Caller, decide: Decision) -> Intent:
+async def _changed(team: Team, caller: Caller, decide: Attempt) -> Intent:
     done = await committed(team, caller, decide, "intent")
     kept = done.puts[0] if done else None
     assert isinstance(kept, Intent)  # noqa: S101  # what was put

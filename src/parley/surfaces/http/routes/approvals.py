@@ -23,7 +23,7 @@ async def _approval(call: Call, stored: StoredApproval) -> Approval:
 
 async def listed(call: Call) -> Response:
     text = call.choice("status", "", *[one.value for one in ApprovalStatus])
-    found = await approvals.listed(
+    found = await approvals.list_page(
         call.team,
         call.caller,
         status=ApprovalStatus(text) if text else None,
@@ -34,7 +34,7 @@ async def listed(call: Call) -> Response:
 
 
 async def show(call: Call) -> Response:
-    found = await approvals.show(call.team, call.caller, call.params["approval_id"])
+    found = await approvals.get(call.team, call.caller, call.params["approval_id"])
     return json(200, await _approval(call, found))
 
 

@@ -25,12 +25,12 @@ async def listed(call: Call) -> Response:
         query.get("after", ""),
         call.whole("limit", 100, 1, call.team.limits.page),
     )
-    found = await exchanges.listed(call.team, call.caller, wanted)
+    found = await exchanges.list_page(call.team, call.caller, wanted)
     return json(200, [exchange_of(exchange) for exchange in found])
 
 
 async def show(call: Call) -> Response:
-    found = await exchanges.show(call.team, call.caller, call.params["exchange_id"])
+    found = await exchanges.get(call.team, call.caller, call.params["exchange_id"])
     return json(200, exchange_of(found))
 
 

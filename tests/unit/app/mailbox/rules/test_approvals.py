@@ -86,7 +86,7 @@ def test_the_decision_and_the_message_are_on_record_in_this_order(rig: Rig) -> N
 
     held, decided, delivered = rig.audits("claude")
     assert (held["outcome"], held["approval"]) == ("held", approval.id)
-    assert (decided["action"], decided["decision"], decided["actor"]) == ("approval_decided", "approve", "ann")
+    assert (decided["action"], decided["decision"], decided["actor"]) == ("approval_decided", "approved", "ann")
     assert (delivered["outcome"], delivered["approved_by"], delivered["round"]) == ("delivered", "ann", 1)
 
 
@@ -164,7 +164,7 @@ def test_after_a_change_of_policy_it_must_be_looked_at_again(rig: Rig) -> None:
     assert again.status is ApprovalStatus.APPROVED
 
 
-def test_what_is_too_secret_by_now_stays_held(rig: Rig) -> None:
+def test_what_is_too_secret_by_now_is_denied_and_nobody_has_to_decide_it_any_more(rig: Rig) -> None:
     rig.govern()
     approval = hold(rig)
     rig.govern(GOVERNANCE.replace("max_classification: confidential", "max_classification: public"))
@@ -173,7 +173,8 @@ def test_what_is_too_secret_by_now_stays_held(rig: Rig) -> None:
         decide(rig, "claude", approval, Decision.APPROVE, ANN)
 
     assert refused.value.code == "classification_exceeded"
-    assert drive(rig.kernel("claude").approval(approval.id)).pending
+    assert drive(rig.kernel("claude").approval(approval.id)).status is ApprovalStatus.CLOSED
+    assert rig.files("codex") == []
 
 
 def test_nobody_deciding_is_a_no(rig: Rig) -> None:

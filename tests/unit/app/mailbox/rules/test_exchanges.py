@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from parley.app.mailbox.kernel import drive
+from parley.app.mailbox.rules.exchanges import expire_due
 from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.errors.errors import NotFound
-from parley.domain.errors.rules import ExchangeClosed, HumanRequired, MessageHeld
-from parley.domain.exchange.approval import ApprovalStatus
-from parley.domain.exchange.exchange import Outcome
+from parley.domain.errors.rules import ExchangeClosed, ExchangeExpired, HumanRequired, MessageHeld
+from parley.domain.exchange.approval import Approval, ApprovalStatus
+from parley.domain.exchange.exchange import Exchange, Outcome
 from parley.domain.mailbox.listing import Sent
 from parley.domain.message.message import Kind
 from tests.unit.app.rig import ANN, Rig
@@ -62,6 +63,40 @@ def test_an_exchange_that_waits_for_a_person_only_a_person_ends(rig: Rig) -> Non
 
     (approval,) = drive(kernel.approvals())
     assert approval.status is ApprovalStatus.CLOSED
+
+
+def test_what_nobody_decided_in_time_is_denied_once(rig: Rig) -> None:
+    rig.govern(enterprise__default="approval_hours: 1")
+    with pytest.raises(MessageHeld):
+        ask(rig, "I promise.")
+    rig.clock.pass_by(hours=1)
+
+    for _ in range(2):
+        drive(expire_due(rig.kernel("claude")))
+
+    (approval,) = drive(rig.stores["claude"].records(Approval))
+    (exchange,) = drive(rig.stores["claude"].records(Exchange))
+    assert (approval.status, exchange.outcome) == (ApprovalStatus.EXPIRED, Outcome.DENIED)
+    assert [one["action"] for one in rig.audits("claude")] == [
+        "agent_exchange",
+        "approval_decided",
+        "agent_exchange_ended",
+    ]
+
+
+def test_an_exchange_that_is_over_by_the_clock_has_expired_also_where_something_waits_in_it(rig: Rig) -> None:
+    rig.govern()
+    with pytest.raises(MessageHeld):
+        ask(rig, "I promise.")
+    rig.clock.pass_by(hours=24)
+
+    drive(expire_due(rig.kernel("claude")))
+
+    (approval,) = drive(rig.stores["claude"].records(Approval))
+    (exchange,) = drive(rig.stores["claude"].records(Exchange))
+    assert (approval.status, exchange.outcome) == (ApprovalStatus.EXPIRED, Outcome.EXPIRED)
+    with pytest.raises(ExchangeExpired):
+        rig.send(Kind.QUESTION, body="And now?", conversation_id=exchange.conversation_id)
 
 
 def test_an_exchange_is_over_when_its_time_is(rig: Rig) -> None:

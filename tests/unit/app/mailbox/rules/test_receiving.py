@@ -120,7 +120,7 @@ def test_a_message_to_several_is_on_record_with_each(rig: Rig) -> None:
 
     assert received(rig, "codex") == received(rig, "gemini") == ["Implement rate limiting"]
 
-    assert rig.outcomes("codex") == rig.outcomes("gemini") == ["delivered"]
+    assert rig.outcomes("codex") == rig.outcomes("gemini") == ["delivered", "resolved"]
     assert rig.audits("gemini")[0]["receivers"] == ["gemini"]
 
 
@@ -131,6 +131,27 @@ def test_a_note_to_myself_is_on_record_on_both_of_my_sides(rig: Rig) -> None:
     assert received(rig, "claude") == ["Implement rate limiting"]
 
     assert [one["direction"] for one in rig.audits("claude")] == ["outgoing", "incoming"]
+
+
+@pytest.mark.parametrize(
+    "edit", [('expires_at: "2026-03-14', 'expires_at: "2027-03-14'), ("max_rounds: 3", "max_rounds: 9")]
+)
+def test_a_limit_above_the_maximum_is_lowered_to_it(rig: Rig, edit: tuple[str, str]) -> None:
+    rig.govern()
+    forged(rig, edit)
+
+    assert len(received(rig)) == 1
+
+    (exchange,) = drive(rig.stores["codex"].records(Exchange))
+    assert (exchange.max_rounds, exchange.expires_at[:19]) == (3, "2026-03-14T14:30:00")
+
+
+def test_the_tenant_is_looked_at_before_whether_an_envelope_can_be_read(rig: Rig) -> None:
+    rig.govern()
+    forged(rig, ('tenant_id: "acme"', 'tenant_id: "globex"'), ('version: "1.0"', 'version: "9.0"'))
+
+    assert received(rig) == []
+    assert dead(rig) == ["cross_enterprise_blocked"]
 
 
 def test_a_message_without_an_envelope_is_none_of_the_rules_where_nothing_concerns_it(rig: Rig) -> None:
@@ -169,8 +190,6 @@ def test_a_message_without_an_envelope_is_none_of_the_rules_where_nothing_concer
         ([('"confidential"\\]', '"confidential", "restricted"]')], "classification_exceeded"),
         ([('classification: "internal"', 'classification: "confidential"')], "classification_exceeded"),
         ([('expires_at: "2026-03-14', 'expires_at: "2026-03-12')], "exchange_expired"),
-        ([('expires_at: "2026-03-14', 'expires_at: "2027-03-14')], "policy_denied"),
-        ([("max_rounds: 3", "max_rounds: 9")], "policy_denied"),
         ([("exchange_round: 1", "exchange_round: 4")], "round_mismatch"),
         ([("hops: 1", "hops: 9")], "loop_detected"),
     ],

@@ -176,7 +176,7 @@ def test_what_is_more_secret_than_the_sender_may_share_is_denied_and_recorded(ri
     refused(rig, ClassificationExceeded, wishes=Wishes(classification=Classification.RESTRICTED))
 
     assert rig.files("codex") == rig.files("claude", "outbox") == []
-    assert rig.outcomes("claude") == ["denied classification_exceeded"]
+    assert rig.outcomes("claude") == ["denied classification_exceeded", "denied"]
 
 
 def test_what_is_more_secret_than_the_receiver_may_know_is_denied(rig: Rig) -> None:
@@ -194,7 +194,7 @@ def test_between_org_units_nothing_goes_by_the_policy_that_comes_along(rig: Rig,
     refused(rig, PolicyDenied, to=("gemini",), wishes=wishes)
 
     assert rig.files("gemini") == []
-    assert rig.outcomes("claude") == ["denied policy_denied"]
+    assert rig.outcomes("claude") == ["denied policy_denied", "denied"]
 
 
 def test_a_policy_file_may_open_the_way_between_org_units(rig: Rig) -> None:

@@ -31,7 +31,7 @@ from parley.domain.errors.team import (
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
-from tests.team_rig import CHANNEL, INTENT, PATIENCE, Rig, delivered, soon, with_rig
+from tests.team_rig import CHANNEL, INTENT, PATIENCE, Rig, delivered, soon, venue, with_rig
 
 pytestmark = pytest.mark.both_stores
 
@@ -140,7 +140,7 @@ async def test_a_role_that_changes_at_this_moment_is_looked_at_again(rig: Rig) -
     await an_open_channel(rig)
     await rig.role("billing", "bob")
     draft = PostDraft(Pattern.NOTIFY, b"{}", "role:billing")
-    decided = await posting.decide(rig.team, rig.caller("alice"), CHANNEL, (draft,), ("msg_x",))
+    decided = await posting.decide(rig.team, rig.caller("alice"), venue(rig, "alice"), (draft,), ("msg_x",))
 
     await rig.role("billing", "carol")
 
@@ -161,7 +161,7 @@ async def test_nothing_is_said_in_a_closed_channel(rig: Rig) -> None:
 async def test_no_message_slips_in_behind_a_close(rig: Rig) -> None:
     await rig.intent()
     channel = await rig.channel()
-    decided = await posting.decide(rig.team, rig.caller("bob"), CHANNEL, (NOTE,), ("msg_x",))
+    decided = await posting.decide(rig.team, rig.caller("bob"), venue(rig, "bob"), (NOTE,), ("msg_x",))
 
     await rig.put(closed(channel, rig.at(), timedelta(days=7)))
 
@@ -197,8 +197,8 @@ async def test_who_has_left_neither_speaks_nor_is_spoken_to(rig: Rig) -> None:
 async def test_no_message_slips_in_behind_a_departure(rig: Rig) -> None:
     await an_open_channel(rig)
     await rig.agent("bob")
-    speaks = await posting.decide(rig.team, rig.caller("bob"), CHANNEL, (NOTE,), ("msg_x",))
-    spoken_to = await posting.decide(rig.team, rig.caller("alice"), CHANNEL, (QUESTION,), ("msg_y",))
+    speaks = await posting.decide(rig.team, rig.caller("bob"), venue(rig, "bob"), (NOTE,), ("msg_x",))
+    spoken_to = await posting.decide(rig.team, rig.caller("alice"), venue(rig, "alice"), (QUESTION,), ("msg_y",))
 
     await rig.agent("bob", status=AgentStatus.DEREGISTERED)
 

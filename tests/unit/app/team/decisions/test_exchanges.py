@@ -29,7 +29,7 @@ ADMIN = Caller("default", "", KeyKind.ADMIN, "key_admin")
 
 
 async def seen(rig: Rig, caller: Caller, **wanted: object) -> list[str]:
-    found = await exchanges.listed(rig.team, caller, Wanted(**wanted))  # type: ignore[arg-type]
+    found = await exchanges.list_page(rig.team, caller, Wanted(**wanted))  # type: ignore[arg-type]
     return [one.conversation_id for one in found]
 
 
@@ -41,11 +41,11 @@ async def test_parties_their_people_and_who_rules_see_an_exchange_and_nobody_els
 
     for caller in (rig.caller("alice"), rig.caller("bob"), person("ann"), person("ben"), ADMIN):
         assert await seen(rig, caller) == ["conv-1"]
-        assert (await exchanges.show(rig.team, caller, post.exchange_id)).id == post.exchange_id
+        assert (await exchanges.get(rig.team, caller, post.exchange_id)).id == post.exchange_id
     foreign = Caller("globex", "", KeyKind.ADMIN, "key_x")
     for caller in (rig.caller("eve"), person("eva"), Caller("default", "eve", KeyKind.ADMIN, "k"), foreign):
         assert await seen(rig, caller) == []
-        assert (await refusal(exchanges.show(rig.team, caller, post.exchange_id))).code == "not_found"
+        assert (await refusal(exchanges.get(rig.team, caller, post.exchange_id))).code == "not_found"
 
 
 @with_rig
@@ -85,7 +85,7 @@ async def test_exchanges_are_found_by_what_they_are(rig: Rig) -> None:
     assert await seen(rig, alice, agent="bob") == ["conv-1"]
     assert await seen(rig, alice, conversation_id="conv-1", agent="dora") == ["conv-1"]
     assert await seen(rig, alice, limit=2) == ["conv-1", "conv-1"]
-    first = (await exchanges.listed(rig.team, alice, Wanted(limit=1)))[0]
+    first = (await exchanges.list_page(rig.team, alice, Wanted(limit=1)))[0]
     assert await seen(rig, alice, after=first.id) == ["conv-1", "conv-2"]
 
 
@@ -99,7 +99,7 @@ async def test_all_pages_together_are_all_there_is(rig: Rig, monkeypatch: pytest
 
     found: list[str] = []
     after = ""
-    while page := await exchanges.listed(rig.team, rig.caller("alice"), Wanted(after=after, limit=2)):
+    while page := await exchanges.list_page(rig.team, rig.caller("alice"), Wanted(after=after, limit=2)):
         found += [one.conversation_id for one in page]
         after = page[-1].id
 
@@ -124,7 +124,7 @@ async def test_a_party_closes_what_goes_on_and_both_sides_have_it_on_record(rig:
         ("alice", "bob", "resolved", "closed"),
         ("bob", "bob", "resolved", "done"),
     ]
-    assert (await exchanges.show(rig.team, rig.caller("alice"), post.exchange_id)).reason == "closed"
+    assert (await exchanges.get(rig.team, rig.caller("alice"), post.exchange_id)).reason == "closed"
     assert (await refusal(exchanges.close(rig.team, rig.caller("bob"), post.exchange_id, ""))).code == "exchange_closed"
     assert (await refusal(send(rig, "alice", "bob", conversation_id="conv-1"))).code == "exchange_closed"
 
@@ -161,6 +161,6 @@ async def test_whose_time_has_passed_expires_once_whatever_waits_in_it(rig: Rig)
 
     assert (await exchange_of(rig, open_one)).outcome is Outcome.EXPIRED
     assert (await exchange_of(rig, approval)).outcome is Outcome.EXPIRED
-    assert (await waiting(rig, approval)).status is ApprovalStatus.CLOSED
+    assert (await waiting(rig, approval)).status is ApprovalStatus.EXPIRED
     ended = [one for one in await entries(rig) if one["action"] == "agent_exchange_ended"]
     assert {(one["actor"], one["outcome"]) for one in ended} == {("system", "expired")}

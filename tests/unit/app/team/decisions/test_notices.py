@@ -125,8 +125,8 @@ async def test_a_closed_exchange_tells_that_nobody_has_to_decide_any_more(rig: R
 
     await exchanges.close(rig.team, person("ann"), approval.exchange_id, "never mind")
 
-    assert await types(rig) == ["exchange.ended", "approval.decided"]
-    (_, decided), _ = await notices.coming(rig.team, DEFAULT_TENANT, 0, 500)
+    assert await types(rig) == ["approval.decided", "exchange.ended"]
+    (decided, _), _ = await notices.coming(rig.team, DEFAULT_TENANT, 0, 500)
     assert decided.notice is not None
     assert facts_of(decided.notice)["status"] == "closed"
 
@@ -359,11 +359,11 @@ async def _at_the_limit(rig: Rig) -> Approval:
     """An exchange of alice and bob that has used up its rounds."""
     said = await told(rig, "Where are the notes?")
     assert isinstance(said, Post)
-    exchange = await exchanges.show(rig.team, rig.caller("alice"), said.exchange_id)
+    exchange = await exchanges.get(rig.team, rig.caller("alice"), said.exchange_id)
     for _ in range(exchange.max_rounds):
         rig.clock.pass_by(seconds=1)
         await _say_on(rig, exchange.conversation_id)
-    exchange = await exchanges.show(rig.team, rig.caller("alice"), said.exchange_id)
+    exchange = await exchanges.get(rig.team, rig.caller("alice"), said.exchange_id)
     found = await rig.store.get(Approval, DEFAULT_TENANT, exchange.limit_approval)
     assert found is not None
     return found

@@ -39,7 +39,7 @@ from tests.governed_rig import (
     two_agents,
     waiting,
 )
-from tests.team_rig import CHANNEL, Rig, with_rig
+from tests.team_rig import CHANNEL, Rig, venue, with_rig
 
 NOTE = Pattern.NOTIFY
 
@@ -97,13 +97,14 @@ async def test_everything_between_org_units_is_governed_and_denied_by_default(ri
 
     assert refused.code == "policy_denied"
     assert await posts(rig) == []
-    (entry,) = await entries(rig)
+    entry, ended = await entries(rig)
     assert (entry["outcome"], entry["code"], entry["side"], entry["target_org"]) == (
         "denied",
         "policy_denied",
         "alice",
-        "",
+        "sales",
     )
+    assert (ended["action"], ended["side"], ended["outcome"]) == ("agent_exchange_ended", "alice", "denied")
 
 
 @with_rig
@@ -555,7 +556,7 @@ async def test_a_batch_holds_nothing_and_refuses_what_is_refused(rig: Rig) -> No
 async def test_what_was_looked_at_must_not_change_before_the_commit(rig: Rig) -> None:
     await two_agents(rig)
     draft = a_draft("bob", exchange_type="information_query")
-    decided = await posting.decide(rig.team, rig.caller("alice"), CHANNEL, (draft,), ("msg_x",))
+    decided = await posting.decide(rig.team, rig.caller("alice"), venue(rig, "alice"), (draft,), ("msg_x",))
 
     await place(rig, "bob", org_unit="sales")
 

@@ -58,7 +58,7 @@ async def test_what_was_said_is_nowhere_in_the_log(rig: Rig) -> None:
     await said(rig, "alice", "bob", "xyzzy four", data=data)
 
     found = await entries(rig)
-    assert len(found) == 2 + 1 + 1 + 1 + 2
+    assert len(found) == 2 + 1 + 2 + 1 + 2
     assert "xyzzy" not in str(found)
 
 
@@ -70,7 +70,7 @@ async def test_what_is_held_or_denied_is_on_the_senders_side_alone(rig: Rig) -> 
     approval = await held(rig, "alice", "bob")
     await refusal(send(rig, "alice", "carol"))
 
-    waits, denied = await entries(rig)
+    waits, denied = await entries(rig, action="agent_exchange")
     assert (waits["side"], waits["outcome"], waits["approval"], waits["keywords"]) == (
         "alice",
         "held",

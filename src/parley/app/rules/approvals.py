@@ -1,0 +1,87 @@
+"""What becomes of an approval: rejected, expired, or to be looked at again. Releasing and answering is a message's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from parley.app.rules import exchanges
+from parley.app.rules.docket import Decision
+from parley.app.rules.holding import side_of
+from parley.app.rules.recording import decision_entry
+from parley.domain.directory.callers import SYSTEM
+from parley.domain.errors.rules import ApprovalStale
+from parley.domain.exchange.approval import (
+    NOT_WAITING,
+    Approval,
+    ApprovalStatus,
+    check_decidable,
+    check_may_decide,
+    content_digest,
+    decided,
+    standing_of,
+)
+from parley.domain.exchange.exchange import Outcome, ended
+
+if TYPE_CHECKING:
+    from parley.app.rules.docket import Docket, M, Submission
+    from parley.domain.directory.callers import Caller
+    from parley.domain.exchange import approval as domain
+    from parley.domain.exchange.approval import DecisionRight, HeldDraft
+
+
+async def check(docket: Docket, approval: Approval, caller: Caller, decision: domain.Decision, digest: str) -> None:
+    """Refuse unless this person may decide this, now, and has seen what there is to decide."""
+    policy = await docket.policy_for(approval)
+    check_may_decide(approval, caller, policy.approvers, self_approval=policy.self_approval)
+    check_decidable(approval, decision, digest, docket.at)
+
+
+async def standing(docket: Docket, approval: Approval, caller: Caller) -> DecisionRight:
+    """Who may still decide about it, and whether this caller may; nobody when it is decided."""
+    if not approval.pending:
+        return NOT_WAITING
+    policy = await docket.policy_for(approval)
+    return standing_of(approval, caller, policy.approvers, self_approval=policy.self_approval)
+
+
+async def refuse(
+    docket: Docket, approval: Approval, status: ApprovalStatus, actor: str, *, key: str = "", note: str = ""
+) -> Decision[Any]:
+    """What was held never goes out, and its exchange is denied with it."""
+    over = decided(approval, status, actor, docket.at, note)
+    first = decision_entry(docket, over, side_of(docket, over), actor, key)
+    exchange = await docket.exchange(approval.exchange_id)
+    if exchange is None or exchange.over:
+        return Decision((first,), approvals=(over,))
+    denied = ended(exchange, Outcome.DENIED, docket.at, actor, status.value)
+    closing = await exchanges.close_all(docket, exchange, denied, actor, but=approval.id)
+    return Decision((first, *closing.audits), denied, (over, *closing.approvals))
+
+
+async def expire(docket: Docket, approval: Approval) -> Decision[Any]:
+    """Nobody decided in time, which is a no. Where the exchange's time has passed too, that one counts."""
+    exchange = await docket.exchange(approval.exchange_id)
+    if exchange is not None and not exchange.over and exchange.expires_at <= docket.at:
+        return await exchanges.expire(docket, exchange)
+    return await refuse(docket, approval, ApprovalStatus.EXPIRED, SYSTEM)
+
+
+def ask_again_if_stale(docket: Docket, submission: Submission[M]) -> Decision[M] | None:
+    """An approval belongs to a policy. Under another one the person has to look again."""
+    approval = submission.releases
+    if approval is None or approval.draft is None or approval.policy_version == docket.book.label:
+        return None
+    return ask_again(docket, approval, approval.draft, approval.classification)
+
+
+def ask_again(docket: Docket, approval: Approval, draft: HeldDraft, level: str) -> Decision[Any]:
+    """Nothing goes out that nobody has seen: the person has to look at what would be sent now."""
+    label = docket.book.label
+    digest = content_digest(draft, approval.agent, level, label)
+    again = replace(approval, policy_version=label, classification=level, draft=draft, digest=digest)
+    stale = ApprovalStale(
+        "what would be sent, or the policy, has changed since it was held; look at it again",
+        facts={"approval": approval.id, "digest": digest},
+    )
+    return Decision(approvals=(again,), refusal=stale)

@@ -1,0 +1,147 @@
+"""What the rules need to know about a place, what a place asks them, and what they decide.
+
+    place (mailbox, server)                     app.rules
+    a message ──> Submission, Proposal ──────>  decide  <── Docket: exchange, approvals, parties, policies, time, ids
+    one commit  <── Decision <───────────────     │
+                                                  └── audit entries, approvals, the end of the exchange
+
+A docket is made for one attempt at one request, so it has one time and one set of policies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from parley.domain.agents.party import Party
+    from parley.domain.audit.entry import AuditDraft
+    from parley.domain.errors.errors import ParleyError
+    from parley.domain.exchange.approval import Approval, HeldDraft
+    from parley.domain.exchange.exchange import Exchange
+    from parley.domain.rules.policy import Policy
+    from parley.domain.rules.rulebook import Rulebook
+    from parley.domain.rules.ruling import Proposal, Ruling
+    from parley.domain.store.changes import Spend
+
+M = TypeVar("M")
+
+
+class Docket(Protocol):
+    """What is on record in a place, as far as one decision needs it."""
+
+    # The time of the request, and the same as a stamp.
+    now: datetime
+    at: str
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that all of it belongs to."""
+        ...
+
+    @property
+    def book(self) -> Rulebook:
+        """The policies in force."""
+        ...
+
+    def new_id(self, prefix: str) -> str:
+        """A fresh id: prefix, then 26 characters that sort by time."""
+        ...
+
+    def keeps(self, side: str) -> bool:
+        """Whether this side's audit chain is kept here."""
+        ...
+
+    async def exchange(self, exchange_id: str) -> Exchange | None:
+        """An exchange by its id."""
+        ...
+
+    async def approval(self, approval_id: str) -> Approval | None:
+        """An approval by its id."""
+        ...
+
+    async def escalation(self, unique: str) -> Approval | None:
+        """The approval of which there is only one, decided or not."""
+        ...
+
+    async def sides(self, exchange: Exchange) -> tuple[str, ...]:
+        """Everyone who knows of an exchange: who has an audit entry about it."""
+        ...
+
+    async def policy_for(self, approval: Approval) -> Policy:
+        """The policy that says who decides about an approval."""
+        ...
+
+    async def tighten(self, proposal: Proposal, ruling: Ruling) -> Ruling:
+        """The ruling after the organisation's own rules, which can only make it stricter."""
+        ...
+
+
+class Delivered(NamedTuple, Generic[M]):
+    """A message as it goes out, and the digest of what it says."""
+
+    message: M
+    digest: str
+
+
+class Submission(NamedTuple, Generic[M]):
+    """A message as its place hands it to the rules."""
+
+    message_id: str
+    sender: Party
+    receivers: tuple[Party, ...]
+    # Whom it is addressed to: an agent, a role, or everyone.
+    to: str
+    # Who acts, and with which key.
+    actor: str
+    key: str
+    # Whose person has to look at it when it is held.
+    user: str
+    # Whether the sender itself put it under the rules.
+    annotated: bool
+    # Of what it says as it was submitted.
+    digest: str
+    # What an approval keeps of it: as ruled, or as it was submitted.
+    hold: Callable[[Ruling | None], HeldDraft]
+    deliver: Callable[[Ruling], Delivered[M]]
+    channel_id: str = ""
+    expires_at: str = ""
+    # The receiver judges it, in a place of its own.
+    incoming: bool = False
+    # What an approval of it is named by, where there can be only one.
+    unique: str = ""
+    # An approval that releases it, or that it answers; and the person who decided.
+    releases: Approval | None = None
+    replaces: Approval | None = None
+    # The approval that it carries, and who gave it.
+    approval_id: str = ""
+    approved_by: str = ""
+    note: str = ""
+
+
+class Decision(NamedTuple, Generic[M]):
+    """What was decided, and all that has to be written for it in one commit.
+
+    A refusal is raised, and a held message reported, after it is written.
+    """
+
+    audits: tuple[AuditDraft, ...] = ()
+    # As it is now; None when nothing about it changes.
+    exchange: Exchange | None = None
+    # Opened, decided or closed by this.
+    approvals: tuple[Approval, ...] = ()
+    # What it uses up: of the hour of two agents, or of the queue of one.
+    spends: tuple[Spend, ...] = ()
+    ruling: Ruling | None = None
+    # As it goes out; None when it does not.
+    message: M | None = None
+    # What it waits for.
+    held: Approval | None = None
+    refusal: ParleyError | None = None
+
+    @property
+    def decided(self) -> tuple[Approval, ...]:
+        """The approvals that no longer wait."""
+        return tuple([approval for approval in self.approvals if not approval.pending])

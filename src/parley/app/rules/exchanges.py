@@ -1,0 +1,53 @@
+"""The end of an exchange: its outcome, what waited in it, and an entry on every side that knows of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from parley.app.rules.docket import Decision
+from parley.app.rules.holding import Closing, close_waiting
+from parley.app.rules.recording import ended_entries
+from parley.domain.directory.callers import SYSTEM
+from parley.domain.exchange.exchange import Exchange, Outcome, ended
+
+if TYPE_CHECKING:
+    from parley.app.rules.docket import Docket
+
+
+async def close_all(
+    docket: Docket,
+    before: Exchange | None,
+    after: Exchange,
+    actor: str,
+    *,
+    but: str = "",
+    sides: tuple[str, ...] = (),
+    noted: tuple[str, ...] = (),
+) -> Closing:
+    """What follows from the end of an exchange: `before` is how it was, `sides` who learns of it only now."""
+    closing = await close_waiting(docket, before, actor, but=but) if before is not None else Closing()
+    earlier = await docket.sides(after) if before is not None else ()
+    audits = ended_entries(docket, after, (after.initiator, *sides, *earlier), actor, noted)
+    return Closing(closing.approvals, (*closing.audits, *audits))
+
+
+async def end(
+    docket: Docket,
+    exchange: Exchange,
+    outcome: Outcome,
+    actor: str,
+    reason: str,
+    *,
+    note: str = "",
+    noted: tuple[str, ...] = (),
+) -> Decision[Any]:
+    """End an exchange. `note` is what was said about it, `noted` the sides on which that is kept."""
+    over = replace(ended(exchange, outcome, docket.at, actor, reason), note=note)
+    closing = await close_all(docket, exchange, over, actor, noted=noted)
+    return Decision(closing.audits, over, closing.approvals)
+
+
+async def expire(docket: Docket, exchange: Exchange) -> Decision[Any]:
+    """End an exchange whose time has passed."""
+    return await end(docket, exchange, Outcome.EXPIRED, SYSTEM, "its time has passed")

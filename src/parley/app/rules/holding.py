@@ -1,0 +1,125 @@
+"""Approvals as they are opened and closed: what waits for a person, bound to exactly what would be sent."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from parley.app.rules.recording import decision_entry
+from parley.domain.content.classification import DEFAULT_LEVEL
+from parley.domain.content.envelope import Origin
+from parley.domain.exchange.approval import Approval, ApprovalStatus, Cause, content_digest, decided
+from parley.domain.rules.policy import Policy
+from parley.domain.store.changes import Spend
+from parley.domain.times import stamp
+
+if TYPE_CHECKING:
+    from parley.app.rules.docket import Docket, Submission
+    from parley.domain.audit.entry import AuditDraft
+    from parley.domain.exchange.exchange import Exchange
+    from parley.domain.rules.judge import Hold
+    from parley.domain.rules.ruling import Ruling
+
+QUEUE = "approvals/"
+INCOMING = "incoming/"
+
+
+def queue_of(agent: str) -> str:
+    """The budget of an agent's messages that may wait at once."""
+    return QUEUE + agent
+
+
+def queue_freed(approvals: tuple[Approval, ...]) -> tuple[Spend, ...]:
+    """The places in queues that these approvals no longer take. What is only one of its kind never took one."""
+    return tuple([Spend(queue_of(approval.agent), 0, amount=-1) for approval in approvals if not approval.unique])
+
+
+def side_of(docket: Docket, approval: Approval) -> str:
+    """On whose side an approval waits: that of who wanted to speak, or in a mailbox that of who would have read it."""
+    return approval.to if approval.unique.startswith(INCOMING) and docket.keeps(approval.to) else approval.agent
+
+
+class Closing(NamedTuple):
+    """Approvals that nobody has to decide any more, and their entries."""
+
+    approvals: tuple[Approval, ...] = ()
+    audits: tuple[AuditDraft, ...] = ()
+
+
+async def close_waiting(docket: Docket, exchange: Exchange, actor: str, *, but: str = "") -> Closing:
+    """Close what waits in an exchange that ends, whatever it ends by."""
+    approvals: list[Approval] = []
+    for approval_id in dict.fromkeys((*exchange.holds, exchange.limit_approval)):
+        approval = await docket.approval(approval_id) if approval_id and approval_id != but else None
+        if approval is not None and approval.pending:
+            late = approval.expires_at <= docket.at
+            status, note = (ApprovalStatus.EXPIRED, "") if late else (ApprovalStatus.CLOSED, "its exchange ended")
+            approvals.append(decided(approval, status, actor, docket.at, note))
+    audits = [decision_entry(docket, approval, side_of(docket, approval), actor) for approval in approvals]
+    return Closing(tuple(approvals), tuple(audits))
+
+
+def approval_of(
+    docket: Docket,
+    submission: Submission[Any],
+    ruling: Ruling,
+    hold: Hold,
+    approval_id: str,
+    escalation: dict[str, Any] | None,
+) -> Approval:
+    """The approval that a held message waits for."""
+    exchange, version, level = ruling.exchange, ruling.policy.version, ruling.level.value
+    draft = submission.hold(ruling)
+    ends = stamp(docket.now + timedelta(hours=ruling.policy.approval_hours))
+    return Approval(
+        id=approval_id,
+        tenant_id=docket.tenant,
+        cause=hold.cause,
+        reason=hold.reason,
+        detected_keywords=ruling.keywords,
+        escalation=escalation,
+        exchange_id=exchange.id,
+        conversation_id=exchange.conversation_id,
+        channel_id=submission.channel_id,
+        agent=submission.sender.agent,
+        user=submission.user,
+        human=ruling.origin is Origin.HUMAN,
+        to=draft.to if submission.incoming else submission.to,
+        purpose=exchange.purpose,
+        classification=level,
+        draft=draft,
+        digest=content_digest(draft, submission.sender.agent, level, version),
+        policy_version=version,
+        created_at=docket.at,
+        # Nobody decides about what is over anyway.
+        expires_at=min(ends, exchange.expires_at, submission.expires_at or exchange.expires_at),
+        unique=submission.unique,
+    )
+
+
+def limit_approval_of(
+    docket: Docket, submission: Submission[Any], cause: Cause, reason: str, unique: str, ruling: Ruling | None = None
+) -> Approval:
+    """Something for a person to look at that releases nothing."""
+    policy = ruling.policy if ruling else Policy()
+    level = ruling.level.value if ruling else DEFAULT_LEVEL.value
+    draft = submission.hold(None)
+    return Approval(
+        id=docket.new_id("appr"),
+        tenant_id=docket.tenant,
+        cause=cause,
+        reason=reason,
+        exchange_id=ruling.exchange.id if ruling else "",
+        conversation_id=ruling.exchange.conversation_id if ruling else "",
+        channel_id=submission.channel_id,
+        agent=submission.sender.agent,
+        user=submission.user,
+        to=submission.to,
+        classification=level,
+        draft=draft,
+        digest=content_digest(draft, submission.sender.agent, level, policy.version),
+        policy_version=policy.version,
+        created_at=docket.at,
+        expires_at=stamp(docket.now + timedelta(hours=policy.approval_hours)),
+        unique=unique,
+    )

@@ -1,0 +1,196 @@
+"""Decide about a message under the rules of an exchange, for a server and for a mailbox alike.
+
+A message that passes takes a round. One that is held becomes an approval, and nothing is delivered. One that is denied
+leaves only its entry in the audit log. Whatever it is, all of it is one `Decision`, and its place writes one commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from parley.app.rules import approvals, recording
+from parley.app.rules.docket import Decision, M
+from parley.app.rules.exchanges import close_all
+from parley.app.rules.holding import QUEUE, Closing, approval_of, limit_approval_of, queue_of, side_of
+from parley.domain.agents.party import pair_name
+from parley.domain.content.envelope import Origin
+from parley.domain.errors.errors import ParleyError, Stale
+from parley.domain.errors.rules import ApprovalQueueFull, LoopDetected, Overspent, PairBudget, PolicyDenied
+from parley.domain.exchange.approval import LIMITS, ApprovalStatus, Cause, decided
+from parley.domain.exchange.exchange import Outcome, ended, escalation, released
+from parley.domain.rules.judge import Deny, Hold
+from parley.domain.rules.ruling import Fresh, rule
+from parley.domain.store.changes import Spend
+
+if TYPE_CHECKING:
+    from parley.app.rules.docket import Docket, Submission
+    from parley.domain.exchange.approval import Approval
+    from parley.domain.exchange.exchange import Exchange
+    from parley.domain.rules.ruling import Proposal, Ruling
+
+_HOUR = 13
+PAIR = "pair/"
+
+
+def fresh_ids(docket: Docket) -> Fresh:
+    """Ids that a ruling may need."""
+    exchange_id = docket.new_id("exch")
+    unique = exchange_id.removeprefix("exch")
+    return Fresh(exchange_id, f"conv{unique}", f"appr{unique}")
+
+
+async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) -> Decision[M]:
+    """Judge a message and say everything that follows."""
+    stale = approvals.ask_again_if_stale(docket, submission)
+    if stale is not None:
+        return stale
+    try:
+        if not submission.receivers:
+            raise PolicyDenied("nobody is there to receive it, so nobody could judge it")
+        ruling = rule(proposal, docket.book)
+        if not isinstance(ruling.verdict, Deny):
+            ruling = await docket.tighten(proposal, ruling)
+    except Stale:
+        raise
+    except ParleyError as refusal:
+        return refuse(docket, submission, refusal, proposal.exchange)
+    return await apply(docket, submission, proposal, ruling)
+
+
+def refuse(
+    docket: Docket, submission: Submission[M], refusal: ParleyError, exchange: Exchange | None = None
+) -> Decision[M]:
+    """A message that is refused before anybody judged it."""
+    return Decision((recording.refused_entry(docket, submission, refusal, exchange),), refusal=refusal)
+
+
+async def apply(docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling) -> Decision[M]:
+    """Everything that follows from a ruling."""
+    if isinstance(ruling.verdict, Deny):
+        return await _deny(docket, submission, proposal, ruling, ruling.verdict)
+    if isinstance(ruling.verdict, Hold):
+        return await _hold(docket, submission, proposal, ruling, ruling.verdict)
+    return await _deliver(docket, submission, proposal.exchange, ruling)
+
+
+async def _deny(
+    docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling, denial: Deny
+) -> Decision[M]:
+    """The message is nowhere; that it was tried is on record, and its exchange may have ended with it."""
+    error, before, after = denial.error, proposal.exchange, ruling.exchange
+    entry = recording.kept_back_entry(docket, submission, ruling, "denied", error.message, code=error.code)
+    opened: tuple[Approval, ...] = ()
+    if isinstance(error, LoopDetected) and not submission.incoming:
+        opened, error = await _escalate_loop(docket, submission, proposal, ruling, error)
+    # What a receiver refuses at once never began on its side.
+    if not (after.over and denial.ends) or (submission.incoming and not after.version):
+        return Decision((entry,), approvals=opened, ruling=ruling, refusal=error)
+    closing = await close_all(docket, before, after, submission.actor)
+    return Decision((entry, *closing.audits), after, (*opened, *closing.approvals), ruling=ruling, refusal=error)
+
+
+async def _escalate_loop(
+    docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling, error: LoopDetected
+) -> tuple[tuple[Approval, ...], LoopDetected]:
+    """A circle of agents is shown to a person, once: by where it came from, whatever its next message is called."""
+    origin = max(proposal.others, key=lambda exchange: exchange.hops, default=ruling.exchange)
+    unique = f"loop/{origin.conversation_id}"
+    before = await docket.escalation(unique)
+    approval = before or limit_approval_of(docket, submission, Cause.LOOP, error.message, unique, ruling)
+    facts = {**error.facts, "approval": approval.id}
+    return () if before is not None else (approval,), LoopDetected(error.message, facts=facts)
+
+
+async def _hold(
+    docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling, hold: Hold
+) -> Decision[M]:
+    """The message waits for a person, with everything that the person has to see."""
+    exchange = ruling.exchange
+    limit = hold.cause is Cause.ROUND_LIMIT
+    sender = submission.sender.agent
+    if limit and exchange.limit_approval != proposal.fresh.approval_id:
+        before = await docket.approval(exchange.limit_approval)
+        if before is not None:
+            # One limit, one escalation: who tries again learns of the same, but of no words that were not its own.
+            entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=before.id)
+            story = escalation(exchange, sender, ruling.summary)
+            own = replace(before, escalation=story, detected_keywords=ruling.keywords)
+            return Decision((entry,), ruling=ruling, held=own)
+    shown = escalation(ruling.begun, sender, ruling.summary) if limit else None
+    approval = approval_of(docket, submission, ruling, hold, proposal.fresh.approval_id, shown)
+    entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=approval.id)
+    spends = (Spend(queue_of(approval.agent), ruling.policy.open_approvals),)
+    return Decision((entry,), exchange, (approval,), spends, ruling, held=approval)
+
+
+async def _deliver(docket: Docket, submission: Submission[M], before: Exchange | None, ruling: Ruling) -> Decision[M]:
+    """The message as it goes out: stamped, to exactly those who may have it."""
+    approval = submission.releases or submission.replaces
+    if submission.replaces is not None and not ruling.exchange.over:
+        ruling = ruling._replace(exchange=_answered(docket, ruling.exchange, submission.replaces, submission))
+    if submission.releases is not None and submission.releases.draft is not None:
+        reviewed, level = submission.releases.draft, ruling.level.value
+        payload = submission.hold(ruling).payload
+        if payload != reviewed.payload or level != submission.releases.classification:
+            return approvals.ask_again(docket, submission.releases, replace(reviewed, payload=payload), level)
+    message, digest = submission.deliver(ruling)
+    audits = recording.delivered_entries(docket, submission, ruling, digest)
+    changed: tuple[Approval, ...] = ()
+    if approval is not None:
+        status = ApprovalStatus.APPROVED if submission.releases is not None else ApprovalStatus.ANSWERED
+        over = decided(approval, status, submission.approved_by, docket.at, submission.note, submission.message_id)
+        entry = recording.decision_entry(docket, over, side_of(docket, over), submission.approved_by, submission.key)
+        changed, audits = (over,), (entry, *audits)
+    after = ruling.exchange
+    closing = Closing()
+    if after.over:
+        # It ended with this message: nobody has to decide about what else waits in it.
+        parties = (submission.sender.agent, *[party.agent for party in ruling.receivers])
+        but = approval.id if approval is not None else ""
+        closing = await close_all(docket, before, after, submission.actor, but=but, sides=parties)
+    return Decision(
+        (*audits, *closing.audits),
+        after,
+        (*changed, *closing.approvals),
+        _pair_spends(docket, submission, ruling),
+        ruling,
+        message,
+    )
+
+
+def _answered(docket: Docket, exchange: Exchange, approval: Approval, submission: Submission[M]) -> Exchange:
+    """A limit is over when a person has answered; anything else goes on."""
+    if approval.cause in LIMITS:
+        return ended(exchange, Outcome.RESOLVED, docket.at, submission.approved_by, "answered by a person")
+    return released(exchange, approval.id)
+
+
+def _pair_spends(docket: Docket, submission: Submission[M], ruling: Ruling) -> tuple[Spend, ...]:
+    """Two agents are a pair, by whatever name one calls the other: a role, or everyone.
+
+    What a person says spends nothing: it is the way out where agents have said enough.
+    """
+    if ruling.origin is Origin.HUMAN:
+        return ()
+    sender, most, hour = submission.sender.agent, ruling.policy.pair_budget, docket.at[:_HOUR]
+    return tuple([Spend(f"{PAIR}{pair_name(sender, party.agent)}", most, hour) for party in ruling.receivers])
+
+
+async def refuse_overspent(docket: Docket, submission: Submission[M], error: Overspent) -> Decision[M]:
+    """What stands in the place of a message for which nothing was left: of the hour, or of a person's patience."""
+    budget = str(error.facts.get("key", ""))
+    if budget.startswith(QUEUE):
+        agent = submission.sender.agent
+        full = f"{agent} has as many messages waiting for a person as it may"
+        return refuse(docket, submission, ApprovalQueueFull(full, facts={"retry_after": 60}))
+    at = docket.at
+    pair = budget.removeprefix(PAIR)
+    unique = f"pair_budget/{pair}/{at[:_HOUR]}"
+    rest = 3600 - int(at[14:16]) * 60 - int(at[17:19])
+    reason = f"{' and '.join(pair.split(','))} have exchanged as many messages as they may in an hour"
+    before = await docket.escalation(unique)
+    approval = before or limit_approval_of(docket, submission, Cause.PAIR_BUDGET, reason, unique)
+    spent = PairBudget(reason, facts={"retry_after": max(1, rest), "approval": approval.id})
+    decision = refuse(docket, submission, spent)
+    return decision if before is not None else decision._replace(approvals=(approval,))

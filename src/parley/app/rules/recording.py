@@ -1,0 +1,212 @@
+"""Audit entries: what each side's chain says about a message, an approval and the end of an exchange.
+
+A place keeps the chains of all sides, or only its own: what is written for a side is the same in both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.domain.audit.entry import AGENT_EXCHANGE, AuditDraft
+from parley.domain.content.classification import told_withheld
+from parley.domain.errors.rules import CrossEnterpriseBlocked
+from parley.domain.hashes import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from parley.app.rules.docket import Docket, Submission
+    from parley.domain.errors.errors import ParleyError
+    from parley.domain.exchange.approval import Approval
+    from parley.domain.exchange.exchange import Exchange
+    from parley.domain.rules.ruling import Ruling
+
+EXCHANGE_ENDED = f"{AGENT_EXCHANGE}_ended"
+APPROVAL_DECIDED = "approval_decided"
+_SENDER = {"role": "sender", "direction": "outgoing"}
+_RECEIVER = {"role": "receiver", "direction": "incoming"}
+
+
+def delivered_entries(
+    docket: Docket, submission: Submission[Any], ruling: Ruling, content_digest: str
+) -> tuple[AuditDraft, ...]:
+    """Both sides of a message that passed: the same exchange, round, level and digest on each."""
+    facts = _facts(submission, ruling)
+    facts |= {"outcome": "delivered", "content_digest": content_digest}
+    facts["dataShared"] = [{"source": item.source, "fields": list(item.fields)} for item in ruling.shared]
+    facts["dataWithheld"] = _withheld(ruling) if ruling.withheld else []
+    if submission.approval_id:
+        facts |= {"approval": submission.approval_id, "approved_by": submission.approved_by}
+    entries = []
+    if docket.keeps(submission.sender.agent):
+        sent = {**facts, **_SENDER, "receivers": [party.agent for party in ruling.receivers]}
+        if ruling.excluded:
+            sent["excluded"] = [{"agent": agent, "reason": reason} for agent, reason in ruling.excluded]
+        entries.append(_entry(docket, submission, submission.sender.agent, sent))
+    for party in ruling.receivers:
+        if docket.keeps(party.agent):
+            received = {**facts, **_RECEIVER, "receivers": [party.agent], "target_org": party.attributes.org_unit}
+            entries.append(_entry(docket, submission, party.agent, received))
+    return tuple(entries)
+
+
+def kept_back_entry(
+    docket: Docket,
+    submission: Submission[Any],
+    ruling: Ruling,
+    outcome: str,
+    reason: str,
+    *,
+    approval_id: str = "",
+    code: str = "",
+) -> AuditDraft:
+    """A message that was held or denied, on the side that judged it. Nobody else has seen anything of it."""
+    side, role = _judging_side(submission)
+    facts = _facts(submission, ruling)
+    facts |= {**role, "outcome": outcome, "reason": reason, "content_digest": submission.digest}
+    facts |= {"dataShared": [], "dataWithheld": _withheld(ruling)}
+    facts["receivers"] = [party.agent for party in ruling.receivers] or [agent for agent, _ in ruling.excluded]
+    if approval_id:
+        facts["approval"] = approval_id
+    if code:
+        facts["code"] = code
+    return _entry(docket, submission, side, facts)
+
+
+def refused_entry(
+    docket: Docket, submission: Submission[Any], refusal: ParleyError, exchange: Exchange | None
+) -> AuditDraft:
+    """A message that was refused before it was judged; no round is used."""
+    side, role = _judging_side(submission)
+    facts = {
+        "exchange_id": exchange.id if exchange else "",
+        "conversation_id": exchange.conversation_id if exchange else "",
+        "round": exchange.current_round if exchange else 0,
+        **role,
+        "classification": "",
+        "policy": docket.book.label,
+        "sender": submission.sender.agent,
+        "to": submission.to,
+        "source_org": submission.sender.attributes.org_unit,
+        "receivers": [party.agent for party in submission.receivers],
+        "dataShared": [],
+        "dataWithheld": [],
+        "content_digest": submission.digest,
+        "message_id": submission.message_id,
+        "outcome": "denied",
+        "reason": refusal.message,
+        "code": refusal.code,
+    }
+    return _entry(docket, submission, side, facts)
+
+
+def blocked_entry(
+    docket: Docket, sender: str, to: str, message_id: str, content_digest: str, *, actor: str, key: str
+) -> AuditDraft:
+    """A message for another tenant, on the side that tried: the same whatever is there."""
+    facts = {
+        **_SENDER,
+        "sender": sender,
+        "to": to,
+        "message_id": message_id,
+        "content_digest": content_digest,
+        "outcome": "denied",
+        "code": CrossEnterpriseBlocked.code,
+        "reason": "nothing crosses from one tenant to another",
+        "key": key,
+    }
+    return AuditDraft(docket.new_id("aud"), sender, docket.at, AGENT_EXCHANGE, actor, facts)
+
+
+def decision_entry(docket: Docket, approval: Approval, side: str, actor: str, key: str = "") -> AuditDraft:
+    """That an approval was decided, on the side where it waited; the decision is its status."""
+    facts = {
+        "approval": approval.id,
+        "decision": approval.status.value,
+        "cause": approval.cause.value,
+        "digest": approval.digest,
+        "exchange_id": approval.exchange_id,
+        "conversation_id": approval.conversation_id,
+        "policy": approval.policy_version,
+        "note": approval.note,
+        "key": key,
+    }
+    if approval.draft is not None:
+        facts["content_digest"] = digest(approval.draft.payload.encode())
+    return AuditDraft(docket.new_id("aud"), side, docket.at, APPROVAL_DECIDED, actor, facts, approval.exchange_id)
+
+
+def ended_entries(
+    docket: Docket, exchange: Exchange, sides: Iterable[str], actor: str, noted: tuple[str, ...] = ()
+) -> tuple[AuditDraft, ...]:
+    """How an exchange ended, on every side that knows of it; what was noted about that, on these."""
+    facts = {
+        "exchange_id": exchange.id,
+        "conversation_id": exchange.conversation_id,
+        "round": exchange.current_round,
+        "outcome": exchange.outcome.value,
+        "reason": exchange.reason,
+        "policy": exchange.policy_version,
+    }
+    entries = []
+    for side in dict.fromkeys(sides):
+        if docket.keeps(side):
+            own = {**facts, "reason": exchange.note} if exchange.note and side in noted else dict(facts)
+            entries.append(AuditDraft(docket.new_id("aud"), side, docket.at, EXCHANGE_ENDED, actor, own, exchange.id))
+    return tuple(entries)
+
+
+def _judging_side(submission: Submission[Any]) -> tuple[str, dict[str, str]]:
+    if submission.incoming:
+        return submission.receivers[0].agent, _RECEIVER
+    return submission.sender.agent, _SENDER
+
+
+def _facts(submission: Submission[Any], ruling: Ruling) -> dict[str, Any]:
+    """What both sides say alike, and what a changed policy can be tried on again."""
+    exchange, envelope = ruling.exchange, ruling.envelope
+    first = (ruling.receivers or submission.receivers)[0]
+    facts = {
+        "exchange_id": exchange.id,
+        "conversation_id": exchange.conversation_id,
+        "round": envelope.exchange_round,
+        "max_rounds": exchange.max_rounds,
+        "exchange_outcome": exchange.outcome.value,
+        "purpose": exchange.purpose.value,
+        "reply_policy": exchange.reply_policy.value,
+        "requires_commitment": exchange.requires_commitment,
+        "initiator": exchange.initiator,
+        "origin": ruling.origin.value,
+        "classification": ruling.level.value,
+        "policy": ruling.policy.version,
+        "sender": submission.sender.agent,
+        "to": submission.to,
+        "source_user": envelope.source_agent.user_id,
+        "source_org": envelope.source_agent.org_unit,
+        "target_org": first.attributes.org_unit,
+        "hops": ruling.ext.hops,
+        "keywords": list(ruling.keywords),
+        "findings": [finding.name for finding in ruling.found],
+        "over": [item.classification.value for item in ruling.withheld],
+        "shared_levels": [item.classification.value for item in ruling.shared],
+        # What names no field cannot be taken out.
+        "fixed_levels": [item.classification.value for item in (*ruling.shared, *ruling.withheld) if not item.fields],
+        "message_id": submission.message_id,
+        "declared": ruling.declared.value,
+        "annotated": submission.annotated,
+    }
+    if submission.channel_id:
+        facts["channel_id"] = submission.channel_id
+    if ruling.rules:
+        facts |= {"rules": ruling.rules, "tightened": ruling.tightened}
+    return facts
+
+
+def _withheld(ruling: Ruling) -> list[dict[str, str]]:
+    return [item._asdict() for item in told_withheld(ruling.withheld, ruling.ceiling)]
+
+
+def _entry(docket: Docket, submission: Submission[Any], side: str, facts: dict[str, Any]) -> AuditDraft:
+    facts["key"] = submission.key
+    exchange_id = str(facts["exchange_id"])
+    return AuditDraft(docket.new_id("aud"), side, docket.at, AGENT_EXCHANGE, submission.actor, facts, exchange_id)

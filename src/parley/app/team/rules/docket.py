@@ -1,0 +1,124 @@
+"""The server's docket: what is on record in its store, and the one commit that a decision becomes.
+
+Whatever was looked up is noted in `expects`, so that a commit is refused when it has changed meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parley.app.rules.holding import queue_freed
+from parley.app.team import system_posts
+from parley.app.team.rules import in_force
+from parley.domain.audit.entry import AGENT_EXCHANGE
+from parley.domain.exchange.approval import Approval
+from parley.domain.exchange.exchange import Exchange
+from parley.domain.rules.policy import Policy
+from parley.domain.store.changes import AuditQuery, TeamChanges
+from parley.domain.times import stamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from parley.app.rules.docket import Decision
+    from parley.app.team.state.rules import Rules
+    from parley.app.team.team import Team
+    from parley.domain.channel.event import EventDraft
+    from parley.domain.channel.post import Post
+    from parley.domain.record import Expect, Record
+    from parley.domain.rules.rulebook import Rulebook
+    from parley.domain.rules.ruling import Proposal, Ruling
+
+_PAGE = 500
+
+
+class TeamDocket:
+    """See `app.rules.docket.Docket`. A server keeps the chains of all sides."""
+
+    __slots__ = ("at", "book", "expects", "now", "stopped", "team", "tenant")
+
+    def __init__(self, team: Team, tenant: str, rules: Rules, now: datetime, expects: list[Expect]) -> None:
+        self.team = team
+        self.tenant = tenant
+        self.book: Rulebook = rules.book
+        self.stopped = rules.stopped
+        self.now = now
+        self.at = stamp(now)
+        self.expects = expects
+
+    @classmethod
+    async def open(
+        cls, team: Team, tenant: str, expects: list[Expect] | None = None, now: datetime | None = None
+    ) -> TeamDocket:
+        """A docket of this moment; a decision by it depends on the policies of this moment."""
+        noted = expects if expects is not None else []
+        return cls(team, tenant, await in_force.in_force(team, tenant, noted), now or team.now(), noted)
+
+    def new_id(self, prefix: str) -> str:
+        """A fresh id."""
+        return self.team.new_id(prefix)
+
+    def keeps(self, side: str) -> bool:
+        """Always."""
+        del side
+        return True
+
+    async def exchange(self, exchange_id: str) -> Exchange | None:
+        """An exchange by its id."""
+        return await self.team.store.get(Exchange, self.tenant, exchange_id)
+
+    async def approval(self, approval_id: str) -> Approval | None:
+        """An approval by its id."""
+        return await self.team.store.get(Approval, self.tenant, approval_id)
+
+    async def escalation(self, unique: str) -> Approval | None:
+        """The approval of which there is only one, decided or not."""
+        for parent in ("pending", "decided"):
+            approval = await self.team.store.named(Approval, self.tenant, parent, unique)
+            if approval is not None:
+                return approval
+        return None
+
+    async def sides(self, exchange: Exchange) -> tuple[str, ...]:
+        """Whoever spoke, listened, or had something held or denied: each has an entry about it."""
+        sides: dict[str, None] = {}
+        query = AuditQuery(limit=_PAGE, exchange_id=exchange.id, action=AGENT_EXCHANGE, bare=True)
+        while entries := await self.team.store.audits(self.tenant, query):
+            sides.update(dict.fromkeys([entry.side for entry in entries]))
+            if len(entries) < _PAGE:
+                break
+            query = query._replace(after=entries[-1].number)
+        return tuple(sides)
+
+    async def policy_for(self, approval: Approval) -> Policy:
+        """That of the side that wants to speak; without one nobody but its own person decides."""
+        party = await in_force.party(self.team, self.tenant, approval.agent)
+        return self.book.of(party.attributes) or Policy()
+
+    async def tighten(self, proposal: Proposal, ruling: Ruling) -> Ruling:
+        """After the organisation's own rules, where there are some."""
+        extension = self.team.governance.extension
+        return ruling if extension is None else await extension.tighten(proposal, ruling)
+
+    async def changes(self, decision: Decision[Post], events: tuple[EventDraft, ...] = ()) -> TeamChanges:
+        """The commit of a decision, with a message to each agent whose held message was decided."""
+        puts: tuple[Record, ...] = decision.approvals
+        if decision.exchange is not None:
+            puts = (decision.exchange, *puts)
+        # What is put carries the version that it replaces: it need not be expected as well.
+        replaced = {(record.kind, record.id) for record in puts if record.version}
+        changes = TeamChanges(
+            self.tenant,
+            (decision.message,) if decision.message is not None else (),
+            tuple([expect for expect in self.expects if (expect.kind, expect.id) not in replaced]),
+            puts=puts,
+            events=events,
+            audits=decision.audits,
+            spends=(*decision.spends, *queue_freed(decision.decided)),
+        )
+        return await system_posts.with_decisions(self.team, changes, decision.decided, self.at)
+
+
+async def commit(docket: TeamDocket, decision: Decision[Any]) -> None:
+    """Write a decision that follows from the clock."""
+    await docket.team.store.commit(await docket.changes(decision))
