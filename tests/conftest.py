@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from collections.abc import Generator, Iterator
 
 import hypothesis
 import pytest
 
 from tests import chosen_store
+
+_finished = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,7 +51,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector away from what stays; looking through it took a third of a second each time."""
+    _forget_what_stays()
+
+
+def pytest_runtest_logfinish() -> None:
+    if next(_finished) % 200 == 0:
+        _forget_what_stays()
+
+
+def _forget_what_stays() -> None:
+    """Keep the garbage collector away from what outlives a test: looking through it takes a third of a second."""
     gc.collect()
     gc.freeze()
 
