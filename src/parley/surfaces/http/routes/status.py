@@ -9,6 +9,7 @@ import msgspec
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.errors.team import ScopeRequired
 from parley.surfaces.http.route import ADMINS, Call, Route, json
+from parley.wire.api.records.record import fill_record
 
 if TYPE_CHECKING:
     from parley.app.team.team import Team
@@ -97,7 +98,7 @@ async def status(call: Call) -> Response:
     check_operator(call)
     here = _here(call.team)
     report = await call.team.nodes.report(here)
-    concerns = [ConcernOut(*one) for one in report.concerns()]
+    concerns = [ConcernOut(*concern) for concern in report.concerns()]
     nodes = [_node(node, here.name) for node in report.nodes]
     return json(200, ServerStatusOut(not concerns, concerns, nodes, _store(report)))
 
@@ -107,40 +108,18 @@ def _here(team: Team) -> Node:
 
 
 def _node(node: Node, here: str) -> NodeOut:
-    return NodeOut(
-        node.name,
-        node.version,
-        node.url,
-        here=node.name == here,
-        silent=node.silent,
-        seen=round(node.seen, 3),
-        uptime=round(node.uptime, 3),
-        streams=node.streams,
-        queue=node.queue,
-        lag=node.lag,
-        connections=node.connections,
-        pool=node.pool,
-        leads=list(node.leads),
-    )
+    return fill_record(NodeOut, node, here=node.name == here, seen=round(node.seen, 3), uptime=round(node.uptime, 3))
 
 
 def _store(report: StoreReport) -> StoreOut:
-    return StoreOut(
-        report.kind,
-        report.version,
-        report.tenants,
-        report.bytes,
-        report.log_bytes,
-        report.journal,
-        report.waiting,
-        round(report.longest_wait, 3),
-        round(report.oldest_transaction, 3),
-        report.connections,
-        report.wanted_connections,
-        report.most_connections,
-        report.standbys,
-        [ReplicaOut(one.name, one.state or None, one.lag_bytes) for one in report.replicas],
-        report.row_security if report.kind == "postgresql" else None,
+    return fill_record(
+        StoreOut,
+        report,
+        longest_wait=round(report.longest_wait, 3),
+        oldest_transaction=round(report.oldest_transaction, 3),
+        synchronous_standby_names=report.standbys,
+        replicas=[fill_record(ReplicaOut, replica, state=replica.state or None) for replica in report.replicas],
+        row_security=report.row_security if report.kind == "postgresql" else None,
     )
 
 
