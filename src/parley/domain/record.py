@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Stands for "the position of the commit that writes this", which nobody knows before.
+# Placeholder for the position of the commit that writes the record, which is not known before.
 UNSETTLED = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One thing with an id. `parent` and `name` find it, `due` says when the sweep has to look at it."""
+    """A stored record with an id. `parent` and `name` find it; `due` says when the sweep has to process it."""
 
     kind: ClassVar[str] = ""
 

@@ -18,7 +18,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class Instant(NamedTuple):
-    """Now, by the wall and by a clock that nobody can set back.
+    """Now, by the wall clock and by a clock that cannot be set back.
 
     `uptime` counts seconds since `boot`; two instants of the same boot compare by it, so that a lease
     neither lives for ever nor dies at once when somebody sets the wall clock.
@@ -27,7 +27,7 @@ class Instant(NamedTuple):
     at: datetime
     boot: str
     uptime: float
-    # That the wall says something quite different, and nobody knows yet whether it was meant.
+    # The wall clock jumped, and it is not yet known whether on purpose.
     stepped: bool = False
 
 

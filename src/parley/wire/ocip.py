@@ -92,7 +92,7 @@ def _wishes(metadata: Mapping[str, Any]) -> Wishes:
 
 
 def _check_agree(wishes: Wishes, envelope: Envelope) -> None:
-    """Who says something twice says the same: otherwise nobody knows which of it was meant."""
+    """Refuse a value that is given twice and differs."""
     if wishes.classification not in (None, envelope.classification):
         _wrong(_LEVEL, "is not that of the envelope")
     if wishes.conversation_id not in ("", envelope.conversation_id):

@@ -51,7 +51,7 @@ def post_to_row(post: Post, tenant: int, channel: int) -> tuple[Any, ...]:
 
 
 def joined(recipients: tuple[str, ...] | None) -> str | None:
-    """Recipients as one text in which each stands between commas; None is everyone."""
+    """Recipients as one text with a comma before and after each; None is everyone."""
     return None if recipients is None else f",{','.join(recipients)},"
 
 
@@ -107,7 +107,7 @@ def entry_from_row(document: str) -> Entry:
 
 
 def encode_audit_entry(document: dict[str, Any]) -> bytes:
-    """An entry of the audit log as it is hashed: keys are ASCII and numbers whole, so this is RFC 8785."""
+    """An audit entry as it is hashed: keys are ASCII and numbers whole, so this is RFC 8785."""
     return _canonical(document)
 
 

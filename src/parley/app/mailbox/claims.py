@@ -50,7 +50,7 @@ _ATTEMPTS = 8
 
 
 async def claim_next(kernel: Kernel, length: timedelta | None) -> Claimed | None:
-    """Hand over the first message in processing order that nobody holds; None when there is none.
+    """Claim the first unclaimed message in processing order; None when there is none.
 
     Without a length the claim lasts as long as this process. What is no message goes to the dead letters on the
     way, with its reason; what expired is left lying.
@@ -58,7 +58,7 @@ async def claim_next(kernel: Kernel, length: timedelta | None) -> Claimed | None
     await sweep(kernel)
     leased = await _leased_files(kernel)
     items = await read.listing(kernel, "inbox")
-    # What cannot be read is put aside first: nobody should meet it again.
+    # Unreadable files are buried first, so that no reader meets them again.
     for item in sorted(items, key=lambda item: not item.problem):
         if leased.get(item.file) == item.id or item.expired:
             continue
@@ -376,7 +376,7 @@ async def _claim_of(kernel: Kernel, ref: str) -> Delivery:
 
 
 async def _unclaimed(kernel: Kernel, ref: str) -> Delivery:
-    """A message in the inbox that nobody claimed: it may be finished all the same."""
+    """A message in the inbox without a claim: it can be finished, too."""
     message = await find.find(kernel, ref)
     if message.place != "inbox":
         raise UnknownMessage(f"{message.message.id} is not in the inbox of {kernel.agent}")

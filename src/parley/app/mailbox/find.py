@@ -48,7 +48,7 @@ async def find(kernel: Kernel, ref: str) -> Found:
 
 
 async def full_id(kernel: Kernel, ref: str) -> str:
-    """The id that `ref` stands for. An id that nobody here knows is kept as it is, an abbreviation is an error."""
+    """The id that `ref` stands for. An unknown id is returned as it is; an unknown abbreviation is an error."""
     try:
         return (await find(kernel, ref)).message.id
     except UnknownMessage:

@@ -75,7 +75,7 @@ class Kernel:
         self._open_store = open_store
         self._has_store = has_store
         self._open_courier = open_courier
-        # Whether somebody has put this project under rules: one look at the disk.
+        # Whether the project is governed: one look at the disk.
         self.is_governed = is_governed
         self._open_rules = open_rules
         self._rules: tuple[MailGovernance, MailEnvelopes] | None = None
@@ -86,7 +86,7 @@ class Kernel:
 
     @property
     def courier(self) -> Courier:
-        """Who carries this agent's files."""
+        """Delivers this agent's files."""
         if self._courier is None:
             self._courier = self._open_courier()
         return self._courier
@@ -102,22 +102,22 @@ class Kernel:
 
     @property
     def store_if_any(self) -> Store | None:
-        """The ledger when there is one already: for those who only look."""
+        """The ledger if it exists already, for use cases that only read."""
         return self.store if self._store is not None or self._has_store() else None
 
     @property
     def governance(self) -> MailGovernance:
-        """The rules of the project; `PolicyUnavailable` where nobody could be asked, which allows nothing."""
+        """The rules of the project; `PolicyUnavailable` where there are none, so that nothing is allowed."""
         return self._loaded_rules()[0]
 
     @property
     def envelopes(self) -> MailEnvelopes:
-        """What a message carries because of the rules."""
+        """Reads and writes the envelopes of governed messages."""
         return self._loaded_rules()[1]
 
     @property
     def signatures(self) -> MailSignatures:
-        """What people sign with; loaded only where somebody signed. `PolicyUnavailable` where nobody could check."""
+        """Signs and verifies; loaded only for signed messages. `PolicyUnavailable` where it is not installed."""
         if self._open_signatures is None:
             from parley.domain.errors.rules import PolicyUnavailable
 
@@ -134,7 +134,7 @@ class Kernel:
         return self._rules
 
     def close(self) -> None:
-        """Let go of locks and ledger, for good."""
+        """Release locks and close the ledger."""
         self._closed = True
         for held in self.held.values():
             held.release()
@@ -145,19 +145,19 @@ class Kernel:
         self._courier = None  # with it go the folders that it kept open
 
     async def send(self, draft: Draft, *, suffix: str = "", decided: HumanDecision | None = None) -> Sent:
-        """See `app.post.send`."""
+        """See `app.mailbox.sending.send`."""
         from parley.app.mailbox import sending as post
 
         return await post.send(self, draft, suffix=suffix, decided=decided)
 
     async def preview(self, draft: Draft) -> Message:
-        """See `app.preview.preview`."""
+        """See `app.mailbox.preview.preview`."""
         from parley.app.mailbox import preview
 
         return await preview.preview(self, draft)
 
     def over(self, store: Store) -> Kernel:
-        """The same over another ledger."""
+        """The same kernel over another ledger."""
         from copy import copy
 
         other = copy(self)
@@ -165,85 +165,85 @@ class Kernel:
         return other
 
     async def reply(self, ref: str, draft: Draft, *, kind_given: bool) -> Sent:
-        """See `app.post.reply`."""
+        """See `app.mailbox.sending.reply`."""
         from parley.app.mailbox import sending as post
 
         return await post.reply(self, ref, draft, kind_given=kind_given)
 
     async def inbox_items(self) -> list[Item]:
-        """See `app.read.inbox`."""
+        """See `app.mailbox.read.inbox`."""
         from parley.app.mailbox import read
 
         return await read.inbox(self)
 
     async def outbox_items(self) -> list[Item]:
-        """See `app.read.outbox`."""
+        """See `app.mailbox.read.outbox`."""
         from parley.app.mailbox import read
 
         return await read.outbox(self)
 
     async def find(self, ref: str) -> Found:
-        """See `app.find.find`."""
+        """See `app.mailbox.find.find`."""
         from parley.app.mailbox import find
 
         return await find.find(self, ref)
 
     async def full_id(self, ref: str) -> str:
-        """See `app.find.full_id`."""
+        """See `app.mailbox.find.full_id`."""
         from parley.app.mailbox import find
 
         return await find.full_id(self, ref)
 
     async def thread(self, ref: str) -> list[Found]:
-        """See `app.find.thread`."""
+        """See `app.mailbox.find.thread`."""
         from parley.app.mailbox import find
 
         return await find.thread(self, ref)
 
     async def search(self, text: str) -> list[Found]:
-        """See `app.find.search`."""
+        """See `app.mailbox.find.search`."""
         from parley.app.mailbox import find
 
         return await find.search(self, text)
 
     async def review(self, ref: str) -> Review:
-        """See `app.find.review`."""
+        """See `app.mailbox.find.review`."""
         from parley.app.mailbox import find
 
         return await find.review(self, ref)
 
     async def claim_next(self, length: timedelta | None) -> Claimed | None:
-        """See `app.receipts.claim_next`."""
+        """See `app.mailbox.claims.claim_next`."""
         from parley.app.mailbox import claims as receipts
 
         return await receipts.claim_next(self, length)
 
     async def extend(self, ref: str, length: timedelta, token: str | None = None) -> tuple[str, Lease]:
-        """See `app.receipts.extend`."""
+        """See `app.mailbox.claims.extend`."""
         from parley.app.mailbox import claims as receipts
 
         return await receipts.extend(self, ref, length, token)
 
     async def release(self, ref: str, token: str | None = None) -> str:
-        """See `app.receipts.release`."""
+        """See `app.mailbox.claims.release`."""
         from parley.app.mailbox import claims as receipts
 
         return await receipts.release(self, ref, token)
 
     async def done(self, ref: str, *, delete: bool = False, token: str | None = None) -> Finished:
-        """See `app.receipts.done`."""
+        """See `app.mailbox.claims.done`."""
         from parley.app.mailbox import claims as receipts
 
         return await receipts.done(self, ref, delete=delete, token=token)
 
     async def unseen(self, watcher: str) -> list[Item]:
-        """See `app.follow.unseen`."""
+        """See `app.mailbox.follow.unseen`."""
         from parley.app.mailbox import follow
 
         return await follow.unseen(self, watcher)
 
     async def shown(self, watcher: str, items: list[Item]) -> None:
-        """See `app.follow.shown`."""
+        """See `app.mailbox.follow.shown`."""
         from parley.app.mailbox import follow
 
         await follow.shown(self, watcher, items)
@@ -291,7 +291,7 @@ class Kernel:
         return await exchanges.close(self, exchange_id, reason, key)
 
     async def sweep(self) -> None:
-        """See `app.sweep.sweep`."""
+        """See `app.mailbox.sweep.sweep`."""
         from parley.app.mailbox import sweep
 
         await sweep.sweep(self)

@@ -163,7 +163,7 @@ async def _commit(
     free_form: bool,
     decided: HumanDecision | None = None,
 ) -> tuple[StoredMessage, tuple[Delivery, ...], Governed | None]:
-    """Decide and commit; an id, conversation or file name that somebody else was faster with is chosen anew."""
+    """Decide and commit; if an id, conversation or file name was taken meanwhile, choose another and repeat."""
     for attempt in range(_ATTEMPTS):
         now = kernel.clock.now().at
         suffix = kernel.ids.suffix(_SUFFIX if attempt == 0 else _LONG_SUFFIX)

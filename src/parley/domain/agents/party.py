@@ -51,5 +51,5 @@ PAIR_MARK = ","
 
 
 def pair_name(first: str, second: str) -> str:
-    """Two parties as one name, whoever comes first."""
+    """The name of a pair of parties, in either order."""
     return PAIR_MARK.join(sorted((first, second)))

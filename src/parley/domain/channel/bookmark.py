@@ -1,9 +1,9 @@
-"""A bookmark: how far an agent has dealt with its stream, so that whoever goes on for it misses and repeats nothing.
+"""A bookmark: how far an agent has processed its stream, so that a restart misses and repeats nothing.
 
          open      position
     1 2 [3] 4 [5] 6 7 (8) 9 10 ... head      up to `position` everything is dealt with, except what is `open`
 
-So one thing that takes long holds nobody up. Whoever opened it last holds it. What was dealt with stays so: neither
+So a slow message does not block the others. The last process to open it holds it. What is processed stays so: neither
 does the position go back, nor is anything below it opened again.
 """
 
@@ -22,13 +22,13 @@ from parley.domain.record import Record
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# So many may be dealt with at once.
+# How many messages may be in progress at once.
 MOST_OPEN = 1_000
 MOST_OF_AN_AGENT = 100
 
 
 class Start(StrEnum):
-    """Where a bookmark that nobody had opened before begins."""
+    """Where a new bookmark begins."""
 
     UNANSWERED = "unanswered"
     NOW = "now"
@@ -45,7 +45,7 @@ class Bookmark(Record):
     label: str
     position: int
     open: tuple[int, ...] = ()
-    # Given anew at each opening: whoever has another one was taken over from.
+    # New at each opening: a process with an older one has lost the bookmark.
     holder: str
     saved_at: str
 

@@ -42,7 +42,7 @@ class Checkpoint(Record):
 
     @property
     def name(self) -> str:
-        """Only one begins at each event, whoever makes it first."""
+        """At most one checkpoint begins at an event."""
         return str(self.first_sequence)
 
     @property

@@ -21,7 +21,7 @@ ACCESS_REQUESTED = "access_requested"
 ACCESS_REQUEST_APPROVED = "access_request_approved"
 ACCESS_REQUEST_DENIED = "access_request_denied"
 
-# What only the server says: an event of these types is true because nobody else can write it.
+# Event types that only the server may write.
 RESERVED = frozenset(
     {
         CHANNEL_MESSAGE,

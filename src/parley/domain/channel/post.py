@@ -98,7 +98,7 @@ class Post(NamedTuple):
         return self.metadata == ERASED
 
     def over(self, now: str) -> bool:
-        """Whether its time has passed: then it is delivered to nobody any more."""
+        """Whether it has expired: it is no longer delivered."""
         return self.state is PostState.EXPIRED or (self.expires_at != "" and self.expires_at <= now)
 
     def expired(self, now: str) -> bool:
@@ -106,7 +106,7 @@ class Post(NamedTuple):
         return self.state is PostState.EXPIRED or (self.over(now) and not self.answered)
 
     def visible_to(self, view: View) -> bool:
-        """Whether whoever has this view of the channel is a sender, a recipient, or sees all."""
+        """Whether the reader with this view is its sender, a recipient, or may see everything."""
         agent = view.agent
         if not agent or agent == self.sender:
             return True

@@ -1,9 +1,9 @@
-"""A subscription: who is told what, at which address, up to where; and what happens when nobody answers there.
+"""A subscription: which messages and events are pushed to which address, and what happens when a push fails.
 
 active ──> active       an answer of 2xx moves the cursor on; any other waits for the next try
    │  ▲
    ▼  │                 a caller enables it again, or its agent registers an endpoint again
-disabled                the last try failed, 410, the key or the endpoint is gone, or somebody wanted it so
+disabled                the last try failed, 410, the key or the endpoint is gone, or it was disabled by hand
 
 When its time is up it is deleted, whatever its state.
 """
@@ -96,7 +96,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription(Record):
-    """Where somebody's messages and events, or notices, are pushed.
+    """An address to which the messages and events of an agent, or notices, are pushed.
 
     All up to `cursor` was accepted there, or was not for it.
     """

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Classification(StrEnum):
-    """From what anybody may know to what few may. Compare with `rank`: as texts they have another order."""
+    """From the least to the most secret. Compare with `rank`: as texts they sort differently."""
 
     PUBLIC = "public"
     INTERNAL = "internal"
@@ -27,7 +27,7 @@ DEFAULT_LEVEL = Classification.INTERNAL
 
 
 def level_of(text: object) -> Classification:
-    """The level of that name; what nobody knows is as secret as can be."""
+    """The level of that name; an unknown name counts as the most secret level."""
     return _BY_NAME.get(text, Classification.RESTRICTED) if isinstance(text, str) else Classification.RESTRICTED
 
 

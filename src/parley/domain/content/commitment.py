@@ -90,7 +90,7 @@ def detect(
     match: Match = Match.WORD,
     further: tuple[Detector, ...] = (),
 ) -> Detection:
-    """All signals of a message. A detector that fails is one: what nobody could look at is not let through."""
+    """All commitment signals of a message. A detector that fails is a signal, too: unchecked content does not pass."""
     if further:
         texts = tuple(texts)
     words = keywords_in(texts, extra, match)

@@ -11,7 +11,7 @@ from parley.domain.errors.rules import EnvelopeInvalid
 VERSION = "1.0"
 # Of everything that a program wrote, or helped to write: who reads it knows that it talks to one.
 DISCLOSURE = "Sent by user's OpenClaw assistant"
-# Whom an agent acts for when nobody has said so.
+# The person an agent acts for when the directory names none.
 NOBODY = "unassigned"
 
 
@@ -128,7 +128,7 @@ class Wishes(NamedTuple):
     problem: EnvelopeInvalid | None = None
     # Whether what cannot be read put the message under the rules.
     meant: bool = False
-    # Whatever else the sender wrote beside the body: whoever reads the message reads that, too.
+    # Texts that the sender wrote beside the body, which the receiver reads, too.
     beside: tuple[str, ...] = ()
 
     @property

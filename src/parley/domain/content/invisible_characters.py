@@ -1,6 +1,6 @@
 """Characters that hide something from a reader: invisible ones, and those that turn the direction of others.
 
-Whoever approves a message must see what its receiver will read, so these are spelled out.
+The approver of a message must see what its receiver will read, so these are spelled out.
 """
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.

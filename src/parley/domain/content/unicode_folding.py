@@ -12,7 +12,7 @@ import re
 import unicodedata
 
 # Latin letters, and what looks like them to a quick reader: Cyrillic, Greek, Armenian, Cherokee, phonetic letters and
-# small capitals. Escapes, because nobody could read them apart.
+# small capitals. Escapes, because they look alike.
 _LOOK_ALIKES = {
     "a": "\u0430\u0410\u03b1\u0391\u0251\u1d00\u0561\u13aa\u2c6f\u0250\u00aa",
     "ae": "\u00e6\u00c6\u04d5\u04d4",

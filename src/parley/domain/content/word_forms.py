@@ -172,7 +172,7 @@ def _look(text: str, vocabulary: Vocabulary, words: set[str]) -> None:
 
 
 def _look_behind(text: str, vocabulary: Vocabulary, words: set[str]) -> None:
-    """What is shown from right to left, and what is written in signs that nobody sees."""
+    """Text that is displayed from right to left, or written in invisible characters."""
     if _REVERSED in text:
         _look(text.replace(_REVERSED, "")[::-1], vocabulary, words)
     hidden = "".join([chr(ord(sign) - 0xE0000) for sign in _HIDDEN.findall(text)])

@@ -100,7 +100,7 @@ class RequestStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRequest(Record):
-    """Somebody asks to be let in; whoever rules the intent decides, once."""
+    """A request for access; an admin of the intent decides it, once."""
 
     kind: ClassVar[str] = "access_request"
 
@@ -128,7 +128,7 @@ class AccessRequest(Record):
 
 
 class Standing(NamedTuple):
-    """What somebody may do, and from which position on they see what was said to everyone."""
+    """The permission of an agent, and the position from which it sees messages to everyone."""
 
     permission: Permission
     since: int
@@ -175,7 +175,7 @@ def visible_since(access: Access, agent: str, now: str) -> int:
 
 
 def needed_to_assign(access: Access, agent: str, role: str, now: str) -> Permission:
-    """What one needs to put an agent to work: to give nobody more than it has, write; else admin.
+    """The permission needed to assign an agent: write if the agent gets no more than it has, else admin.
 
     What an entry of the list gives may end, and be taken away. An assignment stays, so it is more.
     """

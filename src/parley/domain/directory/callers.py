@@ -95,17 +95,17 @@ class Caller(NamedTuple):
 
     @classmethod
     def system(cls, tenant: str) -> Caller:
-        """Nobody in particular: what follows from the clock, or from what others did."""
+        """The system itself: what follows from the clock, or from the acts of others."""
         return cls(tenant, "", KeyKind.ADMIN, "", user=SYSTEM)
 
     @property
     def all_seeing(self) -> bool:
-        """A key that speaks for the whole tenant and named nobody in particular."""
+        """A key of the whole tenant, used without naming an agent."""
         return not self.agent and self.kind in (KeyKind.SERVICE, KeyKind.ADMIN)
 
     @property
     def actor(self) -> str:
-        """The name that stands in the log: never nobody."""
+        """The name in the log, never empty."""
         return self.agent or self.user or f"{self.kind.value}:{self.key_id}"
 
     def speaking_as(self, sender: str) -> Caller:

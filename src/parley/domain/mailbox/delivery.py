@@ -39,7 +39,7 @@ class DeliveryKey(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """A claim that outlives its process: whoever holds `token` owns the message until the deadline.
+    """A claim that outlives its process: the holder of `token` owns the message until the deadline.
 
     A claim without a deadline (`until_uptime` is None) lasts as long as its owner holds the file's lock.
     """
@@ -100,7 +100,7 @@ def claim(delivery: Delivery | None, key: DeliveryKey, file: str, lease: Lease, 
 
 
 def check_token(delivery: Delivery, token: str | None) -> None:
-    """Refuse whoever names a token that is no longer the claim's."""
+    """Refuse a token that is no longer the claim's."""
     if token is not None and (delivery.lease is None or delivery.lease.token != token):
         raise LeaseLost(
             f"this token does not hold {delivery.key.message_id}: the lease ran out or was given back",

@@ -1,4 +1,4 @@
-"""All that one commit writes, and the chain that makes the ledger tamper-evident."""
+"""Everything that one commit of a mailbox writes, and the hash chain that makes its ledger tamper-evident."""
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
@@ -20,12 +20,12 @@ class StoredMessage(NamedTuple):
     message: Message
     content: bytes
     digest: str
-    # Minted by this side, so its id must be unique here; a foreign id may be anything.
+    # Whether this side chose the id, which must then be unique here; a foreign id may be anything.
     minted: bool = False
 
 
 class Entry(NamedTuple):
-    """One fact for the ledger: what happened to which message. Never a body."""
+    """One fact in the ledger: what happened to which message. It never has a body."""
 
     action: str
     at: str
@@ -44,7 +44,7 @@ class StoredEntry(NamedTuple):
 
 
 class ExpectDelivery(NamedTuple):
-    """What a decision depended on: the commit is refused as stale when it no longer holds.
+    """The state of a delivery that a decision depended on: the commit is refused as stale when it has changed.
 
     `status` and `token` are those of the delivery that was loaded; None means that there was none.
     """
@@ -60,14 +60,14 @@ def expect(delivery: Delivery) -> ExpectDelivery:
 
 
 class WatchedFile(NamedTuple):
-    """A watcher has shown this file."""
+    """A file that a watcher has shown."""
 
     watcher: str
     file: str
 
 
 class Changes(NamedTuple):
-    """One commit. All of it is written, or nothing.
+    """One commit, written as a whole or not at all.
 
     `new_conversation` and `new_file` must be unknown to the ledger. `durable=False` may be lost in a power cut (never
     torn): only for what recovery finds out again by itself. What the rules of an exchange add comes last: records

@@ -1,4 +1,4 @@
-"""What a mailbox's verbs give back: records without behaviour."""
+"""Results of the mailbox use cases."""
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What became of a draft."""
+    """The result of sending a draft."""
 
     message: Message
     file: str
@@ -59,7 +59,7 @@ class Claimed(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What `done` did: the message is archived, deleted, or was gone already."""
+    """The result of `done`: the message is archived, deleted, or was gone already."""
 
     message_id: str
     file: str

@@ -1,8 +1,8 @@
-"""The judgement: may this message pass from one party to another? One pure function, one fixed order.
+"""Judge whether a message may pass from one party to another: one pure function, one fixed order of checks.
 
 directory flags ─> policy (enabled, type, cross-org) ─> classification ─> hops      a no ends it
    ─> cross-org by approval ─> round limit ─> reply policy ─> commitment            a person has to look
-All that would deny is looked at before anything is held: nobody is asked about what may not be.
+A denial wins over a hold, wherever it stands: people are never asked about a message that is denied anyway.
 """
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
@@ -24,7 +24,7 @@ CROSS_ORG_ACTION = "agent_exchange_cross_org"
 
 
 class Case(NamedTuple):
-    """Everything that a judgement depends on."""
+    """The facts that a judgement depends on."""
 
     sender: Party
     receiver: Party
@@ -32,9 +32,9 @@ class Case(NamedTuple):
     reply_policy: ReplyPolicy
     requires_commitment: bool
     origin: Origin
-    # What it is after everything that was found in it.
+    # With the levels of what was detected in it.
     level: Classification
-    # The round that it would be, and how many there may be.
+    # The round that it would be, and the round limit.
     round: int
     max_rounds: int
     # Whether the sender began the exchange.
@@ -83,7 +83,7 @@ def ceiling_of(policy: Policy, sender: Party, receiver: Party, declared: Classif
 
 
 def rounds_of(policy: Policy, sender: Party, receiver: Party, requested: int | None) -> int:
-    """How many rounds an exchange gets when it begins: the least that anybody asks for."""
+    """The round limit of a new exchange: the lowest of policy, directory and message."""
     wanted = (requested, sender.attributes.max_rounds_accepted, receiver.attributes.max_rounds_accepted)
     return min([policy.max_rounds, *[limit for limit in wanted if limit is not None]])
 

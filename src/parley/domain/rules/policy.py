@@ -1,7 +1,7 @@
-"""Policy: what an organisation allows between agents, in four scopes of which each can only narrow the one above.
+"""Policies: what an organisation allows between agents, in four scopes. Each scope can only narrow the one above.
 
 enterprise ──> org unit ──> team ──> user          meet: the stricter of two values, key by key
-     every side of an exchange has its own; both have to allow it, so an exchange is under the meet of both
+     each side of an exchange has its own policy; the meet of both is in force
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ else:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySnapshot(Record):
-    """Everything that is in force in a tenant, as one: it is swapped as a whole. Its id is `CURRENT`."""
+    """All policy documents of a tenant, replaced as a whole. Its id is `CURRENT`."""
 
     kind: ClassVar[str] = "policy"
 
@@ -168,14 +168,14 @@ class PolicySnapshot(Record):
     digest: str = ""
     # By "scope/name".
     fragments: dict[str, Fragment] = field(default_factory=dict)
-    # What was written, as it was written.
+    # The texts of the documents, unchanged.
     texts: dict[str, str] = field(default_factory=dict)
     made_at: str = ""
     made_by: str = ""
 
     @property
     def label(self) -> str:
-        """What stands in every record of a decision."""
+        """The version that every record of a decision names."""
         return f"{self.number}-{self.digest[:12]}"
 
 
@@ -194,7 +194,7 @@ class PolicyRevision(Record):
 
 
 class Document(NamedTuple):
-    """A policy document: what was written, and what it says."""
+    """A policy document: its text, and the keys that it sets."""
 
     text: str
     fragment: Fragment
@@ -202,7 +202,7 @@ class Document(NamedTuple):
 
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@+-")
 _LONGEST_NAME = 128
-# The least that an enterprise can say: everything else is built in.
+# The shortest enterprise document: every other key has its default.
 SHORTEST = Document("agent-to-agent:\n  enabled: true\n", Fragment(enabled=True))
 
 
@@ -218,7 +218,7 @@ def document_name(scope: str, name: str) -> str:
 
 
 def first_snapshot(tenant: str, document: Document) -> PolicySnapshot:
-    """What is in force in a tenant in which nobody has changed anything."""
+    """The snapshot of a tenant whose policies were never changed."""
     return with_document(PolicySnapshot(id=CURRENT, tenant_id=tenant), DEFAULT_DOCUMENT, *document)
 
 
@@ -240,7 +240,7 @@ def _next(snapshot: PolicySnapshot, fragments: dict[str, Fragment], texts: dict[
 
 
 class PolicyEdit(NamedTuple):
-    """A policy file that somebody changed or added, and that can be read."""
+    """A policy file that was changed or added, and can be read."""
 
     # "scope/name"
     document: str
@@ -251,7 +251,7 @@ class PolicyEdit(NamedTuple):
 
 
 class BrokenPolicy(NamedTuple):
-    """A policy file that cannot be read, or lies where none belongs. `flaws` say where: file, line, key, detail."""
+    """A policy file that cannot be read, or is in the wrong place. `flaws` say where: file, line, key, detail."""
 
     file: str
     message: str
@@ -259,9 +259,9 @@ class BrokenPolicy(NamedTuple):
 
 
 class PolicyLook(NamedTuple):
-    """What there is to know about a tenant's policy files at this moment."""
+    """The state of a tenant's policy files."""
 
     edited: tuple[PolicyEdit, ...] = ()
     broken: tuple[BrokenPolicy, ...] = ()
-    # Whether a file that was mirrored is no longer there.
+    # Whether a mirrored file was deleted.
     gone: bool = False

@@ -35,7 +35,7 @@ class Governance:
 
     directory: Directory
     book: Rulebook
-    # Whether somebody has set the project up for it; without that only what asks for the rules is under them.
+    # Whether the project has a governance file; without one, only messages that ask for the rules are governed.
     set_up: bool = True
     parties: dict[str, Party] = field(default_factory=dict)
 

@@ -110,7 +110,7 @@ def replay_entry(
 
 def _change(entry: Recorded, receiver: str, was: str, now: TrialResult, whole: TrialResult | None = None) -> Change:
     facts = entry.facts
-    # Whoever gets a message gets it when the whole of it goes out.
+    # All receivers get a message at the same moment.
     shown = whole if whole is not None and now.word != "deny" else now
     return Change(
         entry.entry_id,

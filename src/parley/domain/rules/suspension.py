@@ -1,4 +1,4 @@
-"""The kill switch: an agent, a pair of agents, an org unit or the whole tenant is stopped, until somebody lifts it."""
+"""The kill switch: suspend an agent, a pair of agents, an org unit or the whole tenant."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def without_suspension(suspensions: Suspensions, what: Stopped, name: str) -> Su
 
 
 def check_not_stopped(suspensions: Suspensions | None, sender: Party, receiver: Party | None) -> None:
-    """Refuse what somebody has stopped; a message to nobody in particular has no receiver."""
+    """Refuse a message whose sender or receiver is suspended; a broadcast has no receiver."""
     if suspensions is None or not suspensions.stopped:
         return
     for suspension in suspensions.stopped:

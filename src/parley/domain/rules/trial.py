@@ -1,4 +1,4 @@
-"""A trial: what the rules would make of a message that nobody sends, and why. For `explain`, `test` and `replay`."""
+"""A trial: the verdict on a message that is not sent, and the reasons. For `explain`, `test` and `replay`."""
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
@@ -67,7 +67,7 @@ class Trial(NamedTuple):
 
 
 class ExplainStep(NamedTuple):
-    """One thing that was looked at: which key of the policy, what it says, where that is from, and what came of it."""
+    """One check as `explain` shows it: its name, its value, where that comes from, and what it was compared with."""
 
     check: str
     value: str
@@ -76,7 +76,7 @@ class ExplainStep(NamedTuple):
 
 
 class TrialResult(NamedTuple):
-    """What came of a trial. One that is not governed passes as it is."""
+    """The result of a trial. A message that is not governed passes as it is."""
 
     verdict: Verdict
     governed: bool
@@ -109,7 +109,7 @@ def verdict_name(verdict: Verdict) -> str:
 
 
 def run_trial(trial: Trial, book: Rulebook, detectors: tuple[Detector, ...] = ()) -> TrialResult:
-    """What the rules would make of it."""
+    """The verdict on a message, with every check."""
     case, policy, keywords = _cases(trial, (trial.receiver,), book, detectors)[0]
     if policy is None or case is None:
         return _NOTHING_IN_FORCE
@@ -121,7 +121,7 @@ def run_trial(trial: Trial, book: Rulebook, detectors: tuple[Detector, ...] = ()
 def run_trial_for_each(
     trial: Trial, receivers: tuple[Party, ...], book: Rulebook, detectors: tuple[Detector, ...] = ()
 ) -> list[TrialResult]:
-    """The same message for several: its content is looked at once, under what all of them allow. Without the steps."""
+    """The results for several receivers, without steps. The content is inspected once, under the meet of policies."""
     if not _governed(trial, receivers, book):
         return [
             TrialResult(
@@ -155,7 +155,7 @@ def _governed(trial: Trial, receivers: tuple[Party, ...], book: Rulebook) -> boo
 def _cases(
     trial: Trial, receivers: tuple[Party, ...], book: Rulebook, detectors: tuple[Detector, ...]
 ) -> list[tuple[Case | None, Policy | None, tuple[str, ...]]]:
-    """What is to be judged for each receiver, under which policy, and the words that were found."""
+    """For each receiver the case, the policy, and the detected keywords."""
     policies = [book.between(trial.sender.attributes, receiver.attributes) for receiver in receivers]
     pairs = [(receiver, policy) for receiver, policy in zip(receivers, policies, strict=True) if policy is not None]
     if len(pairs) < len(receivers):

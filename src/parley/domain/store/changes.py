@@ -1,4 +1,4 @@
-"""All that one commit of the team's store writes: records, messages, receipts, events and ledger entries."""
+"""Everything that one commit of the server's store writes: records, messages, receipts, events and ledger entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Moved(NamedTuple):
-    """A message in a new state. One that found its recipients takes a new position, so that no cursor misses it."""
+    """A message in a new state. One that gets recipients takes a new position, so that no cursor misses it."""
 
     message_id: str
     state: PostState
@@ -23,9 +23,9 @@ class Moved(NamedTuple):
 
 
 class Spend(NamedTuple):
-    """That a commit uses something of which there is only so much; a negative amount gives it back.
+    """A use of a limited budget; a negative amount gives it back.
 
-    The commit counts, and refuses with `Overspent`: so racing commits cannot spend the same twice.
+    The commit counts, and refuses with `Overspent`, so concurrent commits cannot exceed the budget.
     """
 
     key: str
@@ -36,21 +36,21 @@ class Spend(NamedTuple):
 
 
 class ErasureQuery(NamedTuple):
-    """Which words are looked for: those of exchanges, and those that somebody sent."""
+    """Which messages to erase: those of exchanges, or those of a sender."""
 
     exchanges: tuple[str, ...] = ()
     sender: str = ""
 
 
 class ErasableMessage(NamedTuple):
-    """A message that says something. It is also told by what is kept in these scopes for who asks again."""
+    """A message with content. `scopes` are idempotency scopes whose stored answers repeat the content."""
 
     message_id: str
     scopes: tuple[str, ...] = ()
 
 
 class TeamChanges(NamedTuple):
-    """One commit within one tenant. All of it is written, or nothing.
+    """One commit within one tenant, written as a whole or not at all.
 
     `puts` and `drops` carry the version that they replace; `expects` names records that must not have changed.
     `purges` are channels whose messages all go, `ended` those whose unanswered requests and pending messages expire,
@@ -76,24 +76,24 @@ class TeamChanges(NamedTuple):
     spends: tuple[Spend, ...] = ()
     # Audit entries up to this number lose their documents.
     trim_audit: int = 0
-    # These messages lose what they say; the commit's audit entries add their number to their own `messages`. Nothing of
-    # the commit is done when all of them have lost it before: `NotFound`.
+    # The content of these messages is erased; the commit's audit entries add their number to their own `messages`. When
+    # all of them were erased before, the commit is refused: `NotFound`.
     erase: tuple[ErasableMessage, ...] = ()
 
 
 class Committed(NamedTuple):
-    """What a commit has become: everything with its place."""
+    """The result of a commit: everything with its place."""
 
     position: int
     posts: tuple[Post, ...] = ()
     events: tuple[Event, ...] = ()
     puts: tuple[Record, ...] = ()
-    # Whose waiting askers have to look again.
+    # Channels and agents whose waiting requests have to be checked again.
     ended: tuple[str, ...] = ()
     departed: tuple[str, ...] = ()
-    # How many messages lost what they said.
+    # How many messages were erased.
     erased: int = 0
-    # Some of what others did was missed: who ended or departed meanwhile is not known.
+    # Some commits of other nodes were missed: what ended or departed meanwhile is not known.
     missed: bool = False
 
 
@@ -134,8 +134,8 @@ class AuditQuery(NamedTuple):
     action: str = ""
     outcome: str = ""
     conversation_id: str = ""
-    # Whose doing is shown whatever side it is on.
+    # Entries of this actor are included on every side.
     or_actor: str = ""
     bare: bool = False
-    # The last ones that fit instead of the first ones; in order all the same.
+    # The last matching entries instead of the first; still in order.
     newest: bool = False

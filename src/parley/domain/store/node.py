@@ -38,7 +38,7 @@ class Node(NamedTuple):
 
     @property
     def silent(self) -> bool:
-        """Whether it was not heard of for so long that it may be dead."""
+        """Whether its last heartbeat is so old that it may be dead."""
         return self.seen > SILENT_SECONDS
 
 

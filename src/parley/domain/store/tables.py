@@ -1,7 +1,7 @@
-"""A store as plain tables, the same whatever keeps it; and whether their rows stand in the order they must have.
+"""The contents of a store as plain tables, the same for every database; and a check of the order of their rows.
 
 Rows are tuples with the columns that a `Table` names, their key first. `number` and `place` are tenant number * 2^40 +
-position. What belongs to the running of nodes (journal, leases, revisions) is not here: a copy begins without.
+position. What belongs to running nodes (journal, leases, revisions) is not copied.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Key = tuple[Any, ...]
 _SHIFT = 40
 _MASK = (1 << _SHIFT) - 1
 _MOST_PROBLEMS = 20
-# A page of rows ends where it has so many.
+# A page of rows ends at this size.
 PAGE_BYTES = 2 << 20
 # Columns that may have a megabyte.
 _LONG = frozenset({"document", "payload", "metadata", "answer"})
@@ -31,7 +31,7 @@ class Table(NamedTuple):
     rest: tuple[str, ...]
     # Rows are only ever added.
     final: bool = False
-    # What else no two rows share.
+    # Further unique columns.
     unique: tuple[tuple[str, ...], ...] = ()
 
     @property
@@ -40,18 +40,18 @@ class Table(NamedTuple):
 
     @property
     def long(self) -> tuple[str, ...]:
-        """What most of a row's bytes are in, if it has many."""
+        """The columns that may hold most of a row's bytes."""
         return tuple([column for column in self.rest if column in _LONG])
 
     def key_of(self, row: Row) -> Key:
         return row[: len(self.key)]
 
     def key_text(self, key: Key) -> str:
-        """A key for people."""
+        """A key, for error messages."""
         return ", ".join(f"{name} {value}" for name, value in zip(self.key, key, strict=True))
 
     def values_in(self, columns: tuple[str, ...], rows: Iterable[Row]) -> list[Key]:
-        """What rows have in these columns; an empty name is nobody's own."""
+        """The values of rows in these columns, without empty names: they are not unique."""
         places = [self.columns.index(column) for column in columns]
         values = [tuple([row[place] for place in places]) for row in rows]
         return [value for value in values if value[-1] != ""] if columns[-1] == "name" else values
@@ -82,36 +82,36 @@ EVENT = Table(
     final=True,
 )
 ENTRY = Table("entry", ("tenant", "position"), ("document", "link"), final=True)
-# A document may be let go of: it is the one thing that changes.
+# Trimming removes a document; nothing else of an entry changes.
 AUDIT = Table("audit", ("place",), ("side", "seq", "id", "at", "exchange", "hash", "document"), final=True)
 SAVED = Table("saved", ("scope",), ("fingerprint", "made", "at", "message_id", "status", "answer"))
 BUDGET = Table("budget", ("tenant", "key", "span"), ("spent",))
 
-# In the order in which they are copied: who belongs to a tenant comes after it.
+# In copy order: rows that belong to a tenant come after it.
 TABLES = (TENANT, RECORD, TALLY, POST, RECEIPT, EVENT, ENTRY, AUDIT, SAVED, BUDGET)
 
 
 class StoreMark(NamedTuple):
-    """Where a store stands. `said` counts messages and events; `stamp` is another one after any commit."""
+    """The state of a store. `total` counts messages and events; `stamp` changes with every commit."""
 
     total: int
     stamp: int
 
 
 class Servers(NamedTuple):
-    """Who uses a store, by name. A silent one has not been heard of for a while, and took no leave."""
+    """The servers that use a store, by name. A silent one stopped sending heartbeats without signing off."""
 
     running: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
 
 
 def is_trimmed(table: Table, old: Row, new: Row) -> bool:
-    """Whether all that has become of an entry of the audit log is that its document was let go of."""
+    """Whether the only change of an audit entry is that its document was trimmed."""
     return table is AUDIT and old[:-1] == new[:-1] and new[-1] == b""
 
 
 class Order:
-    """Takes the rows of each table in the order of their keys, table by table, and says what is out of order.
+    """Checks the order of rows. It takes the rows of each table in key order, table by table.
 
     The ledgers and audit logs have no holes and end where their tenant says. Messages and events lie before their
     tenant's last position; the places of a channel's messages rise with it. There may be holes: what was evicted, or
@@ -136,7 +136,7 @@ class Order:
                 judge[table.name](row)
 
     def end(self) -> Sequence[str]:
-        """What is out of order, once everything was taken."""
+        """The problems, once all rows were taken."""
         for number, (_, name, head, entries, link, audits) in self._tenants.items():
             if self._positions.get(number, 0) > head:
                 self._say(f"tenant {name!r} has {self._positions[number]} messages and events in {head} positions")

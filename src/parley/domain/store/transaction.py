@@ -78,7 +78,7 @@ class Place(NamedTuple):
 
 
 class TransactionSource(Protocol):
-    """What the store holds, as of the moment at which nobody else can write any more."""
+    """The contents of the store while no other transaction can write."""
 
     def head(self, tenant: str) -> Head:
         """Where the tenant stands."""
@@ -117,7 +117,7 @@ class TransactionSource(Protocol):
         ...
 
     def pending(self, tenant: str, message_id: str) -> Post | None:
-        """A message that nobody could receive yet, and that is still kept."""
+        """A pending message that is still stored."""
         ...
 
     def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
@@ -126,7 +126,7 @@ class TransactionSource(Protocol):
 
 
 class Encoders(NamedTuple):
-    """How documents are written that are hashed: an event at its place, and an entry of the audit log."""
+    """How hashed documents are encoded: an event at its place, and an audit entry."""
 
     event: Callable[[EventDraft, int, int, str], Event]
     entry: Callable[[dict[str, Any]], bytes]
@@ -189,7 +189,7 @@ class Transaction:
     def evicted(self) -> list[EvictPosts]:
         """At the end: what may be removed by now, where it has become enough to be worth it.
 
-        Nobody sees it any more, so it may as well be removed later.
+        It is no longer visible, so it may be removed later.
         """
         evictions = []
         for key, floor in self._floors.items():
@@ -298,7 +298,7 @@ class Transaction:
         position += 1
         seq += 1
         most = channel.options.max_messages if isinstance(channel, Channel) else seq
-        # Whoever sets the clock back moves no order: within a channel time does not fall.
+        # Setting the clock back does not change the order: within a channel, times never decrease.
         at = max(post.created_at, last_at)
         placed = post._replace(position=position, seq=seq, created_at=at)
         self._floors.setdefault(key, floor)

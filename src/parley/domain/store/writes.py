@@ -1,6 +1,6 @@
-"""What a transaction of the team's store writes in a certain order, because one depends on the rows of another.
+"""Ordered writes of a transaction: each may depend on rows that an earlier one wrote.
 
-Tenants and channels are named by their numbers, as the rows have them.
+Tenants and channels are given by their numbers, as in the rows.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ if TYPE_CHECKING:
 
 
 class InsertPosts(NamedTuple):
-    """Messages in their places, by tenant and channel number; and the requests that they answer."""
+    """Insert messages at their places, by tenant and channel number, and mark the requests that they answer."""
 
     posts: list[tuple[int, int, Post]]
     answered: list[tuple[int, str]]
 
 
 class MovePost(NamedTuple):
-    """A pending message has found its recipients, and takes its new place."""
+    """Move a pending message that has recipients now to its new place."""
 
     tenant: int
     post: Post
 
 
 class ExpirePost(NamedTuple):
-    """A message ends, unless it is answered."""
+    """Expire a message, unless it is answered."""
 
     tenant: int
     message_id: str
 
 
 class ExpireChannel(NamedTuple):
-    """What waits in a channel ends: pending messages, and requests without an answer."""
+    """Expire the pending messages and unanswered requests of a channel."""
 
     channel: int
 
 
 class ExpireRequests(NamedTuple):
-    """The unanswered requests to an agent end."""
+    """Expire the unanswered requests to an agent."""
 
     tenant: int
     agent: str
 
 
 class EvictPosts(NamedTuple):
-    """Messages of a channel up to a place are removed, with their receipts."""
+    """Remove the messages of a channel up to a place, with their receipts."""
 
     tenant: int
     channel: int
@@ -55,28 +55,28 @@ class EvictPosts(NamedTuple):
 
 
 class InsertReceipts(NamedTuple):
-    """Receipts; the first one for a message and an agent counts."""
+    """Insert receipts; the first for a message and an agent wins."""
 
     tenant: int
     receipts: tuple[Receipt, ...]
 
 
 class EraseContent(NamedTuple):
-    """Messages lose what they say."""
+    """Erase the content of messages."""
 
     tenant: int
     messages: tuple[ErasableMessage, ...]
 
 
 class TrimAudit(NamedTuple):
-    """Audit entries up to a number lose their documents."""
+    """Remove the documents of audit entries up to a number."""
 
     tenant: int
     through: int
 
 
 class ForgetKeys(NamedTuple):
-    """Idempotency keys and budgets from before a moment are no longer needed."""
+    """Delete idempotency keys and budgets from before a moment."""
 
     before: str
 

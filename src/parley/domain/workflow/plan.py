@@ -120,7 +120,7 @@ class WorkflowPlan(NamedTuple):
         return step.handler or (agent.handler if agent else None)
 
     def works_here(self, agent: AgentPlan) -> bool:
-        """Whether the workflow has something to do for an agent; one without is run by somebody else."""
+        """Whether the workflow has work for an agent; an agent without any runs elsewhere."""
         return bool(agent.on_message) or any(step.assign == agent.name for step in self.steps)
 
 

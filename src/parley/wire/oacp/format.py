@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# After so many headings it pays to have what reads them at a glance: it takes as long to get ready as these to read.
+# From this many headings on the compiled reader is faster: preparing it takes as long as reading these.
 _MANY = 100
 
 

@@ -305,7 +305,7 @@ class LogCheck:
     def _follow(self, number: int, side: str, seq: int, previous: str | None) -> None:
         """That an entry goes on where its side's chain ended; one without a document does not say on what."""
         if self._sides is not None and side not in self._sides:
-            return  # somebody's own doing on a side that is not its own
+            return  # an actor's own entry on the side of another
         last, link, before = self._heads.get(side, (0, NO_HASH, 0))
         if seq != last + 1:
             self.refuse(number, f"number {last + 1} of its side is missing", side, seq)
