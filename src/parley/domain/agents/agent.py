@@ -1,4 +1,4 @@
-"""The registry's record of an agent: what it can do, how it is, and when it was last heard of.
+"""The registry's record of an agent: capabilities, health, and last heartbeat.
 
 active ──90 s of silence──> unhealthy ──300 s──> dead        a heartbeat leads back from unhealthy to active
    │  └──> draining ──its drain timeout──> deregistered      dead and deregistered end it; it may register anew
@@ -42,7 +42,7 @@ class AgentRecord(Record):
     last_heartbeat_at: str = ""
     drain_timeout_seconds: int | None = None
     draining_since: str = ""
-    # What an admin says about it: for whom it acts, where it belongs, what it may know.
+    # Set by an admin: the person it acts for, its org unit, what it may know.
     attributes: Attributes = UNKNOWN_ATTRIBUTES
 
     @property
@@ -51,7 +51,7 @@ class AgentRecord(Record):
 
     @property
     def due(self) -> str:
-        """When its silence has to be looked at; never before its first heartbeat: who sends none is not watched."""
+        """When its missing heartbeat has to be checked; empty before its first heartbeat."""
         if self.gone:
             return ""
         moments = []
@@ -64,14 +64,14 @@ class AgentRecord(Record):
 
     @property
     def drained_at(self) -> str:
-        """When its time to drain is over; empty while it does not drain, or may take for ever."""
+        """When its drain time is over; empty while it does not drain, or has no limit."""
         if self.status is not AgentStatus.DRAINING or self.drain_timeout_seconds is None:
             return ""
         return _later(self.draining_since, timedelta(seconds=self.drain_timeout_seconds))
 
 
 class AgentDraft(NamedTuple):
-    """What an agent says about itself when it registers; None leaves what was known."""
+    """The fields of a registration; None keeps the present value."""
 
     agent_id: str
     capabilities: tuple[str, ...] | None = None
@@ -86,7 +86,7 @@ class AgentDraft(NamedTuple):
 
 
 def health(record: AgentRecord, now: str) -> AgentStatus:
-    """How an agent is at this moment, whether or not the sweep has been here."""
+    """The health of an agent at this moment, whether or not the sweep has run."""
     if record.gone:
         return record.status
     if record.last_heartbeat_at and _later(record.last_heartbeat_at, DEAD_AFTER) <= now:
@@ -116,10 +116,10 @@ def registered(draft: AgentDraft, tenant: str, record: AgentRecord | None, now: 
         endpoint=_given(draft.endpoint, base.endpoint),
         metadata=_given(draft.metadata, base.metadata),
         registered_at=base.registered_at,
-        # To register is a sign of life, but only for those who send others.
+        # A registration counts as a heartbeat, but only for agents that send heartbeats.
         last_heartbeat_at=now if base.last_heartbeat_at else "",
         drain_timeout_seconds=_given(draft.drain_timeout_seconds, base.drain_timeout_seconds),
-        # To leave and come back is no way out of what an admin has said.
+        # Leaving and coming back does not reset the attributes set by an admin.
         attributes=_given(draft.attributes, record.attributes if record else UNKNOWN_ATTRIBUTES),
     )
 

@@ -30,7 +30,7 @@ class Identity(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Challenge(Record):
-    """What an agent has to sign to prove that a key is its own; its id is the agent's, so the last one counts."""
+    """The challenge that an agent signs to prove that it holds a key; its id is the agent's, so the last one counts."""
 
     kind: ClassVar[str] = "challenge"
 
@@ -49,14 +49,14 @@ class Challenge(Record):
 
 
 class Proof(NamedTuple):
-    """What is said to be a sender's signature, and by which key; `method` is empty when that is not said."""
+    """A claimed signature of a sender, and the key; `method` is empty when it is not given."""
 
     method: str
     signature: bytes
 
 
 def proved(challenge: Challenge, identity: Identity | None, now: str) -> Identity:
-    """The identity that a passed challenge makes."""
+    """The identity after a passed challenge."""
     earlier = () if identity is None else identity.previous_keys
     if identity is not None and identity.public_key != challenge.public_key:
         earlier = (*earlier, identity.public_key)
@@ -73,7 +73,7 @@ def proved(challenge: Challenge, identity: Identity | None, now: str) -> Identit
 
 
 def rotated(identity: Identity, public_key: str, did: str, now: str) -> Identity:
-    """The identity with a new key; the one before is remembered, so that what it signed can still be checked."""
+    """The identity with a new key; the previous one is stored, so that its signatures can still be verified."""
     return replace(
         identity,
         public_key=public_key,

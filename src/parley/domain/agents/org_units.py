@@ -1,4 +1,4 @@
-"""Which org units a tenant has: as long as there is only one, what is said to everyone stays within it."""
+"""The org units of a tenant. As long as there is only one, no broadcast crosses org units."""
 
 from __future__ import annotations
 

@@ -13,12 +13,12 @@ DEFAULT_ORG = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """What an admin says about an agent; an agent cannot say it about itself."""
+    """The attributes of an agent, set by an admin; an agent cannot set its own."""
 
     org_unit: str = DEFAULT_ORG
     user_id: str = ""
     team: str = ""
-    # The most secret thing that it may share, and may be told.
+    # The highest level that it may share and receive.
     max_classification: Classification = DEFAULT_LEVEL
     can_receive_queries: bool = True
     can_auto_respond: bool = True
@@ -34,7 +34,7 @@ class Party(NamedTuple):
 
     agent: str
     attributes: Attributes = UNKNOWN_ATTRIBUTES
-    # A person who speaks with a credential of its own.
+    # A person with a credential of their own.
     human: bool = False
 
     @property
@@ -43,7 +43,7 @@ class Party(NamedTuple):
 
 
 def source_of(party: Party, tenant: str) -> Source:
-    """Who sends, as every envelope says it."""
+    """The sender, as in an envelope."""
     return Source(party.agent, party.user, party.attributes.org_unit, tenant)
 
 

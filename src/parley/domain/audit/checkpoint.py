@@ -17,10 +17,10 @@ from parley.domain.audit.merkle import Peaks
 from parley.domain.hashes import digest
 from parley.domain.record import Record
 
-# What the entry is called that lets go of documents, and the one that erases what was said.
+# The actions of entries that trim documents and erase content.
 LET_GO = "audit_let_go"
 ERASED = "content_erased"
-# What no other signature of ours begins with, so that none passes for a checkpoint.
+# Prefix of signed checkpoints; no other signature has it, so none can be taken for a checkpoint.
 _STATEMENT = "parley.audit.checkpoint.v1"
 
 
@@ -43,7 +43,7 @@ class AuditCheckpoint(Record):
 
     @property
     def statement(self) -> bytes:
-        """What is signed: canonical JSON."""
+        """The signed statement: canonical JSON."""
         document = {
             "at": self.at,
             "previous": self.previous,
@@ -56,13 +56,13 @@ class AuditCheckpoint(Record):
 
     @property
     def hash(self) -> str:
-        """What the next one names."""
+        """The hash that the next checkpoint names."""
         return digest(self.statement)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditMark(Record):
-    """Where the last checkpoint of a tenant stands, with all that is needed to let its tree grow."""
+    """The last checkpoint of a tenant, with what is needed to extend its tree."""
 
     kind: ClassVar[str] = "audit_mark"
 
@@ -70,7 +70,7 @@ class AuditMark(Record):
     peaks: tuple[str, ...] = ()
     at: str = ""
     hash: str = NO_HASH
-    # Up to which entry the documents were let go of.
+    # Documents are trimmed up to this entry.
     let_go: int = 0
 
     @property

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 AGENT_EXCHANGE = "agent_exchange"
-# The side that rules: suspensions, policies, erasures.
+# The tenant's own side: suspensions, policies, erasures.
 TENANT_SIDE = "@tenant"
 NO_HASH = "0" * 64
 
@@ -30,12 +30,12 @@ class AuditDraft(NamedTuple):
     action: str
     actor: str
     facts: Mapping[str, Any]
-    # What it is found by; also part of the facts where it has them.
+    # For queries; also part of the facts.
     exchange_id: str = ""
 
 
 class AuditEntry(NamedTuple):
-    """An entry at its place. `document` is the canonical JSON that is hashed; empty when it was let go of."""
+    """An entry at its place. `document` is the canonical JSON that is hashed; empty when it was trimmed."""
 
     number: int
     side: str

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# What a tree without leaves has for a root.
+# The root of an empty tree.
 EMPTY_ROOT = sha256().digest()
 
 
@@ -26,7 +26,7 @@ def node(left: bytes, right: bytes) -> bytes:
 
 
 class Peaks(NamedTuple):
-    """A tree by the roots of its full subtrees, largest first: all that is needed to let it grow."""
+    """A tree as the roots of its full subtrees, largest first: enough to extend it."""
 
     size: int = 0
     roots: tuple[bytes, ...] = ()
@@ -42,7 +42,7 @@ class Peaks(NamedTuple):
 
 
 def grown(peaks: Peaks, leaves: Iterable[bytes]) -> Peaks:
-    """The tree with more leaves; costs only what is new."""
+    """The tree with more leaves; the cost depends only on the new ones."""
     size, roots = peaks.size, list(peaks.roots)
     for leaf in leaves:
         roots.append(leaf)
@@ -96,7 +96,7 @@ def is_included(leaf: bytes, index: int, size: int, path: Sequence[bytes], root:
 
 
 def consistency(leaves: Sequence[bytes], first: int) -> tuple[bytes, ...]:
-    """What shows that the tree over all leaves is the one over the first of them, only grown."""
+    """The proof that the tree over all leaves extends the tree over the first of them."""
     if not 0 < first <= len(leaves):
         raise ValueError("there is no tree of that size to begin with")
     path: list[bytes] = []
@@ -110,7 +110,7 @@ def consistency(leaves: Sequence[bytes], first: int) -> tuple[bytes, ...]:
             path.append(tree_root(leaves[low:middle]))
             low, whole = middle, False
     if not whole:
-        # Who checks does not know this subtree; when it is the whole first tree, it is the root that they have.
+        # The verifier does not know this subtree, unless it is the whole first tree: then it is the root.
         path.append(tree_root(leaves[low:high]))
     return tuple(reversed(path))
 

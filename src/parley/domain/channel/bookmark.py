@@ -72,19 +72,19 @@ def first_position(start: Start, head: int, oldest: int | None) -> int:
 
 
 def opened(bookmark: Bookmark, holder: str, now: str) -> Bookmark:
-    """The bookmark with a new holder, which ends what the one before may do."""
+    """The bookmark with a new holder; the previous one can no longer save."""
     return replace(bookmark, holder=holder, saved_at=now)
 
 
 def saved(bookmark: Bookmark, holder: str, position: int, still: Iterable[int], head: int, now: str) -> Bookmark:
-    """The bookmark with what is dealt with by now, all but `still`; the same one when that is nothing new."""
+    """The bookmark with everything processed except `still`; the same object when nothing changed."""
     if holder != bookmark.holder:
         raise BookmarkTaken(facts={"bookmark": bookmark.label})
     positions = frozenset(still)
     problems = [*_wrong(bookmark, position, head), *_wrong_open(positions, position)]
     if problems:
         raise Invalid.because(problems)
-    # What came late or out of its order takes nothing back.
+    # A late or reordered save never moves a bookmark back.
     left = tuple(
         sorted(
             open_position

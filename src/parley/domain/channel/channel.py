@@ -34,7 +34,7 @@ class ChannelStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a channel keeps what is said in it."""
+    """The options of a channel: audit, time to live, size."""
 
     audit: bool = False
     ttl_seconds: int | None = None
@@ -43,7 +43,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """An agent of the channel; it sees what was said to everyone after `since`."""
+    """A member of a channel; it sees messages to everyone after `since`."""
 
     agent: str
     since: int = UNSETTLED
@@ -66,9 +66,9 @@ class Channel(Record):
     status: ChannelStatus = ChannelStatus.OPEN
     closed_at: str = ""
     purge_at: str = ""
-    # When its time to live may have run out: the last message may have moved it on.
+    # When its time to live may be over; a later message extends it.
     expires: str = ""
-    # Since when everyone with access takes part: what was said to the members before is not for them.
+    # Since when everyone with access takes part; earlier messages to the members stay theirs.
     open_since: int = 0
 
     @property
@@ -130,7 +130,7 @@ def view(channel: Channel, access: Access, caller: Caller, now: str) -> View:
     elif (member := channel.member(caller.agent)) is not None:
         joined = member.since
     elif access.coordinates(caller.agent) or caller.agent == channel.created_by:
-        # A creator that had left, and came back, is no member until it joins again.
+        # A creator that left is no member until it joins again.
         return View(caller.agent, 0, takes_part=False, may_write=False)
     else:
         raise NotFound("there is no such channel")
@@ -139,7 +139,7 @@ def view(channel: Channel, access: Access, caller: Caller, now: str) -> View:
 
 
 def check_takes_part(view: View) -> View:
-    """Refuse who may know of the channel but not read it."""
+    """Refuse a caller that may know of the channel but not read it."""
     if not view.takes_part:
         raise NotMember("the channel is open to its members only")
     return view

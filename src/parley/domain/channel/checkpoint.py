@@ -24,7 +24,7 @@ _PREFIX = "sha256:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint(Record):
-    """What an intent's log was from one event to another, in one hash."""
+    """The root over a range of an intent's events."""
 
     kind: ClassVar[str] = "checkpoint"
 
@@ -68,7 +68,7 @@ def encode_digest(digest: bytes) -> str:
 
 
 def raw_digest(text: str) -> bytes:
-    """The 32 bytes of a spelled hash."""
+    """The 32 bytes of an encoded hash."""
     return base64.urlsafe_b64decode(text.removeprefix(_PREFIX) + "=")
 
 

@@ -6,7 +6,7 @@ import json
 from typing import NamedTuple
 
 CHANNEL_MESSAGE = "channel_message"
-# How the OpenIntent SDK spells it; it cannot read ours.
+# The OpenIntent SDK's spelling, the only one that it reads.
 SDK_CHANNEL_MESSAGE = "channel.message"
 
 INTENT_CREATED = "intent_created"
@@ -49,7 +49,7 @@ RESERVED = frozenset(
         "task.skipped",
     }
 )
-# What streams say of themselves, or in the words of the SDK's runtime: an event called so would be taken for it.
+# Reserved: stream control events, and events of the SDK's runtime.
 STREAM_WORDS = frozenset(
     {
         "revoked",
@@ -69,7 +69,7 @@ def _of(family: str, words: str) -> set[str]:
     return {f"{family}.{word}" for word in words.split()}
 
 
-# Every type that the SDK's parser knows: one that it does not know makes its whole listing fail.
+# Every type that the SDK's parser knows; an unknown type makes its whole listing fail.
 SDK_TYPES = (
     (RESERVED - {CHANNEL_MESSAGE})
     | {
@@ -115,7 +115,7 @@ _spell = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class EventDraft(NamedTuple):
-    """What happened, before it has its place in the log; `payload` is JSON."""
+    """An event before it has its place in the log; `payload` is JSON."""
 
     id: str
     intent_id: str
@@ -149,5 +149,5 @@ def quoted(payload: dict[str, object]) -> bytes:
 
 
 def stored_type(event_type: str) -> str:
-    """The one spelling that a type is kept under, whichever of the two was asked for."""
+    """The stored spelling of a type, for either of its two spellings."""
     return CHANNEL_MESSAGE if event_type == SDK_CHANNEL_MESSAGE else event_type

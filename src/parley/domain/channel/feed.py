@@ -1,4 +1,4 @@
-"""What streams show and webhooks push, in order of position."""
+"""The feed of streams and webhooks, in order of position."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class FeedItem(NamedTuple):
-    """One thing a stream may show, at its position: a post, an event, or a notice, which has positions of its own."""
+    """One item of the feed, at its position: a post, an event, or a notice, which has positions of its own."""
 
     position: int
     intent_id: str

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class PostState(StrEnum):
-    """Where a message stands for the channel as a whole."""
+    """The state of a message in its channel."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -45,13 +45,13 @@ class PostState(StrEnum):
 
 
 READ = "read"
-# What is left of a message after what it said was erased.
+# The payload of an erased message.
 NO_PAYLOAD = b"{}"
 ERASED = b'{"erased":true}'
 
 
 class PostDraft(NamedTuple):
-    """What an agent proposes to say in a channel; payload and metadata as the JSON that was sent."""
+    """A message that an agent proposes to post; payload and metadata as the JSON that was sent."""
 
     pattern: Pattern
     payload: bytes
@@ -59,11 +59,11 @@ class PostDraft(NamedTuple):
     in_reply_to: str = ""
     metadata: bytes = b"{}"
     expires_at: datetime | None = None
-    # What the log takes over from the metadata of an audited message.
+    # Metadata that the log of an audited channel copies.
     trace_id: str = ""
     parent_event_id: str = ""
     proof: bytes = b""
-    # What the sender asks of the rules of an exchange.
+    # What the sender asks for in a governed exchange.
     wishes: Wishes | None = None
     # The payload as it was read, where somebody has read it.
     body: dict[str, Any] | None = None
@@ -94,7 +94,7 @@ class Post(NamedTuple):
 
     @property
     def erased(self) -> bool:
-        """Whether what it said was erased."""
+        """Whether its content was erased."""
         return self.metadata == ERASED
 
     def over(self, now: str) -> bool:
@@ -143,7 +143,7 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     request: Post | None = None,
     longest: timedelta = timedelta(days=30),
 ) -> Post:
-    """The post that this draft becomes, or why not. `role` is the one addressed, `request` the one answered."""
+    """The post of this draft, or an error. `role` is the one addressed, `request` the one answered."""
     at = stamp(now)
     if not channel.is_open:
         raise ChannelClosed(f"the channel {channel.label} is closed")
@@ -191,7 +191,7 @@ def _addressed(draft: PostDraft) -> str:
 
 
 def _answered(draft: PostDraft, request: Post | None, channel: Channel, sender: str, now: str) -> str:
-    """Whom a response goes to: always the one who asked."""
+    """The recipient of a response: the sender of the request."""
     if not draft.in_reply_to:
         raise _invalid("correlation_id", "a response names the request that it answers")
     if request is None or request.channel_id != channel.id or request.pattern is not Pattern.REQUEST:
@@ -203,7 +203,7 @@ def _answered(draft: PostDraft, request: Post | None, channel: Channel, sender: 
 
 
 def check_answerable(request: Post, sender: str, now: str) -> None:
-    """That this is a request, still open, and that the sender was asked."""
+    """Refuse a response unless the request is open and was sent to its sender."""
     if request.pattern is not Pattern.REQUEST:
         raise NotARequest(f"{request.id} is a {request.pattern.value}; only a request is answered")
     if request.recipients is not None and sender not in request.recipients:

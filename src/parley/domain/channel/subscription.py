@@ -63,7 +63,7 @@ class Reason(StrEnum):
 
 
 class Push(NamedTuple):
-    """One thing to carry to one address; `id` stays the same over all tries, `at` is the moment of this one."""
+    """One push to one address; `id` stays the same over all tries, `at` is the moment of this one."""
 
     id: str
     url: str
@@ -73,7 +73,7 @@ class Push(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What came of a try: the status of the answer, or why there was none that counts."""
+    """The result of a try: the status of the answer, or why there was none."""
 
     status: int = 0
     error: str = ""
@@ -140,18 +140,18 @@ class Subscription(Record):
 
     @property
     def notices(self) -> bool:
-        """Whether it is about approvals and exchanges: those are counted by the audit log, not by what is said."""
+        """Whether it is about approvals and exchanges, which have positions in the audit log."""
         return is_about_notices(self.event_types)
 
     def with_position(self, position: int) -> Self:
         return replace(self, cursor=position) if self.cursor == UNSETTLED else self
 
     def at_position(self, position: int) -> Self:
-        """The subscription with everything up to there behind it."""
+        """The subscription with its cursor at a position."""
         return replace(self, cursor=position)
 
     def secrets(self, now: str) -> tuple[str, ...]:
-        """What signs at this moment, the newest first."""
+        """The secrets that sign now, newest first."""
         return (self.secret, self.old_secret) if self.old_secret_until > now else (self.secret,)
 
 
@@ -170,7 +170,7 @@ def item_id(item: FeedItem) -> str:
 
 
 def item_type(item: FeedItem) -> str:
-    """What happened, in one word."""
+    """The event type."""
     if item.notice is not None:
         return item.notice.type.value
     return item.event.event_type if item.event is not None else CHANNEL_MESSAGE
@@ -226,12 +226,12 @@ def noted(subscription: Subscription, position: int, attempt: Attempt, now: date
 
 
 def disabled(subscription: Subscription, reason: Reason) -> Subscription:
-    """Nothing is pushed any more; where it stood is kept."""
+    """The subscription disabled; its cursor stays."""
     return replace(subscription, state=SubscriptionState.DISABLED, reason=reason, next_try="")
 
 
 def enabled(subscription: Subscription) -> Subscription:
-    """It goes on where it stood, with all tries before it."""
+    """The subscription enabled again, at its cursor, with all tries."""
     return replace(subscription, state=SubscriptionState.ACTIVE, reason=Reason.NONE, tries=0, next_try="")
 
 

@@ -1,4 +1,4 @@
-"""How secret something is: four levels in one order, and what becomes of data that lies above a ceiling."""
+"""Classification: four levels in one order, and what happens to data above a ceiling."""
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
@@ -45,7 +45,7 @@ def can_share(most: Classification) -> tuple[Classification, ...]:
 
 
 class OnOver(StrEnum):
-    """What becomes of data above the ceiling; the strictest first."""
+    """What happens to data above the ceiling; the strictest first."""
 
     BLOCK = "block"
     WITHHOLD = "withhold"
@@ -62,14 +62,14 @@ class DataItem(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What was included in a message."""
+    """Data that was shared in a message."""
 
     source: str
     fields: tuple[str, ...]
 
 
 class Withheld(NamedTuple):
-    """What was not, and why."""
+    """Data that was withheld, and why."""
 
     reason: str
     description: str

@@ -1,4 +1,4 @@
-"""Commitment detection: which messages an agent may not send before a person has looked at them.
+"""Commitment detection: which messages need a person's approval before an agent may send them.
 
 A message is held for what its envelope says (a commitment is asked for, only a person may answer), and for what is in
 it: thirteen words. They are found as whole words with their inflections, in every disguise that `wording` sees through.
@@ -42,7 +42,7 @@ KEYWORDS = _WORDS.words
 REQUIRES_COMMITMENT = "The exchange requires a commitment. Human approval required."
 HUMAN_ONLY = "Only a human may respond. Human approval required."
 DETECTOR_FAILED = "A commitment detector failed. Human approval required."
-# What stands for a detector that failed among what was found.
+# The keyword of a detector that failed.
 FAILED = "detector-failed"
 
 # What code goes wrong with. Anything else ends the send as a whole, so nothing goes out either.

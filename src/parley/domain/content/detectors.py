@@ -1,4 +1,4 @@
-"""Content detectors: what a text is found to hold can raise the level that its sender declared, and never lower it.
+"""Content detectors: a detection can raise the level that the sender declared, and never lower it.
 
 Each looks first for what its findings cannot be without (enough digits, a prefix), which costs next to nothing; only
 then it looks closely. None of them does more than a fixed amount of work for each sign of a text.
@@ -16,7 +16,7 @@ from parley.domain.content.unicode_folding import folded, normalised
 
 
 class Detection(NamedTuple):
-    """What was found, and how secret that is at least."""
+    """A detected kind of content, and its lowest level."""
 
     name: str
     level: Classification

@@ -1,4 +1,4 @@
-"""Who is who in a project's mailboxes, and what is in force there: read from files, as one thing."""
+"""The directory and the policies of a project's mailboxes, read from its files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Directory(NamedTuple):
-    """What a project's governance file says."""
+    """The contents of a project's governance file."""
 
     tenant: str
     agents: Mapping[str, Attributes]
@@ -60,7 +60,7 @@ def rulebook(tenant: str, built_in: Document, documents: Iterable[tuple[str, Doc
 
 
 def person(directory: Directory, public_key: str) -> str:
-    """Whose key it is, by its public half."""
+    """The person whose public key this is."""
     for user, user_key in directory.humans.items():
         if user_key == public_key:
             return user

@@ -1,4 +1,4 @@
-"""Replay: recorded traffic under another policy. What would now be denied, held or released that was not?"""
+"""Replay: try recorded messages under another policy, and list the verdicts that would change."""
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
@@ -19,7 +19,7 @@ _NOTHING_AGAINST = "nothing stands against it"
 
 
 class Change(NamedTuple):
-    """A message that would fare otherwise, as a whole or for one who would get it."""
+    """A message whose verdict would change, as a whole or for one receiver."""
 
     entry_id: str
     at: str
@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What is on record about a message."""
+    """The recorded facts of a message."""
 
     entry_id: str
     at: str
@@ -83,7 +83,7 @@ def trial_of(
 def replay_entry(
     entry: Recorded, trial: Trial, receivers: tuple[Party, ...], book: Rulebook, detectors: tuple[Detector, ...] = ()
 ) -> list[Change]:
-    """What would be different for a message: nothing, one change of all of it, or of what some would get."""
+    """The changed verdicts of a message: none, one for the whole message, or one for each receiver."""
     facts = entry.facts
     was = _VERDICTS[str(facts["outcome"])]
     results = run_trial_for_each(trial, receivers, book, detectors)

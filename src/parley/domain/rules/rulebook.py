@@ -1,4 +1,4 @@
-"""The policies in force in a tenant, each worked out once: a decision then only looks them up."""
+"""The policies in force in a tenant, each computed once and then looked up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Rulebook:
         return self.snapshot.label
 
     def of(self, attributes: Attributes) -> Policy | None:
-        """What is in force for one party; None when nothing is, which allows nothing."""
+        """The policy in force for one party; None without a policy, so that nothing is allowed."""
         whose = _whose(attributes)
         if whose not in self._of:
             if len(self._of) >= _MOST:
@@ -37,7 +37,7 @@ class Rulebook:
         return self._of[whose]
 
     def between(self, sender: Attributes, receiver: Attributes) -> Policy | None:
-        """What two parties allow together."""
+        """The meet of two parties' policies."""
         pair = (_whose(sender), _whose(receiver))
         policy = self._between.get(pair)
         if policy is None:

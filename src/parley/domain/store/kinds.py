@@ -1,4 +1,4 @@
-"""Every kind of record that the team's store keeps, by the name it is kept under."""
+"""Every kind of record in the server's store, by its stored name."""
 
 from __future__ import annotations
 

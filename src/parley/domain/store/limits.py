@@ -1,4 +1,4 @@
-"""How much of anything a tenant, a channel or a request may hold on a server."""
+"""Limits of a server for tenants, channels and requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TeamLimits(NamedTuple):
     expiry_days: int = 30
     idempotency_hours: int = 24
     retention_days: int = 7
-    # Audit documents older than this are let go of; 0 keeps them for ever. Their hashes always stay.
+    # Audit documents older than this are trimmed; 0 keeps them forever. Their hashes always stay.
     audit_retention_days: int = 0
 
     @property

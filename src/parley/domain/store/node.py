@@ -1,4 +1,4 @@
-"""A node: one of the servers that share a store; and what people are told of them and of the store."""
+"""A node, one of the servers that share a store; and the status report of nodes and store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SILENT_SECONDS = 10.0
 # its node out of the group.
 SKEW_SECONDS = 1.0
 MOST_SKEW_SECONDS = 5.0
-# So much of the database's connections may be taken before a person should know.
+# Share of the database's connections above which a concern is reported.
 _FULL = 0.9
 
 

@@ -1,4 +1,4 @@
-"""One transaction of the team's store, decided before it is written: what each of its commits becomes.
+"""One transaction of the server's store, decided before it is written.
 
     Source: what is there ──> take(changes) ──> Committed, or a refusal      once for each commit
                                    └──> `acts` and what is gathered beside them: what the adapter has to write
@@ -121,7 +121,7 @@ class TransactionSource(Protocol):
         ...
 
     def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
-        """How many of these messages still say something."""
+        """How many of these messages still have content."""
         ...
 
 
@@ -146,7 +146,7 @@ def stands_alone(changes: TeamChanges) -> bool:
 
 
 class Transaction:
-    """Gathers what many commits write. What it has gathered is part of every answer that it gives."""
+    """Collects the writes of many commits. Its answers include what it has collected."""
 
     def __init__(self, source: TransactionSource, spelling: Encoders) -> None:
         self._source = source
@@ -173,7 +173,7 @@ class Transaction:
         self._moved: set[str] = set()
 
     def take(self, changes: TeamChanges) -> Committed:
-        """What a commit becomes; a `ParleyError` refuses it and leaves no trace."""
+        """The result of a commit; a `ParleyError` refuses it and leaves no trace."""
         self._check(changes)
         tenant = changes.tenant
         blanked = self._erased(tenant, changes.erase) if changes.erase else 0
@@ -291,7 +291,7 @@ class Transaction:
         place = self.place(key)
         if place is None:
             raise RuntimeError("the channel was checked before")
-        # Taken apart and put together by hand, here and below: that is the way of every message.
+        # Unpacked by hand, here and below: this runs for every message.
         tenant_number, position, entries, link, audits = self.head(tenant)
         channel = self.record((tenant, Channel.kind, post.channel_id))
         number, intent_id, seq, (count, last_at, floor) = place
@@ -442,7 +442,7 @@ def name_key(record: Record) -> NameKey:
 
 
 def _counted(draft: AuditDraft, blanked: int) -> AuditDraft:
-    """The entry of an erasure says how many messages were blanked, with those before it."""
+    """The audit entry of an erasure, with the number of erased messages added."""
     return draft._replace(facts={**draft.facts, "messages": draft.facts.get("messages", 0) + blanked})
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a workflow that its file alone does not show: names that nothing stands for, circles."""
+"""Check a workflow as a whole: unknown names and dependency cycles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Fault(NamedTuple):
-    """One thing wrong, at a key."""
+    """One fault, at a key."""
 
     path: KeyPath
     code: str
@@ -23,7 +23,7 @@ class Fault(NamedTuple):
 
 
 def faults(plan: WorkflowPlan) -> list[Fault]:
-    """Everything that is wrong with the plan as a whole."""
+    """All faults of the plan as a whole."""
     problems = [*_of_channels(plan)]
     for agent in plan.agents:
         problems += _of_agent(plan, agent)
@@ -108,7 +108,7 @@ def _unknown(path: KeyPath, what: str, name: str, candidates: Collection[str]) -
 
 
 def circles(depends_on: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Circles among names, each from a name back to the same one. Breaking all of them leaves at most smaller ones."""
+    """Dependency cycles, each from a name back to itself. Breaking all of them leaves at most smaller ones."""
     left = {
         name: [dependency for dependency in before if dependency in depends_on] for name, before in depends_on.items()
     }
@@ -128,7 +128,7 @@ def circles(depends_on: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _knotted(depends_on: dict[str, list[str]]) -> dict[str, list[str]]:
-    """What is left when everything is taken away that waits for nothing."""
+    """The names that remain when names without dependencies are removed repeatedly."""
     left = dict(depends_on)
     while free := [name for name, before in left.items() if not any(dependency in left for dependency in before)]:
         for name in free:
