@@ -26,7 +26,8 @@ def ear() -> Iterator[Ear]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A heart that beats fast, and little patience with what failed."""
+    """A heart that beats fast, short rests, and little patience with what failed."""
+    monkeypatch.setattr(server_workplace, "_LAZY_SECONDS", 0.02)
     monkeypatch.setattr(server_workplace, "_HEARTBEAT_SECONDS", 0.01)
     monkeypatch.setattr(server_workplace, "_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(runtime, "_RETRY_SECONDS", 0.01)

@@ -361,7 +361,7 @@ async def _saved(server: LiveServer) -> bool:
 
 
 @with_server
-async def test_two_that_answer_at_the_same_time_give_one_answer(server: LiveServer) -> None:
+async def test_two_that_answer_at_the_same_time_give_one_answer(server: LiveServer, quick: None) -> None:
     first, second = Bob(), Bob()
     first.gate = second.gate = asyncio.Event()
     async with shift(server, first) as old:
@@ -623,7 +623,7 @@ async def test_an_answer_that_waits_for_a_person_is_no_failure_and_comes_once(se
 
 
 @with_server
-async def test_an_agent_that_rests_learns_that_its_place_was_taken(server: LiveServer) -> None:
+async def test_an_agent_that_rests_learns_that_its_place_was_taken(server: LiveServer, quick: None) -> None:
     client = await client_of(server, "bob")
     async with shift(server, Bob()) as resting:
         await client.open_bookmark("bob", "default")
