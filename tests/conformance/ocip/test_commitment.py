@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.content.commitment import KEYWORDS, Detection, Match, detect, keywords_in
+from parley.domain.content.commitment import KEYWORDS, CommitmentDetection, Match, detect, keywords_in
 from tests.conformance.ocip.governed import (
     MESSAGES,
     audit_of,
@@ -107,7 +107,7 @@ def test_the_result_has_the_three_fields_of_the_text() -> None:
     nothing = detect(["hello"], requires_commitment=False, human_only=False)
     something = detect(["I promise to book it"], requires_commitment=False, human_only=False)
 
-    assert Detection._fields == ("requires_human", "reason", "detected_keywords")
+    assert CommitmentDetection._fields == ("requires_human", "reason", "detected_keywords")
     assert nothing == (False, None, ())
     assert something.requires_human is True
     assert isinstance(something.reason, str)

@@ -70,7 +70,7 @@ class Match(StrEnum):
     WORD = "word"
 
 
-class Detection(NamedTuple):
+class CommitmentDetection(NamedTuple):
     """Whether a person has to look, why, and for which words. The reason is the first; the words are all."""
 
     requires_human: bool
@@ -78,7 +78,7 @@ class Detection(NamedTuple):
     detected_keywords: tuple[str, ...]
 
 
-NOTHING = Detection(requires_human=False, reason=None, detected_keywords=())
+NOTHING = CommitmentDetection(requires_human=False, reason=None, detected_keywords=())
 
 
 def detect(
@@ -89,7 +89,7 @@ def detect(
     extra: tuple[str, ...] = (),
     match: Match = Match.WORD,
     further: tuple[Detector, ...] = (),
-) -> Detection:
+) -> CommitmentDetection:
     """All commitment signals of a message. A detector that fails is a signal, too: unchecked content does not pass."""
     if further:
         texts = tuple(texts)
@@ -97,12 +97,12 @@ def detect(
     for detector in further:
         words += _found_by(detector, texts)
     if requires_commitment:
-        return Detection(requires_human=True, reason=REQUIRES_COMMITMENT, detected_keywords=words)
+        return CommitmentDetection(requires_human=True, reason=REQUIRES_COMMITMENT, detected_keywords=words)
     if human_only:
-        return Detection(requires_human=True, reason=HUMAN_ONLY, detected_keywords=words)
+        return CommitmentDetection(requires_human=True, reason=HUMAN_ONLY, detected_keywords=words)
     if not words:
         return NOTHING
-    return Detection(requires_human=True, reason=reason_of(words), detected_keywords=words)
+    return CommitmentDetection(requires_human=True, reason=reason_of(words), detected_keywords=words)
 
 
 def reason_of(words: tuple[str, ...]) -> str:

@@ -19,7 +19,7 @@ from parley.domain.content.commitment import (
     KEYWORDS,
     NOTHING,
     REQUIRES_COMMITMENT,
-    Detection,
+    CommitmentDetection,
     Match,
     detect,
     keywords_in,
@@ -266,7 +266,7 @@ def test_what_is_said_to_be_missed_is_missed(text: str) -> None:
 
 def test_nothing_is_detected_where_nothing_is_asked_and_nothing_said() -> None:
     assert detect(["The parser is done."], requires_commitment=False, human_only=False) == NOTHING
-    assert Detection(requires_human=False, reason=None, detected_keywords=()) == NOTHING
+    assert CommitmentDetection(requires_human=False, reason=None, detected_keywords=()) == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,9 @@ def test_the_reason_is_the_first_signal_and_the_words_are_always_told(
 ) -> None:
     detection = detect([text], requires_commitment=requires_commitment, human_only=human_only)
 
-    assert detection == Detection(requires_human=True, reason=reason, detected_keywords=("book",) if text else ())
+    assert detection == CommitmentDetection(
+        requires_human=True, reason=reason, detected_keywords=("book",) if text else ()
+    )
 
 
 def test_a_detector_sees_all_texts_and_adds_what_it_finds_as_it_says_it() -> None:
@@ -299,7 +301,7 @@ def test_a_detector_sees_all_texts_and_adds_what_it_finds_as_it_says_it() -> Non
     )
 
     assert seen == ["a", "agree"]
-    assert detection == Detection(True, reason_of(("agree", "an IOU", "a")), ("agree", "an IOU", "a"))
+    assert detection == CommitmentDetection(True, reason_of(("agree", "an IOU", "a")), ("agree", "an IOU", "a"))
 
 
 @pytest.mark.parametrize("extra", [(), ("pledge",)])
@@ -345,9 +347,9 @@ def nothing_at_all(_: Iterable[str]) -> Iterable[str]:
 def test_a_detector_that_fails_holds_the_message(detector: Callable[[Iterable[str]], Iterable[str]]) -> None:
     detection = detect(["harmless"], requires_commitment=False, human_only=False, further=(detector,))
 
-    assert detection == Detection(True, DETECTOR_FAILED, (FAILED,))
+    assert detection == CommitmentDetection(True, DETECTOR_FAILED, (FAILED,))
     together = detect(["book"], requires_commitment=False, human_only=False, further=(detector, lambda _: ["more"]))
-    assert together == Detection(True, reason_of(("book", FAILED, "more")), ("book", FAILED, "more"))
+    assert together == CommitmentDetection(True, reason_of(("book", FAILED, "more")), ("book", FAILED, "more"))
 
 
 def test_an_error_of_no_known_kind_reaches_the_sender() -> None:
