@@ -82,7 +82,7 @@ _SCRATCH = Path(__file__).parent / "results" / "local"
 def main(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
     quick = args.quick or os.environ.get("PARLEY_BENCH") == "quick"
-    chosen = [name for given in args.benches or _GROUPS for name in _GROUPS.get(given, [given])]
+    chosen = [name for choice in args.benches or _GROUPS for name in _GROUPS.get(choice, [choice])]
     # pip compiles what it installs. An editable install is compiled when it first runs, or never with
     # PYTHONDONTWRITEBYTECODE: without this line one side would be measured with its compiler.
     compileall.compile_dir(os.path.dirname(parley.__file__), quiet=1)
@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> int:
     print(f"Medians of runs in turns, ratios of neighbours; judged by these. Load now: {os.getloadavg()[0]:.1f}")
     if args.json:
         Path(args.json).write_text(json.dumps([figure.as_json() for figure in figures], indent=1) + "\n")
-    missed = [figure for figure in figures if figure.met is False]
+    missed = [figure for figure in figures if figure.is_met is False]
     print(f"{len(missed)} goals missed" if missed else "all goals met")
     return 1 if missed and not args.no_fail else 0
 

@@ -64,7 +64,7 @@ class Figure(NamedTuple):
         return theirs / ours if self.faster and self.unit != "/s" else ours / theirs
 
     @property
-    def met(self) -> bool | None:
+    def is_met(self) -> bool | None:
         """Whether the goal is met; None without a goal."""
         if self.goal is None:
             return None
@@ -81,7 +81,7 @@ class Figure(NamedTuple):
             "theirs": self.theirs.values if self.theirs else None,
             "ratio": self.ratio,
             "goal": str(self.goal) if self.goal else None,
-            "met": self.met,
+            "met": self.is_met,
         }
 
 
@@ -97,7 +97,7 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def _row(figure: Figure) -> tuple[str, ...]:
-    verdict = {None: "", True: "met", False: "MISSED"}[figure.met]
+    verdict = {None: "", True: "met", False: "MISSED"}[figure.is_met]
     theirs = figure.theirs
     return (
         figure.what,

@@ -43,6 +43,6 @@ def _run(bench: Bench, count: int, *, ours_times: int, theirs_times: int, goals:
 
 
 def _check(bench: Bench, listing: list[str], heading: str) -> None:
-    said = bench.runner.said(listing)
-    if not said.startswith(heading) or "unreadable" in said:
-        raise RuntimeError(f"the listing does not show what was written: {said[:200]}")
+    output = bench.runner.output_of(listing)
+    if not output.startswith(heading) or "unreadable" in output:
+        raise RuntimeError(f"the listing does not show what was written: {output[:200]}")

@@ -56,7 +56,7 @@ class Runner:
             raise RuntimeError(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
         return Child(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
-    def said(self, command: list[str]) -> str:
+    def output_of(self, command: list[str]) -> str:
         """The output of a command."""
         path = f"{self._folder}/output"
         self.run(command, path)

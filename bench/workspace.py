@@ -119,8 +119,8 @@ def check_shape(bench: Bench) -> None:
         (written,) = inbox.glob("*.yaml")
         real = written.read_text(encoding="utf-8").splitlines(keepends=True)
         written.unlink()
-        known = theirs(_START, number, SENDER, KINDS["question"], subject, body).decode().splitlines(keepends=True)
-        same = [a == b or a.split(": ")[0] == b.split(": ")[0] in _VARYING for a, b in zip(real, known, strict=True)]
+        expected = theirs(_START, number, SENDER, KINDS["question"], subject, body).decode().splitlines(keepends=True)
+        same = [a == b or a.split(": ")[0] == b.split(": ")[0] in _VARYING for a, b in zip(real, expected, strict=True)]
         if not all(same):
             raise RuntimeError(f"oacp send writes another shape now:\n{''.join(real)}")
 

@@ -122,7 +122,7 @@ class _Looping(Client):
 
 async def closed_loop(job: Job) -> Result:
     """So many connections, each always with one request under way: always the same, or those of a conversation."""
-    requests = [one.encode() for one in job.get("requests") or [job["request"]]]
+    requests = [text.encode() for text in job.get("requests") or [job["request"]]]
     begin = time.perf_counter() + job["warm"]
     clients = [
         await connect(_Looping(in_turn(requests, number), begin, begin + job["seconds"]), job["port"])
@@ -137,13 +137,13 @@ async def closed_loop(job: Job) -> Result:
 
 def in_turn(requests: list[bytes], connection: int) -> Iterator[bytes]:
     """The requests one after the other, again and again, each time in a new conversation where they name one."""
-    if not any(CONVERSATION in one for one in requests):
+    if not any(CONVERSATION in request for request in requests):
         yield from cycle(requests)
     for turn in count():
         # As long as the name in its place: the length of the body was announced before.
         name = b"c%06d-%013x" % (connection, time.time_ns() // 1000 + turn & 0xFFFFFFFFFFFFF)
-        for one in requests:
-            yield one.replace(CONVERSATION, name)
+        for request in requests:
+            yield request.replace(CONVERSATION, name)
 
 
 async def in_order(job: Job) -> Result:

@@ -62,8 +62,8 @@ class Server:
     def channel(self, name: str, **options: object) -> str:
         """The id of a new channel."""
         intent = self.call("POST", "/intents", {"title": "bench", "created_by": AGENT})["id"]
-        given = {"options": options} if options else {}
-        return str(self.call("POST", f"/intents/{intent}/channels", {"name": name} | given)["id"])
+        body = {"options": options} if options else {}
+        return str(self.call("POST", f"/intents/{intent}/channels", {"name": name} | body)["id"])
 
 
 def request(method: str, path: str, body: object = None, agent: str = AGENT) -> str:

@@ -56,7 +56,7 @@ def _reads(bench: Bench, clients: Worker, server: Server, sides: list[tuple[str,
             if result["answer"] != "[]":
                 raise RuntimeError(f"there is nothing new, but: {result['answer'][:200]}")
             results[number].append(result)
-    return [of(found, "p50") for found in results]
+    return [of(result, "p50") for result in results]
 
 
 def _fill(clients: Worker, server: Server, channel: str, count: int) -> str:

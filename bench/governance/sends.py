@@ -27,7 +27,7 @@ def run(bench: Bench) -> list[Figure]:
     home, figures = f"{bench.folder}/sends", list[Figure]()
     os.mkdir(home)
     with parley_up(f"{home}/data") as server, load() as clients:
-        found(server)
+        set_up(server)
         plain, fresh, rounds = [server.channel(name) for name in ("plain", "fresh", "rounds")]
         sides = (
             _posting(clients, server, [post(plain)]),
@@ -39,7 +39,7 @@ def run(bench: Bench) -> list[Figure]:
     return figures
 
 
-def found(server: Server) -> None:
+def set_up(server: Server) -> None:
     """Two agents of one org unit, and a policy that stops none of what they say."""
     for agent in (AGENT, ANSWERER):
         server.call(

@@ -8,7 +8,7 @@ import urllib.request
 
 from bench.channels.processes import KEY, Server, load, parley_up
 from bench.figures import Figure, Goal
-from bench.governance.sends import conversation, found
+from bench.governance.sends import conversation, set_up
 from bench.measure import Sample, walls
 from bench.workspace import PARLEY, Bench
 
@@ -22,7 +22,7 @@ def run(bench: Bench) -> list[Figure]:
     wanted = 20_000 if bench.quick else 100_000
     exported = f"{home}/audit.jsonl"
     with parley_up(f"{home}/data") as server, load() as clients:
-        found(server)
+        set_up(server)
         requests = conversation(server.channel("talk"))
         while (entries := _export(server, exported)) < wanted:
             # Two entries a message; half of what is missing, then the rest: nobody knows how fast it goes.

@@ -41,14 +41,14 @@ NULL, false, '\\x{_PAYLOAD.hex()}'::bytea, '\\x7b7d'::bytea, '' FROM one;
 def prepare(dsn: str) -> None:
     """The tables of the store with all their indexes, and no row security: what a bare program would have."""
 
-    async def made() -> None:
+    async def create_tables() -> None:
         db = await asyncpg.connect(dsn)
         await schema.migrate(db)
         await db.execute("ALTER TABLE post DISABLE ROW LEVEL SECURITY; CREATE SEQUENCE bench CACHE 1")
         await db.execute("INSERT INTO tenant (id) VALUES ('default')")
         await db.close()
 
-    asyncio.run(made())
+    asyncio.run(create_tables())
 
 
 def pgbench(dsn: str, connections: int, seconds: int) -> Result:
@@ -66,15 +66,15 @@ def pgbench(dsn: str, connections: int, seconds: int) -> Result:
             for file in Path(folder).glob("log*")
             for line in file.read_text().splitlines()
         ]
-    said = [line for line in done.stdout.splitlines() if line.startswith("tps")]
-    if not said or not times:  # its connections were not even made in that time
+    rate_lines = [line for line in done.stdout.splitlines() if line.startswith("tps")]
+    if not rate_lines or not times:  # its connections were not even made in that time
         return pgbench(dsn, connections, 2 * seconds)
-    return summary(times) | {"rate": float(said[0].split()[2]), "all": len(times)}
+    return summary(times) | {"rate": float(rate_lines[0].split()[2]), "all": len(times)}
 
 
 def _program() -> str:
-    found = programs() / "pgbench"
-    program = str(found) if os.access(found, os.X_OK) else shutil.which("pgbench")
+    path = programs() / "pgbench"
+    program = str(path) if os.access(path, os.X_OK) else shutil.which("pgbench")
     if program is None:
         raise RuntimeError("no pgbench beside the programs of PostgreSQL")
     return program
@@ -112,7 +112,7 @@ class Grouped:
 
 
 def _columns(head: int, size: int) -> list[list[object]]:
-    numbers = [(1 << 40) + head + one for one in range(1, size + 1)]
+    numbers = [(1 << 40) + head + offset for offset in range(1, size + 1)]
     rows = [
         (n, 2, n, f"msg_{n:026d}", "asker", "", "notify", "", _AT, "", "delivered", None, False, _PAYLOAD, b"{}", "")
         for n in numbers

@@ -65,7 +65,7 @@ class _Busy(Client):
 
 async def posts(job: Job) -> Result:
     """So many connections, spread over the nodes, each with the requests in turn but beginning with another."""
-    requests, ports, count = [one.encode() for one in job["requests"]], job["ports"], job["connections"]
+    requests, ports, count = [text.encode() for text in job["requests"]], job["ports"], job["connections"]
     begin = time.perf_counter() + job["warm"]
     clients = []
     for number in range(count):
@@ -119,23 +119,23 @@ class Crowd:
 
     async def gather(self, job: Job) -> Result:
         """So many followers, spread over the nodes; done when each has heard that it is followed."""
-        ports, requests = job["ports"], [one.encode() for one in job["requests"]]
+        ports, requests = job["ports"], [text.encode() for text in job["requests"]]
         began, room = time.perf_counter(), asyncio.Semaphore(_AT_ONCE)
 
         async def come(number: int) -> None:
             async with room:
-                one = await connect(_Hearing(requests[number % len(requests)]), ports[number % len(ports)])
-                self._followers.append(one)
+                follower = await connect(_Hearing(requests[number % len(requests)]), ports[number % len(ports)])
+                self._followers.append(follower)
                 async with asyncio.timeout(_PATIENCE):
-                    await one.ready
+                    await follower.ready
 
         await asyncio.gather(*[come(number) for number in range(job["count"])])
         return {"seconds": time.perf_counter() - began, "count": len(self._followers)}
 
     async def hear(self, job: Job) -> Result:
         """Post one message on one node: when the first heard it, half of them, nearly all, the last; and how often."""
-        for one in self._followers:
-            one.heard.clear()
+        for follower in self._followers:
+            follower.heard.clear()
         client = await connect(Client(), job["port"])
         began = time.perf_counter()
         posted = msgspec.json.decode(await client.ask(job["request"].encode()))
@@ -145,28 +145,28 @@ class Crowd:
         await self._all_heard(mark)
         await asyncio.sleep(_SETTLE_SECONDS)  # for what comes twice
         times, twice = [], 0
-        for one in self._followers:
-            at = [when for when, data in one.heard if mark in data]
-            twice += sum([data.count(mark) for _, data in one.heard]) > 1
+        for follower in self._followers:
+            at = [when for when, data in follower.heard if mark in data]
+            twice += sum([data.count(mark) for _, data in follower.heard]) > 1
             times += [at[0] - began] if at else []
         ordered = sorted(times) or [0.0]
         missing = len(self._followers) - len(times)
-        lost = sum([one.lost for one in self._followers])
-        told = {"first": ordered[0], "last": ordered[-1], "answered": answered}
-        return summary(ordered) | told | {"missing": missing, "twice": twice, "lost": lost}
+        lost = sum([follower.lost for follower in self._followers])
+        report = {"first": ordered[0], "last": ordered[-1], "answered": answered}
+        return summary(ordered) | report | {"missing": missing, "twice": twice, "lost": lost}
 
     async def _all_heard(self, mark: bytes) -> None:
         """Wait until everybody has heard it, but not for ever."""
         end = time.perf_counter() + _PATIENCE
-        for one in self._followers:
+        for follower in self._followers:
             # An event for each follower would cost what is measured here.
-            while not any(mark in data for _, data in one.heard) and time.perf_counter() < end:  # noqa: ASYNC110
+            while not any(mark in data for _, data in follower.heard) and time.perf_counter() < end:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
     async def leave(self, job: Job) -> Result:
         del job
-        for one in self._followers:
-            one.close()
+        for follower in self._followers:
+            follower.close()
         self._followers.clear()
         await asyncio.sleep(_SETTLE_SECONDS)
         return {}
@@ -201,9 +201,9 @@ async def ask(job: Job) -> Result:
 
     async def answer() -> None:
         while True:
-            asked = msgspec.json.decode(await heard.get())
-            if asked["message_type"] == "request":
-                await answerer.ask(job["reply"].replace("{id}", asked["id"]).encode())
+            question = msgspec.json.decode(await heard.get())
+            if question["message_type"] == "request":
+                await answerer.ask(job["reply"].replace("{id}", question["id"]).encode())
 
     answering = asyncio.ensure_future(answer())
     await asyncio.sleep(_SETTLE_SECONDS)
@@ -222,15 +222,15 @@ async def ask(job: Job) -> Result:
 
 async def wake(job: Job) -> Result:
     """A NOTIFY by itself, from one connection to another that listens."""
-    said, hears = await asyncpg.connect(job["dsn"]), await asyncpg.connect(job["dsn"])
+    sender, hears = await asyncpg.connect(job["dsn"]), await asyncpg.connect(job["dsn"])
     heard: asyncio.Queue[float] = asyncio.Queue()
     await hears.add_listener("bench", lambda *_: heard.put_nowait(time.perf_counter()))
     times = []
     for _ in range(job["times"]):
         began = time.perf_counter()
-        await said.execute("SELECT pg_notify('bench', 'tenant:1')")
+        await sender.execute("SELECT pg_notify('bench', 'tenant:1')")
         times.append(await heard.get() - began)
-    await said.close()
+    await sender.close()
     await hears.close()
     return summary(times)
 

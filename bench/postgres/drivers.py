@@ -68,7 +68,7 @@ class Asyncpg:
 
     async def read(self, numbers: list[int]) -> None:
         for number in numbers:
-            found(await self._connection.fetchrow(self._read, number))
+            required(await self._connection.fetchrow(self._read, number))
 
 
 class Psycopg:
@@ -88,12 +88,12 @@ class Psycopg:
     async def read(self, numbers: list[int]) -> None:
         for number in numbers:
             await self._cursor.execute(self._read, (number,), prepare=True)
-            found(await self._cursor.fetchone())
+            required(await self._cursor.fetchone())
 
     async def _locked(self, tenant: int) -> int:
         await self._cursor.execute(self._lock, (tenant,), prepare=True)
         row = await self._cursor.fetchone()
-        return int(found(row)[0])
+        return int(required(row)[0])
 
 
 class PsycopgInPipelines(Psycopg):
@@ -110,7 +110,7 @@ class PsycopgInPipelines(Psycopg):
                 await self._connection.execute(self._read, (number,), prepare=True, binary=True) for number in numbers
             ]
         for cursor in cursors:
-            found(await cursor.fetchone())
+            required(await cursor.fetchone())
 
 
 class Cost(NamedTuple):
@@ -169,12 +169,12 @@ async def _asyncpgs(dsn: str, stack: AsyncExitStack) -> list[Driver]:
 
 
 async def _psycopgs(dsn: str, stack: AsyncExitStack, kind: type[Psycopg] = PsycopgInPipelines) -> list[Driver]:
-    made: list[Driver] = []
+    drivers: list[Driver] = []
     for _ in range(_CONNECTIONS):
         connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
         stack.push_async_callback(connection.close)
-        made.append(kind(connection))
-    return made
+        drivers.append(kind(connection))
+    return drivers
 
 
 def _writers(side: list[Driver]) -> list[Act]:
@@ -211,7 +211,7 @@ async def _spent(acts: list[Act], seconds: float, each: int) -> Cost:
 
 
 def rows(tenant: int, head: int) -> Columns:
-    numbers = [tenant * _TENANT + head + one for one in range(1, _GROUP + 1)]
+    numbers = [tenant * _TENANT + head + offset for offset in range(1, _GROUP + 1)]
     return (
         numbers,
         [f"msg_{number:026d}" for number in numbers],
@@ -221,7 +221,7 @@ def rows(tenant: int, head: int) -> Columns:
     )
 
 
-def found(row: R | None) -> R:
+def required(row: R | None) -> R:
     if row is None:
         raise RuntimeError("a row is missing")
     return row

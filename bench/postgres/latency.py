@@ -74,9 +74,9 @@ _SPOKEN = {"post": "a post", "push": "a post until a follower has it", "ask": "a
 def _table(results: dict[str, dict[str, list[Result]]]) -> str:
     rows = []
     for what, sides in results.items():
-        for name, found in sides.items():
-            times = [f"{of(found, field).middle * 1e3:.2f} ms" for field in ("p50", "p99")]
-            after = f"{of(found, 'after').middle * 1e3:.2f} ms" if "after" in found[0] else ""
+        for name, samples in sides.items():
+            times = [f"{of(samples, field).middle * 1e3:.2f} ms" for field in ("p50", "p99")]
+            after = f"{of(samples, 'after').middle * 1e3:.2f} ms" if "after" in samples[0] else ""
             rows.append((f"{_SPOKEN[what]}: {name}", *times, after))
     return f"{shown(('at rest', 'p50', 'p99', 'after the answer'), rows)}{MACHINE}"
 

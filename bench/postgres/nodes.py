@@ -55,9 +55,9 @@ class Node(Server):
         """One request by the way with a key of one's own."""
         content = json.dumps(body).encode() if body is not None else None
         headers = {"X-API-Key": key, "X-Agent-ID": AGENT, "Content-Type": "application/json"}
-        asked = urllib.request.Request(f"http://127.0.0.1:{self.port}/api/v1{path}", content, headers, method=method)
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/api/v1{path}", content, headers, method=method)
         try:
-            with urllib.request.urlopen(asked, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"{method} {path}: {error.code} {error.read()[:400]!r}") from None
@@ -104,8 +104,8 @@ def post(channel: str, key: str = KEY) -> str:
     return with_key(request("POST", f"/api/v1/channels/{channel}/messages", message()), key)
 
 
-def with_key(said: str, key: str) -> str:
-    return said.replace(f"X-API-Key: {KEY}", f"X-API-Key: {key}")
+def with_key(text: str, key: str) -> str:
+    return text.replace(f"X-API-Key: {KEY}", f"X-API-Key: {key}")
 
 
 def channels(server: Node, count: int) -> list[str]:
@@ -116,19 +116,19 @@ def channels(server: Node, count: int) -> list[str]:
 
 def tenants(server: Node, count: int) -> list[tuple[str, str]]:
     """So many tenants with one channel each: the channel, and the key that posts there."""
-    made = []
+    names = []
     for number in range(count):
         server.call("POST", "/tenants", {"id": f"tenant-{number}", "name": "bench"})
         key = server.call("POST", "/keys", {"kind": "admin", "tenant_id": f"tenant-{number}"})["key"]
         intent = server.ask_for("POST", "/intents", key, {"title": "bench", "created_by": AGENT})["id"]
-        made.append((_channel(server, key, intent, number), key))
-    return made
+        names.append((_channel(server, key, intent, number), key))
+    return names
 
 
 def _channel(server: Node, key: str, intent: str, number: int) -> str:
     """A channel that keeps all that is said here: a bare table lets go of nothing, either."""
-    given = {"name": f"channel-{number}", "options": {"max_messages": _MOST}}
-    return str(server.ask_for("POST", f"/intents/{intent}/channels", key, given)["id"])
+    body = {"name": f"channel-{number}", "options": {"max_messages": _MOST}}
+    return str(server.ask_for("POST", f"/intents/{intent}/channels", key, body)["id"])
 
 
 def in_turns(turns: int, sides: dict[str, Callable[[], Result]]) -> dict[str, list[Result]]:

@@ -232,56 +232,61 @@ _HEADS = ("tenants", "Zipf 0.6", "Zipf 0.8", "Zipf 1.0")
 
 
 def report(outcomes: list[Outcome], costs: Costs) -> str:
-    per_shard = [one.nodes / one.moved for one in outcomes]
+    per_shard = [outcome.nodes / outcome.moved for outcome in outcomes]
     lines = [
-        ("the largest tenant", [f"{weights(one.exponent)[0]:,.0f}/s" for one in outcomes]),
-        (f"tenants beyond one head row ({costs.tenant:,.0f}/s)", [f"{one.beyond}" for one in outcomes]),
-        ("  messages that have no place", [f"{one.beyond_share:.1%}" for one in outcomes]),
-        (f"databases of {costs.shard:,.0f}/s, by hash", [f"{one.hashed}" for one in outcomes]),
-        ("  after 1,000 moves", [f"{one.moved}" for one in outcomes]),
-        ("  at the very least", [f"{one.best}" for one in outcomes]),
-        ("the hottest, of what it may carry", [f"{one.hottest:.0%}" for one in outcomes]),
-        ("  p99 there, a tenant to any node", [one.spread.shown(one.spread.p99) for one in outcomes]),
-        ("    it carries", [f"{one.spread.carried:,.0f}/s" for one in outcomes]),
-        ("  p99 there, a tenant to its node", [one.pinned.shown(one.pinned.p99) for one in outcomes]),
-        ("    it carries", [f"{one.pinned.carried:,.0f}/s" for one in outcomes]),
-        ("    transactions a second", [f"{one.pinned.transactions:,.0f}" for one in outcomes]),
-        ("nodes of one core in all", [f"{one.nodes:,}" for one in outcomes]),
+        ("the largest tenant", [f"{weights(outcome.exponent)[0]:,.0f}/s" for outcome in outcomes]),
+        (f"tenants beyond one head row ({costs.tenant:,.0f}/s)", [f"{outcome.beyond}" for outcome in outcomes]),
+        ("  messages that have no place", [f"{outcome.beyond_share:.1%}" for outcome in outcomes]),
+        (f"databases of {costs.shard:,.0f}/s, by hash", [f"{outcome.hashed}" for outcome in outcomes]),
+        ("  after 1,000 moves", [f"{outcome.moved}" for outcome in outcomes]),
+        ("  at the very least", [f"{outcome.best}" for outcome in outcomes]),
+        ("the hottest, of what it may carry", [f"{outcome.hottest:.0%}" for outcome in outcomes]),
+        ("  p99 there, a tenant to any node", [outcome.spread.shown(outcome.spread.p99) for outcome in outcomes]),
+        ("    it carries", [f"{outcome.spread.carried:,.0f}/s" for outcome in outcomes]),
+        ("  p99 there, a tenant to its node", [outcome.pinned.shown(outcome.pinned.p99) for outcome in outcomes]),
+        ("    it carries", [f"{outcome.pinned.carried:,.0f}/s" for outcome in outcomes]),
+        ("    transactions a second", [f"{outcome.pinned.transactions:,.0f}" for outcome in outcomes]),
+        ("nodes of one core in all", [f"{outcome.nodes:,}" for outcome in outcomes]),
         ("connections to one database", [f"{nodes * _CONNECTIONS:,.0f}" for nodes in per_shard]),
         (
             "cores of its nodes that only hear wake-ups",
             [
-                f"{one.pinned.transactions * nodes * costs.heard_cpu:.1f}"
-                for one, nodes in zip(outcomes, per_shard, strict=True)
+                f"{outcome.pinned.transactions * nodes * costs.heard_cpu:.1f}"
+                for outcome, nodes in zip(outcomes, per_shard, strict=True)
             ],
         ),
-        ("log of one database", [f"{one.hottest * costs.shard * costs.log_bytes / 1e6:,.0f} MB/s" for one in outcomes]),
+        (
+            "log of one database",
+            [f"{outcome.hottest * costs.shard * costs.log_bytes / 1e6:,.0f} MB/s" for outcome in outcomes],
+        ),
         (
             f"refused while one fails over ({_FAILOVER_SECONDS:.0f} s), of all",
-            [f"{1 / one.moved:.1%}" for one in outcomes],
+            [f"{1 / outcome.moved:.1%}" for outcome in outcomes],
         ),
     ]
     return shown(_HEADS, [(what, *cells) for what, cells in lines])
 
 
 def main(costs: Costs | None = None) -> list[Outcome]:
-    known = costs or Costs()
+    given_costs = costs or Costs()
     print(f"\n{_TENANTS:,} tenants, {_RATE:,.0f} messages a second in all: a simulation")
-    outcomes = [simulate(exponent, known) for exponent in (0.6, 0.8, 1.0)]
-    print(report(outcomes, known), flush=True)
-    for one in outcomes:
-        if one.exponent == _DRAWN:
-            print(f"load of {one.moved} databases, Zipf {one.exponent}: ▆ is what one may carry")
-            print(f"  by hash      {one.bars[0]}\n  1,000 moves  {one.bars[1]}")
+    outcomes = [simulate(exponent, given_costs) for exponent in (0.6, 0.8, 1.0)]
+    print(report(outcomes, given_costs), flush=True)
+    for outcome in outcomes:
+        if outcome.exponent == _DRAWN:
+            print(f"load of {outcome.moved} databases, Zipf {outcome.exponent}: ▆ is what one may carry")
+            print(f"  by hash      {outcome.bars[0]}\n  1,000 moves  {outcome.bars[1]}")
     return outcomes
 
 
 def run(bench: Bench) -> list[Figure]:
     del bench
-    found = main()
+    outcomes = main()
     return [
-        Figure("sharding", f"simulated p99, hottest shard, Zipf {one.exponent}", "ms", Sample((one.pinned.p99,)))
-        for one in found
+        Figure(
+            "sharding", f"simulated p99, hottest shard, Zipf {outcome.exponent}", "ms", Sample((outcome.pinned.p99,))
+        )
+        for outcome in outcomes
     ]
 
 

@@ -57,7 +57,7 @@ def _heard(crowd: Worker, cluster: Database, servers: list[Node], port: int, cha
 
 def _check(heard: list[Result]) -> None:
     """What was measured would be worth nothing if somebody had missed it."""
-    wrong = {name: sum(one[name] for one in heard) for name in ("missing", "twice", "lost")}
+    wrong = {name: sum(report[name] for report in heard) for name in ("missing", "twice", "lost")}
     if any(wrong.values()):
         raise RuntimeError(f"not everyone has heard everything once: {wrong}")
 
@@ -87,7 +87,7 @@ _FIELDS = (
 
 def _figures(count: int, heard: list[Result], grown: float) -> list[Figure]:
     what = f"to {count:,} followers on {_NODES} nodes"
-    each = Sample(tuple(one["cpu"] / count for one in heard))
+    each = Sample(tuple(report["cpu"] / count for report in heard))
     return [
         Figure("subscribers", f"one message {what}: at the first", "ms", of(heard, "first")),
         Figure("subscribers", "  at half of them", "ms", of(heard, "p50")),

@@ -74,7 +74,9 @@ def _parties(stack: ExitStack, home: str, cluster: Database) -> dict[str, Side]:
         apart = tenants(servers[0], _MANY)
         called = f"{count} node{'s' if count > 1 else ''}"
         for place, requests in zip(
-            _PLACES, ([post(hot)], [post(one) for one in many], [post(*one) for one in apart]), strict=True
+            _PLACES,
+            ([post(hot)], [post(channel) for channel in many], [post(*tenant_channel) for tenant_channel in apart]),
+            strict=True,
         ):
             parties[f"{called}, {place}"] = Side(servers, requests)
     file = stack.enter_context(node(f"{home}/file"))
@@ -97,24 +99,24 @@ _HEADS = ("durable posts", "a second", "p50", "p99", "of pgbench", "of groups", 
 
 def _table(connections: int, results: dict[str, list[Result]]) -> str:
     rows = []
-    for name, found in results.items():
+    for name, result in results.items():
         ours = name not in (_PGBENCH, _GROUPED)
         database_too = ours and name != _FILE
         rate, first, second = (
-            of(found, "rate").middle,
-            *(of(results[one], "rate").middle for one in (_PGBENCH, _GROUPED)),
+            of(result, "rate").middle,
+            *(of(result, "rate").middle for name in (_PGBENCH, _GROUPED)),
         )
         rows.append(
             (
                 name,
                 f"{rate:,.0f}",
-                f"{of(found, 'p50').middle * 1e3:.1f} ms",
-                f"{of(found, 'p99').middle * 1e3:.1f} ms",
+                f"{of(result, 'p50').middle * 1e3:.1f} ms",
+                f"{of(result, 'p99').middle * 1e3:.1f} ms",
                 f"{rate / first:.2f}x",
                 f"{rate / second:.2f}x",
-                f"{of(found, 'cpu').middle * 1e6:.0f} us" if ours else "",
-                f"{of(found, 'database').middle * 1e6:.0f} us" if database_too else "",
-                f"{of(found, 'wal').middle:,.0f} B" if database_too else "",
+                f"{of(result, 'cpu').middle * 1e6:.0f} us" if ours else "",
+                f"{of(result, 'database').middle * 1e6:.0f} us" if database_too else "",
+                f"{of(result, 'wal').middle:,.0f} B" if database_too else "",
             )
         )
     return f"\n{connections} connections{shown(_HEADS, rows)}"
@@ -122,16 +124,16 @@ def _table(connections: int, results: dict[str, list[Result]]) -> str:
 
 def _figures(connections: int, results: dict[str, list[Result]]) -> list[Figure]:
     figures = []
-    for name, found in results.items():
+    for name, result in results.items():
         if name in (_PGBENCH, _GROUPED):
             continue
         what = f"post, {connections} connections, {name}"
-        rate = of(found, "rate")
+        rate = of(result, "rate")
         figures += [
             Figure("throughput", f"{what}: over pgbench", "/s", rate, of(results[_PGBENCH], "rate")),
             Figure("throughput", "  over bare SQL in groups", "/s", rate, of(results[_GROUPED], "rate")),
             Figure(
-                "throughput", "  p99, over pgbench", "ms", of(found, "p99"), of(results[_PGBENCH], "p99"), faster=False
+                "throughput", "  p99, over pgbench", "ms", of(result, "p99"), of(results[_PGBENCH], "p99"), faster=False
             ),
         ]
     return figures

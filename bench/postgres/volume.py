@@ -58,7 +58,7 @@ def run(bench: Bench) -> list[Figure]:
         results = {}
         for what, act in _ACTS.items():
             sides: dict[str, Callable[[], Result]] = {
-                str(size): partial(act, clients, crowd, one, bench.quick) for size, one in filled.items()
+                str(size): partial(act, clients, crowd, store, bench.quick) for size, store in filled.items()
             }
             results[what] = in_turns(3 if bench.quick else 9, sides)
     print(_table(sizes, results), flush=True)
@@ -68,16 +68,18 @@ def run(bench: Bench) -> list[Figure]:
 def _filled(stack: ExitStack, home: str, dsn: str, size: int) -> Filled:
     """A node makes the channels; while it is away, they are filled; another begins with them."""
     with node(f"{home}/before", dsn) as before:
-        made = channels(before, _CHANNELS)
-    asyncio.run(_fill(dsn, made, size // _CHANNELS))
+        channel_ids = channels(before, _CHANNELS)
+    asyncio.run(_fill(dsn, channel_ids, size // _CHANNELS))
     server = stack.enter_context(node(f"{home}/after", dsn))
-    last = server.call("POST", f"/channels/{made[0]}/messages", {"sender": "asker", "payload": {"text": TEXT}})["id"]
-    return Filled(server, made[0], last)
+    last = server.call("POST", f"/channels/{channel_ids[0]}/messages", {"sender": "asker", "payload": {"text": TEXT}})[
+        "id"
+    ]
+    return Filled(server, channel_ids[0], last)
 
 
-async def _fill(dsn: str, made: list[str], each: int) -> None:
+async def _fill(dsn: str, channel_ids: list[str], each: int) -> None:
     db = await asyncpg.connect(dsn, server_settings={"parley.tenants": "*"})
-    for channel in made:
+    for channel in channel_ids:
         async with db.transaction():
             await db.execute(_FILL, channel, 0, TEXT, each, timeout=600)
             await db.execute(_COUNT, channel, each)
@@ -87,32 +89,32 @@ async def _fill(dsn: str, made: list[str], each: int) -> None:
     await db.close()
 
 
-def _posting(clients: Worker, crowd: Worker, one: Filled, quick: bool) -> Result:
+def _posting(clients: Worker, crowd: Worker, store: Filled, quick: bool) -> Result:
     del clients
     load = {"connections": 16, "seconds": 1.0 if quick else 1.5, "warm": 0.2}
-    result: Result = crowd.do("posts", ports=[one.server.port], requests=[post(one.channel)], **load)
+    result: Result = crowd.do("posts", ports=[store.server.port], requests=[post(store.channel)], **load)
     return result | {"p50": 1 / result["rate"]}
 
 
-def _one_post(clients: Worker, crowd: Worker, one: Filled, quick: bool) -> Result:
+def _one_post(clients: Worker, crowd: Worker, store: Filled, quick: bool) -> Result:
     del crowd, quick
-    result: Result = clients.do("in_order", port=one.server.port, request=post(one.channel), times=_TIMES)
+    result: Result = clients.do("in_order", port=store.server.port, request=post(store.channel), times=_TIMES)
     return result
 
 
-def _news(clients: Worker, crowd: Worker, one: Filled, quick: bool) -> Result:
+def _news(clients: Worker, crowd: Worker, store: Filled, quick: bool) -> Result:
     del crowd, quick
-    path = f"/api/v1/channels/{one.channel}/messages?since={one.last}&limit=10"
-    result: Result = clients.do("in_order", port=one.server.port, request=request("GET", path), times=_TIMES)
+    path = f"/api/v1/channels/{store.channel}/messages?since={store.last}&limit=10"
+    result: Result = clients.do("in_order", port=store.server.port, request=request("GET", path), times=_TIMES)
     if not result["answer"].startswith('[{"id":'):
         raise RuntimeError(f"there are newer ones, but: {result['answer'][:200]}")
     return result
 
 
-def _by_id(clients: Worker, crowd: Worker, one: Filled, quick: bool) -> Result:
+def _by_id(clients: Worker, crowd: Worker, store: Filled, quick: bool) -> Result:
     del crowd, quick
-    path = f"/api/v1/channels/{one.channel}/messages/{one.last}"
-    result: Result = clients.do("in_order", port=one.server.port, request=request("GET", path), times=_TIMES)
+    path = f"/api/v1/channels/{store.channel}/messages/{store.last}"
+    result: Result = clients.do("in_order", port=store.server.port, request=request("GET", path), times=_TIMES)
     return result
 
 
@@ -129,8 +131,8 @@ def _table(sizes: list[int], results: dict[str, dict[str, list[Result]]]) -> str
     rows = []
     for size in sizes:
         cells = []
-        for found in results.values():
-            ours, least = of(found[str(size)], "p50"), of(found[str(sizes[0])], "p50")
+        for result in results.values():
+            ours, least = of(result[str(size)], "p50"), of(result[str(sizes[0])], "p50")
             cells.append(f"{ours.middle * 1e3:.2f} ms {ours.middle / least.middle:5.2f}x")
         rows.append((f"{size:,}", *cells))
     return f"{shown(heads, rows)}{MACHINE}"
@@ -143,10 +145,10 @@ def _figures(sizes: list[int], results: dict[str, dict[str, list[Result]]], goal
             "stored",
             f"{what}, {sizes[-1]:,} stored over {sizes[0]:,}",
             "ms",
-            of(found[largest], "p50"),
-            of(found[smallest], "p50"),
+            of(result[largest], "p50"),
+            of(result[smallest], "p50"),
             goal,
             faster=False,
         )
-        for what, found in results.items()
+        for what, result in results.items()
     ]

@@ -30,7 +30,7 @@ _COUNT = 3_000
 def run(bench: Bench) -> list[Figure]:
     home = f"{bench.folder}/agents"
     os.mkdir(home)
-    waited, came, asked, cpu = list[float](), list[float](), list[float](), list[float]()
+    waited, came, ask_times, cpu = list[float](), list[float](), list[float](), list[float]()
     with parley_up(f"{home}/data") as server:
         channel = server.channel("bench", max_messages=1_000_000)
         for turn in range(bench.repeat(10)):
@@ -38,26 +38,26 @@ def run(bench: Bench) -> list[Figure]:
             waited.append(done["rate"])
             cpu.append(done["cpu"] / _COUNT)
             came.append(_coming(server, channel, f"early-{turn}"))
-            asked.append(_waiting(server, channel, f"asked-{turn}", "request")["rate"])
+            ask_times.append(_waiting(server, channel, f"asked-{turn}", "request")["rate"])
     return [
         Figure("agents", "notices that waited for an agent", "/s", Sample(tuple(waited)), goal=_GOAL),
         Figure("agents", "  CPU time of the agent for one", "us", Sample(tuple(cpu))),
         Figure("agents", "notices that come while it works", "/s", Sample(tuple(came)), goal=_GOAL),
-        Figure("agents", "questions that it answers", "/s", Sample(tuple(asked))),
+        Figure("agents", "questions that it answers", "/s", Sample(tuple(ask_times))),
     ]
 
 
 def _post(server: Server, channel: str, to: str, kind: str) -> None:
-    said = [{"sender": AGENT, "to": to, "message_type": kind, "payload": {"text": TEXT}}] * _BATCH
+    messages = [{"sender": AGENT, "to": to, "message_type": kind, "payload": {"text": TEXT}}] * _BATCH
     for _ in range(_COUNT // _BATCH):
-        server.call("POST", f"/channels/{channel}/batch", {"messages": said})
+        server.call("POST", f"/channels/{channel}/batch", {"messages": messages})
 
 
 def _waiting(server: Server, channel: str, name: str, kind: str) -> dict[str, float]:
     """What it does with what was there before it; from the first to the last, as it says itself."""
     _post(server, channel, name, kind)
     with AgentProcess(_MODULE, server.port, name, str(_COUNT)) as agent:
-        done: dict[str, float] = agent.said()
+        done: dict[str, float] = agent.read_report()
     return done
 
 
@@ -65,9 +65,9 @@ def _coming(server: Server, channel: str, name: str) -> float:
     """What it does with what is posted while it works, as fast as one client can."""
     with AgentProcess(_MODULE, server.port, name, str(_COUNT)) as agent:
         server.call("POST", f"/channels/{channel}/messages", {"sender": AGENT, "to": name, "payload": {"hello": 1}})
-        agent.said()
+        agent.read_report()
         _post(server, channel, name, "notify")
-        return float(agent.said()["rate"])
+        return float(agent.read_report()["rate"])
 
 
 def _counting(name: str, count: int) -> BaseAgent:

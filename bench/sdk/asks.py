@@ -46,7 +46,7 @@ def run(bench: Bench) -> list[Figure]:
 
         def ask_ours() -> list[float]:
             ours.call("POST", f"/channels/{channel}/messages", start)
-            return sorted(asker.said()["seconds"])
+            return sorted(asker.read_report()["seconds"])
 
         ask_ours()
         for _ in range(bench.repeat(15)):

@@ -33,7 +33,7 @@ class AgentProcess:
         if self._process.stdout is not None:
             self._process.stdout.close()
 
-    def said(self) -> Any:  # noqa: ANN401  # whatever it has to say
+    def read_report(self) -> Any:  # noqa: ANN401  # whatever it has to say
         """The next thing that it says."""
         line = self._process.stdout.readline() if self._process.stdout else ""
         if not line:

@@ -81,12 +81,12 @@ def _requests(server: Server) -> dict[str, Request]:
 def _pairs(port: int, stack: ExitStack) -> dict[str, tuple[Loop, Loop]]:
     place, url = Place(False, "127.0.0.1", port, ""), f"http://127.0.0.1:{port}"
     blocking = _blocking(stack.enter_context(closing(BlockingHttp(place))))
-    one, many = partial(_awaiting, partial(_ours, place), 1), partial(_awaiting, partial(_ours, place), 16)
+    single, many = partial(_awaiting, partial(_ours, place), 1), partial(_awaiting, partial(_ours, place), 16)
     theirs_one, theirs_many = partial(_awaiting, partial(_httpx, url), 1), partial(_awaiting, partial(_httpx, url), 16)
     pairs: dict[str, tuple[Loop, Loop]] = {
         "blocking over http.client": (blocking, _http_client(stack, port)),
         "blocking over httpx": (blocking, _httpx_blocking(stack.enter_context(httpx.Client(base_url=url)))),
-        "asyncio over httpx, 1 at once": (one, theirs_one),
+        "asyncio over httpx, 1 at once": (single, theirs_one),
         "asyncio over httpx, 16 at once": (many, theirs_many),
         "asyncio over itself on uvloop, 16 at once": (many, partial(many, new_loop=uvloop.new_event_loop)),
     }

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # The environment variables of the real OACP tool, honoured after our own.
-_ELSEWHERE = {"home": ("OACP_HOME",), "agent": ("OACP_AGENT", "AGENT_NAME"), "project": ("OACP_PROJECT",)}
-_RUNTIME_MARKS = (
+_OACP_VARIABLES = {"home": ("OACP_HOME",), "agent": ("OACP_AGENT", "AGENT_NAME"), "project": ("OACP_PROJECT",)}
+_RUNTIME_VARIABLES = (
     ("CODEX_CI", "codex"),
     ("CODEX_SHELL", "codex"),
     ("CODEX_THREAD_ID", "codex"),
@@ -117,21 +117,21 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     _check_choice(values["webhook_targets"], ("public", "any"))
     _check_duration(values["lease"])
     _check_store(values["store"])
-    _whole(values["store_connections"], least=4)
-    _whole(values["linger"], least=0)
+    _to_int(values["store_connections"], minimum=4)
+    _to_int(values["linger"], minimum=0)
     team_limits = TeamLimits(
-        **{name: _whole(values[name], least=0 if name.endswith("retention_days") else 1) for name in _TEAM_LIMITS}
+        **{name: _to_int(values[name], minimum=0 if name.endswith("retention_days") else 1) for name in _TEAM_LIMITS}
     )
     if team_limits.http_body_bytes > HARD_FILE_BYTES:
         raise BadConfig(f"{values['http_body_bytes'].source}: http_body_bytes may be at most {HARD_FILE_BYTES}")
-    limits = Limits(**{name: _whole(values[name]) for name in _LIMITS})
+    limits = Limits(**{name: _to_int(values[name]) for name in _LIMITS})
     if limits.file_bytes > HARD_FILE_BYTES:
         raise BadConfig(f"{values['file_bytes'].source}: file_bytes may be at most {HARD_FILE_BYTES}")
     return Settings(
         **{name: values[name].value for name in _TEXTS},
         limits=limits,
         team_limits=team_limits,
-        runtime=_runtime(env),
+        runtime=_detect_runtime(env),
         editor=env.get("VISUAL") or env.get("EDITOR") or "",
         colour="NO_COLOR" not in env and env.get("TERM") != "dumb",
         user_home=user_home,
@@ -170,7 +170,7 @@ def _value(
 ) -> Value:
     if flags.get(name):
         return Value(name, flags[name], "flag")
-    for variable in (f"PARLEY_{name.upper()}", *_ELSEWHERE.get(name, ())):
+    for variable in (f"PARLEY_{name.upper()}", *_OACP_VARIABLES.get(name, ())):
         if env.get(variable, "").strip():
             return Value(name, env[variable].strip(), f"${variable}")
     for path, table in tables:
@@ -183,10 +183,10 @@ def _value(
     return Value(name, _TEXTS.get(name) or str(default), "default")
 
 
-def _whole(value: Value, *, least: int = 1) -> int:
+def _to_int(value: Value, *, minimum: int = 1) -> int:
     text = value.value
-    if not text.isascii() or not text.isdigit() or len(text) > 10 or not least <= int(text) < 2**31:
-        raise BadConfig(f"{value.source}: {value.name} must be a whole number above {least - 1}, not {text[:70]!r}")
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or not minimum <= int(text) < 2**31:
+        raise BadConfig(f"{value.source}: {value.name} must be a whole number above {minimum - 1}, not {text[:70]!r}")
     return int(text)
 
 
@@ -208,12 +208,12 @@ def _check_duration(value: Value) -> None:
         raise BadConfig(f"{value.source}: {value.name}: {error.message}", hint=error.hint) from None
 
 
-def _runtime(env: Mapping[str, str]) -> str:
+def _detect_runtime(env: Mapping[str, str]) -> str:
     """Which coding agent runs us, by its own word or by the marks it leaves in the environment."""
-    named = env.get("OACP_RUNTIME", "").strip().lower()
-    if named in _RUNTIMES:
-        return named
-    return next((runtime for mark, runtime in _RUNTIME_MARKS if env.get(mark, "").strip()), "")
+    name = env.get("OACP_RUNTIME", "").strip().lower()
+    if name in _RUNTIMES:
+        return name
+    return next((runtime for mark, runtime in _RUNTIME_VARIABLES if env.get(mark, "").strip()), "")
 
 
 def data_directory(settings: Settings) -> str:
@@ -227,9 +227,9 @@ def data_directory(settings: Settings) -> str:
 def without_password(store: str) -> str:
     """The address of a store as it may be shown."""
     scheme, _, rest = store.partition("://")
-    who, at, where = rest.rpartition("@")
+    user, at, where = rest.rpartition("@")
     where = where.partition("?")[0]  # a password can stand there, too
-    return f"{scheme}://{who.partition(':')[0]}{at}{where}" if store else ""
+    return f"{scheme}://{user.partition(':')[0]}{at}{where}" if store else ""
 
 
 def checkpoints_directory(settings: Settings, data: str) -> str:

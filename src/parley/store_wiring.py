@@ -29,7 +29,7 @@ def store_path(place: str) -> str:
 
 
 @asynccontextmanager
-async def open_shelf(place: str) -> AsyncIterator[tuple[StoreTables, Callable[[], Awaitable[Servers]]]]:
+async def open_tables(place: str) -> AsyncIterator[tuple[StoreTables, Callable[[], Awaitable[Servers]]]]:
     """A store as plain tables, as of now, and who says which servers use it."""
     if is_database(place):
         _check_driver()
@@ -61,7 +61,7 @@ def _servers_of(place: str) -> Servers:
 
 
 @asynccontextmanager
-async def open_filling(place: str) -> AsyncIterator[tuple[StoreTarget, str]]:
+async def open_target(place: str) -> AsyncIterator[tuple[StoreTarget, str]]:
     """A store to be filled from another, and the place that it has until it is finished. No server starts on it."""
     if is_database(place):
         _check_driver()
@@ -76,12 +76,12 @@ async def open_filling(place: str) -> AsyncIterator[tuple[StoreTarget, str]]:
     from parley.adapters.data.directory import DataDirectory
     from parley.adapters.sqlite.team.tables import SqliteTarget
 
-    with ExitStack() as held:
+    with ExitStack() as stack:
         path = place
         if is_directory(place):
-            path = held.enter_context(DataDirectory(place)).store_path
+            path = stack.enter_context(DataDirectory(place)).store_path
         file = SqliteTarget(path)
-        held.callback(file.close)
+        stack.callback(file.close)
         yield file, file.unfinished_path
 
 
@@ -91,7 +91,7 @@ def is_directory(place: str) -> bool:
 
 
 @asynccontextmanager
-async def open_copied(place: str) -> AsyncIterator[TeamStore]:
+async def open_copy(place: str) -> AsyncIterator[TeamStore]:
     """A store only to read from it, whether it is finished or not."""
     from parley.domain.store.kinds import KINDS
 

@@ -57,7 +57,7 @@ T = TypeVar("T")
 _START_SECONDS = 10.0
 # An agent that does not end by itself is ended after this.
 _STOP_SECONDS = 5.0
-_INSIST_SECONDS = 0.2
+_CANCEL_RETRY_SECONDS = 0.2
 _POLL_SECONDS = 0.005
 _TESTER = "tester"
 _CHANNEL = "test"
@@ -88,91 +88,91 @@ class _Background:
         self._thread = Thread(target=self.loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
-    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.begin(work).result()
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.submit(work).result()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         if self.loop.is_closed():
             return
-        stubborn = self.do(self._tidied())
+        is_blocked = self.run(self._cancel_all())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
-        if stubborn:
+        if is_blocked:
             raise TimeoutError(
                 f"{self._thread.name}: a handler does not let itself be cancelled (except without a kind?)"
             )
 
-    async def _tidied(self) -> bool:
+    async def _cancel_all(self) -> bool:
         """End what runs; whether something does not end."""
-        until = self.loop.time() + _STOP_SECONDS
+        deadline = self.loop.time() + _STOP_SECONDS
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            if self.loop.time() > until:
+            if self.loop.time() > deadline:
                 return True
-            for one in others:
-                one.cancel()
-            await asyncio.wait(others, timeout=_INSIST_SECONDS)
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others, timeout=_CANCEL_RETRY_SECONDS)
         await self.loop.shutdown_asyncgens()
         await self.loop.shutdown_default_executor()
         return False
 
 
-class _Performance:
+class _RunningAgent:
     """One agent at work, in a thread of its own: as far from the others as in another process."""
 
     def __init__(self, agent: BaseAgent, address: str, client: AsyncClient | None) -> None:
         self.agent = agent
         self._background = _Background(f"parley-agent-{agent.name}")
         self._stop = asyncio.Event()
-        begun = Event()
-        serving = serve_agents([agent], address=address, client=client, stop=self._stop, ready=begun.set)
-        self._serving = self._background.begin(serving)
-        self._serving.add_done_callback(lambda _: begun.set())
+        ready = Event()
+        work = serve_agents([agent], address=address, client=client, stop=self._stop, ready=ready.set)
+        self._serve_future = self._background.submit(work)
+        self._serve_future.add_done_callback(lambda _: ready.set())
         started = False
         try:
-            started = begun.wait(_START_SECONDS) and not self._serving.done()
+            started = ready.wait(_START_SECONDS) and not self._serve_future.done()
         finally:
             if not started:
-                self.end(0.0)
+                self.stop(0.0)
         if not started:
             raise TimeoutError(f"{agent.name} has not started within {_START_SECONDS:g} seconds")
 
     def check(self) -> None:
         """Raise what the agent has ended with, if it has."""
-        if self._serving.done():
-            self._serving.result()
+        if self._serve_future.done():
+            self._serve_future.result()
 
-    def end(self, seconds: float) -> None:
+    def stop(self, seconds: float) -> None:
         """Let it finish what it began, within this time; raises what it has ended with."""
         self._background.loop.call_soon_threadsafe(self._stop.set)
         try:
-            wait([self._serving], seconds)
-            if self._serving.done():
-                self._serving.result()
+            wait([self._serve_future], seconds)
+            if self._serve_future.done():
+                self._serve_future.result()
         finally:
-            self._background.end()
+            self._background.stop()
 
 
-class _Troupe(ABC):
+class _AgentHost(ABC):
     """Agents in the background, and waiting for what they do."""
 
     def __init__(self) -> None:
-        self._performances: dict[str, _Performance] = {}
+        self._agents: dict[str, _RunningAgent] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._begin(stack)
+            self._set_up(stack)
             self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end(error)
+        self._stop_all(error)
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.__enter__)
@@ -180,45 +180,45 @@ class _Troupe(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self._end, error)
+        await asyncio.to_thread(self._stop_all, error)
 
     @abstractmethod
-    def _begin(self, stack: ExitStack) -> None:
+    def _set_up(self, stack: ExitStack) -> None:
         """Set the stage up; what has to be taken down again goes onto the stack."""
 
-    def _perform(self, agent: BaseAgent, address: str, client: AsyncClient | None) -> None:
-        if agent.name in self._performances:
+    def _start_agent(self, agent: BaseAgent, address: str, client: AsyncClient | None) -> None:
+        if agent.name in self._agents:
             raise Invalid(f"{agent.name} is on the stage already", hint="stop it first")
-        self._performances[agent.name] = _Performance(agent, address, client)
+        self._agents[agent.name] = _RunningAgent(agent, address, client)
 
     def stop(self, agent: BaseAgent | str) -> None:
         """Stop an agent, as SIGTERM does; raises what it has ended with."""
         name = agent if isinstance(agent, str) else agent.name
-        if (performance := self._performances.pop(name, None)) is None:
+        if (running_agent := self._agents.pop(name, None)) is None:
             raise Invalid(f"{name} is not on the stage")
-        performance.end(self._patience)
+        running_agent.stop(self._stop_seconds)
 
     @property
-    def _patience(self) -> float:
+    def _stop_seconds(self) -> float:
         """How long an agent may take to end."""
         return _STOP_SECONDS
 
     def wait_until(self, condition: Callable[[], T], timeout: float = 5.0) -> T:
         """Wait until a condition holds, and return what it gave. `AssertionError` when it does not in time."""
-        until = wiring.monotonic() + timeout
-        while not (held := condition()):
-            for performance in self._performances.values():
-                performance.check()
-            if wiring.monotonic() > until:
-                raise AssertionError(f"this did not come true within {timeout:g} seconds: {held!r}")
+        deadline = wiring.monotonic() + timeout
+        while not (result := condition()):
+            for running_agent in self._agents.values():
+                running_agent.check()
+            if wiring.monotonic() > deadline:
+                raise AssertionError(f"this did not come true within {timeout:g} seconds: {result!r}")
             time.sleep(_POLL_SECONDS)
-        return held
+        return result
 
-    def _end(self, error: BaseException | None) -> None:
+    def _stop_all(self, error: BaseException | None) -> None:
         """Stop everyone, then take the stage down; what agents have ended with is raised, or noted on `error`."""
         failures: dict[str, Exception] = {}
         with self._stack:
-            for name in tuple(self._performances):
+            for name in tuple(self._agents):
                 try:
                     self.stop(name)
                 except Exception as ended_with:  # noqa: BLE001  # whatever it is
@@ -232,7 +232,7 @@ class _Troupe(ABC):
             raise ExceptionGroup("agents have ended with errors", list(failures.values()))
 
 
-class Stage(_Troupe):
+class Stage(_AgentHost):
     """A server in this process, and agents on it. See `stage`."""
 
     def __init__(self, **settings: str | int) -> None:
@@ -251,15 +251,15 @@ class Stage(_Troupe):
     # ------------------------------------------------------------ the server
 
     @property
-    def _patience(self) -> float:
+    def _stop_seconds(self) -> float:
         return _STOP_SECONDS if self._running is not None else 0.0  # without a server agents cannot drain
 
-    def _begin(self, stack: ExitStack) -> None:
+    def _set_up(self, stack: ExitStack) -> None:
         self.folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-stage-"))
         self._background = _Background("parley-stage")
-        stack.callback(self._background.end)
+        stack.callback(self._background.stop)
         self._server = InProcessServer(self._background.loop)
-        stack.callback(lambda: self._background.do(self._server.end()))
+        stack.callback(lambda: self._background.run(self._server.end()))
         stack.callback(self.stop_server)
         self.restart_server()
 
@@ -267,13 +267,13 @@ class Stage(_Troupe):
         """Stop the server abruptly: connections break, and new ones fail."""
         running, self._running = self._running, None
         if running is not None:
-            self._background.do(self._server.vanish())
-            self._background.do(running.aclose())
+            self._background.run(self._server.vanish())
+            self._background.run(running.aclose())
 
     def restart_server(self) -> None:
         """Start the server on what it had kept, in the place of the one that runs, if one does."""
         self.stop_server()
-        self._background.do(self._open())
+        self._background.run(self._open())
 
     async def _open(self) -> None:
         from parley.app.team.directory import keys
@@ -285,7 +285,7 @@ class Stage(_Troupe):
             opened = await stack.enter_async_context(wiring.open_team(settings, f"{self.folder}/data", durable=False))
             self._admin_key = await keys.first_start(opened.team, settings.admin_key) or self._admin_key
             jobs = [asyncio.ensure_future(job) for job in background.jobs(opened.team, opened.outbound)]
-            stack.push_async_callback(_cancelled, jobs)
+            stack.push_async_callback(_cancel_and_wait, jobs)
             api = api_for(opened.team, monotonic=wiring.monotonic, hosts=frozenset(), limited=False)
             self._server.serve(api, limits_for(opened.team))
             self._running = stack.pop_all()
@@ -299,11 +299,11 @@ class Stage(_Troupe):
 
     def key(self, agent: str = "", *, kind: str = "agent") -> str:
         """The key of an agent, made when it is first asked for; or one of another kind: service, admin or human."""
-        known = self._keys.get((kind, agent))
-        if known is None:
-            who = {"agent": {"agent_id": agent}, "human": {"user_id": agent}}.get(kind, {})
-            known = self._keys[kind, agent] = self.admin.create_key(kind, **who).key
-        return known
+        secret = self._keys.get((kind, agent))
+        if secret is None:
+            owner = {"agent": {"agent_id": agent}, "human": {"user_id": agent}}.get(kind, {})
+            secret = self._keys[kind, agent] = self.admin.create_key(kind, **owner).key
+        return secret
 
     def client(self, agent: str = _TESTER, *, kind: str = "agent") -> Client:
         """A client that speaks for an agent; or, with `kind="human"`, for a person, who decides about approvals."""
@@ -325,7 +325,7 @@ class Stage(_Troupe):
         """Let agents work, each in a thread of its own, until the stage ends; on return they have begun."""
         for agent in agents:
             plan, _ = runtime_parts(agent)
-            self._perform(agent, "", self.async_client(plan.name))
+            self._start_agent(agent, "", self.async_client(plan.name))
 
     def intent(self, title: str = "test", *, created_by: str = _TESTER) -> Intent:
         """A new intent, open to everyone."""
@@ -343,8 +343,8 @@ class Stage(_Troupe):
     ) -> ChannelMessage:
         """Ask an agent and wait for its answer, in a channel by its name; the intent is the stage's own."""
         client = self.client(sender)
-        place = client.open_channel(self._own_intent.id, channel)
-        return client.ask(place.id, None, to, payload, timeout, metadata=metadata or None)
+        target = client.open_channel(self._own_intent.id, channel)
+        return client.ask(target.id, None, to, payload, timeout, metadata=metadata or None)
 
     def notify(
         self,
@@ -363,12 +363,12 @@ class Stage(_Troupe):
     def messages(self, channel: str = _CHANNEL) -> list[ChannelMessage]:
         """All that was said in a channel of the stage's own intent, in its order."""
         admin = self.admin
-        found: list[ChannelMessage] = []
+        messages: list[ChannelMessage] = []
         for place in admin.list_channels(self._own_intent.id):
             if channel in (place.name, place.id):
-                while page := admin.list_messages(place.id, since=found[-1].id if found else None, limit=1000):
-                    found += page
-        return found
+                while page := admin.list_messages(place.id, since=messages[-1].id if messages else None, limit=1000):
+                    messages += page
+        return messages
 
     @property
     def _own_intent(self) -> Intent:
@@ -377,22 +377,22 @@ class Stage(_Troupe):
         return self._intent
 
 
-class Mailboxes(_Troupe):
+class Mailboxes(_AgentHost):
     """File mailboxes in a folder of their own, and agents at them. See `mailboxes`."""
 
     def __init__(self, *names: str) -> None:
         super().__init__()
         self._names = names
         self._home = ""
-        self._opened: dict[str, Mailbox] = {}
+        self._mailboxes: dict[str, Mailbox] = {}
 
-    def _begin(self, stack: ExitStack) -> None:
+    def _set_up(self, stack: ExitStack) -> None:
         self._home = stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-mailboxes-"))
         wiring.create_project(self._home, _PROJECT, tuple(dict.fromkeys((*self._names, _TESTER))))
         stack.callback(self._close)
 
     def _close(self) -> None:
-        for mailbox in self._opened.values():
+        for mailbox in self._mailboxes.values():
             mailbox.close()
 
     @property
@@ -407,16 +407,16 @@ class Mailboxes(_Troupe):
 
     def mailbox(self, agent: str = _TESTER) -> Mailbox:
         """The mailbox of an agent, for the thread of the test."""
-        if agent not in self._opened:
-            self._opened[agent] = Mailbox(_PROJECT, agent=agent, home=self._home)
-        return self._opened[agent]
+        if agent not in self._mailboxes:
+            self._mailboxes[agent] = Mailbox(_PROJECT, agent=agent, home=self._home)
+        return self._mailboxes[agent]
 
     def start(self, *agents: BaseAgent) -> None:
         """Let agents work, each in a thread of its own, until the end; on return they have begun."""
         for agent in agents:
             plan, _ = runtime_parts(agent)
             wiring.add_agent(self._home, _PROJECT, plan.name)
-            self._perform(agent, self.address, None)
+            self._start_agent(agent, self.address, None)
 
     def ask(
         self,
@@ -428,18 +428,18 @@ class Mailboxes(_Troupe):
         timeout: float = 5.0,
     ) -> ChannelMessage:
         """Ask an agent and wait for its answer, which is archived."""
-        asked = self._send(Kind.QUESTION, to, payload, channel, sender)
-        mailbox, until = self.mailbox(sender), wiring.monotonic() + timeout
+        question = self._send(Kind.QUESTION, to, payload, channel, sender)
+        mailbox, deadline = self.mailbox(sender), wiring.monotonic() + timeout
 
-        def answer() -> str:
-            found = [one.id for one in mailbox.inbox() if one.in_reply_to == asked.id]
-            if not found and wiring.monotonic() > until:
+        def find_answer() -> str:
+            answer_ids = [item.id for item in mailbox.inbox() if item.in_reply_to == question.id]
+            if not answer_ids and wiring.monotonic() > deadline:
                 raise AskTimeout(f"{to} did not answer within {timeout:g} seconds")
-            return found[0] if found else ""
+            return answer_ids[0] if answer_ids else ""
 
-        found = mailbox.read(self.wait_until(answer, timeout + 1))
-        mailbox.done(found)
-        return to_channel_message(sender, found, answers=True)
+        answer = mailbox.read(self.wait_until(find_answer, timeout + 1))
+        mailbox.done(answer)
+        return to_channel_message(sender, answer, answers=True)
 
     def notify(
         self, to: str, payload: Mapping[str, Any], *, channel: str = _CHANNEL, sender: str = _TESTER
@@ -453,7 +453,7 @@ class Mailboxes(_Troupe):
         return mailbox.send(to, kind, subject, body_of(kind, payload), tag=channel)
 
 
-async def _cancelled(works: Sequence[asyncio.Future[None]]) -> None:
+async def _cancel_and_wait(works: Sequence[asyncio.Future[None]]) -> None:
     for work in works:
         work.cancel()
     await asyncio.gather(*works, return_exceptions=True)

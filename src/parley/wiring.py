@@ -379,11 +379,11 @@ def _deliver(settings: Settings, user: str, letter: Letter) -> bool:
 
     home = os.path.expanduser(settings.approvals_home)
     project = approvals_project(settings)
-    known = Workspace(home, project).agents()
-    if user not in known:
+    agents = Workspace(home, project).agents()
+    if user not in agents:
         return False
     sender = agent_name(settings.approvals_agent)
-    if sender not in known:
+    if sender not in agents:
         add_agent(home, project, sender)
     kernel = open_kernel(home, project, sender, settings)
     try:

@@ -105,7 +105,7 @@ class StoreContract(ABC):
             self.run(store.deliveries(*Status)),
             self.run(store.search("", 1_000)),
             self.run(store.entries(0, 1_000)),
-            self.run(store.seen("watcher")),
+            self.run(store.seen_files("watcher")),
             self.run(store.count_conversations("")),
         ]
 
@@ -335,12 +335,12 @@ class StoreContract(ABC):
         elsewhere = first._replace(key=first.key._replace(recipient="gemini"))
         self.commit(store, deliveries=(first, elsewhere, second))
 
-        assert self.run(store.named("codex", "m1")) == (first,)
-        assert self.run(store.named("codex", "two.yaml")) == (second,)
-        assert self.run(store.named("codex", "two.yaml", "m1")) == (first, second)
-        assert self.run(store.named("gemini", "m1", "m2")) == (elsewhere,)
-        assert self.run(store.named("codex", "m", "one", "")) == ()
-        assert self.run(store.named("codex")) == ()
+        assert self.run(store.find_deliveries("codex", "m1")) == (first,)
+        assert self.run(store.find_deliveries("codex", "two.yaml")) == (second,)
+        assert self.run(store.find_deliveries("codex", "two.yaml", "m1")) == (first, second)
+        assert self.run(store.find_deliveries("gemini", "m1", "m2")) == (elsewhere,)
+        assert self.run(store.find_deliveries("codex", "m", "one", "")) == ()
+        assert self.run(store.find_deliveries("codex")) == ()
 
     # -- conversations and search
 
@@ -438,9 +438,9 @@ class StoreContract(ABC):
             store, watched=(WatchedFile("one", "a.yaml"), WatchedFile("one", "b.yaml"), WatchedFile("two", "c.yaml"))
         )
 
-        assert self.run(store.seen("one")) == {"a.yaml", "b.yaml"}
-        assert self.run(store.seen("two")) == {"c.yaml"}
-        assert self.run(store.seen("three")) == frozenset()
+        assert self.run(store.seen_files("one")) == {"a.yaml", "b.yaml"}
+        assert self.run(store.seen_files("two")) == {"c.yaml"}
+        assert self.run(store.seen_files("three")) == frozenset()
 
     def test_seeing_twice_is_seeing_once_and_can_be_taken_back(self, store: Store) -> None:
         self.commit(store, watched=(WatchedFile("one", "a.yaml"), WatchedFile("two", "a.yaml")))
@@ -448,8 +448,8 @@ class StoreContract(ABC):
 
         self.commit(store, unwatched=(WatchedFile("one", "a.yaml"), WatchedFile("one", "never.yaml")))
 
-        assert self.run(store.seen("one")) == frozenset()
-        assert self.run(store.seen("two")) == {"a.yaml"}
+        assert self.run(store.seen_files("one")) == frozenset()
+        assert self.run(store.seen_files("two")) == {"a.yaml"}
 
     # -- records
 

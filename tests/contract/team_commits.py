@@ -52,8 +52,8 @@ class TeamCommitsContract(TeamStoreContract):
         assert [one.id for one in events] == ["evt_1", "evt_2", "evt_3", "evt_4"]
         assert [one.id for one in await store.events(T1, "intent_1", after=1, limit=2)] == ["evt_2", "evt_3"]
         assert [one.id for one in await store.events(T1, "intent_1", event_type="other")] == ["evt_4"]
-        assert [one.id for one in await store.traced(T1, "a" * 32)] == ["evt_4"]
-        assert await store.traced(T1, "") == ()
+        assert [one.id for one in await store.events_of_trace(T1, "a" * 32)] == ["evt_4"]
+        assert await store.events_of_trace(T1, "") == ()
         assert await store.event(T1, "evt_2") == events[1]
 
     @stored

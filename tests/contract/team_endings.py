@@ -77,7 +77,7 @@ class TeamEndingsContract(TeamStoreContract):
         again = await store.commit(TeamChanges(T1, (a_post("msg_1"),)))
 
         assert again.posts[0].seq == 2
-        assert (await store.seen(T1, again.posts[0], "bob")).read_at == ""
+        assert (await store.with_receipt(T1, again.posts[0], "bob")).read_at == ""
 
     @stored
     async def test_a_purge_takes_every_message_and_keeps_the_count_and_the_log(self, store: TeamStore) -> None:

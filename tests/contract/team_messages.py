@@ -202,7 +202,7 @@ class TeamMessagesContract(TeamStoreContract):
 
         async def read_at(view: View) -> list[str]:
             page = await store.page(T1, Query("chan_1", view, AT))
-            single = [(await store.seen(T1, one.post, view.agent)).read_at for one in page]
+            single = [(await store.with_receipt(T1, one.post, view.agent)).read_at for one in page]
             assert [one.read_at for one in page] == single
             return single
 

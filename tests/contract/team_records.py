@@ -146,7 +146,7 @@ class TeamRecordsContract(TeamStoreContract):
         winners = [one for one in outcomes if isinstance(one, Committed)]
         assert len(winners) == 1
         assert {type(one) for one in outcomes if one not in winners} == {NameTaken}
-        found = await store.named(Channel, T1, "intent_1", "one")
+        found = await store.find_by_name(Channel, T1, "intent_1", "one")
         assert found == winners[0].puts[0]
 
     @stored
@@ -156,7 +156,7 @@ class TeamRecordsContract(TeamStoreContract):
         await store.commit(TeamChanges(T1, drops=(channel,), purges=("chan_1",)))
 
         assert await store.get(Channel, T1, "chan_1") is None
-        assert await store.named(Channel, T1, "intent_1", "chan_1") is None
+        assert await store.find_by_name(Channel, T1, "intent_1", "chan_1") is None
         await store.commit(TeamChanges(T1, puts=(a_channel("chan_2", label="chan_1"),)))
         with pytest.raises(NotFound):
             await store.commit(TeamChanges(T1, (a_post(),)))
@@ -191,7 +191,7 @@ class TeamRecordsContract(TeamStoreContract):
     async def test_records_without_a_name_are_not_found_by_it(self, store: TeamStore) -> None:
         await store.commit(TeamChanges(T1, puts=(an_intent("intent_1"), an_intent("intent_2"))))
 
-        assert await store.named(Intent, T1, "", "") is None
+        assert await store.find_by_name(Intent, T1, "", "") is None
 
     @stored
     async def test_what_is_due_is_found_over_all_tenants(self, store: TeamStore) -> None:
@@ -232,7 +232,7 @@ class TeamRecordsContract(TeamStoreContract):
         assert await store.head(T1) == 0
         assert await store.get(Intent, T1, "intent_t2") is None
         assert await store.get(Channel, T1, "chan_t2") is None
-        assert await store.named(Channel, T1, "intent_1", "chan_t2") is None
+        assert await store.find_by_name(Channel, T1, "intent_1", "chan_t2") is None
         assert [one.id for one in await store.children(Channel, T1, "intent_1")] == ["chan_1"]
         assert await store.post(T1, "msg_s") is None
         assert await store.page(T1, Query("chan_t2", ALL, AT)) == ()
@@ -241,7 +241,7 @@ class TeamRecordsContract(TeamStoreContract):
         assert await store.search(T1, "secret") == ()
         assert await store.feed(T1, 0) == ()
         assert await store.events(T1, "intent_t2") == ()
-        assert await store.traced(T1, "a" * 32) == ()
+        assert await store.events_of_trace(T1, "a" * 32) == ()
         assert await store.event(T1, "evt_t2") is None
         assert await store.entries(T1, 0, 9) == ()
         assert await store.taking_part(T1, "bob") == await store.children(Channel, T1, "intent_1")

@@ -173,5 +173,5 @@ class TeamStoreContract(ABC):
             await store.feed(T1, 0),
             await store.entries(T1, 0, 100),
             await store.saved("much"),
-            await store.seen(T1, a_post("msg_much"), "bob"),
+            await store.with_receipt(T1, a_post("msg_much"), "bob"),
         )

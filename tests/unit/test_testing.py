@@ -303,7 +303,7 @@ def test_the_address_of_mailboxes_is_one_that_an_agent_runs_at() -> None:
 
 def test_a_handler_that_cannot_be_cancelled_ends_the_test_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parley.testing._STOP_SECONDS", 0.1)
-    monkeypatch.setattr("parley.testing._INSIST_SECONDS", 0.01)
+    monkeypatch.setattr("parley.testing._CANCEL_RETRY_SECONDS", 0.01)
     begun, over = threading.Event(), threading.Event()
 
     @Agent("mule", drain=0.01)

@@ -97,7 +97,7 @@ def error_tree(kind: type[ParleyError] = ParleyError) -> Iterator[type[ParleyErr
 
 
 def error_row(kind: type[ParleyError]) -> tuple[str, ...]:
-    caught = next(one.__name__ for one in kind.__mro__ if one.__name__ in parley.__all__)
+    caught = next(base.__name__ for base in kind.__mro__ if base.__name__ in parley.__all__)
     parent = kind.__mro__[1]
     above = f"`{parent.code}`" if issubclass(parent, ParleyError) else ""
     status = status_of(kind())
@@ -123,20 +123,20 @@ def is_sent(kind: type[ParleyError]) -> bool:
 
 def problems_in_code() -> set[tuple[str, str, str]]:
     """Code, field and detail of every problem that the source can name."""
-    found = set()
+    problems = set()
     for path in sorted((ROOT / "src" / "parley").rglob("*.py")):
         if path.parent == ROOT / "src" / "parley" / "cli" / "oacp":  # the drop-in speaks in the words of its model
             continue
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                found |= set(problems_of(function))
-    wordy = {(code, field) for code, field, detail in found if detail}
-    return {row for row in found if row[2] or row[:2] not in wordy}
+                problems |= set(problems_of(function))
+    wordy = {(code, field) for code, field, detail in problems if detail}
+    return {row for row in problems if row[2] or row[:2] not in wordy}
 
 
 def problems_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str, str]]:
     texts: dict[str, str] = {}
-    for node in sorted(ast.walk(function), key=lambda one: getattr(one, "lineno", 0)):
+    for node in sorted(ast.walk(function), key=lambda node: getattr(node, "lineno", 0)):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             texts[node.targets[0].id] = pattern_of(node.value, texts)
         if isinstance(node, ast.Call) and called_name(node) in PROBLEM_MAKERS and len(node.args) == 3:

@@ -104,7 +104,7 @@ def object_name(schema: object) -> str:
         return ""
     if isinstance(schema, type) and issubclass(schema, msgspec.Struct):
         return link_to(component_names()[schema])
-    inside = [object_name(one) for one in getattr(schema, "__args__", ()) if isinstance(one, type)]
+    inside = [object_name(argument) for argument in getattr(schema, "__args__", ()) if isinstance(argument, type)]
     if getattr(schema, "__origin__", None) is list:
         return f"list of {inside[0]}"
     return "object"
@@ -123,7 +123,7 @@ def schemas(routes: Iterable[Route]) -> Iterator[Any]:
         for schema in (route.body, *route.answers.values()):
             if schema is not None and schema is not str:
                 yield schema
-                yield from (one for one in getattr(schema, "__args__", ()) if is_struct(one))
+                yield from (argument for argument in getattr(schema, "__args__", ()) if is_struct(argument))
 
 
 def is_struct(schema: object) -> bool:
@@ -140,8 +140,11 @@ def link_to(component: str) -> str:
 
 
 def parameter_rows(route: Route) -> Iterator[tuple[str, str, str]]:
-    for one, where in (*((param, "") for param in route.query), *((param, " (header)") for param in route.headers)):
-        yield f"`{route.method} {route.path}`", f"`{one.name}`{where}", parameter_meaning(one)
+    for parameter, where in (
+        *((param, "") for param in route.query),
+        *((param, " (header)") for param in route.headers),
+    ):
+        yield f"`{route.method} {route.path}`", f"`{parameter.name}`{where}", parameter_meaning(parameter)
 
 
 def parameter_meaning(param: Param) -> str:
@@ -159,15 +162,15 @@ def refusal_row(kind: type[ParleyError]) -> tuple[str, str, str]:
 
 def refusals_in_code() -> set[tuple[str, str, str]]:
     """Status, code and detail of what the connection and the dispatcher refuse by themselves."""
-    found = set()
+    refusals = set()
     for path in sorted((ROOT / "src" / "parley" / "surfaces" / "http").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and called_name(node) in {"Refused", "problem"} and len(node.args) == 3:
                 status, code, detail = (pattern_of(argument, {}) for argument in node.args)
                 if status.isdigit() and "…" not in code:
                     detail = "" if detail == "…" else detail
-                    found.add((status, f"`{code}`", detail))
-    return found
+                    refusals.add((status, f"`{code}`", detail))
+    return refusals
 
 
 def objects(routes: Iterable[Route]) -> Iterator[str]:
@@ -183,8 +186,13 @@ def objects(routes: Iterable[Route]) -> Iterator[str]:
             yield ""
         required = set(schema.get("required", ()))
         rows = [
-            (f"`{field}`", schema_type(one, components), "yes" if field in required else "", one.get("description", ""))
-            for field, one in schema["properties"].items()
+            (
+                f"`{field}`",
+                schema_type(property_schema, components),
+                "yes" if field in required else "",
+                property_schema.get("description", ""),
+            )
+            for field, property_schema in schema["properties"].items()
         ]
         yield from table(("field", "type", "required", "meaning"), rows)
         yield ""
@@ -198,7 +206,7 @@ def schema_type(schema: dict[str, Any], components: dict[str, Any]) -> str:
             return " or ".join(f"`{choice}`" for choice in components[name]["enum"] if choice != "")
         return link_to(name)
     if "anyOf" in schema:
-        return " or ".join(schema_type(one, components) for one in schema["anyOf"])
+        return " or ".join(schema_type(option, components) for option in schema["anyOf"])
     if "enum" in schema:
         return " or ".join(f"`{choice}`" for choice in schema["enum"])
     if schema.get("type") == "array":

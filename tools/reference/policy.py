@@ -44,17 +44,17 @@ def default_policy() -> str:
 
 def policy_meanings() -> dict[str, str]:
     """What the policy of a fresh install says above each key; a key may stand there as a comment."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     above: list[str] = []
     for line in map(str.strip, default_policy().splitlines()):
         key = line.removeprefix("# ").partition(":")[0]
         if key in KEYS:
-            found.setdefault(key, " ".join(above))
+            meanings.setdefault(key, " ".join(above))
         elif line.startswith("#"):
             above.append(line.removeprefix("#").strip())
         else:
             above = []
-    return found
+    return meanings
 
 
 def policy_values(key: PolicyKey) -> str:

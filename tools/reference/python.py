@@ -112,7 +112,7 @@ def python_page() -> Iterator[str]:
     yield ERRORS
     yield from table(("class", "code", "meaning"), error_rows())
     yield ENUMS
-    yield from table(("type", "is"), ((f"`{name}`", meaning_of(one)) for name, one in TYPES.items()))
+    yield from table(("type", "is"), ((f"`{name}`", meaning_of(meaning)) for name, meaning in TYPES.items()))
 
 
 def agents_part() -> Iterator[str]:
@@ -168,17 +168,19 @@ def testing_part() -> Iterator[str]:
 
 def records_part() -> Iterator[str]:
     exported = [(name, getattr(parley, name)) for name in parley.__all__]
-    classes = [(name, one) for name, one in exported if inspect.isclass(one)]
+    classes = [(name, member) for name, member in exported if inspect.isclass(member)]
     yield RECORDS
     for name, record in classes:
         if issubclass(record, msgspec.Struct) and name != "Record":
             yield from record_section(name, record)
     yield PARTS.rstrip()
-    for part in sorted(unnamed_records(), key=lambda one: one.__name__):
+    for part in sorted(unnamed_records(), key=lambda record: record.__name__):
         yield from record_section(part.__name__, part, "####")
     yield TUPLES.rstrip()
-    tuples = {name: one for name, one in classes if issubclass(one, tuple) and one is not StepContext}
-    for name, record in (tuples | {one.__name__: one for one in (Draft, Finding, StepResult, WorkflowEvent)}).items():
+    tuples = {name: member for name, member in classes if issubclass(member, tuple) and member is not StepContext}
+    for name, record in (
+        tuples | {record.__name__: record for record in (Draft, Finding, StepResult, WorkflowEvent)}
+    ).items():
         yield from record_section(name, record)
 
 
@@ -190,19 +192,19 @@ def unnamed_records(kind: type[parley.Record] = parley.Record) -> Iterator[type[
         yield from unnamed_records(below)
 
 
-def meaning_of(given: str | Iterable[str]) -> str:
-    return given if isinstance(given, str) else "one of " + ", ".join(f"`{one}`" for one in given)
+def meaning_of(meaning: str | Iterable[str]) -> str:
+    return meaning if isinstance(meaning, str) else "one of " + ", ".join(f"`{value}`" for value in meaning)
 
 
 def error_rows() -> Iterator[tuple[str, str, str]]:
     for name in parley.__all__:
         kind = getattr(parley, name)
         if inspect.isclass(kind) and issubclass(kind, ParleyError):
-            said = (inspect.getdoc(kind) or "").partition("\n")[0]
+            summary = (inspect.getdoc(kind) or "").partition("\n")[0]
             yield (
                 f"`{name}`",
                 f"`{kind.code}`",
-                said if name == kind.__name__ else f"`{kind.__name__}`, as the RFC calls it",
+                summary if name == kind.__name__ else f"`{kind.__name__}`, as the RFC calls it",
             )
 
 
@@ -224,21 +226,21 @@ def members_of(kind: type, level: str) -> Iterator[str]:
     """The attributes of a class in a table, then its methods."""
     attributes = [
         (f"`{name}`", f"`{annotation(member.fget)}`", one_line(member))
-        for one in reversed(own_classes(kind))
-        for name, member in vars(one).items()
+        for owner in reversed(own_classes(kind))
+        for name, member in vars(owner).items()
         if isinstance(member, property) and not name.startswith("_")
     ]
     if attributes:
         yield ""
         yield from table(("attribute", "type", "meaning"), attributes)
-    for one in reversed(own_classes(kind)):
-        for name, method in methods_of(one):
+    for owner in reversed(own_classes(kind)):
+        for name, method in methods_of(owner):
             yield from function_section(name, method, level)
 
 
 def own_classes(kind: type) -> list[type]:
     """A class, with those parts of it that have no name of their own."""
-    return [kind, *(one for one in kind.__mro__[1:] if one.__name__.startswith("_"))]
+    return [kind, *(base for base in kind.__mro__[1:] if base.__name__.startswith("_"))]
 
 
 def methods_of(kind: type) -> Iterator[tuple[str, Callable[..., object]]]:
@@ -271,7 +273,7 @@ def record_section(name: str, record: type, level: str = "###") -> Iterator[str]
 def fields_table(record: type) -> list[str]:
     fields: tuple[str, ...] = getattr(record, "_fields", ()) or getattr(record, "__struct_fields__", ())
     types = get_type_hints(record) if issubclass(record, msgspec.Struct) else inspect.get_annotations(record)
-    return table(("field", "type"), ((f"`{one}`", f"`{type_name(types[one])}`") for one in fields))
+    return table(("field", "type"), ((f"`{field}`", f"`{type_name(types[field])}`") for field in fields))
 
 
 def code(text: str) -> tuple[str, ...]:
@@ -281,15 +283,21 @@ def code(text: str) -> tuple[str, ...]:
 def signature(function: Callable[..., object]) -> str:
     parts: list[str] = []
     starred = False
-    for name, one in inspect.signature(function).parameters.items():
+    for name, parameter in inspect.signature(function).parameters.items():
         if name in ("self", "cls"):
             continue
-        if one.kind is one.KEYWORD_ONLY and not starred:
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             parts.append("*")
-        starred = starred or one.kind in (one.KEYWORD_ONLY, one.VAR_POSITIONAL)
-        stars = "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
-        default = "" if one.default is one.empty else f" = {shown_default(one.default)}"
-        parts.append(f"{stars}{name}: {type_name(one.annotation)}{default}")
+        starred = starred or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+        stars = (
+            "*"
+            if parameter.kind is parameter.VAR_POSITIONAL
+            else "**"
+            if parameter.kind is parameter.VAR_KEYWORD
+            else ""
+        )
+        default = "" if parameter.default is parameter.empty else f" = {shown_default(parameter.default)}"
+        parts.append(f"{stars}{name}: {type_name(parameter.annotation)}{default}")
     line = f"({', '.join(parts)})"
     return line if len(line) <= 90 else "(\n" + "".join(f"    {part},\n" for part in parts) + ")"
 

@@ -115,7 +115,7 @@ def settings_page() -> Iterator[str]:
     defaults = {**settings._TEXTS, **{name: str(value) for name, value in limits.items()}}
     rows: dict[str, list[tuple[str, ...]]] = {title: [] for title in SETTING_GROUPS}
     for name in settings.NAMES:
-        variables = [f"PARLEY_{name.upper()}", *settings._ELSEWHERE.get(name, ())]
+        variables = [f"PARLEY_{name.upper()}", *settings._OACP_VARIABLES.get(name, ())]
         shown = ", ".join(f"`{variable}`" for variable in variables)
         row = (f"`{name}`", f"`{defaults[name]}`" if defaults[name] else "", shown, SETTING_MEANINGS[name])
         rows[setting_group(name)].append(row)
@@ -125,7 +125,7 @@ def settings_page() -> Iterator[str]:
         yield from table(("name", "default", "environment", "meaning"), of_group)
         yield ""
     yield SETTINGS_RUNTIME.format(runtimes=", ".join(sorted(settings._RUNTIMES)))
-    yield from table(("variable", "runtime"), ((f"`{mark}`", runtime) for mark, runtime in settings._RUNTIME_MARKS))
+    yield from table(("variable", "runtime"), ((f"`{mark}`", runtime) for mark, runtime in settings._RUNTIME_VARIABLES))
     yield SETTINGS_END
 
 

@@ -104,7 +104,7 @@ class MemoryStore:
     async def deliveries(self, *statuses: Status) -> tuple[Delivery, ...]:
         return tuple(delivery for delivery in self._deliveries.values() if delivery.status in statuses)
 
-    async def named(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
+    async def find_deliveries(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
         return tuple(
             delivery
             for delivery in self._deliveries.values()
@@ -153,5 +153,5 @@ class MemoryStore:
     async def audits(self, after: int, limit: int) -> tuple[AuditEntry, ...]:
         return tuple(self._audits[after : after + limit])
 
-    async def seen(self, watcher: str) -> frozenset[str]:
+    async def seen_files(self, watcher: str) -> frozenset[str]:
         return frozenset(file for who, file in self._seen if who == watcher)

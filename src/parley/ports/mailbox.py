@@ -79,7 +79,7 @@ class Store(Protocol):
         """All deliveries in one of these states, oldest first."""
         ...
 
-    async def named(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
+    async def find_deliveries(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
         """The recipient's deliveries whose message id or file is one of `names`, oldest first."""
         ...
 
@@ -103,7 +103,7 @@ class Store(Protocol):
         """The next entries after a position, in order."""
         ...
 
-    async def seen(self, watcher: str) -> frozenset[str]:
+    async def seen_files(self, watcher: str) -> frozenset[str]:
         """The files that a watcher has shown."""
         ...
 

@@ -77,7 +77,7 @@ class TeamStore(Protocol):
         """A record by its id."""
         ...
 
-    async def named(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
+    async def find_by_name(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
         """The record of that name in its parent."""
         ...
 
@@ -107,7 +107,7 @@ class TeamStore(Protocol):
         """A message that is still kept."""
         ...
 
-    async def seen(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
+    async def with_receipt(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
         """The message with the receipt that counts for this reader ("": one who sees all)."""
         ...
 
@@ -187,7 +187,7 @@ class TeamStore(Protocol):
         """The intents whose log grew after a position, each with by how many events."""
         ...
 
-    async def traced(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
+    async def events_of_trace(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
         """Events of one trace, over all intents."""
         ...
 

@@ -162,13 +162,13 @@ async def test_a_key_is_looked_up_by_the_hash_of_all_of_it(rig: Rig, monkeypatch
     """A7: the time an answer takes depends on a hash, so a good beginning is worth as little as a bad one."""
     secret = await rig.key("alice")
     asked: list[str] = []
-    named = rig.store.named
+    named = rig.store.find_by_name
 
     async def noted(kind: type[Key], tenant: str, parent: str, name: str) -> Key | None:
         asked.append(name)
         return await named(kind, tenant, parent, name)
 
-    monkeypatch.setattr(rig.store, "named", noted)
+    monkeypatch.setattr(rig.store, "find_by_name", noted)
     authenticator = Authenticator(rig.team, limited=False, monotonic=lambda: 0.0)
     almost = secret[:-1] + "?"
     for guess in (almost, "?" * len(secret)):

@@ -19,7 +19,7 @@ def test_two_stores_share_nothing() -> None:
     assert drive(other.entries(0, 10)) == ()
     assert drive(other.search("", 10)) == ()
     assert drive(other.deliveries(*Status)) == ()
-    assert drive(other.seen("w")) == frozenset()
+    assert drive(other.seen_files("w")) == frozenset()
 
 
 def test_what_was_minted_is_read_like_what_a_file_store_reads() -> None:

@@ -139,7 +139,7 @@ class PostgresTeamStore:
             if cache.readers.get(key) is token:
                 del cache.readers[key]
 
-    async def named(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
+    async def find_by_name(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
         query = "SELECT id FROM record WHERE tenant = $1 AND kind = $2 AND parent = $3 AND name = $4 AND name <> ''"
         result = await self._fetch_by_tenant(tenant, query, kind.kind, parent, name)
         return await self.get(kind, tenant, result[0][0]) if result else None
@@ -189,7 +189,7 @@ class PostgresTeamStore:
         posts = await self._fetch_posts(tenant, reads.BY_ID, message_id)
         return posts[0] if posts else None
 
-    async def seen(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
+    async def with_receipt(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
         of_addressee = not viewer or (viewer == post.sender and post.recipients is not None)
         agent = post.to if of_addressee else viewer
         query = "SELECT read_at FROM receipt WHERE tenant = $1 AND post_id = $2 AND agent = $3"
@@ -323,7 +323,7 @@ class PostgresTeamStore:
         result = await self.sessions.fetch(cache.scope, reads.LOGGED, low + after, low | rows.MASK)
         return tuple([(row[0], row[1]) for row in result])
 
-    async def traced(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
+    async def events_of_trace(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
         return tuple(map(rows.event_from_row, await self._fetch_in_range(tenant, reads.TRACED, trace_id, limit)))
 
     async def event(self, tenant: str, event_id: str) -> Event | None:

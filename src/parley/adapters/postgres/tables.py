@@ -147,7 +147,7 @@ async def _find_servers(db: Connection) -> Servers:
 
 
 class PostgresTables(_TableReader):
-    """See `ports.team.StoreTables`; made by `open_shelf`."""
+    """See `ports.team.StoreTables`; opened by `open_tables`."""
 
     def __init__(self, connection: Connection, beside: Connection, pulse: StoreMark) -> None:
         super().__init__(connection)
@@ -170,7 +170,7 @@ class PostgresTables(_TableReader):
 
 
 class PostgresTarget(_TableReader):
-    """See `ports.team.StoreTarget`; made by `open_filling`."""
+    """See `ports.team.StoreTarget`; opened by `open_target`."""
 
     async def mark(self, *, now: bool = False) -> StoreMark:
         del now  # there is no other writer

@@ -349,7 +349,7 @@ async def _keep_what_was_processed(kernel: Kernel, delivery: Delivery, *, delete
 async def _delivery_of(kernel: Kernel, ref: str) -> Delivery | None:
     """This agent's delivery that `ref` names by id, file name or the end of an id; open ones before done ones."""
     name = ref.rsplit("/", 1)[-1]
-    fitting = list(await kernel.store.named(kernel.agent, ref, name, f"{name}.yaml"))
+    fitting = list(await kernel.store.find_deliveries(kernel.agent, ref, name, f"{name}.yaml"))
     if not fitting:
         ending = "-" + ref.lstrip("-")
         claims = await kernel.store.deliveries(Status.CLAIMED)

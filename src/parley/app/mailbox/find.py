@@ -81,7 +81,7 @@ async def _in_ledger(kernel: Kernel, message_id: str) -> list[Found]:
     store = kernel.store_if_any
     if store is None:
         return []
-    files = {delivery.key.digest: delivery for delivery in await store.named(kernel.agent, message_id)}
+    files = {delivery.key.digest: delivery for delivery in await store.find_deliveries(kernel.agent, message_id)}
     matches = []
     for stored in await store.find(message_id):
         delivery = files.get(stored.digest)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 async def unseen(kernel: Kernel, watcher: str) -> list[Item]:
     """What lies in the inbox and this watcher has not shown, in processing order, bad files included."""
-    seen_files = await kernel.store.seen(watcher)
+    seen_files = await kernel.store.seen_files(watcher)
     marks = await _marks(kernel)
     return [item for item in await read.inbox(kernel) if marks.get(item.file, item.file) not in seen_files]
 
 
 async def shown(kernel: Kernel, watcher: str, items: list[Item]) -> None:
     """Move the watcher's cursor past `items`: to be called when their output has succeeded, not before."""
-    seen_files = await kernel.store.seen(watcher)
+    seen_files = await kernel.store.seen_files(watcher)
     marks = await _marks(kernel)
     now_seen = tuple(WatchedFile(watcher, marks.get(item.file, printable(item.file))) for item in items)
     vanished = tuple(WatchedFile(watcher, mark) for mark in seen_files - set(marks.values()))

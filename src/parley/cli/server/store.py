@@ -90,8 +90,8 @@ async def _run(args: argparse.Namespace) -> int:
     began = wiring.monotonic()
     try:
         async with (
-            store_wiring.open_shelf(source) as (source_tables, servers),
-            store_wiring.open_filling(target) as (target_tables, target_place),
+            store_wiring.open_tables(source) as (source_tables, servers),
+            store_wiring.open_target(target) as (target_tables, target_place),
         ):
             outcome = await copy(
                 source_tables,
@@ -121,8 +121,8 @@ async def _compare(args: argparse.Namespace) -> int:
     logs = _LogsCheck(args, source)
     try:
         async with (
-            store_wiring.open_shelf(source) as (source_tables, _),
-            store_wiring.open_shelf(target) as (target_tables, _),
+            store_wiring.open_tables(source) as (source_tables, _),
+            store_wiring.open_tables(target) as (target_tables, _),
         ):
             comparison = await compare(source_tables, target_tables, progress.update)
             try:
@@ -174,9 +174,9 @@ class _LogsCheck:
     async def check(self, place: str) -> None:
         """Compute everything again; `Invalid` names the first bad entry of each log."""
         from parley.cli.audit.verify import check_logs, result_of
-        from parley.store_wiring import open_copied
+        from parley.store_wiring import open_copy
 
-        async with open_copied(place) as store:
+        async with open_copy(place) as store:
             reports, results = await check_logs(store, outside=self._outside)
         results += [result_of(report) for report in reports]
         self.logs, self.links = len(results), sum(result.length for result in results)

@@ -90,7 +90,7 @@ class Authenticator:
         # Nothing that this request reads is older than the request. Usually both tenants are cached.
         await store.catch_up(NO_TENANT, *([tenant] if tenant else []))
         if not key_id:
-            record = await store.named(Key, NO_TENANT, "", digest)
+            record = await store.find_by_name(Key, NO_TENANT, "", digest)
             if record is None:
                 return None
             if len(self._ids) >= _CACHE_SIZE:

@@ -36,7 +36,7 @@ async def check_named_proof(call: Call, caller: Caller, name: str, given: Messag
         return
     intent_id = call.params["intent_id"]
     await intent_access(call.team, caller, intent_id, Permission.WRITE)
-    channel = await call.team.store.named(Channel, caller.tenant, intent_id, name)
+    channel = await call.team.store.find_by_name(Channel, caller.tenant, intent_id, name)
     if channel is None:
         detail = "the channel does not exist yet: create it, and sign its id"
         raise Invalid.because([Problem("invalid", "metadata.proof", detail)])

@@ -224,7 +224,7 @@ async def test_a_record_is_found_by_the_name_that_another_node_gave_it(dsn: str)
 
         await b.catch_up(T1)
 
-        found = await b.named(type(channel), T1, "intent_1", "plans")
+        found = await b.find_by_name(type(channel), T1, "intent_1", "plans")
         assert found is not None
         assert found.label == "plans"
 

@@ -65,7 +65,7 @@ def test_a_watcher_forgets_files_that_are_gone(rig: Rig) -> None:
 
     drive(kernel.shown("default", drive(kernel.unseen("default"))))
 
-    assert {mark.partition(":")[0] for mark in drive(kernel.store.seen("default"))} == {later.file}
+    assert {mark.partition(":")[0] for mark in drive(kernel.store.seen_files("default"))} == {later.file}
 
 
 def test_watching_consumes_nothing(rig: Rig) -> None:

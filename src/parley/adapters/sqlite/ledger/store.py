@@ -213,7 +213,7 @@ class SqliteStore:
             delivery_rows = self._db.execute(_query_for(statuses), [status.value for status in statuses]).fetchall()
         return tuple(map(_to_delivery, delivery_rows))
 
-    async def named(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
+    async def find_deliveries(self, recipient: str, *names: str) -> tuple[Delivery, ...]:
         marks = ", ".join("?" * len(names))
         query = (
             f"SELECT {_DELIVERY} FROM delivery WHERE recipient = ?"
@@ -296,7 +296,7 @@ class SqliteStore:
         with sqlite_errors(self._path):
             return mail_records.list_audits(self._db, after, limit)
 
-    async def seen(self, watcher: str) -> frozenset[str]:
+    async def seen_files(self, watcher: str) -> frozenset[str]:
         with sqlite_errors(self._path):
             file_rows = self._db.execute("SELECT file FROM seen WHERE watcher = ?", (watcher,)).fetchall()
         return frozenset(file for (file,) in file_rows)

@@ -124,7 +124,7 @@ class SqliteTeamStore:
             return records.get(key, record)  # type: ignore[return-value]
         return records.setdefault(key, record)  # type: ignore[return-value]
 
-    async def named(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
+    async def find_by_name(self, kind: type[R], tenant: str, parent: str, name: str) -> R | None:
         query = "SELECT id FROM record WHERE tenant = ? AND kind = ? AND parent = ? AND name = ? AND name <> ''"
         row = await self._read(lambda db: db.execute(query, (tenant, kind.kind, parent, name)).fetchone())
         return await self.get(kind, tenant, row[0]) if row else None
@@ -177,7 +177,7 @@ class SqliteTeamStore:
         row = await self._read(lambda db: db.execute(query, (message_id, low, high)).fetchone())
         return rows.post_from_row(row) if row else None
 
-    async def seen(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
+    async def with_receipt(self, tenant: str, post: Post, viewer: str) -> ReaderPost:
         del tenant  # the caller has read the post of this tenant
         of_addressee = not viewer or (viewer == post.sender and post.recipients is not None)
         agent = post.to if of_addressee else viewer
@@ -346,7 +346,7 @@ class SqliteTeamStore:
         query = "SELECT intent_id, COUNT(*) FROM event WHERE number > ? AND number <= ? GROUP BY intent_id"
         return tuple(await self._read(lambda db: db.execute(query, (low + after, high)).fetchall()))
 
-    async def traced(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
+    async def events_of_trace(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
         low, high = await self._range(tenant)
         query = (
             f"SELECT {rows.EVENT} FROM event WHERE trace_id = ? AND trace_id <> '' AND number BETWEEN ? AND ?"

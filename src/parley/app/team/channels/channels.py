@@ -143,7 +143,7 @@ async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, dr
 
     async def find_venue() -> Venue:
         intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
-        channel = await team.store.named(Channel, caller.tenant, intent_id, name)
+        channel = await team.store.find_by_name(Channel, caller.tenant, intent_id, name)
         if channel is not None:
             return await posting.venue_of(team, caller, channel.id)
         expects = [expecting(intent), expecting(access)]

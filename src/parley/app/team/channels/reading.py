@@ -201,21 +201,21 @@ async def one(team: Team, caller: Caller, channel_id: str, message_id: str) -> R
     post = await team.store.post(caller.tenant, message_id)
     if post is None or post.channel_id != channel_id or not post.visible_to(seen):
         raise NotFound("there is no such message")
-    return await team.store.seen(caller.tenant, post, seen.agent)
+    return await team.store.with_receipt(caller.tenant, post, seen.agent)
 
 
 async def mark_read(team: Team, caller: Caller, channel_id: str, message_id: str) -> ReaderPost:
     """Acknowledge a message as one of its recipients; once is enough."""
     found = await one(team, caller, channel_id, message_id)
     reader = await _reader(team, caller, found.post, channel_id)
-    already = found if caller.agent == reader else await team.store.seen(caller.tenant, found.post, reader)
+    already = found if caller.agent == reader else await team.store.with_receipt(caller.tenant, found.post, reader)
     if already.read_at:
         return already
     now = team.at()
     if found.post.over(now):
         raise MessageExpired(f"{message_id} has expired")
     await team.commit(caller, TeamChanges(caller.tenant, receipts=(Receipt(message_id, reader, now),)))
-    return await team.store.seen(caller.tenant, found.post, reader)
+    return await team.store.with_receipt(caller.tenant, found.post, reader)
 
 
 async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> str:
@@ -263,4 +263,4 @@ async def _seen(team: Team, caller: Caller, post: Post) -> ReaderPost | None:
         return None
     if not seen.takes_part or not post.visible_to(seen) or post.over(team.at()):
         return None
-    return await team.store.seen(caller.tenant, post, seen.agent)
+    return await team.store.with_receipt(caller.tenant, post, seen.agent)

@@ -87,7 +87,7 @@ async def first_start(team: Team, given_secret: str) -> str | None:
 
 
 async def _has_key(team: Team, secret: str) -> bool:
-    return await team.store.named(Key, NO_TENANT, "", key_digest(secret)) is not None
+    return await team.store.find_by_name(Key, NO_TENANT, "", key_digest(secret)) is not None
 
 
 async def create_tenant(team: Team, caller: Caller, tenant_id: str, title: str) -> Tenant:

@@ -77,7 +77,7 @@ async def one(team: Team, caller: Caller, intent_id: str, event_id: str) -> Even
 async def traced(team: Team, caller: Caller, trace_id: str, limit: int) -> list[Event]:
     """The events of one trace, of all intents that the caller may see."""
     found = []
-    for event in await team.store.traced(caller.tenant, trace_id, limit):
+    for event in await team.store.events_of_trace(caller.tenant, trace_id, limit):
         access = await team.store.get(Access, caller.tenant, event.intent_id)
         if access is not None and stands_on(access, caller, team.at()) is not None:
             found.append(event)

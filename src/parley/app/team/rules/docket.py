@@ -74,7 +74,7 @@ class TeamDocket:
     async def escalation(self, unique: str) -> Approval | None:
         """The approval of which there is only one, decided or not."""
         for parent in ("pending", "decided"):
-            approval = await self.team.store.named(Approval, self.tenant, parent, unique)
+            approval = await self.team.store.find_by_name(Approval, self.tenant, parent, unique)
             if approval is not None:
                 return approval
         return None

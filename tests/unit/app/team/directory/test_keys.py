@@ -50,7 +50,7 @@ async def test_the_first_start_makes_the_operators_key_and_shows_it_once(rig: Ri
 async def test_a_secret_that_was_given_is_used_and_not_shown(rig: Rig) -> None:
     assert await keys.first_start(rig.team, "given secret") is None
 
-    found = await rig.store.named(Key, NO_TENANT, "", key_digest("given secret"))
+    found = await rig.store.find_by_name(Key, NO_TENANT, "", key_digest("given secret"))
 
     assert found is not None
     assert found.operator
@@ -73,7 +73,7 @@ async def test_who_lost_the_operators_key_starts_with_a_new_one(rig: Rig) -> Non
 
     assert await keys.first_start(rig.team, "new") is None
 
-    found = await rig.store.named(Key, NO_TENANT, "", key_digest("new"))
+    found = await rig.store.find_by_name(Key, NO_TENANT, "", key_digest("new"))
     assert found is not None
     assert found.operator
 
