@@ -17,7 +17,7 @@ from parley.domain.message.message import Draft
 from parley.domain.message.review import Finding, ReviewState
 from parley.domain.workflow.plan import WorkflowOutcome
 from parley.sdk.agent import channels
-from parley.sdk.agent.plan import Start
+from parley.sdk.agent.agent import Start
 from parley.sdk.mailbox import Mailbox
 from parley.sdk.workflow.context import StepContext
 from parley.sdk.workflow.result import StepResult, WorkflowEvent

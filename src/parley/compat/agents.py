@@ -18,10 +18,10 @@ from parley.compat.channels import to_openintent_message
 from parley.compat.hooks import dispatch, has_hook_for, retry_while_away
 from parley.compat.workplace import IntentEvent, OpenIntentWorkplace, WorkplaceOptions
 from parley.domain.names import agent_name
+from parley.sdk.agent.agent import Plan
 from parley.sdk.agent.calling import run_in_thread
 from parley.sdk.agent.decorators import ASSIGNMENT, MESSAGE, HandlerSpec
 from parley.sdk.agent.handlers import Handler, Handlers, check_handlers
-from parley.sdk.agent.plan import Plan
 from parley.sdk.agent.runtime import Runtime
 from parley.sdk.agent.watchdog import watch_loop
 from parley.sdk.client.client import AsyncClient

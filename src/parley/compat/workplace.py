@@ -11,7 +11,7 @@ from parley.sdk.agent.workplace import Arrival
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from parley.sdk.agent.plan import Plan
+    from parley.sdk.agent.agent import Plan
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.protocol.event_stream import StreamEvent
     from parley.wire.api.records.intents import Intent

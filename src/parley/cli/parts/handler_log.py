@@ -22,7 +22,7 @@ class _Lines(logging.Handler):
         self._verbose = verbose
 
     def emit(self, record: logging.LogRecord) -> None:
-        from parley.sdk.workflow.failures import describe_error
+        from parley.sdk.agent.logs import describe_error
 
         error = record.exc_info[1] if record.exc_info else None
         facts = vars(record)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 from parley.domain.channel.bookmark import MOST_OPEN
 from parley.domain.errors.errors import Invalid
 from parley.domain.names import agent_name
 from parley.sdk.agent.handlers import handlers_of
-from parley.sdk.agent.plan import Plan, Start
 from parley.sdk.protocol.flow import some_seconds
 
 if TYPE_CHECKING:
@@ -22,6 +21,27 @@ if TYPE_CHECKING:
     from parley.sdk.client.client import AsyncClient
 
 T = TypeVar("T")
+
+Start = Literal["unanswered", "now", "beginning"]
+
+
+class Plan(NamedTuple):
+    """An agent's name, and how it works.
+
+    `concurrency` is how many things it deals with at once; with 1 it takes them in their order. `start` is where it
+    begins when it comes for the first time: at the oldest question to it that nobody has answered, now, or at the
+    beginning of all. `timeout`, in seconds, ends a call of a handler that takes longer; `drain` is how long what runs
+    may take when the agent is told to stop.
+    """
+
+    name: str
+    capabilities: tuple[str, ...] = ()
+    role: str = ""
+    title: str = ""
+    concurrency: int = 10
+    timeout: float | None = None
+    drain: float = 30.0
+    start: Start = "unanswered"
 
 
 class BaseAgent:

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from parley.wire.api.records.channels import ChannelMessage
 
 
+def returns_awaitable(call: Callable[..., Any]) -> bool:
+    """Whether calling it returns a coroutine."""
+    function = inspect.unwrap(call)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
 class Handler(NamedTuple):
     """A function that is called with what arrived."""
 
@@ -24,8 +30,7 @@ class Handler(NamedTuple):
     @property
     def awaits(self) -> bool:
         """Whether calling it gives a coroutine; otherwise it runs in a thread of its own."""
-        function = inspect.unwrap(self.call)
-        return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+        return returns_awaitable(self.call)
 
 
 class Handlers(tuple[Handler, ...]):

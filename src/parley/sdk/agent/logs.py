@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import sysconfig
+import traceback
 from typing import TYPE_CHECKING
+
+from parley.domain.errors.errors import ParleyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,6 +18,8 @@ _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 _LIBRARIES = tuple(
     {os.path.join(sysconfig.get_path(scheme), "") for scheme in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+
+_ERROR_TEXT_MAX_CHARS = 500
 
 
 def log_event(
@@ -47,3 +52,15 @@ def error_text(error: BaseException) -> str:
     except Exception:  # noqa: BLE001  # a user's code, too
         return ""
     return text.encode("utf-8", "replace").decode().replace("\0", "?").replace("\ufeff", "")
+
+
+def describe_error(error: BaseException) -> str:
+    """An error of user code in one line, with its place in that code."""
+    if isinstance(error, ParleyError):
+        return error_text(error)[:_ERROR_TEXT_MAX_CHARS]
+    first = (error_text(error).splitlines() or [""])[0]
+    text = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    if isinstance(error, SyntaxError):
+        return text if "line" in text else f"{text} (line {error.lineno})"
+    where = code_location(traceback.extract_tb(error.__traceback__))
+    return f"{text[:_ERROR_TEXT_MAX_CHARS]} ({where})" if where else text[:_ERROR_TEXT_MAX_CHARS]

@@ -20,8 +20,8 @@ from parley.wiring import find_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
+    from parley.sdk.agent.agent import Plan
     from parley.sdk.agent.handlers import Handlers
-    from parley.sdk.agent.plan import Plan
     from parley.sdk.agent.workplace import Workplace
     from parley.sdk.client.client import AsyncClient
 

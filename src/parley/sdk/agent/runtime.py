@@ -27,8 +27,8 @@ from parley.sdk.protocol.retry import retry_while_unavailable
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from parley.sdk.agent.agent import Plan
     from parley.sdk.agent.handlers import Handler, Handlers
-    from parley.sdk.agent.plan import Plan
     from parley.sdk.agent.workplace import Arrival, Workplace
     from parley.wire.api.records.channels import ChannelMessage
 

@@ -9,9 +9,8 @@ import msgspec
 
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import MESSAGE, HandlerSpec
-from parley.sdk.agent.handlers import Handler, Handlers
+from parley.sdk.agent.handlers import Handler, Handlers, returns_awaitable
 from parley.sdk.agent.running import CrewMember
-from parley.sdk.workflow.importing import returns_awaitable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.errors.workflow import WorkflowInvalid
 from parley.domain.workflow.plan import HandlerRef, handler_uses
-from parley.sdk.workflow.failures import describe_error
+from parley.sdk.agent.handlers import returns_awaitable
+from parley.sdk.agent.logs import describe_error
 from parley.wire.files.document import invalid_file
 
 if TYPE_CHECKING:
@@ -56,12 +57,6 @@ class _Unusable(Exception):
         self.code = code
         self.detail = detail
         super().__init__(detail)
-
-
-def returns_awaitable(call: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to be awaited."""
-    function = inspect.unwrap(call)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def load_functions(file: WorkflowFile, folder: str, module: str = "") -> dict[HandlerRef, Function]:

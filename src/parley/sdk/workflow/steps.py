@@ -24,9 +24,9 @@ from parley.sdk.agent.calling import answer_of, call
 from parley.sdk.agent.channels import current_intent
 from parley.sdk.agent.decorators import HandlerSpec
 from parley.sdk.agent.handlers import Handler
+from parley.sdk.agent.logs import describe_error
 from parley.sdk.protocol.refusal import passes
 from parley.sdk.workflow.context import StepContext
-from parley.sdk.workflow.failures import describe_error
 from parley.sdk.workflow.result import StepResult, WorkflowEvent
 from parley.sdk.workflow.retry import retry_until_accepted
 

@@ -10,9 +10,8 @@ import pytest
 
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import BadAgentName, Invalid
-from parley.sdk.agent.agent import Agent, BaseAgent, runtime_parts
+from parley.sdk.agent.agent import Agent, BaseAgent, Plan, runtime_parts
 from parley.sdk.agent.decorators import on_message
-from parley.sdk.agent.plan import Plan
 from parley.sdk.client.client import AsyncClient
 from parley.wire.api.records.channels import ChannelMessage
 from tests.team_rig import CHANNEL, INTENT, LiveServer, soon, with_server

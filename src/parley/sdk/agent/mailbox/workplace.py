@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from parley.domain.mailbox.listing import Claimed
     from parley.domain.message.message import Message
-    from parley.sdk.agent.plan import Plan
+    from parley.sdk.agent.agent import Plan
     from parley.sdk.mailbox import Mailbox
     from parley.wire.api.records.channels import ChannelMessage
 

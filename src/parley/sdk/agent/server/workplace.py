@@ -25,7 +25,7 @@ from parley.wire.api.records.channels import ChannelMessage
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
-    from parley.sdk.agent.plan import Plan
+    from parley.sdk.agent.agent import Plan
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.protocol.event_stream import StreamEvent
 

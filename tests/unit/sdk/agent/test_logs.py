@@ -5,7 +5,7 @@ import json
 import pytest
 
 from parley.domain.errors.errors import Invalid
-from parley.sdk.workflow.failures import describe_error
+from parley.sdk.agent.logs import describe_error
 
 
 def raised(error: BaseException) -> BaseException:
@@ -21,12 +21,12 @@ def test_an_error_is_one_line_with_the_place_in_the_code_of_its_author() -> None
     line = test_an_error_is_one_line_with_the_place_in_the_code_of_its_author.__code__.co_firstlineno + 2
     assert describe_error(caught.value) == (
         "JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) "
-        f"(test_failures.py, line {line})"
+        f"(test_logs.py, line {line})"
     )
 
 
 def test_of_several_lines_the_first_is_told() -> None:
-    assert describe_error(raised(ValueError("one\ntwo"))).startswith("ValueError: one (test_failures.py")
+    assert describe_error(raised(ValueError("one\ntwo"))).startswith("ValueError: one (test_logs.py")
 
 
 def test_an_error_without_words_is_named() -> None:
