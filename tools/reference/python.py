@@ -88,6 +88,7 @@ The members of an enum are texts: `Kind.QUESTION == "question"`. Wherever one is
 """
 # What the page names without a section of its own; a set of texts is shown with all of them.
 TYPES: dict[str, str | Iterable[str]] = {
+    "AgentChannels": "the channels of an agent, see [channels.open](#channelsopen)",
     "Kind": "one of the kinds of a mailbox message, see [kinds.md](kinds.md)",
     "Moment": "a `datetime` with a zone, or a text as RFC 3339 has it",
     "WorkflowOutcome": WorkflowOutcome,
@@ -124,7 +125,7 @@ def agents_part() -> Iterator[str]:
     for several in (parley.run_agents, parley.serve_agents):
         yield from function_section(several.__name__, several, "###")
     yield CHANNELS.rstrip()
-    yield from function_section("channels.open", channels.Channels.open, "####")
+    yield from function_section("channels.open", channels.AgentChannels.open, "####")
     yield ""
     yield "### ChannelHandle"
     yield ""

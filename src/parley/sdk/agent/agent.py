@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from parley.sdk.agent.channels import Channels
+    from parley.sdk.agent.channels import AgentChannels
     from parley.sdk.agent.runtime import Runtime
     from parley.sdk.client.client import AsyncClient
 
@@ -60,7 +60,7 @@ class BaseAgent:
         return self.plan.name
 
     @property
-    def channels(self) -> Channels:
+    def channels(self) -> AgentChannels:
         """Channels to ask, notify and broadcast in."""
         return self._running.workplace.channels
 

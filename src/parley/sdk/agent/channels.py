@@ -47,7 +47,7 @@ class ChannelHandle(Protocol):
         """Tell everyone in the channel."""
 
 
-class Channels(Protocol):
+class AgentChannels(Protocol):
     """The channels of an agent."""
 
     async def open(self, name: str, intent_id: str = "", **options: Any) -> ChannelHandle:  # noqa: ANN401

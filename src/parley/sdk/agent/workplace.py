@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from parley.sdk.agent.channels import Channels
+    from parley.sdk.agent.channels import AgentChannels
     from parley.sdk.client.client import AsyncClient
     from parley.wire.api.records.channels import ChannelMessage
     from parley.wire.api.records.intents import Intent
@@ -35,7 +35,7 @@ class Workplace(Protocol):
     """The place where one agent works. All verbs are for one event loop."""
 
     @property
-    def channels(self) -> Channels:
+    def channels(self) -> AgentChannels:
         """The agent's channels there."""
 
     @property

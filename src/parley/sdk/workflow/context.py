@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
     from parley.sdk.agent.agent import BaseAgent
-    from parley.sdk.agent.channels import Channels
+    from parley.sdk.agent.channels import AgentChannels
     from parley.sdk.client.client import AsyncClient
     from parley.wire.api.records.intents import Intent
 
@@ -32,7 +32,7 @@ class StepContext(NamedTuple):
     task_id: str
 
     @property
-    def channels(self) -> Channels:
+    def channels(self) -> AgentChannels:
         """Channels of the intent, in which the assigned agent speaks: `await step.channels.open("progress")`."""
         return self.agent.channels
 
