@@ -1,5 +1,6 @@
 """The rules of docs/placement.md that can be counted."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -66,3 +67,11 @@ def test_both_stores_of_a_team_name_their_parts_alike() -> None:
     postgres, sqlite = stems("adapters/postgres"), stems("adapters/sqlite/team")
 
     assert {"cache", "nodes", "source", "store", "tables", "writer", "writes"} <= postgres & sqlite
+
+
+def test_the_architecture_page_describes_every_package() -> None:
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\| `([a-z0-9_/]+)` \|", page, re.MULTILINE))
+    present = {name for name, modules in packages().items() if modules and name != "."} | TABLES_OF_CONTENTS
+
+    assert described == present
