@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.app.rules.recording import decision_entry
 from parley.domain.content.classification import DEFAULT_LEVEL
 from parley.domain.content.envelope import Origin
-from parley.domain.exchange.approval import Approval, ApprovalStatus, Cause, content_digest, decided
+from parley.domain.exchange.approval import Approval, ApprovalStatus, content_digest, decided
 from parley.domain.rules.policy import Policy
 from parley.domain.store.changes import Spend
 from parley.domain.times import stamp
@@ -16,6 +17,7 @@ from parley.domain.times import stamp
 if TYPE_CHECKING:
     from parley.app.rules.docket import Docket, Submission
     from parley.domain.audit.entry import AuditDraft
+    from parley.domain.exchange.approval import HeldDraft
     from parley.domain.exchange.exchange import Exchange
     from parley.domain.rules.judge import Hold
     from parley.domain.rules.ruling import Ruling
@@ -62,64 +64,59 @@ async def close_waiting(docket: Docket, exchange: Exchange, actor: str, *, but: 
 def approval_of(
     docket: Docket,
     submission: Submission[Any],
-    ruling: Ruling,
     hold: Hold,
     approval_id: str,
-    escalation: dict[str, Any] | None,
+    ruling: Ruling,
+    escalation: dict[str, Any] | None = None,
 ) -> Approval:
     """The approval that a held message waits for."""
-    exchange, version, level = ruling.exchange, ruling.policy.version, ruling.level.value
-    draft = submission.hold(ruling)
-    ends = stamp(docket.now + timedelta(hours=ruling.policy.approval_hours))
-    return Approval(
-        id=approval_id,
-        tenant_id=docket.tenant,
-        cause=hold.cause,
-        reason=hold.reason,
+    exchange = ruling.exchange
+    waiting = _approval(docket, submission, hold, approval_id, ruling, submission.hold(ruling))
+    return replace(
+        waiting,
         detected_keywords=ruling.keywords,
         escalation=escalation,
-        exchange_id=exchange.id,
-        conversation_id=exchange.conversation_id,
-        channel_id=submission.channel_id,
-        agent=submission.sender.agent,
-        user=submission.user,
         human=ruling.origin is Origin.HUMAN,
-        to=draft.to if submission.incoming else submission.to,
         purpose=exchange.purpose,
-        classification=level,
-        draft=draft,
-        digest=content_digest(draft, submission.sender.agent, level, version),
-        policy_version=version,
-        created_at=docket.at,
         # Nobody decides about what is over anyway.
-        expires_at=min(ends, exchange.expires_at, submission.expires_at or exchange.expires_at),
+        expires_at=min(waiting.expires_at, exchange.expires_at, submission.expires_at or exchange.expires_at),
         unique=submission.unique,
     )
 
 
 def limit_approval_of(
-    docket: Docket, submission: Submission[Any], cause: Cause, reason: str, unique: str, ruling: Ruling | None = None
+    docket: Docket, submission: Submission[Any], hold: Hold, unique: str, ruling: Ruling | None = None
 ) -> Approval:
     """Something for a person to look at that releases nothing."""
-    policy = ruling.policy if ruling else Policy()
+    approval_id = docket.new_id("appr")
+    return replace(_approval(docket, submission, hold, approval_id, ruling, submission.hold(None)), unique=unique)
+
+
+def _approval(
+    docket: Docket,
+    submission: Submission[Any],
+    hold: Hold,
+    approval_id: str,
+    ruling: Ruling | None,
+    draft: HeldDraft,
+) -> Approval:
+    agent, policy = submission.sender.agent, ruling.policy if ruling else Policy()
     level = ruling.level.value if ruling else DEFAULT_LEVEL.value
-    draft = submission.hold(None)
     return Approval(
-        id=docket.new_id("appr"),
+        id=approval_id,
         tenant_id=docket.tenant,
-        cause=cause,
-        reason=reason,
+        cause=hold.cause,
+        reason=hold.reason,
         exchange_id=ruling.exchange.id if ruling else "",
         conversation_id=ruling.exchange.conversation_id if ruling else "",
         channel_id=submission.channel_id,
-        agent=submission.sender.agent,
+        agent=agent,
         user=submission.user,
-        to=submission.to,
+        to=draft.to if submission.incoming else submission.to,
         classification=level,
         draft=draft,
-        digest=content_digest(draft, submission.sender.agent, level, policy.version),
+        digest=content_digest(draft, agent, level, policy.version),
         policy_version=policy.version,
         created_at=docket.at,
         expires_at=stamp(docket.now + timedelta(hours=policy.approval_hours)),
-        unique=unique,
     )

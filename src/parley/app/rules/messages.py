@@ -97,7 +97,7 @@ async def _escalate_loop(
     origin = max(proposal.others, key=lambda exchange: exchange.hops, default=ruling.exchange)
     unique = f"loop/{origin.conversation_id}"
     before = await docket.escalation(unique)
-    approval = before or limit_approval_of(docket, submission, Cause.LOOP, error.message, unique, ruling)
+    approval = before or limit_approval_of(docket, submission, Hold(Cause.LOOP, error.message), unique, ruling)
     facts = {**error.facts, "approval": approval.id}
     return () if before is not None else (approval,), LoopDetected(error.message, facts=facts)
 
@@ -118,7 +118,7 @@ async def _hold(
             own = replace(before, escalation=story, detected_keywords=ruling.keywords)
             return Decision((entry,), ruling=ruling, held=own)
     shown = escalation(ruling.begun, sender, ruling.summary) if limit else None
-    approval = approval_of(docket, submission, ruling, hold, proposal.fresh.approval_id, shown)
+    approval = approval_of(docket, submission, hold, proposal.fresh.approval_id, ruling, shown)
     entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=approval.id)
     spends = (Spend(queue_of(approval.agent), ruling.policy.open_approvals),)
     return Decision((entry,), exchange, (approval,), spends, ruling, held=approval)
@@ -190,7 +190,7 @@ async def refuse_overspent(docket: Docket, submission: Submission[M], error: Ove
     rest = 3600 - int(at[14:16]) * 60 - int(at[17:19])
     reason = f"{' and '.join(pair.split(','))} have exchanged as many messages as they may in an hour"
     before = await docket.escalation(unique)
-    approval = before or limit_approval_of(docket, submission, Cause.PAIR_BUDGET, reason, unique)
+    approval = before or limit_approval_of(docket, submission, Hold(Cause.PAIR_BUDGET, reason), unique)
     spent = PairBudget(reason, facts={"retry_after": max(1, rest), "approval": approval.id})
     decision = refuse(docket, submission, spent)
     return decision if before is not None else decision._replace(approvals=(approval,))

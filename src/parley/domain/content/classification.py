@@ -61,13 +61,6 @@ class DataItem(NamedTuple):
     description: str = ""
 
 
-class Shared(NamedTuple):
-    """Data that was shared in a message."""
-
-    source: str
-    fields: tuple[str, ...]
-
-
 class Withheld(NamedTuple):
     """Data that was withheld, and why."""
 
@@ -91,10 +84,6 @@ def sort_data(items: tuple[DataItem, ...], ceiling: Classification) -> Sorted:
 
 
 _NOTHING = Sorted((), ())
-
-
-def told_shared(items: tuple[DataItem, ...]) -> tuple[Shared, ...]:
-    return tuple([Shared(item.source, item.fields) for item in items])
 
 
 def told_withheld(items: tuple[DataItem, ...], ceiling: Classification) -> tuple[Withheld, ...]:

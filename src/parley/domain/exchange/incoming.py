@@ -64,8 +64,3 @@ class Vouched(Record):
 
 def vouched_id(sender: str, approval_id: str) -> str:
     return f"{sender}/{approval_id}"
-
-
-def spent_id(pair: str, at: str) -> str:
-    """The hour of a stamp is its first thirteen characters."""
-    return f"pair/{pair}/{at[:13]}"

@@ -7,14 +7,12 @@ from parley.domain.content.classification import (
     Classification,
     DataItem,
     OnOver,
-    Shared,
     Withheld,
     can_share,
     highest,
     level_of,
     lowest,
     sort_data,
-    told_shared,
     told_withheld,
 )
 
@@ -72,10 +70,6 @@ def test_data_on_the_ceiling_passes_and_data_above_it_does_not() -> None:
     assert [one.classification for one in shared] == [PUBLIC, INTERNAL]
     assert [one.classification for one in over] == [CONFIDENTIAL, RESTRICTED]
     assert sort_data((), PUBLIC) == ((), ())
-
-
-def test_what_was_shared_is_told_by_its_source_and_fields() -> None:
-    assert told_shared((an_item(PUBLIC),)) == (Shared("crm", ("customer.name", "customer.iban")),)
 
 
 def test_what_was_withheld_is_told_with_the_reason_and_without_content() -> None:

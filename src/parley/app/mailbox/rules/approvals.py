@@ -43,7 +43,7 @@ class Deciding(NamedTuple):
 
 async def list_all(kernel: Kernel, status: ApprovalStatus | None = None) -> list[Approval]:
     """Everything in this mailbox that waits, or waited, for a person; oldest first."""
-    approvals = await (await expire_due(kernel)).approvals()
+    approvals = await (await expire_due(kernel)).every(Approval)
     return [approval for approval in approvals if status is None or approval.status is status]
 
 
@@ -52,7 +52,7 @@ async def get(kernel: Kernel, approval_id: str) -> Approval:
     docket = await expire_due(kernel)
     approval = await docket.approval(approval_id)
     if approval is None:
-        every = await docket.approvals() if approval_id else []
+        every = await docket.every(Approval) if approval_id else []
         fitting = [other for other in every if other.id.endswith(approval_id)]
         if len(fitting) != 1:
             raise NotFound(f"{kernel.agent} has no approval {approval_id!r}", hint="look with: parley approvals list")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.app.rules.holding import INCOMING, QUEUE
 from parley.app.rules.messages import PAIR
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from parley.domain.rules.ruling import Proposal, Ruling
     from parley.domain.store.changes import Spend
 
+R = TypeVar("R", bound="Record")
 PENDING = "pending"
 _PAGE = 500
 _NEVER = frozenset({ApprovalStatus.REJECTED, ApprovalStatus.CLOSED, ApprovalStatus.EXPIRED})
@@ -85,27 +86,18 @@ class MailboxDocket:
         """An approval by its id."""
         return await self.kernel.store.record(Approval, approval_id)
 
-    async def approvals(self, parent: str | None = None) -> list[Approval]:
-        """All approvals, oldest first."""
-        approvals: list[Approval] = []
+    async def every(self, kind: type[R], parent: str | None = None) -> list[R]:
+        """All records of a kind, oldest first."""
+        records: list[R] = []
         after = ""
-        while page := await self.kernel.store.records(Approval, parent, after=after, limit=_PAGE):
-            approvals += page
+        while page := await self.kernel.store.records(kind, parent, after=after, limit=_PAGE):
+            records += page
             after = page[-1].id
-        return approvals
-
-    async def exchanges(self) -> list[Exchange]:
-        """All exchanges, oldest first."""
-        exchanges: list[Exchange] = []
-        after = ""
-        while page := await self.kernel.store.records(Exchange, after=after, limit=_PAGE):
-            exchanges += page
-            after = page[-1].id
-        return exchanges
+        return records
 
     async def escalation(self, unique: str) -> Approval | None:
         """The approval of which there is only one, decided or not."""
-        return next((approval for approval in await self.approvals() if approval.unique == unique), None)
+        return next((approval for approval in await self.every(Approval) if approval.unique == unique), None)
 
     async def sides(self, exchange: Exchange) -> tuple[str, ...]:
         """Mine: whatever is in my ledger I know of."""

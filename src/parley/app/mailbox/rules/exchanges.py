@@ -9,6 +9,7 @@ from parley.app.mailbox.rules.proving import person
 from parley.app.rules import approvals, exchanges
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.errors.rules import HumanRequired
+from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange, Outcome, with_note
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 async def list_all(kernel: Kernel) -> list[Exchange]:
     """Every exchange that this agent takes part in, oldest first."""
-    return [with_note(exchange) for exchange in await (await expire_due(kernel)).exchanges()]
+    return [with_note(exchange) for exchange in await (await expire_due(kernel)).every(Exchange)]
 
 
 async def get(kernel: Kernel, exchange_id: str) -> Exchange:
@@ -47,12 +48,12 @@ async def close(kernel: Kernel, exchange_id: str, reason: str = "", key: str = "
 async def expire_due(kernel: Kernel) -> MailboxDocket:
     """Deny what nobody decided about in time, and end the exchanges whose time has passed."""
     docket = MailboxDocket(kernel)
-    for approval in await docket.approvals(PENDING):
+    for approval in await docket.every(Approval, PENDING):
         if approval.expires_at <= docket.at:
             waiting = await docket.approval(approval.id)
             if waiting is not None and waiting.pending:  # the end of its exchange may have closed it just now
                 await _commit(docket, await approvals.expire(docket, waiting))
-    for exchange in await docket.exchanges():
+    for exchange in await docket.every(Exchange):
         if not exchange.over and exchange.expires_at <= docket.at:
             await _commit(docket, await exchanges.expire(docket, exchange))
     return docket

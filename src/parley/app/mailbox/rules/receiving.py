@@ -175,10 +175,12 @@ async def admitted(kernel: Kernel, message_id: str) -> None:
 async def _judged_before(kernel: Kernel, receipt: InboxReceipt) -> Admission:
     """What was judged before stays as it was decided."""
     if receipt.status is InboxVerdict.HELD:
-        docket = await expire_due(kernel)
-        receipt = await kernel.store.record(InboxReceipt, receipt.id) or receipt
+        docket = MailboxDocket(kernel)
         approval = await docket.approval(receipt.approval_id)
-        if receipt.status is InboxVerdict.HELD and approval is not None:
+        if approval is not None and approval.pending and approval.expires_at <= docket.at:
+            await expire_due(kernel)
+            receipt = await kernel.store.record(InboxReceipt, receipt.id) or receipt
+        elif approval is not None:
             return Admission(InboxVerdict.HELD, refusal=docket.held(approval))
     refusal = _Refused(receipt.code, receipt.reason) if receipt.status is InboxVerdict.REFUSED else None
     return Admission(receipt.status, refusal=refusal)
@@ -251,6 +253,8 @@ def _with_view(docket: MailboxDocket, arrival: _Arrival) -> _Arrival:
     known = mine or _begun(docket, arrival, carried)
     most = min(envelope.max_rounds, known.max_rounds)
     ends = min(stamp(parse_time(envelope.expires_at)), known.expires_at)
+    if ends <= docket.at and not known.over:
+        raise ExchangeExpired(f"the exchange expired at {ends}")
     had = any(turn.round == number for turn in known.transcript)
     if had or (number > most and envelope.message_type is not Origin.HUMAN):
         expected = (mine.current_round if mine is not None else 0) + 1
@@ -268,9 +272,6 @@ def _begun(docket: MailboxDocket, arrival: _Arrival, carried: Carried) -> Exchan
     policy = docket.book.between(sender.attributes, docket.me.attributes)
     if policy is None:
         raise PolicyUnavailable("there is no enterprise policy: nothing is allowed")
-    ends = stamp(parse_time(envelope.expires_at))
-    if ends <= docket.at:
-        raise ExchangeExpired(f"the exchange expired at {ends}")
     latest = docket.now + timedelta(hours=policy.exchange_hours)
     return Exchange(
         id=carried.ext.exchange_id if carried.ext is not None else f"exch_{message.id}"[:128],
@@ -284,7 +285,7 @@ def _begun(docket: MailboxDocket, arrival: _Arrival, carried: Carried) -> Exchan
         requires_commitment=envelope.requires_commitment,
         max_rounds=rounds_of(policy, sender, docket.me, None),
         started_at=docket.at,
-        expires_at=min(ends, stamp(latest)),
+        expires_at=stamp(latest),
         policy_version=policy.version,
     )
 

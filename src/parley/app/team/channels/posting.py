@@ -27,7 +27,6 @@ from parley.domain.hashes import digest
 from parley.domain.message.message import Pattern
 from parley.domain.record import Expect, expecting
 from parley.domain.store.changes import TeamChanges
-from parley.domain.times import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval
     from parley.domain.mailbox.ledger import Entry
+    from parley.domain.store.changes import Committed
 
 
 _ONE_BY_ONE = Problem("governed", "messages", "messages under the rules are sent one by one")
@@ -89,24 +89,26 @@ async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence
     """Post several messages in one transaction: all of them, or none."""
     check_speaks(caller)
     ids = tuple([team.new_id("msg") for _ in drafts])
-    for _ in range(ATTEMPTS):
+
+    async def attempt() -> Decided:
         decided = await decide(team, caller, lambda: venue_of(team, caller, channel_id), drafts, ids)
         if decided.held is not None:
             raise Invalid.because([_ONE_BY_ONE])
-        try:
-            if decided.refusal is not None:
-                await team.store.commit(decided.changes)
-                raise decided.refusal
-            # What the server itself says about it comes behind.
-            return (await team.commit(caller, decided.changes)).posts[: len(drafts)]
-        except Stale as stale:
-            if "kind" not in stale.facts:
-                raise
-    raise Conflict("the channel changes too often at this moment", hint="try again")
+        return decided
+
+    # What the server itself says about it comes behind.
+    return (await _committed(team, caller, attempt))[0].posts[: len(drafts)]
 
 
 async def decide_and_commit(team: Team, caller: Caller, attempt: Callable[[], Awaitable[Decided]]) -> Post | Held:
     """Decide about one message and commit what was decided; again when somebody else was faster, a few times."""
+    done, held = await _committed(team, caller, attempt)
+    return Held(held) if held is not None else done.posts[0]
+
+
+async def _committed(
+    team: Team, caller: Caller, attempt: Callable[[], Awaitable[Decided]]
+) -> tuple[Committed, Approval | None]:
     for _ in range(ATTEMPTS):
         decided = await attempt()
         try:
@@ -131,14 +133,13 @@ async def decide_and_commit(team: Team, caller: Caller, attempt: Callable[[], Aw
     raise Conflict("the channel changes too often at this moment", hint="try again")
 
 
-async def _commit(team: Team, caller: Caller, decided: Decided) -> Post | Held:
+async def _commit(team: Team, caller: Caller, decided: Decided) -> tuple[Committed, Approval | None]:
     if decided.refusal is not None:
         # A refusal does not consume the idempotency key, so a corrected request can reuse it.
         await team.store.commit(decided.changes)
         raise decided.refusal
     held = decided.held
-    done = await team.commit(caller, decided.changes, held.id if held else "")
-    return Held(held) if held is not None else done.posts[0]
+    return await team.commit(caller, decided.changes, held.id if held else ""), held
 
 
 def queued(team: Team, caller: Caller, draft: PostDraft) -> AbstractAsyncContextManager[None]:
@@ -185,10 +186,10 @@ async def decide(
             changes, refusal = await governing.blocked(team, caller, draft, message_id)
             return Decided(changes, refusal=refusal)
     venue = await find_venue()
-    channel, access, expects, now = venue.channel, venue.access, venue.expects, team.now()
-    seen = view(channel, access, caller, stamp(now))
+    channel, access, expects = venue.channel, venue.access, venue.expects
+    docket = await TeamDocket.open(team, caller.tenant, expects)
+    seen = view(channel, access, caller, docket.at)
     record = await check_present(team, caller.tenant, caller.agent, expects)
-    docket = await TeamDocket.open(team, caller.tenant, expects, now)
     posts: list[Post] = []
     for given, message_id in zip(drafts, ids, strict=True):
         draft = given._replace(to=given.to.partition(TENANT_MARK)[0]) if TENANT_MARK in given.to else given
@@ -196,7 +197,16 @@ async def decide(
         request = await _request(team, caller.tenant, draft)
         longest = team.limits.longest_expiry if draft.expires_at else timedelta(0)
         placed = place(
-            draft, message_id, now, caller.agent, seen, channel, access, role=role, request=request, longest=longest
+            draft,
+            message_id,
+            docket.now,
+            caller.agent,
+            seen,
+            channel,
+            access,
+            role=role,
+            request=request,
+            longest=longest,
         )
         addressee = await check_reachable(team, caller.tenant, placed, expects) if placed.recipients else None
         message = Message(caller, channel, access, draft, placed, request, record, releases, replaces, note, addressee)

@@ -18,8 +18,6 @@ from parley.domain.store.changes import AuditQuery, TeamChanges
 from parley.domain.times import stamp
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from parley.app.rules.docket import Decision
     from parley.app.team.state.rules import Rules
     from parley.app.team.team import Team
@@ -37,22 +35,20 @@ class TeamDocket:
 
     __slots__ = ("at", "book", "expects", "now", "stopped", "team", "tenant")
 
-    def __init__(self, team: Team, tenant: str, rules: Rules, now: datetime, expects: list[Expect]) -> None:
+    def __init__(self, team: Team, tenant: str, rules: Rules, expects: list[Expect]) -> None:
         self.team = team
         self.tenant = tenant
         self.book: Rulebook = rules.book
         self.stopped = rules.stopped
-        self.now = now
-        self.at = stamp(now)
+        self.now = team.now()
+        self.at = stamp(self.now)
         self.expects = expects
 
     @classmethod
-    async def open(
-        cls, team: Team, tenant: str, expects: list[Expect] | None = None, now: datetime | None = None
-    ) -> TeamDocket:
+    async def open(cls, team: Team, tenant: str, expects: list[Expect] | None = None) -> TeamDocket:
         """A docket of this moment; a decision by it depends on the policies of this moment."""
         noted = expects if expects is not None else []
-        return cls(team, tenant, await in_force.in_force(team, tenant, noted), now or team.now(), noted)
+        return cls(team, tenant, await in_force.in_force(team, tenant, noted), noted)
 
     def new_id(self, prefix: str) -> str:
         """A fresh id."""

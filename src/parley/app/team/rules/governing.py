@@ -185,7 +185,7 @@ async def _exchanges(docket: TeamDocket, message: Message) -> tuple[Exchange | N
 
 def _submission(team: Team, message: Message, sender: Party, receivers: tuple[Party, ...]) -> Submission[Post]:
     caller, placed, held = message.caller, message.placed, message.releases or message.replaces
-    actor = caller.actor
+    submitted, actor = digest(placed.payload), caller.actor
     if caller.kind is KeyKind.HUMAN and caller.user:
         # A person in its agent's place did it itself; what was held is still of whom it was.
         actor = message.releases.user if message.releases is not None else caller.user
@@ -214,7 +214,7 @@ def _submission(team: Team, message: Message, sender: Party, receivers: tuple[Pa
             state=PostState.DELIVERED,
             exchange_id=ruling.exchange.id,
         )
-        return Delivered(post, digest(payload))
+        return Delivered(post, submitted if ruling.body is None else digest(payload))
 
     return Submission(
         message_id=placed.id,
@@ -225,7 +225,7 @@ def _submission(team: Team, message: Message, sender: Party, receivers: tuple[Pa
         key=caller.key_id,
         user=sender.user,
         annotated=message.annotated,
-        digest=digest(placed.payload),
+        digest=submitted,
         hold=hold,
         deliver=deliver,
         channel_id=placed.channel_id,
