@@ -53,7 +53,7 @@ async def test_what_they_deny_is_not_sent_and_is_on_record_with_their_label(
     async with under(server, tmp_path_factory.mktemp("rules"), DENY) as rules:
         answer = await say(server)
 
-        (entry,) = await entries(server.rig)
+        (entry,) = await entries(server.rig, action="agent_exchange")
         assert (answer.status, answer.code, answer.json["detail"]) == (403, "policy_denied", "not to bob")
         assert (entry["outcome"], entry["reason"], entry["receivers"]) == ("denied", "not to bob", ["bob"])
         assert (entry["rules"], entry["tightened"]) == (rules.label, True)
