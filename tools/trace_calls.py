@@ -46,7 +46,7 @@ REQUEST = {
     "render",
 }
 WRITE = {"TeamWriter.submit", "TeamWriter.commit", "Transaction.take", "post_to_row"}
-STREAM = {"Tail.publish", "shows", "posted"}
+STREAM = {"Tail.publish", "shows", "is_visible", "posted"}
 LANDMARKS = {
     "post": {*REQUEST, *WRITE, *STREAM, "draft_of", "view", "place", "in_force"},
     "governed": {*REQUEST, *WRITE, "place", "judge"},

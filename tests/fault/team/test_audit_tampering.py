@@ -63,7 +63,7 @@ async def _made(folder: Path) -> Real:
             await audit_checkpoints.make(rig.team, DEFAULT_TENANT)
         admin = await server.client(kind=KeyKind.ADMIN)
         content = (await admin.get("/audit/export")).body
-        outside = await audit_checkpoints.listed(rig.team, DEFAULT_TENANT, 0, 1000)
+        outside = await audit_checkpoints.list_page(rig.team, DEFAULT_TENANT, 0, 1000)
     return Real(tuple(content.splitlines(keepends=True)), outside)
 
 

@@ -36,6 +36,6 @@ async def committed(team: Team, caller: Caller, decide: Attempt, what: str) -> C
 async def put(team: Team, caller: Caller, decide: Callable[[], Awaitable[TeamChanges]], kind: type[R], what: str) -> R:
     """Commit what `decide` says; the first record of it, as it is kept."""
     done = await committed(team, caller, decide, what)
-    kept = done.puts[0] if done else None
-    assert isinstance(kept, kind)  # noqa: S101  # what was put
-    return kept
+    record = done.puts[0] if done else None
+    assert isinstance(record, kind)  # noqa: S101  # what was put
+    return record

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 from typing import TYPE_CHECKING
 
-from parley.app.team.directory.agents import in_seat, own_name
+from parley.app.team.directory.agents import as_agent_of, name_of_person
 from parley.domain.directory.callers import NO_TENANT, Caller, Key, KeyKind, key_digest, party_name
 from parley.domain.errors.team import RateLimited, Unauthorized
 
@@ -79,9 +79,9 @@ class Authenticator:
 
     async def _person(self, key: Key, agent: str) -> Caller:
         """A person under its own name, or as an agent that acts for it according to the directory."""
-        name = await own_name(self._team, key.owner, key.user_id)
+        name = await name_of_person(self._team, key.owner, key.user_id)
         caller = Caller(key.owner, name, key.key_kind, key.id, key.user_id)
-        return await in_seat(self._team, caller, agent) if agent and agent != name else caller
+        return await as_agent_of(self._team, caller, agent) if agent and agent != name else caller
 
     async def _key(self, secret: str) -> Key | None:
         digest = key_digest(secret)

@@ -140,9 +140,9 @@ class Api:
         if not content and route.body_optional:
             content = b"{}"
         else:
-            given = request.headers.get(b"content-type", b"")
-            if given != b"application/json":
-                kind = given.split(b";", 1)[0].strip().lower()
+            content_type = request.headers.get(b"content-type", b"")
+            if content_type != b"application/json":
+                kind = content_type.split(b";", 1)[0].strip().lower()
                 if kind != b"application/json" and not kind.endswith(b"+json"):
                     raise UnsupportedMedia
         document = parse(content, self._json_limits if route.documents == 1 else self._limits_of(route))

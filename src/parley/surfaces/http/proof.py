@@ -24,7 +24,7 @@ async def check_proof(call: Call, caller: Caller, channel_id: str, given: Messag
     if not given.metadata or "proof" not in given.metadata:
         return
     team = call.team
-    await channels.known(team, caller, channel_id)
+    await channels.find_channel(team, caller, channel_id)
     to = await proofs.addressee(team, caller, draft)
     contents = identity.message_contents(channel_id, caller.agent, to, draft, given)
     await proofs.check(team, caller, identity.proof_of(given.metadata["proof"]), contents, identity.raw_key)

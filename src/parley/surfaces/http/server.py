@@ -52,8 +52,8 @@ LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
     """Every route there is."""
-    found: tuple[Route, ...] = ()
-    found += (
+    routes: tuple[Route, ...] = ()
+    routes += (
         *agents.ROUTES,
         *bookmarks.ROUTES,
         *channels.ROUTES,
@@ -76,9 +76,9 @@ def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
         *streams.routes(),
         *subscriptions.ROUTES,
         *status.ROUTES,
-        *system.routes(metrics or Metrics(), lambda: found),
+        *system.routes(metrics or Metrics(), lambda: routes),
     )
-    return found
+    return routes
 
 
 def api_for(team: Team, *, monotonic: Callable[[], float], hosts: frozenset[str], limited: bool) -> Api:
@@ -153,6 +153,6 @@ def tls_context(certificate: str, private_key: str) -> ssl.SSLContext | None:
     try:
         context.load_cert_chain(certificate, private_key)
     except (OSError, ssl.SSLError) as error:
-        said = f"{certificate} and {private_key} cannot be used: {error.strerror or error}"
-        raise UnsafeMode(said, hint="both are PEM files") from None
+        message = f"{certificate} and {private_key} cannot be used: {error.strerror or error}"
+        raise UnsafeMode(message, hint="both are PEM files") from None
     return context

@@ -17,7 +17,7 @@ _PATTERNS = {
 def readable(detail: str, kind: Any, field: str) -> str:  # noqa: ANN401  # a type
     """What is wrong, as people say it: a pattern in words, a choice with what there is to choose from."""
     if "matching regex" in detail:
-        return next((said for pattern, said in _PATTERNS.items() if pattern in detail), detail)
+        return next((text for pattern, text in _PATTERNS.items() if pattern in detail), detail)
     if detail.startswith("Invalid enum value"):
         choices = _choices(kind, field)
         return f"{detail}: must be {' or '.join(choices)}" if choices else detail
@@ -31,13 +31,17 @@ def _choices(kind: Any, field: str) -> list[str]:  # noqa: ANN401  # a type
     described = msgspec.inspect.type_info(kind)
     if not isinstance(described, msgspec.inspect.StructType):
         return []
-    of_field = [one.type for one in described.fields if one.encode_name == field.partition("[")[0]]
-    inner = [one for of in of_field for one in (of.types if isinstance(of, msgspec.inspect.UnionType) else [of])]
-    inner = [one.item_type if isinstance(one, msgspec.inspect.ListType) else one for one in inner]
-    found: list[str] = []
-    for one in inner:
-        if isinstance(one, msgspec.inspect.EnumType):
-            found += [str(member.value) for member in one.cls]
-        elif isinstance(one, msgspec.inspect.LiteralType):
-            found += [str(value) for value in one.values]
-    return found
+    of_field = [
+        described_field.type
+        for described_field in described.fields
+        if described_field.encode_name == field.partition("[")[0]
+    ]
+    inner = [member for of in of_field for member in (of.types if isinstance(of, msgspec.inspect.UnionType) else [of])]
+    inner = [member.item_type if isinstance(member, msgspec.inspect.ListType) else member for member in inner]
+    choices: list[str] = []
+    for member in inner:
+        if isinstance(member, msgspec.inspect.EnumType):
+            choices += [str(member.value) for member in member.cls]
+        elif isinstance(member, msgspec.inspect.LiteralType):
+            choices += [str(value) for value in member.values]
+    return choices

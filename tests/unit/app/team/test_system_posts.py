@@ -128,7 +128,7 @@ async def test_nobody_but_the_agent_sees_what_it_was_told(rig: Rig) -> None:
     (word,) = await words(rig)
 
     shown = [
-        await streams.shows(rig.team, rig.caller(agent), followed, FeedItem.of_post(word))
+        await streams.is_visible(rig.team, rig.caller(agent), followed, FeedItem.of_post(word))
         for agent in ("alice", "bob")
         for followed in (Followed(agent=agent), Followed(channel_id=CHANNEL))
     ]
@@ -279,7 +279,7 @@ async def test_an_agent_that_is_no_longer_a_member_is_told_nothing_that_it_could
     await decide(rig, "ann", approval, Decision.REJECT)
 
     (word,) = await words(rig)
-    assert not await streams.shows(rig.team, rig.caller("alice"), Followed(agent="alice"), FeedItem.of_post(word))
+    assert not await streams.is_visible(rig.team, rig.caller("alice"), Followed(agent="alice"), FeedItem.of_post(word))
 
 
 @pytest.mark.both_stores

@@ -71,21 +71,21 @@ async def make_due(team: Team) -> int:
         return 0
     looked = state.active
     if looked is None:
-        looked = {one.id for one in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
+        looked = {tenant.id for tenant in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
     await team.store.catch_up(*looked)
     state.active = set()
-    made = 0
+    count = 0
     left = set(looked)
     try:
         for tenant in sorted(looked):
             new, waits = await _make_due(team, tenant)
-            made += new
+            count += new
             if not waits:
                 left.discard(tenant)
     finally:
         # Whatever was not finished is looked at the next time.
         state.active |= left
-    return made
+    return count
 
 
 async def _make_due(team: Team, tenant: str) -> tuple[int, bool]:
@@ -130,17 +130,17 @@ async def _make(team: Team, tenant: str, mark: AuditMark, size: int) -> AuditChe
         previous=mark.hash,
         public_key=signer.public_key.hex(),
     )
-    made = replace(unsigned, signature=signer.sign(unsigned.statement).hex())
-    peaks = tuple(one.hex() for one in tree.roots)
-    moved = replace(mark, size=size, peaks=peaks, at=made.at, hash=made.hash)
-    await team.store.commit(TeamChanges(tenant, puts=(made, moved)))
+    checkpoint = replace(unsigned, signature=signer.sign(unsigned.statement).hex())
+    peaks = tuple(root.hex() for root in tree.roots)
+    moved = replace(mark, size=size, peaks=peaks, at=checkpoint.at, hash=checkpoint.hash)
+    await team.store.commit(TeamChanges(tenant, puts=(checkpoint, moved)))
     try:
         await _export(team, tenant, size)
     except Unavailable as error:
         # It is made; only its copy waits. The disk for the copies must not stop what needs the checkpoint.
         team.audit.mark_active(tenant)
         _log.warning("a checkpoint was not kept outside", extra={"action": "audit_checkpoint", "code": error.code})
-    return made
+    return checkpoint
 
 
 async def _export(team: Team, tenant: str, size: int) -> None:
@@ -148,21 +148,21 @@ async def _export(team: Team, tenant: str, size: int) -> None:
     state = team.audit
     if state.archive is None:
         return
-    known = state.exported.get(tenant)
-    if known is None:
-        known = await state.archive.covered(tenant)
-        if known > size:
+    covered = state.exported.get(tenant)
+    if covered is None:
+        covered = await state.archive.covered(tenant)
+        if covered > size:
             _log.warning(
                 "the audit log is shorter than the checkpoints that were kept of it",
-                extra={"action": "audit_checkpoint", "tenant": tenant, "kept": known, "entries": size},
+                extra={"action": "audit_checkpoint", "tenant": tenant, "kept": covered, "entries": size},
             )
-    while known < size:
-        page = await team.store.children(AuditCheckpoint, tenant, "", after=checkpoint_id(known), limit=_PAGE)
+    while covered < size:
+        page = await team.store.children(AuditCheckpoint, tenant, "", after=checkpoint_id(covered), limit=_PAGE)
         if not page:
             break
         await state.archive.append(page)
-        known = page[-1].size
-    state.exported[tenant] = min(known, size)
+        covered = page[-1].size
+    state.exported[tenant] = min(covered, size)
 
 
 async def mark_of(team: Team, tenant: str) -> AuditMark:
@@ -170,7 +170,7 @@ async def mark_of(team: Team, tenant: str) -> AuditMark:
     return await team.store.get(AuditMark, tenant, _MARK) or AuditMark(id=_MARK, tenant_id=tenant)
 
 
-async def listed(team: Team, tenant: str, after: int, limit: int) -> tuple[AuditCheckpoint, ...]:
+async def list_page(team: Team, tenant: str, after: int, limit: int) -> tuple[AuditCheckpoint, ...]:
     """Checkpoints over more entries than this, oldest first."""
     return await team.store.children(AuditCheckpoint, tenant, "", after=checkpoint_id(after), limit=limit)
 
@@ -183,11 +183,13 @@ async def of_size(team: Team, tenant: str, size: int) -> AuditCheckpoint | None:
 async def covering(team: Team, tenant: str, number: int) -> AuditCheckpoint:
     """The last checkpoint, which covers an entry; one is made when there is none yet."""
     mark = await mark_of(team, tenant)
-    found = await team.store.get(AuditCheckpoint, tenant, checkpoint_id(mark.size)) if mark.size >= number else None
-    found = found or await make(team, tenant)
-    if found is None or found.size < number:
+    checkpoint = (
+        await team.store.get(AuditCheckpoint, tenant, checkpoint_id(mark.size)) if mark.size >= number else None
+    )
+    checkpoint = checkpoint or await make(team, tenant)
+    if checkpoint is None or checkpoint.size < number:
         raise Conflict("no checkpoint covers this entry yet", hint="try again in a few seconds")
-    return found
+    return checkpoint
 
 
 async def prove(team: Team, tenant: str, entry: AuditEntry) -> Proof:
@@ -205,13 +207,13 @@ async def prove(team: Team, tenant: str, entry: AuditEntry) -> Proof:
 
 async def _blocks(team: Team, tenant: str, count: int) -> list[bytes]:
     """The roots of the first full blocks; each is computed once."""
-    known = team.audit.blocks.setdefault(tenant, [])
-    while len(known) < count:
-        number = len(known)
+    blocks = team.audit.blocks.setdefault(tenant, [])
+    while len(blocks) < count:
+        number = len(blocks)
         root = tree_root(await leaves(team, tenant, number * _BLOCK, (number + 1) * _BLOCK))
-        if len(known) == number:  # nobody else was faster
-            known.append(root)
-    return known[:count]
+        if len(blocks) == number:  # nobody else was faster
+            blocks.append(root)
+    return blocks[:count]
 
 
 async def leaves(team: Team, tenant: str, after: int, through: int) -> Sequence[bytes]:
@@ -219,7 +221,7 @@ async def leaves(team: Team, tenant: str, after: int, through: int) -> Sequence[
     if after >= through:
         return ()
     query = AuditQuery(after=after, through=through, limit=through - after, bare=True)
-    found = [bytes.fromhex(one.entry_hash) for one in await team.store.audits(tenant, query)]
-    if len(found) != through - after:
+    hashes = [bytes.fromhex(entry.entry_hash) for entry in await team.store.audits(tenant, query)]
+    if len(hashes) != through - after:
         raise Unavailable(f"the audit log of {tenant} does not hold what it counts", hint="verify it")
-    return found
+    return hashes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.directory.agents import own_name
+from parley.app.team.directory.agents import name_of_person
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import NotFound
@@ -73,20 +73,20 @@ async def sight(team: Team, caller: Caller) -> Sight:
         return Sight((caller.agent,) if caller.agent else ())
     if not caller.user:
         return Sight(())
-    name = await own_name(team, caller.tenant, caller.user)
+    name = await name_of_person(team, caller.tenant, caller.user)
     own = [name] if name else []
     after = ""
     while page := await team.store.children(AgentRecord, caller.tenant, "", after=after, limit=_PIECE):
-        own += [one.id for one in page if one.attributes.user_id == caller.user]
+        own += [record.id for record in page if record.attributes.user_id == caller.user]
         after = page[-1].id
     return Sight(tuple(dict.fromkeys(own)), caller.user)
 
 
 async def page(team: Team, caller: Caller, filters: Filters) -> Page:
     """The next entries that fit, or the last ones before a number; in order."""
-    seen = (await sight(team, caller)).narrowed(filters.side)
+    visible = (await sight(team, caller)).narrowed(filters.side)
     size = await team.store.audit_size(caller.tenant)
-    if seen.sides == () or filters.after >= size:
+    if visible.sides == () or filters.after >= size:
         return Page((), 0)
     # What belongs to one exchange is found at once, however long the log is.
     after, through = filters.after, size if filters.exchange_id else min(size, filters.after + _LOOKED_AT)
@@ -95,14 +95,14 @@ async def page(team: Team, caller: Caller, filters: Filters) -> Page:
         after = max(after, 0 if filters.exchange_id else through - _LOOKED_AT)
         if through <= after:
             return Page((), 0)
-    found = await team.store.audits(
+    entries = await team.store.audits(
         caller.tenant,
         AuditQuery(
             after=after,
             through=through,
             limit=filters.limit,
-            sides=seen.sides,
-            or_actor=seen.actor,
+            sides=visible.sides,
+            or_actor=visible.actor,
             exchange_id=filters.exchange_id,
             conversation_id=filters.conversation_id,
             action=filters.action,
@@ -113,38 +113,38 @@ async def page(team: Team, caller: Caller, filters: Filters) -> Page:
         ),
     )
     if filters.before:
-        first = found[0].number if len(found) == filters.limit else after + 1
-        return Page(found, 0, first if first > filters.after + 1 else 0)
-    last = found[-1].number if len(found) == filters.limit else through
-    return Page(found, last if last < size else 0)
+        first = entries[0].number if len(entries) == filters.limit else after + 1
+        return Page(entries, 0, first if first > filters.after + 1 else 0)
+    last = entries[-1].number if len(entries) == filters.limit else through
+    return Page(entries, last if last < size else 0)
 
 
-async def show(team: Team, caller: Caller, entry_id: str) -> AuditEntry:
+async def get(team: Team, caller: Caller, entry_id: str) -> AuditEntry:
     """One entry, by its id or its number; one that the caller may not see is not there."""
-    seen = await sight(team, caller)
-    query = AuditQuery(limit=1, sides=seen.sides, or_actor=seen.actor)
+    visible = await sight(team, caller)
+    query = AuditQuery(limit=1, sides=visible.sides, or_actor=visible.actor)
     if entry_id.isascii() and entry_id.isdigit() and len(entry_id) < 16:
         number = int(entry_id)
         query = query._replace(after=number - 1, through=number)
     else:
         query = query._replace(entry_id=entry_id)
-    found = await team.store.audits(caller.tenant, query) if seen.sides != () and entry_id != "0" else ()
-    if not found:
+    entries = await team.store.audits(caller.tenant, query) if visible.sides != () and entry_id != "0" else ()
+    if not entries:
         raise NotFound("there is no such entry")
-    return found[0]
+    return entries[0]
 
 
-async def whole(team: Team, tenant: str, through: int, seen: Sight) -> AsyncIterator[list[tuple[AuditEntry, bool]]]:
+async def whole(team: Team, tenant: str, through: int, visible: Sight) -> AsyncIterator[list[tuple[AuditEntry, bool]]]:
     """All entries up to a number in their order, piece by piece, each with whether it may be shown."""
     after = 0
     while after < through:
         query = AuditQuery(after=after, through=through, limit=_PIECE)
-        found = await team.store.audits(tenant, query)
-        if not found:
+        entries = await team.store.audits(tenant, query)
+        if not entries:
             return
         allowed = None
-        if seen.sides is not None:
-            mine = query._replace(sides=seen.sides, or_actor=seen.actor, bare=True, through=found[-1].number)
-            allowed = {one.number for one in await team.store.audits(tenant, mine)} if seen.sides else set[int]()
-        yield [(one, allowed is None or one.number in allowed) for one in found]
-        after = found[-1].number
+        if visible.sides is not None:
+            mine = query._replace(sides=visible.sides, or_actor=visible.actor, bare=True, through=entries[-1].number)
+            allowed = {entry.number for entry in await team.store.audits(tenant, mine)} if visible.sides else set[int]()
+        yield [(entry, allowed is None or entry.number in allowed) for entry in entries]
+        after = entries[-1].number

@@ -39,13 +39,13 @@ async def open_(team: Team, caller: Caller, agent_id: str, name: str, start: Sta
     holder = team.new_id("hold")
 
     async def decide() -> TeamChanges:
-        known = await team.store.get(Bookmark, caller.tenant, key)
-        if known is None:
+        bookmark = await team.store.get(Bookmark, caller.tenant, key)
+        if bookmark is None:
             return TeamChanges(caller.tenant, puts=(await _new(team, caller.tenant, agent_id, name, start, holder),))
-        return TeamChanges(caller.tenant, puts=(opened(known, holder, team.at()),))
+        return TeamChanges(caller.tenant, puts=(opened(bookmark, holder, team.at()),))
 
-    kept = await put(team, caller, decide, Bookmark, "bookmark")
-    return Placed(kept, await team.store.head(caller.tenant))
+    bookmark = await put(team, caller, decide, Bookmark, "bookmark")
+    return Placed(bookmark, await team.store.head(caller.tenant))
 
 
 async def _new(team: Team, tenant: str, agent_id: str, name: str, start: Start, holder: str) -> Bookmark:
@@ -68,8 +68,8 @@ async def _new(team: Team, tenant: str, agent_id: str, name: str, start: Start, 
 
 async def _oldest(team: Team, tenant: str, agent_id: str) -> int | None:
     """The place of the first thing that waits for an agent: a request without an answer, or an assignment."""
-    asked = await team.store.oldest_request(tenant, agent_id, team.at())
-    waiting = [] if asked is None else [asked]
+    request = await team.store.oldest_request(tenant, agent_id, team.at())
+    waiting = [] if request is None else [request]
     after = ""
     while page := await team.store.every(Access, tenant, after=after):
         after = page[-1].id
@@ -77,10 +77,10 @@ async def _oldest(team: Team, tenant: str, agent_id: str) -> int | None:
             present = assigned(access, agent_id)
             intent = await team.store.get(Intent, tenant, access.id) if present is not None else None
             if present is not None and intent is not None and intent.status not in RESOLVED:
-                told = await team.store.events(
+                events = await team.store.events(
                     tenant, access.id, event_type=AGENT_ASSIGNED, since=present.assigned_at, limit=1
                 )
-                waiting += [one.position for one in told]
+                waiting += [event.position for event in events]
     return min(waiting, default=None)
 
 
@@ -90,21 +90,21 @@ async def save(
     """Keep how far the holder is; to say the same twice is to say it once. `BookmarkTaken` for who holds it no more."""
     check_changes(caller, agent_id)
     still = tuple(still)
-    kept: Placed
+    placed: Placed
 
     async def decide() -> TeamChanges | None:
-        nonlocal kept
-        kept = await show(team, caller, agent_id, name)
-        changed = saved(kept.bookmark, holder, position, still, kept.head, team.at())
-        return None if changed is kept.bookmark else TeamChanges(caller.tenant, puts=(changed,))
+        nonlocal placed
+        placed = await get(team, caller, agent_id, name)
+        changed = saved(placed.bookmark, holder, position, still, placed.head, team.at())
+        return None if changed is placed.bookmark else TeamChanges(caller.tenant, puts=(changed,))
 
     written = await committed(team, caller, decide, "bookmark")
-    record = written.puts[0] if written else kept.bookmark
+    record = written.puts[0] if written else placed.bookmark
     assert isinstance(record, Bookmark)  # noqa: S101  # what was put
-    return Placed(record, kept.head)
+    return Placed(record, placed.head)
 
 
-async def show(team: Team, caller: Caller, agent_id: str, name: str) -> Placed:
+async def get(team: Team, caller: Caller, agent_id: str, name: str) -> Placed:
     """How far it is."""
     check_changes(caller, agent_id)
     return Placed(await _known(team, caller, agent_id, name), await team.store.head(caller.tenant))
@@ -121,7 +121,7 @@ async def delete(team: Team, caller: Caller, agent_id: str, name: str) -> None:
 
 
 async def _known(team: Team, caller: Caller, agent_id: str, name: str) -> Bookmark:
-    known = await team.store.get(Bookmark, caller.tenant, bookmark_id(agent_id, name))
-    if known is None:
+    bookmark = await team.store.get(Bookmark, caller.tenant, bookmark_id(agent_id, name))
+    if bookmark is None:
         raise NotFound("there is no such bookmark", hint="open it first")
-    return known
+    return bookmark

@@ -157,7 +157,7 @@ async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, dr
         )
 
 
-async def listed(team: Team, caller: Caller, intent_id: str) -> list[Shown]:
+async def list_all(team: Team, caller: Caller, intent_id: str) -> list[Shown]:
     """The channels of an intent that the caller may know of."""
     _, access = await intent_access(team, caller, intent_id, Permission.READ)
     shown = []
@@ -170,13 +170,13 @@ async def listed(team: Team, caller: Caller, intent_id: str) -> list[Shown]:
     return shown
 
 
-async def show(team: Team, caller: Caller, channel_id: str) -> Shown:
+async def get(team: Team, caller: Caller, channel_id: str) -> Shown:
     """One channel."""
-    channel, _ = await known(team, caller, channel_id)
+    channel, _ = await find_channel(team, caller, channel_id)
     return await _current(team, channel)
 
 
-async def known(team: Team, caller: Caller, channel_id: str) -> tuple[Channel, Access]:
+async def find_channel(team: Team, caller: Caller, channel_id: str) -> tuple[Channel, Access]:
     """The channel and its intent's access list; `NotFound` when the caller may not know of it."""
     channel = await team.store.get(Channel, caller.tenant, channel_id)
     access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
@@ -199,7 +199,7 @@ async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelCha
     """Change members, options or status."""
 
     async def decide() -> TeamChanges:
-        channel, access = await known(team, caller, channel_id)
+        channel, access = await find_channel(team, caller, channel_id)
         check_manages(channel, access, caller)
         current = (await _current(team, channel)).channel
         expects = [expecting(access)]
@@ -249,7 +249,7 @@ async def delete(team: Team, caller: Caller, channel_id: str) -> None:
     """Close a channel and purge it at once; its name is free again. Audit events stay."""
 
     async def decide() -> TeamChanges:
-        channel, access = await known(team, caller, channel_id)
+        channel, access = await find_channel(team, caller, channel_id)
         check_manages(channel, access, caller)
         entry = team.entry(caller, "channel_deleted", channel.id, intent=channel.intent_id, name=channel.label)
         return TeamChanges(caller.tenant, drops=(channel,), purges=(channel.id,), entries=(entry,))

@@ -8,7 +8,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.channels.channels import known
+from parley.app.team.channels.channels import find_channel
 from parley.app.team.channels.streams import check_key
 from parley.app.team.state.tail import of_channel
 from parley.domain.channel.channel import View, check_takes_part, view
@@ -53,47 +53,47 @@ class Page(NamedTuple):
     oldest: int = 0
 
 
-async def page(team: Team, caller: Caller, channel_id: str, asked: Asked) -> Page:
+async def page(team: Team, caller: Caller, channel_id: str, wanted: Asked) -> Page:
     """Messages after a cursor that the caller may see."""
-    channel, access = await known(team, caller, channel_id)
-    seen = check_takes_part(view(channel, access, caller, team.at()))
+    channel, access = await find_channel(team, caller, channel_id)
+    channel_view = check_takes_part(view(channel, access, caller, team.at()))
     place = _Place(0)
-    if asked.since:
-        place = await _cursor(team, caller, channel_id, seen, asked.since)
-        if place.oldest and asked.strict:
+    if wanted.since:
+        place = await _cursor(team, caller, channel_id, channel_view, wanted.since)
+        if place.oldest and wanted.strict:
             detail = f"the oldest message that is kept is number {place.oldest}"
             raise CursorEvicted(detail, facts={"oldest": place.oldest})
-    limit = asked.limit or team.limits.max_messages
-    query = Query(channel_id, seen, team.at(), place.seq, place.time, asked.to, limit)
-    if asked.wait:
-        found = await _waited(team, caller, query, asked.wait)
+    limit = wanted.limit or team.limits.max_messages
+    query = Query(channel_id, channel_view, team.at(), place.seq, place.time, wanted.to, limit)
+    if wanted.wait:
+        messages = await _waited(team, caller, query, wanted.wait)
     else:
-        if _asks(team, caller, channel_id, asked):
+        if _asks(team, caller, channel_id, wanted):
             await _answered(team, caller, channel_id)
             query = query._replace(now=team.at())
-        found = await _whole(team, caller.tenant, query)
-    return Page(found, place.oldest)
+        messages = await _whole(team, caller.tenant, query)
+    return Page(messages, place.oldest)
 
 
 async def _whole(team: Team, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
     """A page, a piece at a time: a long one must not keep everybody else waiting."""
-    found: list[ReaderPost] = []
+    messages: list[ReaderPost] = []
     left = query.limit
     while True:
-        asked = min(left, _PIECE)
-        piece = await team.store.page(tenant, query._replace(limit=asked))
-        if found and found[-1].post.seq < (await team.store.tally(tenant, query.channel_id)).floor:
-            found.clear()  # evicted meanwhile, all of it: what is left follows without a gap
-        found += piece
+        limit = min(left, _PIECE)
+        piece = await team.store.page(tenant, query._replace(limit=limit))
+        if messages and messages[-1].post.seq < (await team.store.tally(tenant, query.channel_id)).floor:
+            messages.clear()  # evicted meanwhile, all of it: what is left follows without a gap
+        messages += piece
         left -= len(piece)
-        if len(piece) < asked or not left:
-            return tuple(found)
+        if len(piece) < limit or not left:
+            return tuple(messages)
         query = query._replace(after_seq=piece[-1].post.seq)
 
 
-def _asks(team: Team, caller: Caller, channel_id: str, asked: Asked) -> bool:
+def _asks(team: Team, caller: Caller, channel_id: str, wanted: Asked) -> bool:
     """Whether this is the whole list, asked for by an agent that waits for an answer: it gets the answer at once."""
-    if asked.since or asked.to or asked.limit or not caller.agent:
+    if wanted.since or wanted.to or wanted.limit or not caller.agent:
         return False
     request = team.requests.unanswered(caller.tenant, channel_id, caller.agent)
     return (
@@ -116,7 +116,7 @@ async def _answered(team: Team, caller: Caller, channel_id: str) -> None:
         pass
     finally:
         team.tail.leave(listener)
-    await known(team, caller, channel_id)
+    await find_channel(team, caller, channel_id)
 
 
 async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> tuple[ReaderPost, ...]:
@@ -126,9 +126,9 @@ async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> t
         async with asyncio.timeout(seconds):
             while True:
                 listener.take()
-                found = await _again(team, caller, query)
-                if found or team.tail.closing:
-                    return found
+                messages = await _again(team, caller, query)
+                if messages or team.tail.closing:
+                    return messages
                 await listener.event.wait()
     except TimeoutError:
         return await _again(team, caller, query)
@@ -139,9 +139,9 @@ async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> t
 async def _again(team: Team, caller: Caller, query: Query) -> tuple[ReaderPost, ...]:
     """The page by the rights, the key and the clock of this moment."""
     await check_key(team, caller)
-    channel, access = await known(team, caller, query.channel_id)
-    seen = check_takes_part(view(channel, access, caller, team.at()))
-    return await _whole(team, caller.tenant, query._replace(view=seen, now=team.at()))
+    channel, access = await find_channel(team, caller, query.channel_id)
+    channel_view = check_takes_part(view(channel, access, caller, team.at()))
+    return await _whole(team, caller.tenant, query._replace(view=channel_view, now=team.at()))
 
 
 class _Place(NamedTuple):
@@ -152,7 +152,7 @@ class _Place(NamedTuple):
     oldest: int = 0
 
 
-async def _cursor(team: Team, caller: Caller, channel_id: str, seen: View, since: str) -> _Place:
+async def _cursor(team: Team, caller: Caller, channel_id: str, channel_view: View, since: str) -> _Place:
     """A place or a moment from `since`: a message id, a number, or a time."""
     tenant = caller.tenant
     floor = (await team.store.tally(tenant, channel_id)).floor
@@ -161,7 +161,7 @@ async def _cursor(team: Team, caller: Caller, channel_id: str, seen: View, since
         return _Place(seq, oldest=floor + 1 if seq < floor else 0)
     if since.startswith("msg_"):
         post = await team.store.post(tenant, since)
-        if post is not None and post.channel_id == channel_id and post.visible_to(seen):
+        if post is not None and post.channel_id == channel_id and post.visible_to(channel_view):
             return _Place(post.seq)
         if post is not None and post.channel_id != channel_id and await _is_known(team, caller, post.channel_id):
             raise BadCursor("since is a message of another channel")
@@ -181,7 +181,7 @@ async def _cursor(team: Team, caller: Caller, channel_id: str, seen: View, since
 async def _is_known(team: Team, caller: Caller, channel_id: str) -> bool:
     """Whether the caller may know of a channel: one of which it may not must answer like one that is not there."""
     try:
-        await known(team, caller, channel_id)
+        await find_channel(team, caller, channel_id)
     except NotFound:
         return False
     return True
@@ -190,40 +190,40 @@ async def _is_known(team: Team, caller: Caller, channel_id: str) -> bool:
 async def _oldest(team: Team, tenant: str, channel_id: str) -> Post | None:
     """The first message that is still kept."""
     everything = Query(channel_id, View("", 0, takes_part=True, may_write=False), team.at(), limit=1)
-    found = await team.store.page(tenant, everything)
-    return found[0].post if found else None
+    messages = await team.store.page(tenant, everything)
+    return messages[0].post if messages else None
 
 
-async def one(team: Team, caller: Caller, channel_id: str, message_id: str) -> ReaderPost:
+async def get(team: Team, caller: Caller, channel_id: str, message_id: str) -> ReaderPost:
     """One message; whoever may not see it is told that there is none."""
-    channel, access = await known(team, caller, channel_id)
-    seen = check_takes_part(view(channel, access, caller, team.at()))
+    channel, access = await find_channel(team, caller, channel_id)
+    channel_view = check_takes_part(view(channel, access, caller, team.at()))
     post = await team.store.post(caller.tenant, message_id)
-    if post is None or post.channel_id != channel_id or not post.visible_to(seen):
+    if post is None or post.channel_id != channel_id or not post.visible_to(channel_view):
         raise NotFound("there is no such message")
-    return await team.store.with_receipt(caller.tenant, post, seen.agent)
+    return await team.store.with_receipt(caller.tenant, post, channel_view.agent)
 
 
 async def mark_read(team: Team, caller: Caller, channel_id: str, message_id: str) -> ReaderPost:
     """Acknowledge a message as one of its recipients; once is enough."""
-    found = await one(team, caller, channel_id, message_id)
-    reader = await _reader(team, caller, found.post, channel_id)
-    already = found if caller.agent == reader else await team.store.with_receipt(caller.tenant, found.post, reader)
+    message = await get(team, caller, channel_id, message_id)
+    reader = await _reader(team, caller, message.post, channel_id)
+    already = message if caller.agent == reader else await team.store.with_receipt(caller.tenant, message.post, reader)
     if already.read_at:
         return already
     now = team.at()
-    if found.post.over(now):
+    if message.post.over(now):
         raise MessageExpired(f"{message_id} has expired")
     await team.commit(caller, TeamChanges(caller.tenant, receipts=(Receipt(message_id, reader, now),)))
-    return await team.store.with_receipt(caller.tenant, found.post, reader)
+    return await team.store.with_receipt(caller.tenant, message.post, reader)
 
 
 async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> str:
     """In whose name the receipt is written: the caller's; for a key that named nobody, the one addressee's."""
     if caller.agent:
-        channel, access = await known(team, caller, channel_id)
-        seen = view(channel, access, caller, team.at())
-        addressed = post.position > seen.since if post.recipients is None else caller.agent in post.recipients
+        channel, access = await find_channel(team, caller, channel_id)
+        channel_view = view(channel, access, caller, team.at())
+        addressed = post.position > channel_view.since if post.recipients is None else caller.agent in post.recipients
         if addressed:
             return caller.agent
         if caller.kind is KeyKind.AGENT:
@@ -237,30 +237,30 @@ async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> st
 async def search(team: Team, caller: Caller, text: str, *, channel_id: str = "", limit: int = 100) -> list[ReaderPost]:
     """Messages that contain a text and that the caller may see, newest first."""
     if channel_id:
-        await known(team, caller, channel_id)
+        await find_channel(team, caller, channel_id)
     # A payload is kept as JSON: what is looked for is spelled the same way.
     spelled = json.dumps(text, ensure_ascii=False)[1:-1]
-    found: list[ReaderPost] = []
+    messages: list[ReaderPost] = []
     before = 0
-    while len(found) < limit:
+    while len(messages) < limit:
         page = await team.store.search(caller.tenant, spelled, channel_id=channel_id, before=before, limit=_FOUND)
         for post in page:
-            seen = await _seen(team, caller, post)
-            if seen is not None:
-                found.append(seen)
+            message = await _seen(team, caller, post)
+            if message is not None:
+                messages.append(message)
         if len(page) < _FOUND:
             break
         before = page[-1].position
-    return found[:limit]
+    return messages[:limit]
 
 
 async def _seen(team: Team, caller: Caller, post: Post) -> ReaderPost | None:
     """The message as the caller sees it now, if it may."""
     try:
-        channel, access = await known(team, caller, post.channel_id)
-        seen = view(channel, access, caller, team.at())
+        channel, access = await find_channel(team, caller, post.channel_id)
+        channel_view = view(channel, access, caller, team.at())
     except NotFound:
         return None
-    if not seen.takes_part or not post.visible_to(seen) or post.over(team.at()):
+    if not channel_view.takes_part or not post.visible_to(channel_view) or post.over(team.at()):
         return None
-    return await team.store.with_receipt(caller.tenant, post, seen.agent)
+    return await team.store.with_receipt(caller.tenant, post, channel_view.agent)

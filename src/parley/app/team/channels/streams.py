@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.channels.channels import known
+from parley.app.team.channels.channels import find_channel
 from parley.app.team.directory.permissions import stands_on
 from parley.app.team.state.tail import of_agent, of_channel, of_intent
 from parley.domain.channel.channel import Channel, check_takes_part, view
@@ -22,7 +22,7 @@ from parley.domain.errors.team import NotMember, Unauthorized
 from parley.domain.times import from_stamp
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from parley.app.team.state.tail import Listener, Topic
     from parley.app.team.team import Team
@@ -51,11 +51,11 @@ class Followed(NamedTuple):
 async def check_follows(team: Team, caller: Caller, followed: Followed) -> None:
     """Refuse who may not follow this, as if it did not exist where it may not be known."""
     if followed.channel_id:
-        channel, access = await known(team, caller, followed.channel_id)
+        channel, access = await find_channel(team, caller, followed.channel_id)
         check_takes_part(view(channel, access, caller, team.at()))
     elif followed.intent_id:
-        found = await team.store.get(Access, caller.tenant, followed.intent_id)
-        stands = stands_on(found, caller, team.at()) if found is not None else None
+        access_list = await team.store.get(Access, caller.tenant, followed.intent_id)
+        stands = stands_on(access_list, caller, team.at()) if access_list is not None else None
         if stands is None or not stands.allows(Permission.READ):
             raise NotFound("there is no such intent")
     elif caller.agent != followed.agent and not caller.all_seeing:
@@ -64,7 +64,7 @@ async def check_follows(team: Team, caller: Caller, followed: Followed) -> None:
 
 async def follow(
     team: Team, caller: Caller, followed: Followed, after: int | None
-) -> AsyncIterator[list[FeedItem] | None]:
+) -> AsyncGenerator[list[FeedItem] | None]:
     """Batches of what is new, in order; None once it listens, and after each while without any.
 
     Ends by an error when the right is revoked. Without a cursor it begins now.
@@ -80,7 +80,7 @@ async def follow(
             if listener.behind:
                 async for batch in _catch_up(team, caller, followed, listener, cursor):
                     cursor = batch[-1].position
-                    shown = [item for item in batch if await shows(team, caller, followed, item)]
+                    shown = [item for item in batch if await is_visible(team, caller, followed, item)]
                     if shown:
                         yield shown
             else:
@@ -89,7 +89,7 @@ async def follow(
                 await check_follows(team, caller, followed)
                 if queued:
                     cursor = queued[-1].position
-                    shown = [item for item in queued if await shows(team, caller, followed, item)]
+                    shown = [item for item in queued if await is_visible(team, caller, followed, item)]
                     if shown:
                         yield shown
                 elif not await _woken(listener, _patience(team, key)):
@@ -139,7 +139,7 @@ async def check_key(team: Team, caller: Caller) -> Key:
     return key
 
 
-async def shows(team: Team, caller: Caller, followed: Followed, item: FeedItem) -> bool:
+async def is_visible(team: Team, caller: Caller, followed: Followed, item: FeedItem) -> bool:
     """Whether whoever follows this may see the item, by the rights and the clock of this moment."""
     if item.event is not None:
         return await _shows_event(team, caller, followed, item)
@@ -161,10 +161,10 @@ async def shows(team: Team, caller: Caller, followed: Followed, item: FeedItem) 
         return False
     speaker = caller._replace(agent=followed.agent) if followed.agent else caller
     try:
-        seen = check_takes_part(view(channel, access, speaker, team.at()))
+        channel_view = check_takes_part(view(channel, access, speaker, team.at()))
     except (NotFound, NotMember):
         return False
-    return post.visible_to(seen)
+    return post.visible_to(channel_view)
 
 
 async def _shows_event(team: Team, caller: Caller, followed: Followed, item: FeedItem) -> bool:
@@ -179,5 +179,5 @@ async def _shows_event(team: Team, caller: Caller, followed: Followed, item: Fee
         return False
     if followed.agent:
         # An agent hears of the intents it works on, and of its own coming and going.
-        return any(one.agent_id == followed.agent for one in access.assignments)
+        return any(assignment.agent_id == followed.agent for assignment in access.assignments)
     return stands_on(access, caller, team.at()) is not None

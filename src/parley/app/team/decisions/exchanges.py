@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules import exchanges as rules
-from parley.app.team.directory.agents import own_name
+from parley.app.team.directory.agents import name_of_person
 from parley.app.team.retry import put
 from parley.app.team.rules.docket import TeamDocket, commit
 from parley.domain.agents.agent import AgentRecord
@@ -87,7 +87,7 @@ async def _visible(team: Team, caller: Caller, exchange: Exchange) -> Exchange |
 
 async def acts_for(team: Team, caller: Caller, agents: tuple[str, ...]) -> bool:
     """Whether one of these agents acts for the person who calls, or is that person."""
-    own = await own_name(team, caller.tenant, caller.user)
+    own = await name_of_person(team, caller.tenant, caller.user)
     for agent in agents:
         if own and agent == own:
             return True

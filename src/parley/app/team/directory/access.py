@@ -65,7 +65,7 @@ class RequestDraft(NamedTuple):
     capabilities: tuple[str, ...] = ()
 
 
-async def show(team: Team, caller: Caller, intent_id: str) -> Access:
+async def get(team: Team, caller: Caller, intent_id: str) -> Access:
     """An intent's access list."""
     _, access = await intent_access(team, caller, intent_id, Permission.READ)
     return access
@@ -99,10 +99,10 @@ async def grant(team: Team, caller: Caller, intent_id: str, draft: GrantDraft) -
     async def decide() -> TeamChanges:
         _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
         _check_room(access)
-        given = _granted(team, caller, access, draft)
-        facts = {"principal_id": given.principal_id, "permission": given.permission.value}
+        new_grant = _granted(team, caller, access, draft)
+        facts = {"principal_id": new_grant.principal_id, "permission": new_grant.permission.value}
         event = team.event_by(caller, intent_id, ACCESS_GRANTED, **facts)
-        return _changes(team, caller, with_grant(access, given), event, "access_granted", **facts)
+        return _changes(team, caller, with_grant(access, new_grant), event, "access_granted", **facts)
 
     return (await _changed(team, caller, decide)).grants[-1]
 
@@ -112,10 +112,10 @@ async def revoke(team: Team, caller: Caller, intent_id: str, grant_id: str) -> N
 
     async def decide() -> TeamChanges:
         _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
-        found = next((one for one in access.grants if one.id == grant_id), None)
-        if found is None:
+        revoked = next((entry for entry in access.grants if entry.id == grant_id), None)
+        if revoked is None:
             raise NotFound("there is no such entry")
-        facts = {"entry_id": grant_id, "principal_id": found.principal_id}
+        facts = {"entry_id": grant_id, "principal_id": revoked.principal_id}
         event = team.event_by(caller, intent_id, ACCESS_REVOKED, **facts)
         return _changes(team, caller, without_grant(access, grant_id), event, "access_revoked", **facts)
 
@@ -129,11 +129,12 @@ async def expire(team: Team, tenant: str, intent_id: str) -> None:
     if access is None or not over:
         return
     nobody = Caller.system(tenant)
-    left = replace(access, grants=tuple(one for one in access.grants if one not in over))
+    left = replace(access, grants=tuple(entry for entry in access.grants if entry not in over))
     events = tuple(
-        team.event_by(nobody, intent_id, ACCESS_EXPIRED, entry_id=one.id, principal_id=one.principal_id) for one in over
+        team.event_by(nobody, intent_id, ACCESS_EXPIRED, entry_id=entry.id, principal_id=entry.principal_id)
+        for entry in over
     )
-    entries = tuple(team.entry(nobody, "access_expired", intent_id, principal_id=one.principal_id) for one in over)
+    entries = tuple(team.entry(nobody, "access_expired", intent_id, principal_id=entry.principal_id) for entry in over)
     try:
         await team.store.commit(TeamChanges(tenant, puts=(left,), events=events, entries=entries))
     except Stale:
@@ -165,10 +166,10 @@ def _changes(team: Team, caller: Caller, access: Access, event: EventDraft, acti
 
 async def _changed(team: Team, caller: Caller, decide: Attempt) -> Access:
     done = await committed(team, caller, decide, "access list")
-    kept = done.puts[0] if done else None
-    assert isinstance(kept, Access)  # noqa: S101  # what was put
+    record = done.puts[0] if done else None
+    assert isinstance(record, Access)  # noqa: S101  # what was put
     await roles.deliver_waiting(team, caller.tenant)
-    return kept
+    return record
 
 
 # ---------------------------------------------------------------- requests
@@ -179,12 +180,15 @@ async def request(team: Team, caller: Caller, intent_id: str, draft: RequestDraf
     await _access(team, caller, intent_id)
     principal = caller.agent or caller.actor
     present = await team.store.children(AccessRequest, caller.tenant, intent_id)
-    for one in present:
-        if one.status is RequestStatus.PENDING and (one.principal_id, one.permission) == (principal, draft.permission):
-            return one
+    for pending in present:
+        if pending.status is RequestStatus.PENDING and (pending.principal_id, pending.permission) == (
+            principal,
+            draft.permission,
+        ):
+            return pending
     if len(present) >= MOST_REQUESTS:
         raise QuotaExceeded(f"an intent has at most {MOST_REQUESTS} access requests")
-    asked = AccessRequest(
+    access_request = AccessRequest(
         id=team.new_id("areq"),
         tenant_id=caller.tenant,
         intent_id=intent_id,
@@ -196,26 +200,26 @@ async def request(team: Team, caller: Caller, intent_id: str, draft: RequestDraf
         caller,
         intent_id,
         ACCESS_REQUESTED,
-        request_id=asked.id,
+        request_id=access_request.id,
         principal_id=principal,
         requested_permission=draft.permission.value,
         capabilities=list(draft.capabilities),
     )
-    entry = team.entry(caller, "access_requested", intent_id, principal_id=principal, request=asked.id)
-    changes = TeamChanges(caller.tenant, puts=(asked,), events=(event,), entries=(entry,))
-    kept = (await team.commit(caller, changes)).puts[0]
-    assert isinstance(kept, AccessRequest)  # noqa: S101  # what was put
-    return kept
+    entry = team.entry(caller, "access_requested", intent_id, principal_id=principal, request=access_request.id)
+    changes = TeamChanges(caller.tenant, puts=(access_request,), events=(event,), entries=(entry,))
+    record = (await team.commit(caller, changes)).puts[0]
+    assert isinstance(record, AccessRequest)  # noqa: S101  # what was put
+    return record
 
 
 async def requests(team: Team, caller: Caller, intent_id: str) -> list[AccessRequest]:
     """All requests for who rules the intent; for others their own."""
     access = await _access(team, caller, intent_id)
     stands = stands_on(access, caller, team.at())
-    found = await team.store.children(AccessRequest, caller.tenant, intent_id)
+    all_requests = await team.store.children(AccessRequest, caller.tenant, intent_id)
     if stands is not None and stands.allows(Permission.ADMIN):
-        return list(found)
-    own = [one for one in found if one.principal_id == caller.agent]
+        return list(all_requests)
+    own = [access_request for access_request in all_requests if access_request.principal_id == caller.agent]
     if stands is None and not own:
         raise NotFound("there is no such intent")
     return own
@@ -234,15 +238,21 @@ async def approve(
     """Let somebody in: the answer and the entry are one commit."""
 
     async def decide() -> TeamChanges:
-        access, asked = await _asked(team, caller, intent_id, request_id)
-        decided = asked.decided(RequestStatus.APPROVED, caller.actor, team.at(), reason)
-        draft = GrantDraft(asked.principal_id, permission or asked.permission, asked.principal_type, reason, expires_at)
+        access, access_request = await _asked(team, caller, intent_id, request_id)
+        decided = access_request.decided(RequestStatus.APPROVED, caller.actor, team.at(), reason)
+        draft = GrantDraft(
+            access_request.principal_id,
+            permission or access_request.permission,
+            access_request.principal_type,
+            reason,
+            expires_at,
+        )
         _check_room(access)
-        given = _granted(team, caller, access, draft)
-        facts = {"principal_id": given.principal_id, "permission": given.permission.value}
+        new_grant = _granted(team, caller, access, draft)
+        facts = {"principal_id": new_grant.principal_id, "permission": new_grant.permission.value}
         return TeamChanges(
             caller.tenant,
-            puts=(decided, with_grant(access, given)),
+            puts=(decided, with_grant(access, new_grant)),
             events=(
                 team.event_by(caller, intent_id, ACCESS_REQUEST_APPROVED, request_id=request_id, **facts),
                 team.event_by(caller, intent_id, ACCESS_GRANTED, **facts),
@@ -259,9 +269,9 @@ async def deny(team: Team, caller: Caller, intent_id: str, request_id: str, reas
     """Keep somebody out."""
 
     async def decide() -> TeamChanges:
-        access, asked = await _asked(team, caller, intent_id, request_id)
-        decided = asked.decided(RequestStatus.DENIED, caller.actor, team.at(), reason)
-        facts = {"request_id": request_id, "principal_id": asked.principal_id, "reason": reason}
+        access, access_request = await _asked(team, caller, intent_id, request_id)
+        decided = access_request.decided(RequestStatus.DENIED, caller.actor, team.at(), reason)
+        facts = {"request_id": request_id, "principal_id": access_request.principal_id, "reason": reason}
         return TeamChanges(
             caller.tenant,
             expects=(expecting(access),),
@@ -275,17 +285,17 @@ async def deny(team: Team, caller: Caller, intent_id: str, request_id: str, reas
 
 async def _decided(team: Team, caller: Caller, decide: Attempt) -> AccessRequest:
     done = await committed(team, caller, decide, "request")
-    kept = done.puts[0] if done else None
-    assert isinstance(kept, AccessRequest)  # noqa: S101  # what was put
-    return kept
+    record = done.puts[0] if done else None
+    assert isinstance(record, AccessRequest)  # noqa: S101  # what was put
+    return record
 
 
 async def _asked(team: Team, caller: Caller, intent_id: str, request_id: str) -> tuple[Access, AccessRequest]:
     _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
-    asked = await team.store.get(AccessRequest, caller.tenant, request_id)
-    if asked is None or asked.intent_id != intent_id:
+    access_request = await team.store.get(AccessRequest, caller.tenant, request_id)
+    if access_request is None or access_request.intent_id != intent_id:
         raise NotFound("there is no such request")
-    return access, asked
+    return access, access_request
 
 
 async def _access(team: Team, caller: Caller, intent_id: str) -> Access:

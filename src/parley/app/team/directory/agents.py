@@ -59,14 +59,14 @@ def registering_in(caller: Caller, tenant: str) -> Caller:
     return caller._replace(tenant=tenant)
 
 
-async def own_name(team: Team, tenant: str, user: str) -> str:
+async def name_of_person(team: Team, tenant: str, user: str) -> str:
     """The name under which a person speaks: its own, unless that is the name of an agent of somebody else."""
     record = await team.store.get(AgentRecord, tenant, user)
     taken = record is not None and record.attributes.user_id != user
     return "" if taken or not is_name(user) else user
 
 
-async def in_seat(team: Team, caller: Caller, agent_id: str) -> Caller:
+async def as_agent_of(team: Team, caller: Caller, agent_id: str) -> Caller:
     """A person in the place of an agent that acts for it: it sees what the agent sees, and speaks for itself."""
     record = await team.store.get(AgentRecord, caller.tenant, party_name(agent_id))
     if record is None or record.attributes.user_id != caller.user:
@@ -76,8 +76,8 @@ async def in_seat(team: Team, caller: Caller, agent_id: str) -> Caller:
 
 async def attributes(team: Team, caller: Caller, agent_id: str) -> Attributes:
     """What was said about an agent so far."""
-    known = await team.store.get(AgentRecord, caller.tenant, agent_id)
-    return known.attributes if known is not None else UNKNOWN_ATTRIBUTES
+    record = await team.store.get(AgentRecord, caller.tenant, agent_id)
+    return record.attributes if record is not None else UNKNOWN_ATTRIBUTES
 
 
 async def register(team: Team, caller: Caller, draft: AgentDraft) -> Listed:
@@ -85,18 +85,18 @@ async def register(team: Team, caller: Caller, draft: AgentDraft) -> Listed:
     agent_id = party_name(draft.agent_id)
     check_changes(caller, agent_id)
     if draft.attributes is not None and caller.kind is not KeyKind.ADMIN:
-        known = await team.store.get(AgentRecord, caller.tenant, agent_id)
-        if draft.attributes != (known.attributes if known else UNKNOWN_ATTRIBUTES):
+        record = await team.store.get(AgentRecord, caller.tenant, agent_id)
+        if draft.attributes != (record.attributes if record else UNKNOWN_ATTRIBUTES):
             raise ScopeRequired("only an admin says where an agent belongs and what it may know")
     for _ in range(ATTEMPTS):
-        known = await team.store.get(AgentRecord, caller.tenant, agent_id)
-        if known is not None and not known.gone and health(known, team.at()) in GONE:
+        record = await team.store.get(AgentRecord, caller.tenant, agent_id)
+        if record is not None and not record.gone and health(record, team.at()) in GONE:
             # Its silence was never settled: it leaves before it comes back, as everybody else saw it.
             await departure.settle(team, caller.tenant, agent_id)
             continue
         try:
             async with team.roster if draft.role_id else nullcontext():
-                granted, committed = await _register(team, caller, draft, known)
+                granted, committed = await _register(team, caller, draft, record)
         except Stale as stale:
             if "kind" not in stale.facts:
                 raise
@@ -129,9 +129,9 @@ async def _register(
 
 async def _units(team: Team, tenant: str, name: str) -> tuple[OrgUnits, ...]:
     """The tenant's org units, if this one is new."""
-    known = await team.store.get(OrgUnits, tenant, org_units.ALL) or OrgUnits(id=org_units.ALL, tenant_id=tenant)
-    changed = org_units.with_unit(known, name)
-    return () if changed is known else (changed,)
+    units = await team.store.get(OrgUnits, tenant, org_units.ALL) or OrgUnits(id=org_units.ALL, tenant_id=tenant)
+    changed = org_units.with_unit(units, name)
+    return () if changed is units else (changed,)
 
 
 def _told(team: Team, caller: Caller, record: AgentRecord) -> AuditDraft:
@@ -145,7 +145,7 @@ def _told(team: Team, caller: Caller, record: AgentRecord) -> AuditDraft:
         "max_classification": shown.max_classification.value,
         "can_receive_queries": shown.can_receive_queries,
         "can_auto_respond": shown.can_auto_respond,
-        "supported_exchange_types": [one.value for one in shown.supported_exchange_types],
+        "supported_exchange_types": [exchange_type.value for exchange_type in shown.supported_exchange_types],
         "max_rounds_accepted": shown.max_rounds_accepted or 0,
         "key": caller.key_id,
     }
@@ -164,24 +164,24 @@ async def _make_room(team: Team, tenant: str) -> tuple[AgentRecord, ...]:
     raise QuotaExceeded(f"a tenant has at most {most} agents")
 
 
-async def show(team: Team, caller: Caller, agent_id: str) -> Listed:
+async def get(team: Team, caller: Caller, agent_id: str) -> Listed:
     """One agent's record."""
     return _listed(team, await _known(team, caller, agent_id))
 
 
-async def listed(team: Team, caller: Caller, wanted: Wanted) -> list[Listed]:
+async def list_page(team: Team, caller: Caller, wanted: Wanted) -> list[Listed]:
     """The agents of the tenant that are as one wants them, by name."""
     holders: frozenset[str] | None = None
     if wanted.role_id:
         role = await team.store.get(Role, caller.tenant, wanted.role_id)
-        holders = frozenset(one.agent for one in role.holders) if role else frozenset()
-    found = await team.store.children(AgentRecord, caller.tenant, "", limit=team.limits.agents_per_tenant + 1)
+        holders = frozenset(holder.agent for holder in role.holders) if role else frozenset()
+    records = await team.store.children(AgentRecord, caller.tenant, "", limit=team.limits.agents_per_tenant + 1)
     return [
-        one
-        for one in (_listed(team, record) for record in found)
-        if (wanted.status is None or one.status is wanted.status)
-        and (holders is None or one.record.id in holders)
-        and (not wanted.capability or wanted.capability in one.record.capabilities)
+        agent
+        for agent in (_listed(team, record) for record in records)
+        if (wanted.status is None or agent.status is wanted.status)
+        and (holders is None or agent.record.id in holders)
+        and (not wanted.capability or wanted.capability in agent.record.capabilities)
     ]
 
 

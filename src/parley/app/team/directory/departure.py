@@ -89,7 +89,9 @@ async def _lead_out(team: Team, caller: Caller, agent_id: str) -> None:
         record = await _known(team, caller.tenant, agent_id)
         if not record.gone:
             return None  # it is back
-        channels = [one for one in await team.store.taking_part(caller.tenant, agent_id) if one.member(agent_id)]
+        channels = [
+            channel for channel in await team.store.taking_part(caller.tenant, agent_id) if channel.member(agent_id)
+        ]
         parting = await _parting(team, caller.tenant, agent_id, channels)
         if not parting.puts:
             return None
@@ -113,17 +115,17 @@ async def _parting(team: Team, tenant: str, agent: str, channels: Sequence[Chann
     now = team.at()
     listed = [channel for channel in channels if channel.member(agent)]
     held = [role for role in await team.store.children(Role, tenant, "") if role.held_by(agent)]
-    told = [channel for channel in channels if await system_posts.is_alive(team, channel, now)]
-    notices = [_notice(team, channel, agent, now) for channel in told]
+    alive = [channel for channel in channels if await system_posts.is_alive(team, channel, now)]
+    notices = [_notice(team, channel, agent, now) for channel in alive]
     events = [
-        audited(team, channel, said, PostDraft(said.pattern, said.payload, said.to))
-        for channel, said in zip(told, notices, strict=True)
+        audited(team, channel, notice, PostDraft(notice.pattern, notice.payload, notice.to))
+        for channel, notice in zip(alive, notices, strict=True)
         if channel.options.audit
     ]
     return TeamChanges(
         tenant,
         posts=tuple(notices),
-        expects=tuple(expecting(channel) for channel in told),
+        expects=tuple(expecting(channel) for channel in alive),
         puts=(
             *(without_member(channel, agent) for channel in listed),
             *(without_holder(role, agent) for role in held),

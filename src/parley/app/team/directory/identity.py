@@ -38,15 +38,15 @@ async def find(team: Team, tenant: str, agent_id: str) -> Identity | None:
 async def all_of(team: Team, tenant: str) -> dict[str, Identity]:
     """Every identity of a tenant by its agent."""
     limit = team.limits.agents_per_tenant + 1
-    return {one.id: one for one in await team.store.children(Identity, tenant, "", limit=limit)}
+    return {identity.id: identity for identity in await team.store.children(Identity, tenant, "", limit=limit)}
 
 
-async def show(team: Team, caller: Caller, agent_id: str) -> Identity:
+async def get(team: Team, caller: Caller, agent_id: str) -> Identity:
     """An agent's identity."""
-    known = await find(team, caller.tenant, agent_id)
-    if known is None:
+    identity = await find(team, caller.tenant, agent_id)
+    if identity is None:
         raise NotFound("there is no such identity")
-    return known
+    return identity
 
 
 async def challenge(
@@ -63,7 +63,7 @@ async def challenge(
         await _check_present(team, caller, agent_id)
         await _check_free(team, caller, agent_id, key)
         earlier = await team.store.get(Challenge, caller.tenant, agent_id)
-        asked = Challenge(
+        new_challenge = Challenge(
             id=agent_id,
             tenant_id=caller.tenant,
             version=earlier.version if earlier else 0,
@@ -73,7 +73,7 @@ async def challenge(
             ends_at=stamp(now + CHALLENGE_LASTS),
             key_expires_at=stamp(expires_at) if expires_at else "",
         )
-        return TeamChanges(caller.tenant, puts=(asked,))
+        return TeamChanges(caller.tenant, puts=(new_challenge,))
 
     return await put(team, caller, decide, Challenge, "identity")
 
@@ -86,8 +86,8 @@ async def _check_present(team: Team, caller: Caller, agent_id: str) -> None:
 
 async def _check_free(team: Team, caller: Caller, agent_id: str, key: PublicKey) -> None:
     """A key that counts is only replaced by its owner, with its own signature; or by an admin, when it was lost."""
-    known = await find(team, caller.tenant, agent_id)
-    if known is None or known.public_key == key.text or not known.valid(team.at()):
+    identity = await find(team, caller.tenant, agent_id)
+    if identity is None or identity.public_key == key.text or not identity.valid(team.at()):
         return
     if caller.kind is not KeyKind.ADMIN:
         raise Conflict("the agent has another key", hint="rotate it, signed with that one")
@@ -95,8 +95,8 @@ async def _check_free(team: Team, caller: Caller, agent_id: str, key: PublicKey)
 
 async def pending_key(team: Team, caller: Caller, agent_id: str) -> str:
     """The key that an open challenge is about, "" when there is none."""
-    asked = await team.store.get(Challenge, caller.tenant, agent_id)
-    return asked.public_key if asked is not None and asked.open(team.at()) else ""
+    pending = await team.store.get(Challenge, caller.tenant, agent_id)
+    return pending.public_key if pending is not None and pending.open(team.at()) else ""
 
 
 async def answer(  # the challenge, its key, and what came back
@@ -110,31 +110,31 @@ async def answer(  # the challenge, its key, and what came back
 ) -> Identity:
     """Take back a signed challenge, once. A wrong signature uses it up too."""
     check_changes(caller, agent_id)
-    asked = await team.store.get(Challenge, caller.tenant, agent_id)
-    if asked is None or asked.text != text or not asked.open(team.at()):
+    pending = await team.store.get(Challenge, caller.tenant, agent_id)
+    if pending is None or pending.text != text or not pending.open(team.at()):
         raise ProofInvalid("there is no such open challenge")
-    fits = any(team.signatures.verify(raw_key, signature, content) for content in contents)
-    if not fits:
-        await _use_up(team, asked)
+    is_signed = any(team.signatures.verify(raw_key, signature, content) for content in contents)
+    if not is_signed:
+        await _use_up(team, pending)
         raise ProofInvalid("the signature does not fit the challenge")
-    known = await find(team, caller.tenant, agent_id)
-    made = proved(asked, known, team.at())
-    entry = team.entry(caller, "identity_registered", agent_id, did=made.did)
+    identity = await find(team, caller.tenant, agent_id)
+    new_identity = proved(pending, identity, team.at())
+    entry = team.entry(caller, "identity_registered", agent_id, did=new_identity.did)
     try:
-        changes = TeamChanges(caller.tenant, puts=(made,), drops=(asked,), entries=(entry,))
+        changes = TeamChanges(caller.tenant, puts=(new_identity,), drops=(pending,), entries=(entry,))
         committed = await team.commit(caller, changes)
     except Stale as stale:
         if "kind" not in stale.facts:
             raise
         raise ProofInvalid("the challenge was used at this moment") from None
-    kept = committed.puts[0]
-    assert isinstance(kept, Identity)  # noqa: S101  # what was put
-    return kept
+    record = committed.puts[0]
+    assert isinstance(record, Identity)  # noqa: S101  # what was put
+    return record
 
 
-async def _use_up(team: Team, asked: Challenge) -> None:
+async def _use_up(team: Team, pending: Challenge) -> None:
     try:
-        await team.store.commit(TeamChanges(asked.tenant_id, drops=(asked,)))
+        await team.store.commit(TeamChanges(pending.tenant_id, drops=(pending,)))
     except Stale:
         return  # somebody else did
 
@@ -146,19 +146,21 @@ async def rotate(
     check_changes(caller, agent_id)
 
     async def decide() -> TeamChanges:
-        known = await show(team, caller, agent_id)
-        fits = known.public_key == old.text and known.valid(team.at())
-        if not fits or not team.signatures.verify(old.raw, signature, content):
+        identity = await get(team, caller, agent_id)
+        is_current = identity.public_key == old.text and identity.valid(team.at())
+        if not is_current or not team.signatures.verify(old.raw, signature, content):
             raise ProofInvalid("a rotation is signed with the key that counts")
-        if new.text in (known.public_key, *known.previous_keys):
+        if new.text in (identity.public_key, *identity.previous_keys):
             raise Invalid.because([Problem("invalid", "new_public_key", "was used before")])
-        changed = rotated(known, new.text, new.did, team.at())
+        changed = rotated(identity, new.text, new.did, team.at())
         entry = team.entry(caller, "identity_rotated", agent_id, did=changed.did)
         return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
 
     return await put(team, caller, decide, Identity, "identity")
 
 
-def signed(team: Team, known: Identity, raw_key: bytes, signature: bytes, contents: Sequence[bytes]) -> bool:
+def signed(team: Team, identity: Identity, raw_key: bytes, signature: bytes, contents: Sequence[bytes]) -> bool:
     """Whether the key that counts now has signed one of these spellings."""
-    return known.valid(team.at()) and any(team.signatures.verify(raw_key, signature, one) for one in contents)
+    return identity.valid(team.at()) and any(
+        team.signatures.verify(raw_key, signature, content) for content in contents
+    )

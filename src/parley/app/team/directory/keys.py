@@ -59,8 +59,8 @@ async def first_start(team: Team, given_secret: str) -> str | None:
     lost the first one. The secret when it was made up here; None when it was given, or when somebody started before.
     """
     await team.store.catch_up(NO_TENANT)
-    known = await team.store.get(Tenant, NO_TENANT, DEFAULT_TENANT)
-    if known is not None and (not given_secret or await _has_key(team, given_secret)):
+    existing = await team.store.get(Tenant, NO_TENANT, DEFAULT_TENANT)
+    if existing is not None and (not given_secret or await _has_key(team, given_secret)):
         return None
     secret = given_secret or SECRET_PREFIX + team.ids.secret()
     now = team.at()
@@ -74,13 +74,13 @@ async def first_start(team: Team, given_secret: str) -> str | None:
         created_at=now,
     )
     tenant = Tenant(id=DEFAULT_TENANT, tenant_id=NO_TENANT, title=DEFAULT_TENANT, created_at=now)
-    made = () if known is not None else (tenant,)
+    new_tenants = () if existing is not None else (tenant,)
     entries = (
-        *(Entry("tenant_created", now, SYSTEM, one.id, "") for one in made),
+        *(Entry("tenant_created", now, SYSTEM, new_tenant.id, "") for new_tenant in new_tenants),
         Entry("key_created", now, SYSTEM, key.id, "", {"kind": key.key_kind.value}),
     )
     try:
-        await team.store.commit(TeamChanges(DEFAULT_TENANT, puts=(*made, key, _issued(key)), entries=entries))
+        await team.store.commit(TeamChanges(DEFAULT_TENANT, puts=(*new_tenants, key, _issued(key)), entries=entries))
     except (Stale, NameTaken):
         return await first_start(team, given_secret)  # another node started at this moment, and has done it
     return None if given_secret else secret
@@ -98,18 +98,20 @@ async def create_tenant(team: Team, caller: Caller, tenant_id: str, title: str) 
         raise NameTaken("there is a tenant of this name already", facts={"tenant_id": tenant.id})
     entry = team.entry(caller, "tenant_created", tenant.id)
     committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(tenant,), entries=(entry,)))
-    kept = committed.puts[0]
-    assert isinstance(kept, Tenant)  # noqa: S101  # what was put
-    return kept
+    record = committed.puts[0]
+    assert isinstance(record, Tenant)  # noqa: S101  # what was put
+    return record
 
 
 async def tenants(team: Team, caller: Caller) -> list[Tenant]:
     """All tenants, for the operator."""
     _check_operator(caller)
-    found: list[Tenant] = []
-    while page := await team.store.children(Tenant, NO_TENANT, "", after=found[-1].id if found else "", limit=_PAGE):
-        found += page
-    return found
+    all_tenants: list[Tenant] = []
+    while page := await team.store.children(
+        Tenant, NO_TENANT, "", after=all_tenants[-1].id if all_tenants else "", limit=_PAGE
+    ):
+        all_tenants += page
+    return all_tenants
 
 
 async def create(team: Team, caller: Caller, draft: KeyDraft) -> Made:
@@ -141,11 +143,11 @@ async def create(team: Team, caller: Caller, draft: KeyDraft) -> Made:
     return Made(key, fresh.secret)
 
 
-async def listed(team: Team, caller: Caller) -> list[Key]:
+async def list_all(team: Team, caller: Caller) -> list[Key]:
     """The keys of the caller's tenant, oldest first, with those that were revoked."""
     issued = await team.store.children(IssuedKey, caller.tenant, "", limit=team.limits.keys_per_tenant + 1)
-    found = [await team.store.get(Key, NO_TENANT, one.id) for one in issued]
-    return [key for key in found if key is not None]
+    keys = [await team.store.get(Key, NO_TENANT, issue.id) for issue in issued]
+    return [key for key in keys if key is not None]
 
 
 async def revoke(team: Team, caller: Caller, key_id: str) -> Key:
@@ -175,14 +177,14 @@ async def rotate(team: Team, caller: Caller, key_id: str) -> Made:
             _check_operator(caller)  # its successor is the operator's too, and would be the caller's
         if not key.valid(team.at()):
             raise Conflict("the key has ended already", hint="make a new one")
-        made = fresh.like(key)
+        new_key = fresh.like(key)
         ended = replace(key, revoked_at=team.at())
-        entry = team.entry(caller, "key_rotated", key.id, successor=made.id, **_facts(key))
+        entry = team.entry(caller, "key_rotated", key.id, successor=new_key.id, **_facts(key))
         return TeamChanges(
             key.owner,
-            puts=(made, ended, _issued(made)),
+            puts=(new_key, ended, _issued(new_key)),
             entries=(entry,),
-            audits=_told(team, caller, "key_rotated", made),
+            audits=_told(team, caller, "key_rotated", new_key),
         )
 
     return Made(await put(team, caller, decide, Key, "key"), fresh.secret)

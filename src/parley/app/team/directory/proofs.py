@@ -33,10 +33,10 @@ async def check(
 
     `raw_key` reads the bytes of a key from its text.
     """
-    known = await find(team, caller.tenant, caller.agent) if caller.agent else None
-    if known is None:
+    identity = await find(team, caller.tenant, caller.agent) if caller.agent else None
+    if identity is None:
         raise ProofInvalid("the sender has no registered key")
-    if proof.method and proof.method.partition("#")[0] not in (known.did, known.public_key):
+    if proof.method and proof.method.partition("#")[0] not in (identity.did, identity.public_key):
         raise ProofInvalid("the proof names another key than the sender's")
-    if not signed(team, known, raw_key(known.public_key), proof.signature, contents):
+    if not signed(team, identity, raw_key(identity.public_key), proof.signature, contents):
         raise ProofInvalid("the signature does not fit the message")

@@ -31,9 +31,9 @@ async def deliver_waiting(team: Team, tenant: str, *, role_id: str = "", channel
     """Deliver what was said to a role that somebody holds now: of one role, or of one channel. How many."""
     role_ids = [role_id] if role_id else [role.id for role in await team.store.children(Role, tenant, "")]
     delivered = 0
-    for one in role_ids:
+    for waiting_role in role_ids:
 
-        async def decide(role_id: str = one) -> TeamChanges | None:
+        async def decide(role_id: str = waiting_role) -> TeamChanges | None:
             return await _delivering(team, tenant, role_id, channel_id)
 
         done = await committed(team, Caller.system(tenant), decide, "role")
@@ -64,10 +64,10 @@ async def deliver_stranded(team: Team) -> None:
 
     A part of all that waits is looked at each time, in turn.
     """
-    found = await team.store.waiting(team.stranded_after, _LOOKED_AT)
-    team.stranded_after = found[-1][1] if found else ""
-    await team.store.catch_up(*{tenant for tenant, _ in found})
-    for tenant, to in found:
+    addresses = await team.store.waiting(team.stranded_after, _LOOKED_AT)
+    team.stranded_after = addresses[-1][1] if addresses else ""
+    await team.store.catch_up(*{tenant for tenant, _ in addresses})
+    for tenant, to in addresses:
         await deliver_waiting(team, tenant, role_id=to.removeprefix(ROLE_PREFIX))
 
 
@@ -78,21 +78,21 @@ async def unconcerned(team: Team, tenant: str, sender: str, agents: tuple[str, .
     """
     in_force = await rules.in_force(team, tenant, [])
     speaker = await rules.party(team, tenant, sender)
-    found = []
+    reachable = []
     for agent in agents:
-        one = await rules.party(team, tenant, agent)
-        if concerns(in_force.book.between(speaker.attributes, one.attributes), speaker, one):
+        receiver = await rules.party(team, tenant, agent)
+        if concerns(in_force.book.between(speaker.attributes, receiver.attributes), speaker, receiver):
             continue
         try:
-            check_not_stopped(in_force.stopped, speaker, one)
+            check_not_stopped(in_force.stopped, speaker, receiver)
         except Suspended:
             continue
-        found.append(agent)
-    return tuple(found)
+        reachable.append(agent)
+    return tuple(reachable)
 
 
 async def registering(
-    team: Team, caller: Caller, agent_id: str, known: AgentRecord | None, role_id: str | None
+    team: Team, caller: Caller, agent_id: str, record: AgentRecord | None, role_id: str | None
 ) -> tuple[Role, ...]:
     """The roles as they are when an agent registers with one. An agent does not take a role; it is granted."""
     if not role_id:
@@ -103,8 +103,8 @@ async def registering(
     if caller.kind not in (KeyKind.SERVICE, KeyKind.ADMIN):
         raise Forbidden("an agent does not take a role by itself", hint="have an admin grant it")
     changed = [with_holder(role, agent_id)]
-    if known is not None and known.role_id and known.role_id != role_id:
-        before = await team.store.get(Role, caller.tenant, known.role_id)
+    if record is not None and record.role_id and record.role_id != role_id:
+        before = await team.store.get(Role, caller.tenant, record.role_id)
         if before is not None and before.held_by(agent_id):
             changed.append(without_holder(before, agent_id))
     return tuple(changed)
@@ -115,7 +115,7 @@ async def held(team: Team, caller: Caller, role_id: str) -> Role:
     return await team.store.get(Role, caller.tenant, role_id) or Role(id=party_name(role_id), tenant_id=caller.tenant)
 
 
-async def listed(team: Team, caller: Caller) -> list[Role]:
+async def list_all(team: Team, caller: Caller) -> list[Role]:
     """All roles that were ever granted in the tenant."""
     return list(await team.store.children(Role, caller.tenant, ""))
 

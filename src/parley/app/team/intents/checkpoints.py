@@ -83,33 +83,38 @@ async def make(team: Team, caller: Caller, intent_id: str) -> tuple[Checkpoint, 
         if last is None:
             raise NotFound("there is no event in this intent's log")
         return last, False
-    made = Checkpoint(
+    checkpoint = Checkpoint(
         id=team.new_id("ckpt"),
         tenant_id=caller.tenant,
         intent_id=intent_id,
-        merkle_root=encode_digest(merkle_root([raw_digest(one.event_hash) for one in events])),
+        merkle_root=encode_digest(merkle_root([raw_digest(event.event_hash) for event in events])),
         first_sequence=events[0].sequence,
         last_sequence=events[-1].sequence,
         created_at=team.at(),
     )
     entry = team.entry(
-        caller, "checkpoint_made", made.id, intent=intent_id, root=made.merkle_root, last=str(made.last_sequence)
+        caller,
+        "checkpoint_made",
+        checkpoint.id,
+        intent=intent_id,
+        root=checkpoint.merkle_root,
+        last=str(checkpoint.last_sequence),
     )
     try:
-        kept = (await team.commit(caller, TeamChanges(caller.tenant, puts=(made,), entries=(entry,)))).puts[0]
+        record = (await team.commit(caller, TeamChanges(caller.tenant, puts=(checkpoint,), entries=(entry,)))).puts[0]
     except NameTaken:
         # Another made it at this moment.
         last = await _last(team, caller.tenant, intent_id)
         if last is None:
             raise
         return last, False
-    assert isinstance(kept, Checkpoint)  # noqa: S101  # what was put
-    return kept, True
+    assert isinstance(record, Checkpoint)  # noqa: S101  # what was put
+    return record, True
 
 
 async def make_due(team: Team) -> int:
     """Checkpoints for every log that has grown enough, or waited long enough, in all tenants. How many."""
-    tenants = {one.id for one in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
+    tenants = {tenant.id for tenant in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
     await team.store.catch_up(*tenants)
     return sum([await _make_due(team, tenant) for tenant in sorted(tenants)])
 
@@ -126,57 +131,57 @@ async def _make_due(team: Team, tenant: str) -> int:
     if not grown or not (waited or sum(count for _, count in grown) >= DUE_EVENTS):
         return 0
     nobody = Caller.system(tenant)
-    made = 0
+    count = 0
     for intent_id, _ in grown:
-        made += await _make_all(team, nobody, intent_id)
+        count += await _make_all(team, nobody, intent_id)
     # What was written while we worked lies behind the head that we began with: the next time it counts as new.
     try:
         await team.store.commit(TeamChanges(tenant, puts=(replace(mark, position=head, made_at=team.at()),)))
     except Stale:
-        return made
-    return made
+        return count
+    return count
 
 
 async def _make_all(team: Team, caller: Caller, intent_id: str) -> int:
-    made = 0
+    count = 0
     while True:
         try:
             checkpoint, new = await make(team, caller, intent_id)
         except NotFound:
-            return made  # a log without an intent
-        made += new
+            return count  # a log without an intent
+        count += new
         if not new or checkpoint.event_count < MOST_EVENTS:
-            return made
+            return count
 
 
-async def listed(team: Team, caller: Caller, intent_id: str = "") -> list[Checkpoint]:
+async def list_page(team: Team, caller: Caller, intent_id: str = "") -> list[Checkpoint]:
     """The checkpoints of an intent, or of all that the caller may see, oldest first."""
     if intent_id:
         await intent_access(team, caller, intent_id, Permission.READ)
         return await _all(team, caller.tenant, intent_id)
-    found: list[Checkpoint] = []
+    checkpoints: list[Checkpoint] = []
     async for intent in visible(team, caller):
-        found += await _all(team, caller.tenant, intent.id)
-        if len(found) >= team.limits.page:
+        checkpoints += await _all(team, caller.tenant, intent.id)
+        if len(checkpoints) >= team.limits.page:
             break
-    return sorted(found[: team.limits.page], key=lambda one: one.id)
+    return sorted(checkpoints[: team.limits.page], key=lambda checkpoint: checkpoint.id)
 
 
-async def show(team: Team, caller: Caller, checkpoint_id: str) -> Checkpoint:
+async def get(team: Team, caller: Caller, checkpoint_id: str) -> Checkpoint:
     """One checkpoint."""
-    found = await team.store.get(Checkpoint, caller.tenant, checkpoint_id)
-    if found is None:
+    checkpoint = await team.store.get(Checkpoint, caller.tenant, checkpoint_id)
+    if checkpoint is None:
         raise NotFound("there is no such checkpoint")
     try:
-        await intent_access(team, caller, found.intent_id, Permission.READ)
+        await intent_access(team, caller, checkpoint.intent_id, Permission.READ)
     except NotFound:
         raise NotFound("there is no such checkpoint") from None
-    return found
+    return checkpoint
 
 
 async def proof(team: Team, caller: Caller, checkpoint_id: str, event_id: str) -> Proof:
     """The way from an event's hash up to the root."""
-    checkpoint = await show(team, caller, checkpoint_id)
+    checkpoint = await get(team, caller, checkpoint_id)
     event = await team.store.event(caller.tenant, event_id)
     if event is None or event.intent_id != checkpoint.intent_id or not checkpoint.covers(event.sequence):
         raise NotFound("there is no such event in this checkpoint")
@@ -190,13 +195,13 @@ async def proof(team: Team, caller: Caller, checkpoint_id: str, event_id: str) -
     if len(events) != checkpoint.event_count:
         raise Conflict("the log no longer holds what this checkpoint covers", hint="verify the log")
     index = event.sequence - checkpoint.first_sequence
-    path = merkle_path([raw_digest(one.event_hash) for one in events], index)
+    path = merkle_path([raw_digest(event.event_hash) for event in events], index)
     return Proof(checkpoint, event, index, tuple((side, encode_digest(digest)) for side, digest in path))
 
 
 async def consistency(team: Team, caller: Caller, first: str, second: str, links: Links) -> Consistency:
     """Whether the log still gives both roots, and everything between them is there and hangs together."""
-    earlier, later = await show(team, caller, first), await show(team, caller, second)
+    earlier, later = await get(team, caller, first), await get(team, caller, second)
     if earlier.intent_id != later.intent_id:
         raise Invalid.because([Problem("invalid", "to_checkpoint", "is of another intent")])
     if earlier.last_sequence > later.last_sequence:
@@ -207,29 +212,30 @@ async def consistency(team: Team, caller: Caller, first: str, second: str, links
         team, earlier.tenant_id, earlier.intent_id, earlier.first_sequence - 1, later.last_sequence
     ):
         await asyncio.to_thread(links.take_all, piece)
-        for one, digests in leaves.items():
-            digests += [raw_digest(event.event_hash) for event in piece if one.covers(event.sequence)]
+        for checkpoint, digests in leaves.items():
+            digests += [raw_digest(event.event_hash) for event in piece if checkpoint.covers(event.sequence)]
         boundary = next((event.id for event in piece if event.sequence == earlier.last_sequence), boundary)
     roots = [
-        digests != [] and encode_digest(merkle_root(digests)) == one.merkle_root for one, digests in leaves.items()
+        digests != [] and encode_digest(merkle_root(digests)) == checkpoint.merkle_root
+        for checkpoint, digests in leaves.items()
     ]
     consistent = all(roots) and links.valid and links.last == later.last_sequence
     return Consistency(earlier, later, consistent, boundary)
 
 
 async def _last(team: Team, tenant: str, intent_id: str) -> Checkpoint | None:
-    found = await _all(team, tenant, intent_id)
-    return max(found, key=lambda one: one.last_sequence, default=None)
+    checkpoints = await _all(team, tenant, intent_id)
+    return max(checkpoints, key=lambda checkpoint: checkpoint.last_sequence, default=None)
 
 
 async def _all(team: Team, tenant: str, intent_id: str) -> list[Checkpoint]:
-    found: list[Checkpoint] = []
+    checkpoints: list[Checkpoint] = []
     while True:
-        after = found[-1].id if found else ""
+        after = checkpoints[-1].id if checkpoints else ""
         page = await team.store.children(Checkpoint, tenant, intent_id, after=after, limit=_PAGE)
-        found += page
+        checkpoints += page
         if len(page) < _PAGE:
-            return found
+            return checkpoints
 
 
 async def _events(team: Team, tenant: str, intent_id: str, after: int, last: int) -> list[Event]:

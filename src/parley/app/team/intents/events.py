@@ -51,7 +51,7 @@ async def append(
     return done.events[0]
 
 
-async def listed(team: Team, caller: Caller, intent_id: str, wanted: Wanted) -> tuple[Event, ...]:
+async def list_page(team: Team, caller: Caller, intent_id: str, wanted: Wanted) -> tuple[Event, ...]:
     """Events of an intent, in the order of the log."""
     await intent_access(team, caller, intent_id, Permission.READ)
     return await team.store.events(
@@ -65,7 +65,7 @@ async def listed(team: Team, caller: Caller, intent_id: str, wanted: Wanted) -> 
     )
 
 
-async def one(team: Team, caller: Caller, intent_id: str, event_id: str) -> Event:
+async def get(team: Team, caller: Caller, intent_id: str, event_id: str) -> Event:
     """One event of an intent."""
     await intent_access(team, caller, intent_id, Permission.READ)
     event = await team.store.event(caller.tenant, event_id)
@@ -74,17 +74,17 @@ async def one(team: Team, caller: Caller, intent_id: str, event_id: str) -> Even
     return event
 
 
-async def traced(team: Team, caller: Caller, trace_id: str, limit: int) -> list[Event]:
+async def list_traced(team: Team, caller: Caller, trace_id: str, limit: int) -> list[Event]:
     """The events of one trace, of all intents that the caller may see."""
-    found = []
+    events = []
     for event in await team.store.events_of_trace(caller.tenant, trace_id, limit):
         access = await team.store.get(Access, caller.tenant, event.intent_id)
         if access is not None and stands_on(access, caller, team.at()) is not None:
-            found.append(event)
-    return found
+            events.append(event)
+    return events
 
 
-async def whole(team: Team, caller: Caller, intent_id: str) -> AsyncIterator[tuple[Event, ...]]:
+async def read_all(team: Team, caller: Caller, intent_id: str) -> AsyncIterator[tuple[Event, ...]]:
     """The whole log as it is now, in pieces: for a check."""
     await intent_access(team, caller, intent_id, Permission.READ)
     after = 0

@@ -64,7 +64,7 @@ async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
     """A new intent; who creates it rules it, and everyone in the tenant may work on it until somebody closes it."""
     for field, intent_id in (
         ("parent_intent_id", draft.parent_intent_id),
-        *(("depends_on", one) for one in draft.depends_on),
+        *(("depends_on", dependency) for dependency in draft.depends_on),
     ):
         if intent_id:
             await _check_known(team, caller, field, intent_id)
@@ -87,9 +87,9 @@ async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
         events=(team.event_by(caller, intent.id, INTENT_CREATED, title=intent.title),),
         entries=(team.entry(caller, "intent_created", intent.id),),
     )
-    kept = (await team.commit(caller, changes)).puts[0]
-    assert isinstance(kept, Intent)  # noqa: S101  # what was put
-    return kept
+    record = (await team.commit(caller, changes)).puts[0]
+    assert isinstance(record, Intent)  # noqa: S101  # what was put
+    return record
 
 
 async def _check_known(team: Team, caller: Caller, field: str, intent_id: str) -> None:
@@ -99,27 +99,27 @@ async def _check_known(team: Team, caller: Caller, field: str, intent_id: str) -
         raise Invalid.because([Problem("unknown", field, "there is no such intent")]) from None
 
 
-async def show(team: Team, caller: Caller, intent_id: str) -> Intent:
+async def get(team: Team, caller: Caller, intent_id: str) -> Intent:
     """One intent."""
     intent, _ = await intent_access(team, caller, intent_id, Permission.READ)
     return intent
 
 
-async def listed(
+async def list_page(
     team: Team, caller: Caller, *, status: IntentStatus | None = None, limit: int = 50, offset: int = 0
 ) -> list[Intent]:
     """The intents that the caller may see, oldest first."""
-    found: list[Intent] = []
+    intents: list[Intent] = []
     passed = 0
     async for intent in visible(team, caller):
         if status is not None and intent.status is not status:
             continue
         passed += 1
         if passed > offset:
-            found.append(intent)
-        if len(found) == limit:
+            intents.append(intent)
+        if len(intents) == limit:
             break
-    return found
+    return intents
 
 
 async def visible(team: Team, caller: Caller) -> AsyncIterator[Intent]:
@@ -148,7 +148,7 @@ async def patch(team: Team, caller: Caller, intent_id: str, version: int | None,
             caller,
             intent_id,
             STATE_PATCHED,
-            patches=[{"op": one.op.value, "path": one.path, "value": one.value} for one in patches],
+            patches=[{"op": patch.op.value, "path": patch.path, "value": patch.value} for patch in patches],
             version=intent.version + 1,
             state=changed.state,
             old_state=intent.state,
@@ -204,9 +204,9 @@ async def close_late(team: Team, caller: Caller, intent_id: str, *, task_id: str
 
 async def _changed(team: Team, caller: Caller, decide: Attempt) -> Intent:
     done = await committed(team, caller, decide, "intent")
-    kept = done.puts[0] if done else None
-    assert isinstance(kept, Intent)  # noqa: S101  # what was put
-    return kept
+    record = done.puts[0] if done else None
+    assert isinstance(record, Intent)  # noqa: S101  # what was put
+    return record
 
 
 def _check_size(team: Team, state: dict[str, Any]) -> None:
@@ -255,10 +255,10 @@ async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: s
     if await committed(team, caller, decide, "intent"):
         await roles.deliver_waiting(team, caller.tenant)
     access = await team.store.get(Access, caller.tenant, intent_id)
-    found = assigned(access, agent) if access else None
-    if found is None:
+    assignment = assigned(access, agent) if access else None
+    if assignment is None:
         raise NotFound("the agent was unassigned at this moment")
-    return found
+    return assignment
 
 
 async def unassign(team: Team, caller: Caller, intent_id: str, agent: str) -> None:

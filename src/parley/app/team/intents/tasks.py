@@ -76,31 +76,31 @@ async def create(team: Team, caller: Caller, intent_id: str, draft: TaskDraft) -
         )
 
     done = await committed(team, caller, decide, "intent")
-    kept = done.puts[0] if done else None
-    assert isinstance(kept, Task)  # noqa: S101  # what was put
-    return kept
+    record = done.puts[0] if done else None
+    assert isinstance(record, Task)  # noqa: S101  # what was put
+    return record
 
 
-async def show(team: Team, caller: Caller, task_id: str) -> Task:
+async def get(team: Team, caller: Caller, task_id: str) -> Task:
     """One task."""
     task, _ = await _known(team, caller, task_id, Permission.READ)
     return task
 
 
-async def listed(
+async def list_page(
     team: Team, caller: Caller, intent_id: str, *, status: TaskStatus | None = None, limit: int = 100, offset: int = 0
 ) -> list[Task]:
     """The tasks of an intent, oldest first."""
     await intent_access(team, caller, intent_id, Permission.READ)
-    found: list[Task] = []
+    tasks: list[Task] = []
     after = ""
-    while len(found) < offset + limit:
+    while len(tasks) < offset + limit:
         page = await team.store.children(Task, caller.tenant, intent_id, after=after, limit=_PAGE)
-        found += [task for task in page if status is None or task.status is status]
+        tasks += [task for task in page if status is None or task.status is status]
         if len(page) < _PAGE:
             break
         after = page[-1].id
-    return found[offset : offset + limit]
+    return tasks[offset : offset + limit]
 
 
 async def change(team: Team, caller: Caller, task_id: str, version: int | None, wanted: TaskChange) -> Task:
@@ -130,11 +130,11 @@ async def change(team: Team, caller: Caller, task_id: str, version: int | None, 
         )
 
     done = await committed(team, caller, decide, "task")
-    kept = done.puts[0] if done else None
-    assert isinstance(kept, Task)  # noqa: S101  # what was put
-    if kept.status in TASK_OVER:
-        await close_late(team, caller, kept.intent_id, task_id=task_id)
-    return kept
+    record = done.puts[0] if done else None
+    assert isinstance(record, Task)  # noqa: S101  # what was put
+    if record.status in TASK_OVER:
+        await close_late(team, caller, record.intent_id, task_id=task_id)
+    return record
 
 
 def _changed(task: Task, wanted: TaskChange, now: str) -> Task:

@@ -43,8 +43,8 @@ class NodeState:
     def check_time(self) -> None:
         """Refuse to decide anything by a clock that is not the others'."""
         if self.out_of_time:
-            said = f"this server's clock is {abs(self.skew):.0f} s off the store's"
-            raise Unavailable(said, hint="see to its time service; another server may answer")
+            message = f"this server's clock is {abs(self.skew):.0f} s off the store's"
+            raise Unavailable(message, hint="see to its time service; another server may answer")
 
     async def leads(self, job: str) -> bool:
         """Whether this node is the one that does a job."""

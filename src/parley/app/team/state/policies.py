@@ -29,7 +29,7 @@ class PolicyState:
 
     def first(self, tenant: str) -> PolicySnapshot:
         """What is in force in a tenant in which nobody has ever changed a policy; always the same object."""
-        known = self._first.get(tenant)
-        if known is None:
-            known = self._first[tenant] = first_snapshot(tenant, self.default)
-        return known
+        snapshot = self._first.get(tenant)
+        if snapshot is None:
+            snapshot = self._first[tenant] = first_snapshot(tenant, self.default)
+        return snapshot

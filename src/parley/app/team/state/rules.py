@@ -54,10 +54,10 @@ class RulesState:
 
     def rulebook(self, tenant: str, snapshot: PolicySnapshot) -> Rulebook:
         """The rulebook of a snapshot, worked out once."""
-        known = self._books.get(tenant)
-        if known is None or known.snapshot is not snapshot:
-            known = self._books[tenant] = Rulebook(snapshot)
-        return known
+        book = self._books.get(tenant)
+        if book is None or book.snapshot is not snapshot:
+            book = self._books[tenant] = Rulebook(snapshot)
+        return book
 
     async def conversation(self, store: TeamStore, tenant: str, conversation_id: str) -> tuple[str, ...]:
         """The ids of a conversation's exchanges."""
@@ -68,12 +68,12 @@ class RulesState:
             asking = self._asking.setdefault(key, [])
             asking.append(meanwhile)
             try:
-                found = await store.children(Exchange, tenant, conversation_id)
+                exchanges = await store.children(Exchange, tenant, conversation_id)
             finally:
-                asking[:] = [one for one in asking if one is not meanwhile]
+                asking[:] = [waiting for waiting in asking if waiting is not meanwhile]
                 if not asking:
                     self._asking.pop(key, None)
-            ids = (*(one.id for one in found), *meanwhile, *self._conversations.get(key, ()))
+            ids = (*(exchange.id for exchange in exchanges), *meanwhile, *self._conversations.get(key, ()))
             known = tuple(dict.fromkeys(ids))
             self._remember(key, known)
         return known
@@ -94,9 +94,9 @@ class RulesState:
                 for meanwhile in self._asking.get(key, ()):
                     meanwhile.append(record.id)
                 # Of one that nobody has asked for yet, the store tells everything when somebody does.
-                known = self._conversations.get(key)
-                if known is not None and record.id not in known:
-                    self._remember(key, (*known, record.id))
+                ids = self._conversations.get(key)
+                if ids is not None and record.id not in ids:
+                    self._remember(key, (*ids, record.id))
 
     def forget(self, tenant: str, puts: Iterable[Record]) -> None:
         """What is remembered of these conversations may be too little: ask the store again."""

@@ -153,20 +153,20 @@ class Tail:
             listener.event.set()
 
     def _hearing(self, tenant: str, post: Post) -> set[Listener]:
-        found: set[Listener] = set()
-        found |= self._listeners.get(of_channel(tenant, post.channel_id), found)
-        found |= self._listeners.get(of_intent(tenant, post.intent_id), found)
+        listeners: set[Listener] = set()
+        listeners |= self._listeners.get(of_channel(tenant, post.channel_id), listeners)
+        listeners |= self._listeners.get(of_intent(tenant, post.intent_id), listeners)
         if post.recipients is None:
-            found |= self._agents.get(tenant, found)
+            listeners |= self._agents.get(tenant, listeners)
         else:
             for agent in (post.sender, *post.recipients):
-                found |= self._listeners.get(of_agent(tenant, agent), found)
-        return found
+                listeners |= self._listeners.get(of_agent(tenant, agent), listeners)
+        return listeners
 
 
-def _discard(listeners: dict[Topic, set[Listener]] | dict[str, set[Listener]], key: object, one: Listener) -> None:
+def _discard(listeners: dict[Topic, set[Listener]] | dict[str, set[Listener]], key: object, listener: Listener) -> None:
     group = listeners.get(key)  # type: ignore[call-overload]  # a topic or a tenant, as the table has it
     if group is not None:
-        group.discard(one)
+        group.discard(listener)
         if not group:
             del listeners[key]  # type: ignore[arg-type]

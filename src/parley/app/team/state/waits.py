@@ -26,14 +26,14 @@ class Wait(NamedTuple):
 
     def settle(self, answer: Post | ParleyError) -> None:
         """Wake all who wait."""
-        for one in self.answers:
-            if one.done():
+        for waiter in self.answers:
+            if waiter.done():
                 continue
             if isinstance(answer, ParleyError):
-                one.set_exception(answer)
-                one.exception()  # seen: nobody may be there any more to take it
+                waiter.set_exception(answer)
+                waiter.exception()  # seen: nobody may be there any more to take it
             else:
-                one.set_result(answer)
+                waiter.set_result(answer)
 
 
 class Waits:
@@ -85,9 +85,9 @@ class Waits:
         if not self._by_request:
             return
         for post in committed.posts:
-            asked = self._by_request.get(post.id)
-            if asked is not None:  # committed, or somebody holds the role by now
-                self._by_request[post.id] = asked._replace(others=post.recipients or ())
+            request_wait = self._by_request.get(post.id)
+            if request_wait is not None:  # committed, or somebody holds the role by now
+                self._by_request[post.id] = request_wait._replace(others=post.recipients or ())
             wait = self._by_request.get(post.in_reply_to)
             if wait is not None and wait.tenant == tenant:
                 wait.settle(post)

@@ -61,17 +61,17 @@ async def run_due(team: Team, outbound: Outbound) -> int:
         await follow_endpoint(team, tenant, agent)
     at_once = asyncio.Semaphore(_MOST_AT_ONCE)
 
-    async def looked_at(one: Subscription) -> Progress:
+    async def looked_at(subscription: Subscription) -> Progress:
         async with at_once:
-            return await pushing.deliver(team, outbound, one.tenant_id, one.id)
+            return await pushing.deliver(team, outbound, subscription.tenant_id, subscription.id)
 
-    passed = await asyncio.gather(*[looked_at(one) async for one in _all(team, tenants)])
-    return sum(one.outcome is Outcome.MORE for one in passed)
+    passed = await asyncio.gather(*[looked_at(subscription) async for subscription in _all(team, tenants)])
+    return sum(progress.outcome is Outcome.MORE for progress in passed)
 
 
 async def _tenants(team: Team) -> list[str]:
-    found = await team.store.children(Tenant, NO_TENANT, "")
-    return list(dict.fromkeys((DEFAULT_TENANT, *(one.id for one in found))))
+    tenants = await team.store.children(Tenant, NO_TENANT, "")
+    return list(dict.fromkeys((DEFAULT_TENANT, *(tenant.id for tenant in tenants))))
 
 
 async def _all(team: Team, tenants: Iterable[str]) -> AsyncIterator[Subscription]:
@@ -79,8 +79,8 @@ async def _all(team: Team, tenants: Iterable[str]) -> AsyncIterator[Subscription
         for parent in ("", ENDPOINTS):
             after = ""
             while page := await team.store.children(Subscription, tenant, parent, after=after, limit=_LISTED):
-                for one in page:
-                    yield one
+                for subscription in page:
+                    yield subscription
                 after = page[-1].id
 
 
@@ -89,9 +89,9 @@ async def _unfollowed(team: Team, tenants: Iterable[str]) -> AsyncIterator[Ref]:
     for tenant in tenants:
         after = ""
         while page := await team.store.children(AgentRecord, tenant, "", after=after, limit=_LISTED):
-            for one in page:
-                if not follows(one, await team.store.get(Subscription, tenant, endpoint_id(one.id))):
-                    yield tenant, one.id
+            for record in page:
+                if not follows(record, await team.store.get(Subscription, tenant, endpoint_id(record.id))):
+                    yield tenant, record.id
             after = page[-1].id
 
 
@@ -150,8 +150,8 @@ class Worker:
     async def _load_tenants(self, tenants: Iterable[str]) -> None:
         async for tenant, agent in _unfollowed(self._team, tenants):
             self._moved.setdefault((tenant, agent), UNSETTLED)
-        async for one in _all(self._team, tenants):
-            self._learn(one)
+        async for subscription in _all(self._team, tenants):
+            self._learn(subscription)
 
     async def _round(self) -> None:
         self._wake.clear()
@@ -182,8 +182,8 @@ class Worker:
             stirred, self._stirred = self._stirred, set()
             await self._team.store.catch_up(*stirred)
         stumbled, self._stumbled = self._stumbled, set()
-        for ref, one in self._known.items():
-            if ref in stumbled or (one.due and one.due <= now):
+        for ref, subscription in self._known.items():
+            if ref in stumbled or (subscription.due and subscription.due <= now):
                 self._look(ref)
         behind = [ref for ref in self._idle if self._known_to(ref) - self._known[ref].cursor > _FAR_BEHIND]
         for ref in behind[:_WRITTEN_AT_ONCE]:
@@ -212,7 +212,9 @@ class Worker:
                 self._wake.set()
         if not self._known:
             return
-        if any(isinstance(one, Approval) or (isinstance(one, Exchange) and one.over) for one in committed.puts):
+        if any(
+            isinstance(record, Approval) or (isinstance(record, Exchange) and record.over) for record in committed.puts
+        ):
             for ref in self._wanting.get(_notices(tenant), ()):
                 if ref in self._idle or ref in self._running:
                     self._idle.discard(ref)
@@ -247,23 +249,28 @@ class Worker:
         self._ready[ref] = None
         self._wake.set()
 
-    def _learn(self, one: Subscription) -> None:
+    def _learn(self, subscription: Subscription) -> None:
         """Take in a subscription as it now is."""
-        ref = (one.tenant_id, one.id)
+        ref = (subscription.tenant_id, subscription.id)
         before = self._known.get(ref)
-        if before is not None and before.version >= one.version:
+        if before is not None and before.version >= subscription.version:
             return
-        self._known[ref] = one
-        pushed = self._pushed.setdefault(one.tenant_id, set())
-        (pushed.add if one.pushes else pushed.discard)(ref)
-        for topic in _topics(one):
-            if one.pushes:
+        self._known[ref] = subscription
+        pushed = self._pushed.setdefault(subscription.tenant_id, set())
+        (pushed.add if subscription.pushes else pushed.discard)(ref)
+        for topic in _topics(subscription):
+            if subscription.pushes:
                 self._wanting.setdefault(topic, set()).add(ref)
             else:
                 self._wanting.get(topic, set()).discard(ref)
-        if not one.pushes:
+        if not subscription.pushes:
             self._rest(ref)
-        elif before is None or not before.pushes or before.url != one.url or (before.tries and not one.tries):
+        elif (
+            before is None
+            or not before.pushes
+            or before.url != subscription.url
+            or (before.tries and not subscription.tries)
+        ):
             self._rest(ref)
             self._look(ref)
 
@@ -274,10 +281,10 @@ class Worker:
         self._ready.pop(ref, None)
 
     def _forget(self, ref: Ref) -> None:
-        one = self._known.pop(ref, None)
+        subscription = self._known.pop(ref, None)
         self._pushed.get(ref[0], set()).discard(ref)
         self._rest(ref)
-        for topic in _topics(one) if one else ():
+        for topic in _topics(subscription) if subscription else ():
             self._wanting.get(topic, set()).discard(ref)
 
     # ------------------------------------------------------------------ working
@@ -319,16 +326,19 @@ class Worker:
             self._idle.add(ref)
 
 
-def _topics(one: Subscription) -> tuple[Topic, ...]:
+def _topics(subscription: Subscription) -> tuple[Topic, ...]:
     """Where a subscription hears of what it may want."""
-    tenant = one.tenant_id
-    if one.notices:
+    tenant = subscription.tenant_id
+    if subscription.notices:
         return (_notices(tenant),)
-    if one.intent_id:
-        return (of_intent(tenant, one.intent_id),)
-    if not one.subscriber_id:
+    if subscription.intent_id:
+        return (of_intent(tenant, subscription.intent_id),)
+    if not subscription.subscriber_id:
         return (_everything(tenant),)
-    return (of_agent(tenant, one.subscriber_id), _endpoints(tenant) if one.endpoint else _agents(tenant))
+    return (
+        of_agent(tenant, subscription.subscriber_id),
+        _endpoints(tenant) if subscription.endpoint else _agents(tenant),
+    )
 
 
 def _everything(tenant: str) -> Topic:

@@ -65,10 +65,10 @@ class Progress(NamedTuple):
 
 async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: str, after: int = 0) -> Progress:
     """Push the next of what a subscription has coming: after its cursor, or a later position that is known as done."""
-    found = await _ready(team, tenant, subscription_id)
-    if isinstance(found, Outcome):
-        return Progress(found)
-    subscription, _ = found
+    ready = await _ready(team, tenant, subscription_id)
+    if isinstance(ready, Outcome):
+        return Progress(ready)
+    subscription, _ = ready
     after = max(after, subscription.cursor)
     page, reached = await _coming(team, subscription, after)
     left = AT_ONCE
@@ -98,11 +98,11 @@ async def _coming(
 
 async def move_on(team: Team, tenant: str, subscription_id: str, position: int) -> None:
     """Note that nothing up to a position is for this subscription, so that nobody looks there again after a restart."""
-    found = await team.store.get(Subscription, tenant, subscription_id)
-    if found is None or found.cursor >= position or found.next_try:
+    subscription = await team.store.get(Subscription, tenant, subscription_id)
+    if subscription is None or subscription.cursor >= position or subscription.next_try:
         return
     try:
-        await team.store.commit(TeamChanges(tenant, puts=(found.at_position(position),)))
+        await team.store.commit(TeamChanges(tenant, puts=(subscription.at_position(position),)))
     except Stale:
         return  # it was changed at this moment: another time
 
@@ -167,24 +167,24 @@ def _changes(team: Team, before: Subscription, after: Subscription) -> TeamChang
 
 async def _hand_over(team: Team, outbound: Outbound, tenant: str, subscription_id: str, item: FeedItem) -> Outcome:
     """Push one thing, by the rights and the clock of this moment."""
-    found = await _ready(team, tenant, subscription_id)
-    if isinstance(found, Outcome):
-        return found
-    subscription, caller = found
+    ready = await _ready(team, tenant, subscription_id)
+    if isinstance(ready, Outcome):
+        return ready
+    subscription, caller = ready
     fresh = await _fresh(team, tenant, item)
     if fresh is None or not await _may_see(team, caller, subscription, fresh):
         return Outcome.SKIPPED
     moment = team.now()
     push = Push(push_id(subscription, fresh), subscription.url, subscription.secrets(team.at()), moment, fresh)
     answered = await outbound.push(push)
-    kept = await _noted(team, subscription, fresh, answered)
-    if kept is None:
+    updated = await _noted(team, subscription, fresh, answered)
+    if updated is None:
         return Outcome.GONE
-    if not kept.pushes:
+    if not updated.pushes:
         return Outcome.OVER
     if answered.accepted:
         return Outcome.PUSHED
-    return Outcome.WAITS if kept.next_try else Outcome.MORE
+    return Outcome.WAITS if updated.next_try else Outcome.MORE
 
 
 async def _fresh(team: Team, tenant: str, item: FeedItem) -> FeedItem | None:
@@ -202,7 +202,7 @@ async def _may_see(team: Team, caller: Caller, subscription: Subscription, item:
         followed = Followed(intent_id=subscription.intent_id or item.intent_id)
     else:
         followed = Followed(agent=subscription.subscriber_id)
-    return await streams.shows(team, caller, followed, item)
+    return await streams.is_visible(team, caller, followed, item)
 
 
 async def _noted(team: Team, before: Subscription, item: FeedItem, answered: Answered) -> Subscription | None:
@@ -221,7 +221,7 @@ async def _noted(team: Team, before: Subscription, item: FeedItem, answered: Ans
                 return now
             before = now
             continue
-        kept = committed.puts[0]
-        assert isinstance(kept, Subscription)  # noqa: S101  # what was put
-        return kept
+        record = committed.puts[0]
+        assert isinstance(record, Subscription)  # noqa: S101  # what was put
+        return record
     return before

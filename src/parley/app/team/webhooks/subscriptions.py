@@ -69,7 +69,7 @@ async def create(team: Team, caller: Caller, wanted: Wanted) -> Subscription:
         raise QuotaExceeded(f"there are at most {team.limits.webhooks_per_tenant} subscriptions")
     if wanted.url:
         await check_target(team, wanted.url)
-    made = Subscription(
+    subscription = Subscription(
         id=team.new_id("sub"),
         tenant_id=caller.tenant,
         url=wanted.url,
@@ -83,11 +83,11 @@ async def create(team: Team, caller: Caller, wanted: Wanted) -> Subscription:
         expires_at=wanted.expires_at,
         cursor=await notices.newest(team, caller.tenant) if about_notices else UNSETTLED,
     )
-    entry = team.entry(caller, "subscription_created", made.id, intent=wanted.intent_id, host=_host(wanted.url))
-    committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(made,), entries=(entry,)))
-    kept = committed.puts[0]
-    assert isinstance(kept, Subscription)  # noqa: S101  # what was put
-    return kept
+    entry = team.entry(caller, "subscription_created", subscription.id, intent=wanted.intent_id, host=_host(wanted.url))
+    committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(subscription,), entries=(entry,)))
+    record = committed.puts[0]
+    assert isinstance(record, Subscription)  # noqa: S101  # what was put
+    return record
 
 
 def _check_types(caller: Caller, wanted: Wanted) -> bool:
@@ -114,25 +114,29 @@ def _host(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
 
 
-async def listed(team: Team, caller: Caller, intent_id: str = "") -> list[Subscription]:
+async def list_all(team: Team, caller: Caller, intent_id: str = "") -> list[Subscription]:
     """The caller's subscriptions; a key that sees the whole tenant sees all of them."""
     if intent_id:
         await intent_access(team, caller, intent_id, Permission.READ)
-    found = list(await team.store.children(Subscription, caller.tenant, ""))
+    subscriptions = list(await team.store.children(Subscription, caller.tenant, ""))
     if caller.all_seeing:
-        found += await team.store.children(Subscription, caller.tenant, ENDPOINTS)
+        subscriptions += await team.store.children(Subscription, caller.tenant, ENDPOINTS)
     elif caller.agent and caller.kind is not KeyKind.HUMAN:
         endpoint = await team.store.get(Subscription, caller.tenant, endpoint_id(caller.agent))
-        found += [endpoint] if endpoint else []
-    return [one for one in found if _is_known(one, caller) and (not intent_id or one.intent_id == intent_id)]
+        subscriptions += [endpoint] if endpoint else []
+    return [
+        subscription
+        for subscription in subscriptions
+        if _is_known(subscription, caller) and (not intent_id or subscription.intent_id == intent_id)
+    ]
 
 
-async def show(team: Team, caller: Caller, subscription_id: str) -> Subscription:
+async def get(team: Team, caller: Caller, subscription_id: str) -> Subscription:
     """One subscription; another's is as good as none."""
-    found = await team.store.get(Subscription, caller.tenant, subscription_id)
-    if found is None or not _is_known(found, caller):
+    subscription = await team.store.get(Subscription, caller.tenant, subscription_id)
+    if subscription is None or not _is_known(subscription, caller):
         raise NotFound("there is no such subscription")
-    return found
+    return subscription
 
 
 def _is_known(subscription: Subscription, caller: Caller) -> bool:
@@ -147,22 +151,22 @@ async def delete(team: Team, caller: Caller, subscription_id: str) -> None:
     """End a subscription; nothing is kept of it."""
 
     async def decide() -> TeamChanges:
-        found = await show(team, caller, subscription_id)
-        if found.endpoint:
+        subscription = await get(team, caller, subscription_id)
+        if subscription.endpoint:
             raise BadTransition(
                 "it follows the agent's endpoint", hint="switch it off, or register without an endpoint"
             )
-        entry = team.entry(caller, "subscription_deleted", found.id)
-        return TeamChanges(caller.tenant, drops=(found,), entries=(entry,))
+        entry = team.entry(caller, "subscription_deleted", subscription.id)
+        return TeamChanges(caller.tenant, drops=(subscription,), entries=(entry,))
 
     await committed(team, caller, decide, "subscription")
 
 
 async def switch(team: Team, caller: Caller, subscription_id: str, *, active: bool) -> Subscription:
     """Switch a subscription on or off. Switched on, it goes on where it stood, in the name of the caller's key."""
-    found = await show(team, caller, subscription_id)
-    if active and found.url:
-        await check_target(team, found.url)
+    subscription = await get(team, caller, subscription_id)
+    if active and subscription.url:
+        await check_target(team, subscription.url)
 
     def switched(now: Subscription) -> Subscription:
         if not active:
@@ -191,7 +195,7 @@ async def _changed(
     team: Team, caller: Caller, subscription_id: str, action: str, change: Callable[[Subscription], Subscription]
 ) -> Subscription:
     async def decide() -> TeamChanges:
-        changed = change(await show(team, caller, subscription_id))
+        changed = change(await get(team, caller, subscription_id))
         entry = team.entry(caller, f"subscription_{action}", changed.id)
         return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
 
@@ -213,18 +217,18 @@ async def follow_endpoint(team: Team, tenant: str, agent: str, position: int = U
     """Have what is said to an agent pushed to its registered endpoint, from a position on; or no longer."""
     for _ in range(ATTEMPTS):
         record = await team.store.get(AgentRecord, tenant, agent)
-        found = await team.store.get(Subscription, tenant, endpoint_id(agent))
-        if record is None or follows(record, found):
+        subscription = await team.store.get(Subscription, tenant, endpoint_id(agent))
+        if record is None or follows(record, subscription):
             return
         if record.gone or not record.endpoint:
-            assert found is not None  # noqa: S101  # else it stands as it should
-            changed = disabled(found, Reason.NO_ENDPOINT)
-        elif found is None:
+            assert subscription is not None  # noqa: S101  # else it stands as it should
+            changed = disabled(subscription, Reason.NO_ENDPOINT)
+        elif subscription is None:
             changed = _endpoint(team, record, position)
         else:
             # What waited for an endpoint that moved goes to the new one; what was said without any is not pushed.
-            cursor = position if found.reason is Reason.NO_ENDPOINT else found.cursor
-            changed = replace(enabled(found), url=record.endpoint, cursor=cursor)
+            cursor = position if subscription.reason is Reason.NO_ENDPOINT else subscription.cursor
+            changed = replace(enabled(subscription), url=record.endpoint, cursor=cursor)
         facts = {"agent": agent, "host": _host(changed.url), "state": changed.state.value}
         entry = Entry("endpoint_followed", team.at(), SYSTEM, changed.id, "", facts)
         try:

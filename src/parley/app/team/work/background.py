@@ -100,13 +100,13 @@ async def heartbeat(team: Team, uptime: float = 0.0) -> None:
     if nodes is None:
         return
     try:
-        asked = team.now()
+        sent_at = team.now()
         there = await nodes.heartbeat(team.nodes.node(uptime, len(team.tail)))
     except ParleyError as error:
         _log.debug("this node could not say how it is", extra={"action": "beat", "code": error.code})
         return
     # Half-way between question and answer the store looked at its clock.
-    here = asked.timestamp() + (team.now() - asked).total_seconds() / 2
+    here = sent_at.timestamp() + (team.now() - sent_at).total_seconds() / 2
     skew = here - there
     if abs(skew) > SKEW_SECONDS and abs(team.nodes.skew) <= SKEW_SECONDS:
         _log.warning("this node's clock is not the store's", extra={"action": "clock", "seconds": round(skew, 1)})

@@ -41,14 +41,14 @@ _DELIVER_EVERY = timedelta(seconds=5)
 
 async def sweep(team: Team) -> int:
     """One pass; how many things were due. When that is a lot, there may be more."""
-    found = 0
+    count = 0
     if not team.clock.now().stepped:
-        found += await _expire(team)
+        count += await _expire(team)
         due = await team.store.due(team.at(), _MOST, kinds=_SWEPT)
         # What is due was read from the store; what is decided about it must not be older.
-        await team.store.catch_up(*{one.tenant_id for one in due})
+        await team.store.catch_up(*{record.tenant_id for record in due})
         for record in due:
-            found += 1
+            count += 1
             await _settle(team, record)
         await _deliver(team)
     await checkpoints.make_due(team)
@@ -56,7 +56,7 @@ async def sweep(team: Team) -> int:
     # Last, because it is the largest: what cannot be done in time must not keep the others from being done.
     if not team.clock.now().stepped:
         await _forget(team)
-    return found
+    return count
 
 
 async def _expire(team: Team) -> int:

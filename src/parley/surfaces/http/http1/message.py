@@ -146,9 +146,9 @@ def after_empty_lines(data: bytes, start: int) -> int:
     return start
 
 
-def check_partial_head(received: bytes, seen: int, limits: HttpLimits) -> None:
+def check_partial_head(received: bytes, checked: int, limits: HttpLimits) -> None:
     """Refuse a head as soon as it cannot become a good one any more; the first `seen` bytes were looked at before."""
-    if _BARE_LINE_FEED.search(received, seen):
+    if _BARE_LINE_FEED.search(received, checked):
         raise bad_request("A line does not end in CR LF.")
     line = received.find(b"\r\n")
     if (len(received) if line < 0 else line) > _LONGEST_METHOD + limits.url_bytes + _VERSION_BYTES:
@@ -182,8 +182,10 @@ class HeadReader:
         """The request in `head`, which ends with its empty line. Its body is still to come."""
         last = self._last
         if last is not None and last[0] == head:
-            known = last[1]
-            repeated = Request(known.method, known.path, known.raw_path, known.query, known.headers, b"", self._peer)
+            previous = last[1]
+            repeated = Request(
+                previous.method, previous.path, previous.raw_path, previous.query, previous.headers, b"", self._peer
+            )
             return repeated, last[2]
         limits = self._limits
         line = head.find(b"\r\n")

@@ -21,27 +21,27 @@ from parley.wire.api.intents import moment
 from parley.wire.api.records.intents import AccessList, AccessRequest, AccessRequestList, Grant
 
 
-def _draft(given: GrantIn, field: str) -> GrantDraft:
-    expires_at = moment(given.expires_at, field)
-    return GrantDraft(given.principal_id, given.permission, given.principal_type, given.reason or "", expires_at)
+def _draft(body: GrantIn, field: str) -> GrantDraft:
+    expires_at = moment(body.expires_at, field)
+    return GrantDraft(body.principal_id, body.permission, body.principal_type, body.reason or "", expires_at)
 
 
-async def show(call: Call) -> Response:
-    return json(200, access_list_of(await access_lists.show(call.team, call.caller, call.params["intent_id"])))
+async def get(call: Call) -> Response:
+    return json(200, access_list_of(await access_lists.get(call.team, call.caller, call.params["intent_id"])))
 
 
 async def replace_all(call: Call) -> Response:
-    given: AclIn = call.body
-    drafts = [_draft(one, f"entries[{number}].expires_at") for number, one in enumerate(given.entries)]
+    body: AclIn = call.body
+    drafts = [_draft(entry, f"entries[{number}].expires_at") for number, entry in enumerate(body.entries)]
     intent_id = call.params["intent_id"]
-    access = await access_lists.replace_all(call.team, traced(call), intent_id, given.default_policy, drafts)
+    access = await access_lists.replace_all(call.team, traced(call), intent_id, body.default_policy, drafts)
     return json(200, access_list_of(access))
 
 
 async def grant(call: Call) -> Response:
     intent_id = call.params["intent_id"]
-    given = await access_lists.grant(call.team, traced(call), intent_id, _draft(call.body, "expires_at"))
-    return json(201, grant_of(intent_id, given))
+    new_grant = await access_lists.grant(call.team, traced(call), intent_id, _draft(call.body, "expires_at"))
+    return json(201, grant_of(intent_id, new_grant))
 
 
 async def revoke(call: Call) -> Response:
@@ -50,42 +50,42 @@ async def revoke(call: Call) -> Response:
 
 
 async def request(call: Call) -> Response:
-    given: AccessRequestIn = call.body
+    body: AccessRequestIn = call.body
     draft = RequestDraft(
-        given.requested_permission, given.principal_type, given.reason or "", tuple(given.capabilities or ())
+        body.requested_permission, body.principal_type, body.reason or "", tuple(body.capabilities or ())
     )
-    caller = traced(call, call.speaker(given.principal_id))
-    asked = await access_lists.request(call.team, caller, call.params["intent_id"], draft)
-    return json(201, access_request_of(asked))
+    caller = traced(call, call.speaker(body.principal_id))
+    access_request = await access_lists.request(call.team, caller, call.params["intent_id"], draft)
+    return json(201, access_request_of(access_request))
 
 
 async def requests(call: Call) -> Response:
-    found = await access_lists.requests(call.team, call.caller, call.params["intent_id"])
-    return json(200, AccessRequestList([access_request_of(request) for request in found]))
+    access_requests = await access_lists.requests(call.team, call.caller, call.params["intent_id"])
+    return json(200, AccessRequestList([access_request_of(request) for request in access_requests]))
 
 
 async def approve(call: Call) -> Response:
-    given: ApproveIn = call.body
+    body: ApproveIn = call.body
     decided = await access_lists.approve(
         call.team,
-        traced(call, call.speaker(given.decided_by)),
+        traced(call, call.speaker(body.decided_by)),
         call.params["intent_id"],
         call.params["request_id"],
-        permission=given.permission,
-        expires_at=moment(given.expires_at, "expires_at"),
-        reason=given.reason or "",
+        permission=body.permission,
+        expires_at=moment(body.expires_at, "expires_at"),
+        reason=body.reason or "",
     )
     return json(200, access_request_of(decided))
 
 
 async def deny(call: Call) -> Response:
-    given: DenyIn = call.body
+    body: DenyIn = call.body
     decided = await access_lists.deny(
         call.team,
-        traced(call, call.speaker(given.decided_by)),
+        traced(call, call.speaker(body.decided_by)),
         call.params["intent_id"],
         call.params["request_id"],
-        given.reason or "",
+        body.reason or "",
     )
     return json(200, access_request_of(decided))
 
@@ -95,7 +95,7 @@ _ACL = "/intents/{intent_id}/acl"
 _REQUESTS = "/intents/{intent_id}/access-requests"
 _TRACED = (TRACEPARENT,)
 ROUTES = (
-    Route("GET", _ACL, show, "Get an intent's access list", _TAG, {200: AccessList}),
+    Route("GET", _ACL, get, "Get an intent's access list", _TAG, {200: AccessList}),
     Route("PUT", _ACL, replace_all, "Replace the access list", _TAG, {200: AccessList}, body=AclIn, headers=_TRACED),
     Route("POST", _ACL + "/entries", grant, "Grant access", _TAG, {201: Grant}, body=GrantIn, headers=_TRACED),
     Route("DELETE", _ACL + "/entries/{entry_id}", revoke, "Revoke access", _TAG, {204: None}, headers=_TRACED),

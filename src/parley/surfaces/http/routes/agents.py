@@ -22,42 +22,48 @@ if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Response
 
 
-async def _shown(call: Call, found: Listed) -> Response:
-    identity = await identities.find(call.team, call.caller.tenant, found.record.id)
-    return json(200, registry.agent_of(found.record, found.status, identity), etag(found.record.version))
+async def _shown(call: Call, agent: Listed) -> Response:
+    identity = await identities.find(call.team, call.caller.tenant, agent.record.id)
+    return json(200, registry.agent_of(agent.record, agent.status, identity), etag(agent.record.version))
 
 
 async def register(call: Call) -> Response:
-    given: AgentIn = call.body
-    caller = agents.registering_in(call.caller, given.tenant_id or "")
-    known = await agents.attributes(call.team, caller, given.agent_id)
+    body: AgentIn = call.body
+    caller = agents.registering_in(call.caller, body.tenant_id or "")
+    attributes = await agents.attributes(call.team, caller, body.agent_id)
     draft = AgentDraft(
-        given.agent_id,
-        None if given.capabilities is None else tuple(dict.fromkeys(given.capabilities)),
-        given.role_id,
-        given.name,
-        given.capacity.max_concurrent_tasks if given.capacity else None,
-        given.capacity.current_load if given.capacity else None,
-        given.endpoint,
-        given.metadata,
-        given.drain_timeout_seconds,
-        registry.attributes_of(given, known),
+        body.agent_id,
+        None if body.capabilities is None else tuple(dict.fromkeys(body.capabilities)),
+        body.role_id,
+        body.name,
+        body.capacity.max_concurrent_tasks if body.capacity else None,
+        body.capacity.current_load if body.capacity else None,
+        body.endpoint,
+        body.metadata,
+        body.drain_timeout_seconds,
+        registry.attributes_of(body, attributes),
     )
-    registry.check_metadata(given.metadata, call.team.limits.metadata_bytes)
+    registry.check_metadata(body.metadata, call.team.limits.metadata_bytes)
     return await _shown(call, await agents.register(call.team, caller, draft))
 
 
-async def show(call: Call) -> Response:
-    return await _shown(call, await agents.show(call.team, call.caller, call.params["agent_id"]))
+async def get(call: Call) -> Response:
+    return await _shown(call, await agents.get(call.team, call.caller, call.params["agent_id"]))
 
 
-async def listed(call: Call) -> Response:
+async def list_page(call: Call) -> Response:
     wanted = Wanted(
         _status(call.query.get("status", "")), call.query.get("role_id", ""), call.query.get("capability", "")
     )
-    found = await agents.listed(call.team, call.caller, wanted)
-    known = await identities.all_of(call.team, call.caller.tenant)
-    return json(200, [registry.agent_of(one.record, one.status, known.get(one.record.id)) for one in found])
+    found_agents = await agents.list_page(call.team, call.caller, wanted)
+    known_identities = await identities.all_of(call.team, call.caller.tenant)
+    return json(
+        200,
+        [
+            registry.agent_of(agent.record, agent.status, known_identities.get(agent.record.id))
+            for agent in found_agents
+        ],
+    )
 
 
 def _status(text: str) -> AgentStatus | None:
@@ -66,18 +72,18 @@ def _status(text: str) -> AgentStatus | None:
     try:
         return AgentStatus(text)
     except ValueError:
-        detail = f"is one of {', '.join(one.value for one in AgentStatus)}"
+        detail = f"is one of {', '.join(status.value for status in AgentStatus)}"
         raise Invalid.because([Problem("invalid", "status", detail)]) from None
 
 
 async def heartbeat(call: Call) -> Response:
-    given: HeartbeatIn = call.body
-    found = await agents.heartbeat(call.team, call.caller, call.params["agent_id"], given.current_load)
+    body: HeartbeatIn = call.body
+    agent = await agents.heartbeat(call.team, call.caller, call.params["agent_id"], body.current_load)
     now = call.team.now()
     answer = fill_record(
         Heartbeat,
         status="ok",
-        agent_status=found.status,
+        agent_status=agent.status,
         server_timestamp=stamp(now),
         next_heartbeat_at=stamp(now + HEARTBEAT_EVERY),
     )
@@ -85,8 +91,8 @@ async def heartbeat(call: Call) -> Response:
 
 
 async def change_status(call: Call) -> Response:
-    given: AgentStatusIn = call.body
-    status = AgentStatus(given.status)
+    body: AgentStatusIn = call.body
+    status = AgentStatus(body.status)
     return await _shown(call, await agents.change_status(call.team, call.caller, call.params["agent_id"], status))
 
 
@@ -96,14 +102,14 @@ async def deregister(call: Call) -> Response:
 
 _TAG = "agents"
 _FILTERS = (
-    Param("status", "Only agents that are so.", choices=tuple(one.value for one in AgentStatus)),
+    Param("status", "Only agents that are so.", choices=tuple(status.value for status in AgentStatus)),
     Param("role_id", "Only agents that hold this role."),
     Param("capability", "Only agents that can do this."),
 )
 ROUTES = (
     Route("POST", "/agents/register", register, "Register an agent", _TAG, {200: AgentInfo}, body=AgentIn),
-    Route("GET", "/agents", listed, "Find agents", _TAG, {200: list[AgentInfo]}, query=_FILTERS),
-    Route("GET", "/agents/{agent_id}/record", show, "Get an agent's record", _TAG, {200: AgentInfo}),
+    Route("GET", "/agents", list_page, "Find agents", _TAG, {200: list[AgentInfo]}, query=_FILTERS),
+    Route("GET", "/agents/{agent_id}/record", get, "Get an agent's record", _TAG, {200: AgentInfo}),
     Route(
         "POST",
         "/agents/{agent_id}/heartbeat",

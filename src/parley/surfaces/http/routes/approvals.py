@@ -21,28 +21,28 @@ async def _approval(call: Call, stored: StoredApproval) -> Approval:
     return governance.approval_of(stored, await approvals.standing(call.team, call.caller, stored))
 
 
-async def listed(call: Call) -> Response:
-    text = call.choice("status", "", *[one.value for one in ApprovalStatus])
-    found = await approvals.list_page(
+async def list_page(call: Call) -> Response:
+    text = call.choice("status", "", *[status.value for status in ApprovalStatus])
+    page = await approvals.list_page(
         call.team,
         call.caller,
         status=ApprovalStatus(text) if text else None,
         after=call.query.get("after", ""),
         limit=call.whole("limit", 100, 1, call.team.limits.page),
     )
-    return json(200, [await _approval(call, stored) for stored in found])
+    return json(200, [await _approval(call, stored) for stored in page])
 
 
-async def show(call: Call) -> Response:
-    found = await approvals.get(call.team, call.caller, call.params["approval_id"])
-    return json(200, await _approval(call, found))
+async def get(call: Call) -> Response:
+    approval = await approvals.get(call.team, call.caller, call.params["approval_id"])
+    return json(200, await _approval(call, approval))
 
 
 async def decide(call: Call) -> Response:
-    given: DecisionIn = call.body
-    deciding = Deciding(given.decision, given.digest, given.note, governance.answer_payload(given.answer))
-    found = await approvals.decide(call.team, call.caller, call.params["approval_id"], deciding)
-    return json(200, await _approval(call, found))
+    body: DecisionIn = call.body
+    deciding = Deciding(body.decision, body.digest, body.note, governance.answer_payload(body.answer))
+    approval = await approvals.decide(call.team, call.caller, call.params["approval_id"], deciding)
+    return json(200, await _approval(call, approval))
 
 
 _TAG = "approvals"
@@ -50,18 +50,18 @@ ROUTES = (
     Route(
         "GET",
         "/approvals",
-        listed,
+        list_page,
         "List what waits, or waited, for a person",
         _TAG,
         {200: list[Approval]},
         scope=EVERYBODY,
         query=(
-            Param("status", "Only those that stand so.", choices=tuple(one.value for one in ApprovalStatus)),
+            Param("status", "Only those that stand so.", choices=tuple(status.value for status in ApprovalStatus)),
             Param("after", "The id of an approval: what comes after it."),
             Param("limit", "At most so many.", "integer", 1, 1000),
         ),
     ),
-    Route("GET", "/approvals/{approval_id}", show, "Get an approval", _TAG, {200: Approval}, scope=EVERYBODY),
+    Route("GET", "/approvals/{approval_id}", get, "Get an approval", _TAG, {200: Approval}, scope=EVERYBODY),
     Route(
         "POST",
         "/approvals/{approval_id}/decision",

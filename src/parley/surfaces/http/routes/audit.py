@@ -27,7 +27,7 @@ _LARGEST = 10**15
 _PAGE = 1_000
 
 
-async def listed(call: Call) -> Response:
+async def list_page(call: Call) -> Response:
     query = call.query
     filters = Filters(
         after=call.whole("after", 0, 0, _LARGEST),
@@ -41,24 +41,24 @@ async def listed(call: Call) -> Response:
         since=openintent.moment(query.get("since", ""), "since"),
         until=openintent.moment(query.get("until", ""), "until"),
     )
-    found = await audits.page(call.team, call.caller, filters)
-    entries = [audit_api.entry_of(entry) for entry in found.entries]
-    return json(200, AuditPage(entries=entries, next=found.next or None, previous=found.previous or None))
+    page = await audits.page(call.team, call.caller, filters)
+    entries = [audit_api.entry_of(entry) for entry in page.entries]
+    return json(200, AuditPage(entries=entries, next=page.next or None, previous=page.previous or None))
 
 
 async def export(call: Call) -> Response:
     """All that the key may see; the rest as hashes, so that the tree can be computed again."""
     caller = call.caller
     side = call.query.get("side", "")
-    seen = (await audits.sight(call.team, caller)).narrowed(side)
+    visible = (await audits.sight(call.team, caller)).narrowed(side)
     checkpoint = await audit_checkpoints.make(call.team, caller.tenant)
     size = checkpoint.size if checkpoint else await call.team.store.audit_size(caller.tenant)
     # The key of the last checkpoint, which may be an older one than the server has now.
     key = checkpoint.public_key if checkpoint else _public_key(call) or ""
-    return Response(200, content_type=b"application/jsonl", stream=_lines(call, seen, size, key))
+    return Response(200, content_type=b"application/jsonl", stream=_lines(call, visible, size, key))
 
 
-async def _lines(call: Call, seen: Sight, size: int, key: str) -> AsyncGenerator[bytes]:
+async def _lines(call: Call, visible: Sight, size: int, key: str) -> AsyncGenerator[bytes]:
     team, tenant = call.team, call.caller.tenant
     yield audit_log.header_line(
         audit_log.Header(
@@ -66,17 +66,17 @@ async def _lines(call: Call, seen: Sight, size: int, key: str) -> AsyncGenerator
             tenant=tenant,
             public_key=key,
             size=size,
-            sides=None if seen.sides is None else [*seen.sides],
+            sides=None if visible.sides is None else [*visible.sides],
         )
     )
-    async for piece in audits.whole(team, tenant, size, seen):
-        yield b"".join([audit_log.entry_line(one, shown=shown) for one, shown in piece])
+    async for piece in audits.whole(team, tenant, size, visible):
+        yield b"".join([audit_log.entry_line(entry, shown=shown) for entry, shown in piece])
     after = 0
-    while page := await audit_checkpoints.listed(team, tenant, after, _PAGE):
-        page = tuple(one for one in page if one.size <= size)
+    while page := await audit_checkpoints.list_page(team, tenant, after, _PAGE):
+        page = tuple(checkpoint for checkpoint in page if checkpoint.size <= size)
         if not page:
             break
-        yield b"".join([audit_log.checkpoint_line(one, wrapped=True) for one in page])
+        yield b"".join([audit_log.checkpoint_line(checkpoint, wrapped=True) for checkpoint in page])
         after = page[-1].size
     yield audit_log.end_line(size)
 
@@ -84,12 +84,12 @@ async def _lines(call: Call, seen: Sight, size: int, key: str) -> AsyncGenerator
 async def checkpoints(call: Call) -> Response:
     after = call.whole("after", 0, 0, _LARGEST)
     limit = call.whole("limit", 100, 1, call.team.limits.page)
-    found = await audit_checkpoints.listed(call.team, call.caller.tenant, after, limit)
+    page = await audit_checkpoints.list_page(call.team, call.caller.tenant, after, limit)
     public_key = _public_key(call)
     answer = AuditCheckpoints(
         public_key=public_key,
         key_id=key_id(public_key) if public_key else None,
-        checkpoints=[audit_api.checkpoint_of(stored) for stored in found],
+        checkpoints=[audit_api.checkpoint_of(stored) for stored in page],
     )
     return json(200, answer)
 
@@ -99,22 +99,22 @@ async def checkpoint(call: Call) -> Response:
     size = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
     if text == "latest":
         size = (await audit_checkpoints.mark_of(call.team, call.caller.tenant)).size
-    found = await audit_checkpoints.of_size(call.team, call.caller.tenant, size)
-    if found is None:
+    checkpoint_record = await audit_checkpoints.of_size(call.team, call.caller.tenant, size)
+    if checkpoint_record is None:
         raise NotFound("there is no such checkpoint")
-    return json(200, audit_api.checkpoint_of(found))
+    return json(200, audit_api.checkpoint_of(checkpoint_record))
 
 
 async def proof(call: Call) -> Response:
-    entry = await audits.show(call.team, call.caller, call.params["entry_id"])
-    found = await audit_checkpoints.prove(call.team, call.caller.tenant, entry)
-    return Response(200, audit_log.proof_document(*found))
+    entry = await audits.get(call.team, call.caller, call.params["entry_id"])
+    audit_proof = await audit_checkpoints.prove(call.team, call.caller.tenant, entry)
+    return Response(200, audit_log.proof_document(*audit_proof))
 
 
 async def erase(call: Call) -> Response:
-    given: ErasureIn = call.body
+    body: ErasureIn = call.body
     done = await retention.erase(
-        call.team, call.caller, conversation_id=given.conversation_id or "", agent_id=given.agent_id or ""
+        call.team, call.caller, conversation_id=body.conversation_id or "", agent_id=body.agent_id or ""
     )
     return json(201, Erasure(**done._asdict()))
 
@@ -132,7 +132,7 @@ ROUTES = (
     Route(
         "GET",
         "/audit",
-        listed,
+        list_page,
         "List audit entries in their order; next is where the following page begins, previous where older ones end",
         _TAG,
         {200: AuditPage},

@@ -23,19 +23,19 @@ def _which(call: Call) -> tuple[str, str]:
 
 
 async def open_(call: Call) -> Response:
-    given: BookmarkOpenIn = call.body
-    return _shown(await bookmarks.open_(call.team, call.caller, *_which(call), given.start))
+    body: BookmarkOpenIn = call.body
+    return _shown(await bookmarks.open_(call.team, call.caller, *_which(call), body.start))
 
 
 async def save(call: Call) -> Response:
-    given: BookmarkIn = call.body
+    body: BookmarkIn = call.body
     agent_id, name = _which(call)
-    dealt = (given.position, given.open)
-    return _shown(await bookmarks.save(call.team, call.caller, agent_id, name, given.holder, *dealt))
+    dealt = (body.position, body.open)
+    return _shown(await bookmarks.save(call.team, call.caller, agent_id, name, body.holder, *dealt))
 
 
-async def show(call: Call) -> Response:
-    return _shown(await bookmarks.show(call.team, call.caller, *_which(call)))
+async def get(call: Call) -> Response:
+    return _shown(await bookmarks.get(call.team, call.caller, *_which(call)))
 
 
 async def delete(call: Call) -> Response:
@@ -57,6 +57,6 @@ ROUTES = (
         body_optional=True,
     ),
     Route("PUT", _ONE, save, "Keep how far an agent has dealt with its stream", _TAG, {200: Bookmark}, body=BookmarkIn),
-    Route("GET", _ONE, show, "See how far an agent has dealt with its stream", _TAG, {200: Bookmark}),
+    Route("GET", _ONE, get, "See how far an agent has dealt with its stream", _TAG, {200: Bookmark}),
     Route("DELETE", _ONE, delete, "Forget how far an agent has dealt with its stream", _TAG, {204: None}),
 )

@@ -23,40 +23,40 @@ def _channel(shown: Shown) -> Channel:
 
 
 async def create(call: Call) -> Response:
-    given: ChannelIn = call.body
+    body: ChannelIn = call.body
     draft = ChannelDraft(
-        given.name,
-        tuple(given.members),
-        given.member_policy,
-        rfc0021.options_of(given.options),
-        given.task_id or "",
+        body.name,
+        tuple(body.members),
+        body.member_policy,
+        rfc0021.options_of(body.options),
+        body.task_id or "",
     )
     shown = await channels.create(call.team, call.caller, call.params["intent_id"], draft)
     return json(201, _channel(shown))
 
 
-async def listed(call: Call) -> Response:
-    found = await channels.listed(call.team, call.caller, call.params["intent_id"])
-    return json(200, [_channel(shown) for shown in found])
+async def list_page(call: Call) -> Response:
+    page = await channels.list_all(call.team, call.caller, call.params["intent_id"])
+    return json(200, [_channel(shown) for shown in page])
 
 
-async def show(call: Call) -> Response:
-    return json(200, _channel(await channels.show(call.team, call.caller, call.params["channel_id"])))
+async def get(call: Call) -> Response:
+    return json(200, _channel(await channels.get(call.team, call.caller, call.params["channel_id"])))
 
 
 async def _made_again(call: Call, channel_id: str) -> Response:
-    return json(201, _channel(await channels.show(call.team, call.caller, channel_id)))
+    return json(201, _channel(await channels.get(call.team, call.caller, channel_id)))
 
 
 async def change(call: Call) -> Response:
-    given: ChannelPatch = call.body
-    options = given.options
+    body: ChannelPatch = call.body
+    options = body.options
     wanted = ChannelChange(
-        members=None if given.members is UNSET else tuple(given.members),
-        add_members=tuple(given.add_members),
-        remove_members=tuple(given.remove_members),
-        policy=None if given.member_policy is UNSET else given.member_policy,
-        status=None if given.status is UNSET else given.status,
+        members=None if body.members is UNSET else tuple(body.members),
+        add_members=tuple(body.add_members),
+        remove_members=tuple(body.remove_members),
+        policy=None if body.member_policy is UNSET else body.member_policy,
+        status=None if body.status is UNSET else body.status,
     )
     if options is not UNSET:
         wanted = wanted._replace(
@@ -89,13 +89,13 @@ ROUTES = (
     Route(
         "GET",
         "/intents/{intent_id}/channels",
-        listed,
+        list_page,
         "List channels on an intent",
         _TAG,
         {200: list[Channel]},
         scope=EVERYBODY,
     ),
-    Route("GET", "/channels/{channel_id}", show, "Get channel details", _TAG, {200: Channel}, scope=EVERYBODY),
+    Route("GET", "/channels/{channel_id}", get, "Get channel details", _TAG, {200: Channel}, scope=EVERYBODY),
     Route(
         "PATCH",
         "/channels/{channel_id}",

@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 
 
 async def make(call: Call) -> Response:
-    given: CheckpointIn = call.body
-    checkpoint, new = await checkpoints.make(call.team, call.caller, given.intent_id)
+    body: CheckpointIn = call.body
+    checkpoint, new = await checkpoints.make(call.team, call.caller, body.intent_id)
     return json(201 if new else 200, checkpoint_of(checkpoint))
 
 
-async def listed(call: Call) -> Response:
+async def list_page(call: Call) -> Response:
     scope = call.query.get("scope", "")
     if scope not in ("", "intent"):
         raise Invalid.because([Problem("invalid", "scope", "must be intent")])
-    found = await checkpoints.listed(call.team, call.caller, call.query.get("intent_id", ""))
-    return json(200, [checkpoint_of(stored) for stored in found])
+    page = await checkpoints.list_page(call.team, call.caller, call.query.get("intent_id", ""))
+    return json(200, [checkpoint_of(stored) for stored in page])
 
 
-async def show(call: Call) -> Response:
-    found = await checkpoints.show(call.team, call.caller, call.params["checkpoint_id"])
-    return json(200, checkpoint_of(found))
+async def get(call: Call) -> Response:
+    checkpoint = await checkpoints.get(call.team, call.caller, call.params["checkpoint_id"])
+    return json(200, checkpoint_of(checkpoint))
 
 
 async def proof(call: Call) -> Response:
-    found = await checkpoints.proof(call.team, call.caller, call.params["checkpoint_id"], call.params["event_id"])
+    event_proof = await checkpoints.proof(call.team, call.caller, call.params["checkpoint_id"], call.params["event_id"])
     answer = EventProof(
-        event_id=found.event.id,
-        event_hash=found.event.event_hash,
-        checkpoint_id=found.checkpoint.id,
-        merkle_root=found.checkpoint.merkle_root,
-        proof_hashes=[ProofStep(hash=digest, position=side) for side, digest in found.path],
-        leaf_index=found.leaf_index,
+        event_id=event_proof.event.id,
+        event_hash=event_proof.event.event_hash,
+        checkpoint_id=event_proof.checkpoint.id,
+        merkle_root=event_proof.checkpoint.merkle_root,
+        proof_hashes=[ProofStep(hash=digest, position=side) for side, digest in event_proof.path],
+        leaf_index=event_proof.leaf_index,
     )
     return json(200, answer)
 
@@ -51,12 +51,12 @@ async def consistency(call: Call) -> Response:
     named = [call.query.get(name, "") for name in ("from_checkpoint", "to_checkpoint")]
     if not all(named):
         raise Invalid.because([Problem("required", "from_checkpoint", "name two checkpoints")])
-    found = await checkpoints.consistency(call.team, call.caller, named[0], named[1], Chain(trusting=True))
+    result = await checkpoints.consistency(call.team, call.caller, named[0], named[1], Chain(trusting=True))
     answer = Consistency(
-        from_checkpoint=found.earlier.id,
-        to_checkpoint=found.later.id,
-        consistent=found.consistent,
-        boundary_event=found.boundary or None,
+        from_checkpoint=result.earlier.id,
+        to_checkpoint=result.later.id,
+        consistent=result.consistent,
+        boundary_event=result.boundary or None,
     )
     return json(200, answer)
 
@@ -76,7 +76,7 @@ ROUTES = (
     Route(
         "GET",
         "/checkpoints",
-        listed,
+        list_page,
         "List checkpoints",
         _TAG,
         {200: list[Checkpoint]},
@@ -85,7 +85,7 @@ ROUTES = (
             Param("scope", "What they cover.", choices=("intent",)),
         ),
     ),
-    Route("GET", "/checkpoints/{checkpoint_id}", show, "Get a checkpoint", _TAG, {200: Checkpoint}),
+    Route("GET", "/checkpoints/{checkpoint_id}", get, "Get a checkpoint", _TAG, {200: Checkpoint}),
     Route(
         "GET",
         "/checkpoints/{checkpoint_id}/proof/{event_id}",

@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 _HEX = frozenset("0123456789abcdef")
 
 
-def _list(call: Call, found: Iterable[StoredEvent], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
+def _list(call: Call, stored: Iterable[StoredEvent], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
     names = call.team.sdk_event_names
-    return Response(200, b"[" + b",".join([served(event, sdk_names=names) for event in found]) + b"]", headers=headers)
+    return Response(200, b"[" + b",".join([served(event, sdk_names=names) for event in stored]) + b"]", headers=headers)
 
 
 async def append(call: Call) -> Response:
-    given: EventIn = call.body
-    caller = traced(call, call.speaker(given.actor))
-    if given.trace_id:
-        caller = caller._replace(trace_id=given.trace_id)
+    body: EventIn = call.body
+    caller = traced(call, call.speaker(body.actor))
+    if body.trace_id:
+        caller = caller._replace(trace_id=body.trace_id)
     event = await events.append(
         call.team,
         caller,
         call.params["intent_id"],
-        given.event_type,
-        msgspec.json.encode(given.payload or {}),
-        parent_event_id=given.parent_event_id or "",
+        body.event_type,
+        msgspec.json.encode(body.payload or {}),
+        parent_event_id=body.parent_event_id or "",
     )
     return Response(201, served(event, sdk_names=call.team.sdk_event_names))
 
 
-async def listed(call: Call) -> Response:
+async def list_page(call: Call) -> Response:
     query = call.query
     wanted = Wanted(
         call.whole("after", 0, 0, 10**15) if "after" in query else None,
@@ -55,13 +55,13 @@ async def listed(call: Call) -> Response:
         query.get("event_type", ""),
         call.whole("limit", 100, 1, call.team.limits.page),
     )
-    found = await events.listed(call.team, call.caller, call.params["intent_id"], wanted)
-    cursor = ((b"X-Next-Cursor", b"%d" % found[-1].sequence),) if found else ()
-    return _list(call, found, cursor)
+    page = await events.list_page(call.team, call.caller, call.params["intent_id"], wanted)
+    cursor = ((b"X-Next-Cursor", b"%d" % page[-1].sequence),) if page else ()
+    return _list(call, page, cursor)
 
 
-async def show(call: Call) -> Response:
-    event = await events.one(call.team, call.caller, call.params["intent_id"], call.params["event_id"])
+async def get(call: Call) -> Response:
+    event = await events.get(call.team, call.caller, call.params["intent_id"], call.params["event_id"])
     return Response(200, served(event, sdk_names=call.team.sdk_event_names))
 
 
@@ -70,13 +70,13 @@ async def traces(call: Call) -> Response:
     if len(trace) != 32 or not _HEX.issuperset(trace):
         raise Invalid.because([Problem("invalid", "trace_id", "has 32 lower-case hexadecimal digits")])
     limit = call.whole("limit", call.team.limits.page, 1, call.team.limits.page)
-    return _list(call, await events.traced(call.team, call.caller, trace, limit))
+    return _list(call, await events.list_traced(call.team, call.caller, trace, limit))
 
 
 async def verify(call: Call) -> Response:
     intent_id = call.params["intent_id"]
     chain = Chain()
-    async for piece in events.whole(call.team, call.caller, intent_id):
+    async for piece in events.read_all(call.team, call.caller, intent_id):
         await asyncio.to_thread(chain.take_all, piece)
     return json(200, chain_check_of(intent_id, chain))
 
@@ -98,7 +98,7 @@ ROUTES = (
     Route(
         "GET",
         _EVENTS,
-        listed,
+        list_page,
         "List an intent's events in their order; without after and since the last ones",
         _TAG,
         {200: list[Event]},
@@ -110,7 +110,7 @@ ROUTES = (
         ),
     ),
     Route("GET", _EVENTS + "/verify", verify, "Check the whole chain of an intent's log", _TAG, {200: ChainCheck}),
-    Route("GET", _EVENTS + "/{event_id}", show, "Get an event", _TAG, {200: Event}),
+    Route("GET", _EVENTS + "/{event_id}", get, "Get an event", _TAG, {200: Event}),
     Route(
         "GET",
         "/events",

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Response
 
 
-async def listed(call: Call) -> Response:
+async def list_page(call: Call) -> Response:
     query = call.query
-    outcome = call.choice("outcome", "", *[one.value for one in Outcome])
+    outcome = call.choice("outcome", "", *[choice.value for choice in Outcome])
     wanted = Wanted(
         Outcome(outcome) if outcome else None,
         query.get("agent", ""),
@@ -25,19 +25,19 @@ async def listed(call: Call) -> Response:
         query.get("after", ""),
         call.whole("limit", 100, 1, call.team.limits.page),
     )
-    found = await exchanges.list_page(call.team, call.caller, wanted)
-    return json(200, [exchange_of(exchange) for exchange in found])
+    page = await exchanges.list_page(call.team, call.caller, wanted)
+    return json(200, [exchange_of(exchange) for exchange in page])
 
 
-async def show(call: Call) -> Response:
-    found = await exchanges.get(call.team, call.caller, call.params["exchange_id"])
-    return json(200, exchange_of(found))
+async def get(call: Call) -> Response:
+    exchange = await exchanges.get(call.team, call.caller, call.params["exchange_id"])
+    return json(200, exchange_of(exchange))
 
 
 async def close(call: Call) -> Response:
-    given: CloseIn = call.body
-    found = await exchanges.close(call.team, call.caller, call.params["exchange_id"], given.reason)
-    return json(200, exchange_of(found))
+    body: CloseIn = call.body
+    exchange = await exchanges.close(call.team, call.caller, call.params["exchange_id"], body.reason)
+    return json(200, exchange_of(exchange))
 
 
 _TAG = "exchanges"
@@ -45,20 +45,20 @@ ROUTES = (
     Route(
         "GET",
         "/exchanges",
-        listed,
+        list_page,
         "List exchanges",
         _TAG,
         {200: list[Exchange]},
         scope=EVERYBODY,
         query=(
-            Param("outcome", "Only those that stand so.", choices=tuple(one.value for one in Outcome)),
+            Param("outcome", "Only those that stand so.", choices=tuple(outcome.value for outcome in Outcome)),
             Param("agent", "Only those that this agent is part of."),
             Param("conversation_id", "Only those of this conversation."),
             Param("after", "The id of an exchange: what comes after it."),
             Param("limit", "At most so many.", "integer", 1, 1000),
         ),
     ),
-    Route("GET", "/exchanges/{exchange_id}", show, "Get an exchange", _TAG, {200: Exchange}, scope=EVERYBODY),
+    Route("GET", "/exchanges/{exchange_id}", get, "Get an exchange", _TAG, {200: Exchange}, scope=EVERYBODY),
     Route(
         "POST",
         "/exchanges/{exchange_id}/close",

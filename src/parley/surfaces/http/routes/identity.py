@@ -24,52 +24,59 @@ def _key(text: str, field: str) -> PublicKey:
 
 
 async def register(call: Call) -> Response:
-    given: IdentityIn = call.body
-    expires_at = lenient_moment(given.key_expires_at, "key_expires_at")
-    key = _key(given.public_key, "public_key")
-    asked = await identities.challenge(call.team, call.caller, call.params["agent_id"], key, expires_at)
-    answer = fill_record(Challenge, agent_id=asked.id, challenge=asked.text, challenge_expires_at=asked.ends_at)
+    body: IdentityIn = call.body
+    expires_at = lenient_moment(body.key_expires_at, "key_expires_at")
+    key = _key(body.public_key, "public_key")
+    new_challenge = await identities.challenge(call.team, call.caller, call.params["agent_id"], key, expires_at)
+    answer = fill_record(
+        Challenge, agent_id=new_challenge.id, challenge=new_challenge.text, challenge_expires_at=new_challenge.ends_at
+    )
     return json(200, answer)
 
 
-async def show(call: Call) -> Response:
-    return json(200, identity.identity_of(await identities.show(call.team, call.caller, call.params["agent_id"])))
+async def get(call: Call) -> Response:
+    return json(200, identity.identity_of(await identities.get(call.team, call.caller, call.params["agent_id"])))
 
 
 async def answer(call: Call) -> Response:
-    given: ChallengeIn = call.body
+    body: ChallengeIn = call.body
     agent_id = call.params["agent_id"]
     text = await identities.pending_key(call.team, call.caller, agent_id)
-    made = await identities.answer(
+    new_identity = await identities.answer(
         call.team,
         call.caller,
         agent_id,
-        given.challenge,
+        body.challenge,
         identity.raw_key(text) if text else b"",
-        identity.raw_signature(given.signature),
-        identity.challenge_contents(given.challenge),
+        identity.raw_signature(body.signature),
+        identity.challenge_contents(body.challenge),
     )
-    return json(201, identity.identity_of(made))
+    return json(201, identity.identity_of(new_identity))
 
 
 async def verify(call: Call) -> Response:
-    given: VerifyIn = call.body
-    known = await identities.show(call.team, call.caller, call.params["agent_id"])
-    raw, signature = identity.raw_key(known.public_key), identity.raw_signature(given.signature)
-    valid = identities.signed(call.team, known, raw, signature, (canonical(given.payload),))
-    return json(200, fill_record(SignatureCheck, known, valid=valid, agent_id=known.id, verified_at=call.team.at()))
+    body: VerifyIn = call.body
+    known_identity = await identities.get(call.team, call.caller, call.params["agent_id"])
+    raw, signature = identity.raw_key(known_identity.public_key), identity.raw_signature(body.signature)
+    valid = identities.signed(call.team, known_identity, raw, signature, (canonical(body.payload),))
+    return json(
+        200,
+        fill_record(
+            SignatureCheck, known_identity, valid=valid, agent_id=known_identity.id, verified_at=call.team.at()
+        ),
+    )
 
 
 async def rotate(call: Call) -> Response:
-    given: RotateIn = call.body
+    body: RotateIn = call.body
     changed = await identities.rotate(
         call.team,
         call.caller,
         call.params["agent_id"],
-        _key(given.old_public_key, "old_public_key"),
-        _key(given.new_public_key, "new_public_key"),
-        identity.raw_signature(given.signature),
-        identity.rotation_content(given),
+        _key(body.old_public_key, "old_public_key"),
+        _key(body.new_public_key, "new_public_key"),
+        identity.raw_signature(body.signature),
+        identity.rotation_content(body),
     )
     return json(200, identity.identity_of(changed))
 
@@ -87,7 +94,7 @@ ROUTES = (
         body=IdentityIn,
         refusals=(410,),
     ),
-    Route("GET", _IDENTITY, show, "Get an agent's identity", _TAG, {200: Identity}),
+    Route("GET", _IDENTITY, get, "Get an agent's identity", _TAG, {200: Identity}),
     Route("POST", _IDENTITY + "/challenge", answer, "Answer a challenge", _TAG, {201: Identity}, body=ChallengeIn),
     Route(
         "POST", _IDENTITY + "/verify", verify, "Check an agent's signature", _TAG, {200: SignatureCheck}, body=VerifyIn

@@ -26,41 +26,41 @@ def _answered(status: int, intent: StoredIntent) -> Response:
 
 
 async def create(call: Call) -> Response:
-    given: IntentIn = call.body
+    body: IntentIn = call.body
     draft = IntentDraft(
-        given.title,
-        given.description or "",
-        given.constraints or {},
-        given.state or {},
-        IntentStatus(given.status),
-        given.confidence,
-        given.parent_intent_id or "",
-        tuple(given.depends_on or ()),
+        body.title,
+        body.description or "",
+        body.constraints or {},
+        body.state or {},
+        IntentStatus(body.status),
+        body.confidence,
+        body.parent_intent_id or "",
+        tuple(body.depends_on or ()),
     )
-    caller = traced(call, call.speaker(given.created_by))
+    caller = traced(call, call.speaker(body.created_by))
     return _answered(201, await intents.create(call.team, caller, draft))
 
 
-async def listed(call: Call) -> Response:
+async def list_page(call: Call) -> Response:
     status = call.query.get("status", "")
     if status and status not in _STATUSES:
         raise Invalid.because([Problem("invalid", "status", f"must be one of {', '.join(_STATUSES)}")])
-    found = await intents.listed(
+    page = await intents.list_page(
         call.team,
         call.caller,
         status=IntentStatus(status) if status else None,
         limit=call.whole("limit", 50, 1, call.team.limits.page),
         offset=call.whole("offset", 0, 0, 1_000_000),
     )
-    return json(200, IntentList([openintent.intent_of(intent) for intent in found]))
+    return json(200, IntentList([openintent.intent_of(intent) for intent in page]))
 
 
-async def show(call: Call) -> Response:
-    return _answered(200, await intents.show(call.team, call.caller, call.params["intent_id"]))
+async def get(call: Call) -> Response:
+    return _answered(200, await intents.get(call.team, call.caller, call.params["intent_id"]))
 
 
 async def _made_again(call: Call, intent_id: str) -> Response:
-    return _answered(201, await intents.show(call.team, call.caller, intent_id))
+    return _answered(201, await intents.get(call.team, call.caller, intent_id))
 
 
 async def patch(call: Call) -> Response:
@@ -70,21 +70,21 @@ async def patch(call: Call) -> Response:
 
 
 async def set_status(call: Call) -> Response:
-    given: IntentStatusIn = call.body
+    body: IntentStatusIn = call.body
     version = needed_version(call.request)
     intent = await intents.set_status(
-        call.team, traced(call), call.params["intent_id"], version, given.status, given.reason or ""
+        call.team, traced(call), call.params["intent_id"], version, body.status, body.reason or ""
     )
     return _answered(200, intent)
 
 
 async def assign(call: Call) -> Response:
-    given: AssignIn = call.body
-    agent = given.agent_id or call.caller.agent
+    body: AssignIn = call.body
+    agent = body.agent_id or call.caller.agent
     if not agent:
         raise Invalid.because([Problem("required", "agent_id", "name the agent to be assigned")])
     intent_id = call.params["intent_id"]
-    assignment = await intents.assign(call.team, traced(call), intent_id, agent, given.role)
+    assignment = await intents.assign(call.team, traced(call), intent_id, agent, body.role)
     return json(200, openintent.assignment_of(intent_id, assignment))
 
 
@@ -95,8 +95,8 @@ async def unassign(call: Call) -> Response:
 
 async def assignments(call: Call) -> Response:
     intent_id = call.params["intent_id"]
-    found = await intents.assignments(call.team, call.caller, intent_id)
-    return json(200, [openintent.assignment_of(intent_id, assignment) for assignment in found])
+    all_assignments = await intents.assignments(call.team, call.caller, intent_id)
+    return json(200, [openintent.assignment_of(intent_id, assignment) for assignment in all_assignments])
 
 
 _TAG = "intents"
@@ -117,7 +117,7 @@ ROUTES = (
     Route(
         "GET",
         "/intents",
-        listed,
+        list_page,
         "List the intents that one may see",
         _TAG,
         {200: IntentList},
@@ -127,7 +127,7 @@ ROUTES = (
             Param("offset", "Without the first so many.", "integer", 0, 1_000_000),
         ),
     ),
-    Route("GET", _INTENT, show, "Get an intent", _TAG, {200: Intent}),
+    Route("GET", _INTENT, get, "Get an intent", _TAG, {200: Intent}),
     Route(
         "POST",
         _INTENT + "/state",

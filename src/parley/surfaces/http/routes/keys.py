@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 async def create_tenant(call: Call) -> Response:
-    given: TenantIn = call.body
-    return json(201, registry.tenant_of(await keys.create_tenant(call.team, call.caller, given.id, given.name)))
+    body: TenantIn = call.body
+    return json(201, registry.tenant_of(await keys.create_tenant(call.team, call.caller, body.id, body.name)))
 
 
 async def tenants(call: Call) -> Response:
@@ -26,20 +26,20 @@ async def tenants(call: Call) -> Response:
 
 
 async def create(call: Call) -> Response:
-    given: KeyIn = call.body
+    body: KeyIn = call.body
     draft = KeyDraft(
-        given.kind,
-        given.tenant_id or "",
-        given.agent_id or "",
-        given.user_id or "",
-        moment(given.expires_at),
+        body.kind,
+        body.tenant_id or "",
+        body.agent_id or "",
+        body.user_id or "",
+        moment(body.expires_at),
     )
-    made = await keys.create(call.team, call.caller, draft)
-    return json(201, registry.new_key_of(made.key, made.secret))
+    new_key = await keys.create(call.team, call.caller, draft)
+    return json(201, registry.new_key_of(new_key.key, new_key.secret))
 
 
-async def listed(call: Call) -> Response:
-    return json(200, [registry.key_of(key) for key in await keys.listed(call.team, call.caller)])
+async def list_page(call: Call) -> Response:
+    return json(200, [registry.key_of(key) for key in await keys.list_all(call.team, call.caller)])
 
 
 async def revoke(call: Call) -> Response:
@@ -47,8 +47,8 @@ async def revoke(call: Call) -> Response:
 
 
 async def rotate(call: Call) -> Response:
-    made = await keys.rotate(call.team, call.caller, call.params["key_id"])
-    return json(201, registry.new_key_of(made.key, made.secret))
+    new_key = await keys.rotate(call.team, call.caller, call.params["key_id"])
+    return json(201, registry.new_key_of(new_key.key, new_key.secret))
 
 
 _TAG = "keys"
@@ -56,7 +56,7 @@ ROUTES = (
     Route("POST", "/tenants", create_tenant, "Create a tenant", _TAG, {201: Tenant}, scope=ADMINS, body=TenantIn),
     Route("GET", "/tenants", tenants, "List tenants", _TAG, {200: list[Tenant]}, scope=ADMINS),
     Route("POST", "/keys", create, "Create a key", _TAG, {201: NewKey}, scope=ADMINS, body=KeyIn, confidential=True),
-    Route("GET", "/keys", listed, "List the tenant's keys", _TAG, {200: list[Key]}, scope=ADMINS),
+    Route("GET", "/keys", list_page, "List the tenant's keys", _TAG, {200: list[Key]}, scope=ADMINS),
     Route("DELETE", "/keys/{key_id}", revoke, "Revoke a key", _TAG, {200: Key}, scope=ADMINS),
     Route(
         "POST",

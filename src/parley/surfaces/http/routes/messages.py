@@ -41,10 +41,10 @@ _PIECE = 500
 _FIELDS = frozenset(ChannelMessage.__struct_fields__) - {"status", *ChannelMessage.may_be_absent}
 
 
-async def _created(call: Call, said: Post | Held) -> Response:
-    if isinstance(said, Held):
-        return await _held(call, said.approval)
-    return Response(201, rfc0021.posted(said, said.state.value))
+async def _created(call: Call, outcome: Post | Held) -> Response:
+    if isinstance(outcome, Held):
+        return await _held(call, outcome.approval)
+    return Response(201, rfc0021.posted(outcome, outcome.state.value))
 
 
 async def _held(call: Call, approval: Approval) -> Response:
@@ -70,18 +70,18 @@ async def _created_again(call: Call, message_id: str) -> Response:
 
 
 async def _sent_again(call: Call, message_id: str) -> Response:
-    given: MessageIn = call.body
+    body: MessageIn = call.body
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait and not message_id.startswith("appr_"):
-        return await _answered(call, await posting.ask_again(call.team, call.speaker(given.sender), message_id, wait))
+        return await _answered(call, await posting.ask_again(call.team, call.speaker(body.sender), message_id, wait))
     return await _created_again(call, message_id)
 
 
 async def _asked_again(call: Call, message_id: str) -> Response:
-    given: AskIn = call.body
+    body: AskIn = call.body
     if message_id.startswith("appr_"):
         return await _created_again(call, message_id)
-    answer = await posting.ask_again(call.team, call.speaker(given.sender), message_id, given.timeout)
+    answer = await posting.ask_again(call.team, call.speaker(body.sender), message_id, body.timeout)
     return await _answered(call, answer)
 
 
@@ -93,11 +93,11 @@ async def _answered(call: Call, answer: Post | Held) -> Response:
     return Response(200, rfc0021.posted(answer, PostState.DELIVERED.value))
 
 
-def _draft(call: Call, given: MessageIn) -> PostDraft:
+def _draft(call: Call, body: MessageIn) -> PostDraft:
     limits = call.team.limits
-    draft = rfc0021.draft_of(given, limits.metadata_bytes, limits.payload_keys)
-    if given.metadata:
-        draft = draft._replace(wishes=ocip.wishes_of(given.metadata))
+    draft = rfc0021.draft_of(body, limits.metadata_bytes, limits.payload_keys)
+    if body.metadata:
+        draft = draft._replace(wishes=ocip.wishes_of(body.metadata))
     parent = call.request.header(b"traceparent")
     return draft._replace(trace_id=trace_of(parent)) if parent and not draft.trace_id else draft
 
@@ -105,16 +105,16 @@ def _draft(call: Call, given: MessageIn) -> PostDraft:
 async def _speaker(call: Call, sender: str | None) -> Caller:
     """Who speaks: the agent that the body names, or a person in the place of an agent that acts for it."""
     if call.caller.kind is KeyKind.HUMAN and sender and sender != call.caller.agent:
-        return await agents.in_seat(call.team, call.caller, sender)
+        return await agents.as_agent_of(call.team, call.caller, sender)
     return call.speaker(sender)
 
 
 async def send(call: Call) -> Response:
-    given: MessageIn = call.body
-    caller = await _speaker(call, given.sender)
+    body: MessageIn = call.body
+    caller = await _speaker(call, body.sender)
     channel_id = call.params["channel_id"]
-    draft = _draft(call, given)
-    await check_proof(call, caller, channel_id, given, draft)
+    draft = _draft(call, body)
+    await check_proof(call, caller, channel_id, body, draft)
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait:
         return await _answered(call, await posting.ask(call.team, caller, channel_id, draft, wait))
@@ -122,69 +122,69 @@ async def send(call: Call) -> Response:
 
 
 async def send_by_name(call: Call) -> Response:
-    given: MessageIn = call.body
+    body: MessageIn = call.body
     name = call.params["name"]
     if not is_name(name):
         raise Invalid.because([Problem("bad_name", "name", "is no channel name")])
-    caller = await _speaker(call, given.sender)
-    draft = _draft(call, given)
-    await check_named_proof(call, caller, name, given, draft)
+    caller = await _speaker(call, body.sender)
+    draft = _draft(call, body)
+    await check_named_proof(call, caller, name, body, draft)
     return await _created(call, await channels.post_by_name(call.team, caller, call.params["intent_id"], name, draft))
 
 
 async def send_batch(call: Call) -> Response:
-    given: BatchIn = call.body
-    senders = {one.sender for one in given.messages}
+    body: BatchIn = call.body
+    senders = {message.sender for message in body.messages}
     if len(senders) != 1:
         raise Invalid.because([Problem("invalid", "messages", "all messages of a batch have one sender")])
     caller = await _speaker(call, senders.pop())
     channel_id = call.params["channel_id"]
-    drafts = [_draft(call, one) for one in given.messages]
-    for one, draft in zip(given.messages, drafts, strict=True):
-        await check_proof(call, caller, channel_id, one, draft)
+    drafts = [_draft(call, message) for message in body.messages]
+    for message, draft in zip(body.messages, drafts, strict=True):
+        await check_proof(call, caller, channel_id, message, draft)
     posts = await posting.post_all(call.team, caller, channel_id, drafts)
-    return Response(201, b"[" + b",".join([rfc0021.posted(one, one.state.value) for one in posts]) + b"]")
+    return Response(201, b"[" + b",".join([rfc0021.posted(post, post.state.value) for post in posts]) + b"]")
 
 
 async def ask(call: Call) -> Response:
-    given: AskIn = call.body
-    caller = await _speaker(call, given.sender)
-    message = MessageIn(given.payload, Pattern.REQUEST, given.sender, given.to, metadata=given.metadata)
+    body: AskIn = call.body
+    caller = await _speaker(call, body.sender)
+    message = MessageIn(body.payload, Pattern.REQUEST, body.sender, body.to, metadata=body.metadata)
     draft = _draft(call, message)
     channel_id = call.params["channel_id"]
     await check_proof(call, caller, channel_id, message, draft)
-    return await _answered(call, await posting.ask(call.team, caller, channel_id, draft, given.timeout))
+    return await _answered(call, await posting.ask(call.team, caller, channel_id, draft, body.timeout))
 
 
 async def reply(call: Call) -> Response:
-    given: ReplyIn = call.body
-    caller = await _speaker(call, given.sender)
+    body: ReplyIn = call.body
+    caller = await _speaker(call, body.sender)
     channel_id, request_id = call.params["channel_id"], call.params["message_id"]
     message = MessageIn(
-        given.payload,
+        body.payload,
         Pattern.RESPONSE,
         correlation_id=request_id,
-        metadata=given.metadata,
-        expires_at=given.expires_at,
+        metadata=body.metadata,
+        expires_at=body.expires_at,
     )
     draft = _draft(call, message)
     await check_proof(call, caller, channel_id, message, draft)
     return await _created(call, await posting.reply(call.team, caller, channel_id, request_id, draft))
 
 
-async def listed(call: Call) -> Response:
+async def list_page(call: Call) -> Response:
     query, limits = call.query, call.team.limits
     to = query.get("to", "")
     if to and not is_name(to):
         raise Invalid.because([Problem("bad_name", "to", "is no agent name")])
-    asked = Asked(
+    wanted = Asked(
         query.get("since", ""),
         to,
         call.whole("limit", 0, 1, limits.page),
         call.number("wait", 0, 0, LONG_POLL_MAX_SECONDS),
         call.choice("on_evicted", "continue", "error") == "error",
     )
-    page = await reading.page(call.team, call.caller, call.params["channel_id"], asked)
+    page = await reading.page(call.team, call.caller, call.params["channel_id"], wanted)
     await streams.check_key(call.team, call.caller)  # it may have waited long enough to be revoked
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if page.messages:
@@ -194,28 +194,30 @@ async def listed(call: Call) -> Response:
     return Response(200, await _rendered(page.messages, call.team.at()), headers=headers)
 
 
-async def _rendered(found: tuple[ReaderPost, ...], now: str) -> bytes:
+async def _rendered(messages: tuple[ReaderPost, ...], now: str) -> bytes:
     """A bare list, however long, that lets others run meanwhile."""
-    if len(found) <= _PIECE:
-        return rfc0021.messages(found, now)
+    if len(messages) <= _PIECE:
+        return rfc0021.messages(messages, now)
     pieces = []
-    for start in range(0, len(found), _PIECE):
-        pieces.append(rfc0021.messages(found[start : start + _PIECE], now)[1:-1])
+    for start in range(0, len(messages), _PIECE):
+        pieces.append(rfc0021.messages(messages[start : start + _PIECE], now)[1:-1])
         await asyncio.sleep(0)
     return b"[" + b",".join(pieces) + b"]"
 
 
-async def show(call: Call) -> Response:
-    seen = await reading.one(call.team, call.caller, call.params["channel_id"], call.params["message_id"])
-    return Response(200, rfc0021.message(seen, call.team.at()))
+async def get(call: Call) -> Response:
+    message = await reading.get(call.team, call.caller, call.params["channel_id"], call.params["message_id"])
+    return Response(200, rfc0021.message(message, call.team.at()))
 
 
 async def mark(call: Call) -> Response:
     if isinstance(call.body, dict) and (fixed := _FIELDS & call.body.keys()):
         raise ImmutableField(f"{', '.join(sorted(fixed))}: a message never changes; only its status becomes read")
     converted(call.body, MessagePatch)
-    seen = await reading.mark_read(call.team, call.caller, call.params["channel_id"], call.params["message_id"])
-    return Response(200, rfc0021.posted(seen.post, status_of(seen.post, seen.read_at, call.team.at()), seen.read_at))
+    message = await reading.mark_read(call.team, call.caller, call.params["channel_id"], call.params["message_id"])
+    return Response(
+        200, rfc0021.posted(message.post, status_of(message.post, message.read_at, call.team.at()), message.read_at)
+    )
 
 
 async def search(call: Call) -> Response:
@@ -224,8 +226,8 @@ async def search(call: Call) -> Response:
         raise Invalid.because([Problem("required", "q", "a text of 1 to 200 characters to look for")])
     limit = call.whole("limit", 100, 1, call.team.limits.page)
     channel_id = call.params.get("channel_id", "")
-    found = await reading.search(call.team, call.caller, text, channel_id=channel_id, limit=limit)
-    return Response(200, rfc0021.messages(found, call.team.at()))
+    messages = await reading.search(call.team, call.caller, text, channel_id=channel_id, limit=limit)
+    return Response(200, rfc0021.messages(messages, call.team.at()))
 
 
 _TAG = "messages"
@@ -250,7 +252,7 @@ ROUTES = (
     Route(
         "GET",
         _MESSAGES,
-        listed,
+        list_page,
         "List messages",
         _TAG,
         {200: list[ChannelMessage]},
@@ -264,7 +266,7 @@ ROUTES = (
         refusals=(410,),
         scope=EVERYBODY,
     ),
-    Route("GET", _MESSAGES + "/{message_id}", show, "Get a message", _TAG, {200: ChannelMessage}, scope=EVERYBODY),
+    Route("GET", _MESSAGES + "/{message_id}", get, "Get a message", _TAG, {200: ChannelMessage}, scope=EVERYBODY),
     Route(
         "PATCH",
         _MESSAGES + "/{message_id}",

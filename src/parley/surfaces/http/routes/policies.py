@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Response
 
 
-async def listed(call: Call) -> Response:
+async def list_page(call: Call) -> Response:
     label = call.query.get("label", "")
-    seen = await policies.listed(call.team, call.caller, label)
+    snapshot = await policies.listed(call.team, call.caller, label)
     # Files are the business of those who may write them.
     broken = call.team.policies.broken.get(call.caller.tenant, ()) if call.caller.all_seeing and not label else ()
-    return json(200, policy_json.policies_of(seen, broken, texts=call.flag("texts")))
+    return json(200, policy_json.policies_of(snapshot, broken, texts=call.flag("texts")))
 
 
-async def show(call: Call) -> Response:
-    found = await policies.show(call.team, call.caller, call.params["scope"], call.params["name"])
-    return json(200, policy_json.documents_of(found)[0])
+async def get(call: Call) -> Response:
+    snapshot = await policies.show(call.team, call.caller, call.params["scope"], call.params["name"])
+    return json(200, policy_json.documents_of(snapshot)[0])
 
 
 async def put(call: Call) -> Response:
-    given: PolicyIn = call.body
+    body: PolicyIn = call.body
     scope, name = call.params["scope"], call.params["name"]
     document = document_name(scope, name)
-    fragment = read_policy(given.text, f"{document}.yaml", scope=Scope(scope))
-    now = await policies.put(call.team, call.caller, scope, name, given.text, fragment)
-    return json(200, policy_json.policy_of(document, now.label, fragment, given.text))
+    fragment = read_policy(body.text, f"{document}.yaml", scope=Scope(scope))
+    now = await policies.put(call.team, call.caller, scope, name, body.text, fragment)
+    return json(200, policy_json.policy_of(document, now.label, fragment, body.text))
 
 
 async def remove(call: Call) -> Response:
@@ -50,8 +50,8 @@ async def history(call: Call) -> Response:
 
 
 async def in_force(call: Call) -> Response:
-    found = await policies.in_force(call.team, call.caller, call.query.get("agent", ""))
-    return json(200, policy_json.in_force_of(*found))
+    effective = await policies.in_force(call.team, call.caller, call.query.get("agent", ""))
+    return json(200, policy_json.in_force_of(*effective))
 
 
 _TAG = "policies"
@@ -63,7 +63,7 @@ ROUTES = (
     Route(
         "GET",
         "/policies",
-        listed,
+        list_page,
         "List the policies in force, and the files that cannot be used",
         _TAG,
         {200: Policies},
@@ -89,7 +89,7 @@ ROUTES = (
         {200: list[PolicyRevision]},
         scope=ADMINS,
     ),
-    Route("GET", _ONE, show, "Get a policy", _TAG, {200: Policy}, scope=EVERYBODY),
+    Route("GET", _ONE, get, "Get a policy", _TAG, {200: Policy}, scope=EVERYBODY),
     Route("PUT", _ONE, put, "Put a policy into force", _TAG, {200: Policy}, scope=ADMINS, body=PolicyIn),
     Route("DELETE", _ONE, remove, "Take a policy out of force", _TAG, {200: Policies}, scope=ADMINS),
 )

@@ -14,19 +14,17 @@ if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Response
 
 
-async def listed(call: Call) -> Response:
-    return json(200, [registry.role_of(role) for role in await roles.listed(call.team, call.caller)])
+async def list_page(call: Call) -> Response:
+    return json(200, [registry.role_of(role) for role in await roles.list_all(call.team, call.caller)])
 
 
-async def show(call: Call) -> Response:
+async def get(call: Call) -> Response:
     return json(200, registry.role_of(await roles.held(call.team, call.caller, call.params["role_id"])))
 
 
 async def grant(call: Call) -> Response:
-    given: HolderIn = call.body
-    return json(
-        200, registry.role_of(await roles.grant(call.team, call.caller, call.params["role_id"], given.agent_id))
-    )
+    body: HolderIn = call.body
+    return json(200, registry.role_of(await roles.grant(call.team, call.caller, call.params["role_id"], body.agent_id)))
 
 
 async def revoke(call: Call) -> Response:
@@ -37,8 +35,8 @@ async def revoke(call: Call) -> Response:
 _TAG = "roles"
 _HOLDERS = "/roles/{role_id}/holders"
 ROUTES = (
-    Route("GET", "/roles", listed, "List roles", _TAG, {200: list[Role]}),
-    Route("GET", _HOLDERS, show, "Get the holders of a role", _TAG, {200: Role}),
+    Route("GET", "/roles", list_page, "List roles", _TAG, {200: list[Role]}),
+    Route("GET", _HOLDERS, get, "Get the holders of a role", _TAG, {200: Role}),
     Route("POST", _HOLDERS, grant, "Grant a role", _TAG, {200: Role}, scope=ADMINS, body=HolderIn),
     Route("DELETE", _HOLDERS + "/{agent_id}", revoke, "Revoke a role", _TAG, {200: Role}, scope=ADMINS),
 )

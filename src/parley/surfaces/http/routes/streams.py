@@ -18,7 +18,7 @@ from parley.surfaces.http.route import Call, Param, Route
 from parley.wire.api import channels as rfc0021
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from parley.domain.channel.event import Event
     from parley.domain.channel.feed import FeedItem
@@ -132,51 +132,51 @@ def _opened(openings: Openings, kind: str, *, upper: bool) -> Any:  # noqa: ANN4
         cursor = _cursor(call)
         await streams.check_follows(call.team, call.caller, followed)
         cursor = await call.team.store.head(call.caller.tenant) if cursor is None else cursor
-        who = (call.caller.key_id, call.caller.agent)
-        openings.enter(*who, call.team.limits.streams_per_key, call.team.limits.streams)
-        pieces = _pieces(openings, call, followed, cursor, upper=upper)
-        stream = _Stream(pieces, lambda: openings.leave(*who))
+        limits = call.team.limits
+        openings.enter(call.caller.key_id, call.caller.agent, limits.streams_per_key, limits.streams)
+        stream = EventStream(openings, call, followed, cursor, upper=upper)
         return Response(200, content_type=b"text/event-stream", stream=stream)
 
     return opened
 
 
-class _Stream:
-    """Pieces of a stream that is counted until it is closed, whether or not it ever began."""
+class EventStream:
+    """The bytes of a stream, which is counted until it is closed, whether or not it ever began."""
 
-    def __init__(self, pieces: AsyncGenerator[bytes], leave: Callable[[], None]) -> None:
-        self._pieces = pieces
-        self._leave: Callable[[], None] | None = leave
+    def __init__(self, openings: Openings, call: Call, followed: Followed, cursor: int, *, upper: bool) -> None:
+        self._openings = openings
+        self._caller = call.caller
+        self._upper = upper
+        self._batches = streams.follow(call.team, call.caller, followed, cursor)
+        self._pieces: Iterator[bytes] = iter(())
+        self._quiet = _HELLO % cursor
+        self._open = True
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        return await anext(self._pieces)
+        piece = next(self._pieces, None)
+        if piece is not None:
+            return piece
+        try:
+            batch = await anext(self._batches)
+        except (NotFound, NotMember, Unauthorized):
+            return _REVOKED  # the last piece: the batches have ended
+        except Unavailable:
+            return _LOST
+        if batch is None:
+            quiet, self._quiet = self._quiet, _PING
+            return quiet
+        tenant = self._caller.tenant
+        self._pieces = _joined(self._openings.frame(tenant, item, upper=self._upper) for item in batch)
+        return next(self._pieces)
 
     async def aclose(self) -> None:
-        leave, self._leave = self._leave, None
-        if leave is not None:
-            leave()
-        await self._pieces.aclose()
-
-
-async def _pieces(
-    openings: Openings, call: Call, followed: Followed, cursor: int, *, upper: bool
-) -> AsyncGenerator[bytes]:
-    tenant, quiet = call.caller.tenant, _HELLO % cursor
-    try:
-        async for batch in streams.follow(call.team, call.caller, followed, cursor):
-            if batch is None:
-                yield quiet
-                quiet = _PING
-            else:
-                for piece in _joined(openings.frame(tenant, item, upper=upper) for item in batch):
-                    yield piece
-    except (NotFound, NotMember, Unauthorized):
-        yield _REVOKED
-    except Unavailable:
-        yield _LOST
+        if self._open:
+            self._open = False
+            self._openings.leave(self._caller.key_id, self._caller.agent)
+        await self._batches.aclose()
 
 
 def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
@@ -201,7 +201,7 @@ _QUERY = (Param("last_event_id", "Go on after this event, for clients that canno
 def routes() -> tuple[Route, ...]:
     """The streams, with the count of those that are open."""
     openings = Openings()
-    made = []
+    stream_routes = []
     for word, kind, name in (
         ("intents", "intent_id", "intent_id"),
         ("agents", "agent", "agent_id"),
@@ -211,7 +211,7 @@ def routes() -> tuple[Route, ...]:
             (f"/{word}/{{{name}}}/subscribe", word != "channels"),
             (f"/subscribe/{word}/{{{name}}}", False),
         ):
-            made.append(
+            stream_routes.append(
                 Route(
                     "GET",
                     path,
@@ -226,4 +226,4 @@ def routes() -> tuple[Route, ...]:
                     refusals=(429,),
                 )
             )
-    return tuple(made)
+    return tuple(stream_routes)

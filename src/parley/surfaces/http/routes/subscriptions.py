@@ -13,46 +13,46 @@ from parley.wire.api.webhooks import SubscriptionIn, SubscriptionPatch
 
 
 async def create(call: Call) -> Response:
-    given: SubscriptionIn = call.body
-    if given.portfolio_id:
+    body: SubscriptionIn = call.body
+    if body.portfolio_id:
         raise Invalid.because([Problem("unknown", "portfolio_id", "there are no portfolios here")])
     wanted = Wanted(
-        given.webhook_url or "",
-        given.intent_id or "",
-        tuple(given.event_types or ()),
-        webhook.moment(given.expires_at),
+        body.webhook_url or "",
+        body.intent_id or "",
+        tuple(body.event_types or ()),
+        webhook.moment(body.expires_at),
     )
-    made = await subscriptions.create(call.team, call.speaker(given.subscriber_id), wanted)
-    return json(201, webhook.new_subscription_of(made))
+    new_subscription = await subscriptions.create(call.team, call.speaker(body.subscriber_id), wanted)
+    return json(201, webhook.new_subscription_of(new_subscription))
 
 
-async def listed(call: Call) -> Response:
+async def list_page(call: Call) -> Response:
     if call.query.get("portfolio_id"):
         return json(200, [])
-    found = await subscriptions.listed(call.team, call.caller, call.query.get("intent_id", ""))
-    return json(200, [webhook.subscription_of(subscription) for subscription in found])
+    page = await subscriptions.list_all(call.team, call.caller, call.query.get("intent_id", ""))
+    return json(200, [webhook.subscription_of(subscription) for subscription in page])
 
 
-async def show(call: Call) -> Response:
-    found = await subscriptions.show(call.team, call.caller, call.params["subscription_id"])
-    return json(200, webhook.subscription_of(found))
+async def get(call: Call) -> Response:
+    subscription = await subscriptions.get(call.team, call.caller, call.params["subscription_id"])
+    return json(200, webhook.subscription_of(subscription))
 
 
 async def attempts(call: Call) -> Response:
-    found = await subscriptions.show(call.team, call.caller, call.params["subscription_id"])
-    return json(200, webhook.attempts_of(found))
+    subscription = await subscriptions.get(call.team, call.caller, call.params["subscription_id"])
+    return json(200, webhook.attempts_of(subscription))
 
 
 async def switch(call: Call) -> Response:
-    given: SubscriptionPatch = call.body
+    body: SubscriptionPatch = call.body
     subscription_id = call.params["subscription_id"]
-    found = await subscriptions.switch(call.team, call.caller, subscription_id, active=given.active)
-    return json(200, webhook.subscription_of(found))
+    subscription = await subscriptions.switch(call.team, call.caller, subscription_id, active=body.active)
+    return json(200, webhook.subscription_of(subscription))
 
 
 async def renew_secret(call: Call) -> Response:
-    found = await subscriptions.renew_secret(call.team, call.caller, call.params["subscription_id"])
-    return json(200, webhook.secret_of(found))
+    subscription = await subscriptions.renew_secret(call.team, call.caller, call.params["subscription_id"])
+    return json(200, webhook.secret_of(subscription))
 
 
 async def delete(call: Call) -> Response:
@@ -76,7 +76,7 @@ ROUTES = (
     Route(
         "GET",
         "/subscriptions",
-        listed,
+        list_page,
         "List one's subscriptions",
         _TAG,
         {200: list[Subscription]},
@@ -86,7 +86,7 @@ ROUTES = (
             Param("portfolio_id", "There are no portfolios: gives none."),
         ),
     ),
-    Route("GET", _ONE, show, "Get a subscription", _TAG, {200: Subscription}, scope=EVERYBODY),
+    Route("GET", _ONE, get, "Get a subscription", _TAG, {200: Subscription}, scope=EVERYBODY),
     Route(
         "GET",
         _ONE + "/attempts",

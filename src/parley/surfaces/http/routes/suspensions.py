@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Response
 
 
-async def listed(call: Call) -> Response:
+async def list_page(call: Call) -> Response:
     return json(200, [suspension_of(stored) for stored in await suspensions.listed(call.team, call.caller)])
 
 
 async def suspend(call: Call) -> Response:
-    given: SuspensionIn = call.body
-    suspension = await suspensions.suspend(call.team, call.caller, given.what, given.name, given.reason)
+    body: SuspensionIn = call.body
+    suspension = await suspensions.suspend(call.team, call.caller, body.what, body.name, body.reason)
     return json(201, suspension_of(suspension))
 
 
 async def lift(call: Call) -> Response:
-    what = Stopped(call.choice("what", *[one.value for one in Stopped]))
+    what = Stopped(call.choice("what", *[kind.value for kind in Stopped]))
     name = call.query.get("name", "")
     await suspensions.lift(call.team, call.caller, what, name)
     return json(200, {"status": "lifted"})
@@ -33,7 +33,7 @@ async def lift(call: Call) -> Response:
 
 _TAG = "suspensions"
 ROUTES = (
-    Route("GET", "/suspensions", listed, "List what is suspended", _TAG, {200: list[Suspension]}, scope=ADMINS),
+    Route("GET", "/suspensions", list_page, "List what is suspended", _TAG, {200: list[Suspension]}, scope=ADMINS),
     Route(
         "POST",
         "/suspensions",
@@ -53,7 +53,7 @@ ROUTES = (
         {200: dict[str, str]},
         scope=ADMINS,
         query=(
-            Param("what", "What is suspended.", choices=tuple(one.value for one in Stopped)),
+            Param("what", "What is suspended.", choices=tuple(kind.value for kind in Stopped)),
             Param("name", "Its name; two names with a comma between them for a pair."),
         ),
     ),

@@ -25,24 +25,24 @@ def _answered(status: int, task: StoredTask) -> Response:
 
 
 async def create(call: Call) -> Response:
-    given: TaskIn = call.body
-    draft = TaskDraft(given.name, given.description or "", given.assigned_agent or "", details_of(given))
-    return _answered(201, await tasks.create(call.team, traced(call), given.intent_id, draft))
+    body: TaskIn = call.body
+    draft = TaskDraft(body.name, body.description or "", body.assigned_agent or "", details_of(body))
+    return _answered(201, await tasks.create(call.team, traced(call), body.intent_id, draft))
 
 
-async def show(call: Call) -> Response:
-    return _answered(200, await tasks.show(call.team, call.caller, call.params["task_id"]))
+async def get(call: Call) -> Response:
+    return _answered(200, await tasks.get(call.team, call.caller, call.params["task_id"]))
 
 
 async def _made_again(call: Call, task_id: str) -> Response:
-    return _answered(201, await tasks.show(call.team, call.caller, task_id))
+    return _answered(201, await tasks.get(call.team, call.caller, task_id))
 
 
-async def listed(call: Call) -> Response:
+async def list_page(call: Call) -> Response:
     status = call.query.get("status", "")
     if status and status not in _STATUSES:
         raise Invalid.because([Problem("invalid", "status", f"must be one of {', '.join(_STATUSES)}")])
-    found = await tasks.listed(
+    page = await tasks.list_page(
         call.team,
         call.caller,
         call.params["intent_id"],
@@ -50,12 +50,12 @@ async def listed(call: Call) -> Response:
         limit=call.whole("limit", 100, 1, call.team.limits.page),
         offset=call.whole("offset", 0, 0, 1_000_000),
     )
-    return json(200, [task_of(task) for task in found])
+    return json(200, [task_of(task) for task in page])
 
 
 async def change(call: Call) -> Response:
-    given: TaskPatch = call.body
-    wanted = TaskChange(given.status, given.name, given.description, given.assigned_agent, details_of(given))
+    body: TaskPatch = call.body
+    wanted = TaskChange(body.status, body.name, body.description, body.assigned_agent, details_of(body))
     version = needed_version(call.request)
     return _answered(200, await tasks.change(call.team, traced(call), call.params["task_id"], version, wanted))
 
@@ -73,7 +73,7 @@ ROUTES = (
         headers=(TRACEPARENT,),
         again=_made_again,
     ),
-    Route("GET", "/tasks/{task_id}", show, "Get a task", _TAG, {200: Task}),
+    Route("GET", "/tasks/{task_id}", get, "Get a task", _TAG, {200: Task}),
     Route(
         "PATCH",
         "/tasks/{task_id}",
@@ -88,7 +88,7 @@ ROUTES = (
     Route(
         "GET",
         "/intents/{intent_id}/tasks",
-        listed,
+        list_page,
         "List the tasks of an intent",
         _TAG,
         {200: list[Task]},

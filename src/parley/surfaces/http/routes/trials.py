@@ -20,24 +20,26 @@ if TYPE_CHECKING:
 
 
 async def explain(call: Call) -> Response:
-    given: ExplainIn = call.body
-    found = await trials.explain(call.team, call.caller, given.sender, given.to, wire.trial_of(given))
-    return json(200, wire.explanation_of(found))
+    body: ExplainIn = call.body
+    explanation = await trials.explain(call.team, call.caller, body.sender, body.to, wire.trial_of(body))
+    return json(200, wire.explanation_of(explanation))
 
 
 async def replay(call: Call) -> Response:
-    given: ReplayIn = call.body
+    body: ReplayIn = call.body
     documents: dict[str, tuple[str, Fragment | None]] = {}
-    for name, text in given.documents.items():
+    for name, text in body.documents.items():
         scope, _, rest = name.partition("/")
         document = document_name(scope, rest)
         read = None if text is None else read_policy(text, f"{document}.yaml", scope=Scope(scope))
         documents[document] = (text or "", read)
     snapshot = await trials.proposed(call.team, call.caller.tenant, documents)
-    since = moment(given.since, "since")
+    since = moment(body.since, "since")
     begin = stamp(since) if since else ""
-    found = await trials.replay(call.team, call.caller, snapshot, since=begin, after=given.after, most=given.limit)
-    return json(200, wire.replay_of(found.messages, found.with_content, found.label, found.changes, found.next))
+    replayed = await trials.replay(call.team, call.caller, snapshot, since=begin, after=body.after, most=body.limit)
+    return json(
+        200, wire.replay_of(replayed.messages, replayed.with_content, replayed.label, replayed.changes, replayed.next)
+    )
 
 
 _TAG = "policies"

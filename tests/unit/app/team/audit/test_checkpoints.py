@@ -50,7 +50,7 @@ async def write(rig: Rig, count: int, tenant: str = DEFAULT_TENANT) -> None:
 
 
 async def sizes(rig: Rig, tenant: str = DEFAULT_TENANT) -> list[int]:
-    return [one.size for one in await checkpoints.listed(rig.team, tenant, 0, 1000)]
+    return [one.size for one in await checkpoints.list_page(rig.team, tenant, 0, 1000)]
 
 
 async def hashes(rig: Rig, size: int, tenant: str = DEFAULT_TENANT) -> list[bytes]:
@@ -69,7 +69,7 @@ async def test_a_checkpoint_signs_the_root_over_all_entries_and_names_the_one_be
     await write(rig, 4)
     await checkpoints.make(rig.team, DEFAULT_TENANT)
 
-    first, second = await checkpoints.listed(rig.team, DEFAULT_TENANT, 0, 10)
+    first, second = await checkpoints.list_page(rig.team, DEFAULT_TENANT, 0, 10)
 
     assert (first.size, second.size) == (3, 7)
     for one in (first, second):
@@ -165,7 +165,7 @@ async def test_every_checkpoint_is_kept_outside_once_and_in_order(rig: Rig) -> N
 
     assert [one.size for one in outside.kept[DEFAULT_TENANT]] == [2, 4, 6]
     assert [one.hash for one in outside.kept[DEFAULT_TENANT]] == [
-        one.hash for one in await checkpoints.listed(rig.team, DEFAULT_TENANT, 0, 9)
+        one.hash for one in await checkpoints.list_page(rig.team, DEFAULT_TENANT, 0, 9)
     ]
 
 

@@ -139,8 +139,8 @@ async def test_entries_that_were_let_go_of_do_not_disturb_a_search(rig: Rig) -> 
 async def test_one_entry_is_found_by_id_or_number_by_those_who_may_see_it(rig: Rig) -> None:
     await write(rig, "alice", "bob")
 
-    assert (await audits.show(rig.team, rig.caller("bob"), "aud_default_2")).number == 2
-    assert (await audits.show(rig.team, rig.caller("bob"), "2")).id == "aud_default_2"
+    assert (await audits.get(rig.team, rig.caller("bob"), "aud_default_2")).number == 2
+    assert (await audits.get(rig.team, rig.caller("bob"), "2")).id == "aud_default_2"
     refusals = []
     for caller, name in (
         (rig.caller("bob"), "aud_default_1"),
@@ -152,7 +152,7 @@ async def test_one_entry_is_found_by_id_or_number_by_those_who_may_see_it(rig: R
         (rig.caller(), "1"),
     ):
         with pytest.raises(NotFound) as refused:
-            await audits.show(rig.team, caller, name)
+            await audits.get(rig.team, caller, name)
         refusals.append(refused.value.message)
     assert len(set(refusals)) == 1
 

@@ -45,7 +45,7 @@ async def checked(rig: Rig) -> Report:
     check.header(DEFAULT_TENANT)
     for one in await rig.store.audits(DEFAULT_TENANT, AuditQuery(limit=10_000)):
         check.entry(one.number, one.side, one.seq, one.entry_hash, one.document)
-    for mark in await audit_checkpoints.listed(rig.team, DEFAULT_TENANT, 0, 1000):
+    for mark in await audit_checkpoints.list_page(rig.team, DEFAULT_TENANT, 0, 1000):
         check.checkpoint(mark)
     return check.report()
 

@@ -34,7 +34,7 @@ async def saved(rig: Rig, holder: str, position: int, *still: int) -> Placed:
 
 
 async def shown(rig: Rig, name: str = "main") -> Bookmark:
-    return (await bookmarks.show(rig.team, rig.caller("bob"), "bob", name)).bookmark
+    return (await bookmarks.get(rig.team, rig.caller("bob"), "bob", name)).bookmark
 
 
 async def talk(rig: Rig) -> None:
@@ -209,14 +209,14 @@ async def test_only_the_agent_itself_a_service_or_an_admin_comes_near_its_bookma
     for refused in (
         bookmarks.open_(rig.team, carol, "bob", "main", Start.NOW),
         bookmarks.save(rig.team, carol, "bob", "main", "x", 0, ()),
-        bookmarks.show(rig.team, carol, "bob", "main"),
+        bookmarks.get(rig.team, carol, "bob", "main"),
         bookmarks.delete(rig.team, carol, "bob", "main"),
     ):
         with pytest.raises(WrongSender):
             await refused
-    assert (await bookmarks.show(rig.team, service, "bob", "main")).bookmark == await shown(rig)
+    assert (await bookmarks.get(rig.team, service, "bob", "main")).bookmark == await shown(rig)
     with pytest.raises(NotFound):
-        await bookmarks.show(rig.team, rig.caller("bob", tenant="globex"), "bob", "main")
+        await bookmarks.get(rig.team, rig.caller("bob", tenant="globex"), "bob", "main")
 
 
 @with_rig

@@ -79,7 +79,7 @@ async def test_a_channel_belongs_to_its_creator(rig: Rig) -> None:
 
     assert (shown.channel.created_by, names(shown)) == ("bob", ["bob", "carol"])
     assert shown.channel.is_open
-    assert (await channels.show(rig.team, rig.caller("carol"), shown.channel.id)).channel == shown.channel
+    assert (await channels.get(rig.team, rig.caller("carol"), shown.channel.id)).channel == shown.channel
     (entry,) = await rig.store.entries("default", 0, 9)
     assert (entry.entry.action, entry.entry.agent, entry.entry.facts["name"]) == ("channel_created", "bob", "talk")
 
@@ -228,7 +228,7 @@ async def test_sixteen_first_messages_make_one_channel(rig: Rig) -> None:
     )
     posts = [delivered(one) for one in said]
 
-    (shown,) = await channels.listed(rig.team, rig.caller("bob"), INTENT)
+    (shown,) = await channels.list_all(rig.team, rig.caller("bob"), INTENT)
     assert (shown.channel.label, shown.channel.policy) == ("talk", MemberPolicy.INTENT)
     assert {one.channel_id for one in posts} == {shown.channel.id}
     assert sorted(one.seq for one in posts) == list(range(1, 17))
@@ -250,7 +250,7 @@ async def test_a_first_message_that_is_refused_makes_no_channel(rig: Rig) -> Non
     assert await refusal(says("bert", NOTE)) is AgentDeparted
     assert await refusal(says("carol", NOTE)) is Forbidden
     assert await refusal(says("dave", NOTE)) is NotFound
-    assert await channels.listed(rig.team, rig.caller("bob"), INTENT) == []
+    assert await channels.list_all(rig.team, rig.caller("bob"), INTENT) == []
 
 
 @with_rig
@@ -284,14 +284,14 @@ async def test_explicit_channels_are_known_to_members_coordinators_and_admins(ri
     await rig.channel("chan_2")
 
     async def listed(caller: Caller) -> list[str]:
-        return [one.channel.id for one in await channels.listed(rig.team, caller, INTENT)]
+        return [one.channel.id for one in await channels.list_all(rig.team, caller, INTENT)]
 
     assert await listed(rig.caller("bob")) == [CHANNEL, "chan_2"]
     assert await listed(rig.caller("carla")) == [CHANNEL, "chan_2"]
     assert await listed(rig.caller(kind=KeyKind.ADMIN)) == [CHANNEL, "chan_2"]
     assert await listed(rig.caller("dave")) == ["chan_2"]
-    assert await refusal(channels.show(rig.team, rig.caller("dave"), CHANNEL)) is NotFound
-    assert await refusal(channels.listed(rig.team, rig.caller("dave", tenant="other"), INTENT)) is NotFound
+    assert await refusal(channels.get(rig.team, rig.caller("dave"), CHANNEL)) is NotFound
+    assert await refusal(channels.list_all(rig.team, rig.caller("dave", tenant="other"), INTENT)) is NotFound
 
 
 @with_rig
@@ -302,7 +302,7 @@ async def test_what_is_hidden_is_refused_in_the_words_of_what_is_not_there(rig: 
     said = []
     for channel_id in (CHANNEL, "chan_none"):
         with pytest.raises(NotFound) as refused:
-            await channels.show(rig.team, rig.caller("dave"), channel_id)
+            await channels.get(rig.team, rig.caller("dave"), channel_id)
         said.append(str(refused.value))
 
     assert said[0] == said[1]
@@ -318,7 +318,7 @@ async def test_a_channel_whose_time_ran_out_is_shown_closed_at_that_moment(rig: 
 
     rig.clock.pass_by(seconds=3600)
 
-    shown = await channels.show(rig.team, rig.caller("bob"), CHANNEL)
+    shown = await channels.get(rig.team, rig.caller("bob"), CHANNEL)
     assert (shown.channel.status, shown.channel.closed_at) == (ChannelStatus.CLOSED, ends)
     assert shown.tally.last_at == said.created_at
 
@@ -393,7 +393,7 @@ async def test_a_channel_that_is_opened_to_all_keeps_what_its_members_said_befor
 
     assert await read("carol") == [after.id]
     assert await read("bob") == [before.id, after.id]
-    assert await refusal(reading.one(rig.team, rig.caller("carol"), CHANNEL, before.id)) is NotFound
+    assert await refusal(reading.get(rig.team, rig.caller("carol"), CHANNEL, before.id)) is NotFound
 
 
 @with_rig
@@ -453,7 +453,7 @@ async def test_two_changes_at_once_both_count(rig: Rig) -> None:
 
     await asyncio.gather(*(changes(rig, add_members=(f"a{n}",)) for n in range(6)))
 
-    shown = await channels.show(rig.team, rig.caller("alice"), CHANNEL)
+    shown = await channels.get(rig.team, rig.caller("alice"), CHANNEL)
     assert sorted(names(shown)) == ["a0", "a1", "a2", "a3", "a4", "a5", "alice"]
 
 
@@ -484,7 +484,7 @@ async def test_a_deleted_channel_is_gone_and_its_name_is_free(rig: Rig) -> None:
     assert await refusal(channels.delete(rig.team, rig.caller("bob"), CHANNEL)) is NotManager
     await channels.delete(rig.team, rig.caller("alice"), CHANNEL)
 
-    assert await refusal(channels.show(rig.team, rig.caller("alice"), CHANNEL)) is NotFound
+    assert await refusal(channels.get(rig.team, rig.caller("alice"), CHANNEL)) is NotFound
     assert await refusal(rig.say("bob")) is NotFound
     assert await refusal(posting.reply(rig.team, rig.caller("bob"), CHANNEL, said.id, NOTE)) is NotFound
     assert await rig.store.post("default", said.id) is None

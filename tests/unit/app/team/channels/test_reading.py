@@ -61,7 +61,7 @@ async def test_what_is_said_to_another_is_in_nobodys_list_but_its_two(rig: Rig) 
     assert await read(rig, "carol") == [1]
     assert await read(rig, "bob") == [1, 2]
     assert await read(rig, "alice") == [1, 2]
-    assert await refusal(reading.one(rig.team, rig.caller("carol"), CHANNEL, secret.id)) is NotFound
+    assert await refusal(reading.get(rig.team, rig.caller("carol"), CHANNEL, secret.id)) is NotFound
 
 
 @with_rig
@@ -187,7 +187,7 @@ async def test_a_message_whose_time_has_passed_is_shown_by_its_id_alone(rig: Rig
     rig.clock.pass_by(seconds=5)
 
     assert await read(rig, "bob") == []
-    seen = await reading.one(rig.team, rig.caller("bob"), CHANNEL, said.id)
+    seen = await reading.get(rig.team, rig.caller("bob"), CHANNEL, said.id)
     assert status_of(seen.post, seen.read_at, rig.at()) == "expired"
 
 
@@ -211,7 +211,7 @@ async def test_who_does_not_take_part_reads_nothing(rig: Rig) -> None:
     said = await rig.say("alice")
 
     assert await refusal(paged(rig, "carla")) is NotMember
-    assert await refusal(reading.one(rig.team, rig.caller("carla"), CHANNEL, said.id)) is NotMember
+    assert await refusal(reading.get(rig.team, rig.caller("carla"), CHANNEL, said.id)) is NotMember
     assert await refusal(paged(rig, "dave")) is NotFound
     admin = await reading.page(rig.team, rig.caller(kind=KeyKind.ADMIN), CHANNEL, Asked())
     assert [one.post.id for one in admin.messages] == [said.id]
@@ -353,7 +353,7 @@ async def test_a_receipt_is_the_readers_own_and_written_once(rig: Rig) -> None:
 
     assert first.read_at == again.read_at == at
     for agent, expected in (("bob", at), ("carol", ""), ("alice", "")):
-        assert (await reading.one(rig.team, rig.caller(agent), CHANNEL, said.id)).read_at == expected
+        assert (await reading.get(rig.team, rig.caller(agent), CHANNEL, said.id)).read_at == expected
 
 
 @with_rig
@@ -363,7 +363,7 @@ async def test_the_sender_sees_the_receipt_of_the_one_it_wrote_to(rig: Rig) -> N
 
     await reading.mark_read(rig.team, rig.caller("bob"), CHANNEL, said.id)
 
-    assert (await reading.one(rig.team, rig.caller("alice"), CHANNEL, said.id)).read_at == rig.at()
+    assert (await reading.get(rig.team, rig.caller("alice"), CHANNEL, said.id)).read_at == rig.at()
 
 
 @with_rig
@@ -377,7 +377,7 @@ async def test_only_a_recipient_acknowledges(rig: Rig) -> None:
     assert await refusal(mark(rig.caller("alice"))) is NotAddressee
     assert await refusal(mark(rig.caller("carol"))) is NotFound
     assert await mark(rig.caller(kind=KeyKind.SERVICE)) == rig.at()
-    assert (await reading.one(rig.team, rig.caller("bob"), CHANNEL, said.id)).read_at == rig.at()
+    assert (await reading.get(rig.team, rig.caller("bob"), CHANNEL, said.id)).read_at == rig.at()
 
 
 @with_rig

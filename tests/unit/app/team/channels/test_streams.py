@@ -72,7 +72,7 @@ async def following(rig: Rig, followed: Followed, caller: Caller, after: int | N
     try:
         yield Stream(batches)
     finally:
-        await batches.aclose()  # type: ignore[attr-defined]  # a generator
+        await batches.aclose()
         assert rig.team.tail._listeners == {}
 
 
@@ -338,4 +338,4 @@ async def test_a_quiet_stream_says_now_and_then_that_it_is_there(rig: Rig, monke
     batches = streams.follow(rig.team, rig.caller("bob"), ON_CHANNEL, None)
 
     assert [await anext(batches) for _ in range(3)] == [None, None, None]
-    await batches.aclose()  # type: ignore[attr-defined]  # a generator
+    await batches.aclose()

@@ -319,10 +319,10 @@ async def test_a_person_subscribes_to_notices_alone_and_sees_only_its_own_subscr
         await subscriptions.create(rig.team, person("ann"), Wanted(URL))
     mine = await subscribed(rig, person("ann"), "approval.pending")
 
-    assert [one.id for one in await subscriptions.listed(rig.team, person("ann"))] == [mine.id]
-    assert await subscriptions.listed(rig.team, person("ben")) == []
+    assert [one.id for one in await subscriptions.list_all(rig.team, person("ann"))] == [mine.id]
+    assert await subscriptions.list_all(rig.team, person("ben")) == []
     # An agent may have the name of a person.
-    assert await subscriptions.listed(rig.team, rig.caller("ann")) == []
+    assert await subscriptions.list_all(rig.team, rig.caller("ann")) == []
     with pytest.raises(NotFound):
         await subscriptions.delete(rig.team, rig.caller("ann"), mine.id)
     await subscriptions.delete(rig.team, person("ann"), mine.id)

@@ -34,7 +34,7 @@ async def entered(rig: Rig) -> list[str]:
 
 async def sees(rig: Rig, agent: str) -> bool:
     try:
-        await intents.show(rig.team, rig.caller(agent), INTENT)
+        await intents.get(rig.team, rig.caller(agent), INTENT)
     except NotFound:
         return False
     return True
@@ -63,7 +63,7 @@ async def test_many_grants_at_once_are_all_kept(rig: Rig) -> None:
 
     await asyncio.gather(*(access_lists.grant(rig.team, rig.caller("alice"), INTENT, one) for one in drafts))
 
-    access = await access_lists.show(rig.team, rig.caller("alice"), INTENT)
+    access = await access_lists.get(rig.team, rig.caller("alice"), INTENT)
     assert sorted(one.principal_id for one in access.grants) == [one.principal_id for one in drafts]
 
 
@@ -114,7 +114,7 @@ async def test_an_entry_that_expired_is_swept_once_and_told(rig: Rig) -> None:
     await access_lists.expire(rig.team, DEFAULT_TENANT, INTENT)
     await access_lists.expire(rig.team, DEFAULT_TENANT, INTENT)
 
-    access = await access_lists.show(rig.team, rig.caller("alice"), INTENT)
+    access = await access_lists.get(rig.team, rig.caller("alice"), INTENT)
     assert [one.principal_id for one in access.grants] == ["carol"]
     assert before == []
     assert await told(rig) == [("access_expired", "system", {"entry_id": "grant_bob", "principal_id": "bob"})]
@@ -224,4 +224,4 @@ async def test_the_sweep_finds_entries_that_expired(rig: Rig) -> None:
 
     await sweep.sweep(rig.team)
 
-    assert (await access_lists.show(rig.team, rig.caller("alice"), INTENT)).grants == ()
+    assert (await access_lists.get(rig.team, rig.caller("alice"), INTENT)).grants == ()

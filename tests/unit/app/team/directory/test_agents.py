@@ -20,7 +20,7 @@ async def register(rig: Rig, agent: str, *capabilities: str) -> AgentRecord:
 
 
 async def found(rig: Rig, **wanted: object) -> list[str]:
-    listed = await registry.listed(rig.team, rig.caller("x"), Wanted(**wanted))  # type: ignore[arg-type]
+    listed = await registry.list_page(rig.team, rig.caller("x"), Wanted(**wanted))  # type: ignore[arg-type]
     return [one.record.id for one in listed]
 
 
@@ -29,7 +29,7 @@ async def test_an_agent_that_registers_is_active(rig: Rig) -> None:
     record = await register(rig, "a", "search")
 
     assert record.capabilities == ("search",)
-    assert (await registry.show(rig.team, rig.caller("b"), "a")).status is AgentStatus.ACTIVE
+    assert (await registry.get(rig.team, rig.caller("b"), "a")).status is AgentStatus.ACTIVE
 
 
 @with_rig
@@ -50,9 +50,9 @@ async def test_agents_of_another_tenant_do_not_exist(rig: Rig) -> None:
     await register(rig, "a")
     stranger = rig.caller("b", tenant="acme")
 
-    assert await registry.listed(rig.team, stranger, Wanted()) == []
+    assert await registry.list_page(rig.team, stranger, Wanted()) == []
     with pytest.raises(NotFound):
-        await registry.show(rig.team, stranger, "a")
+        await registry.get(rig.team, stranger, "a")
 
 
 @with_rig
@@ -78,9 +78,9 @@ async def test_health_is_told_from_silence_without_the_sweep(rig: Rig) -> None:
     await registry.heartbeat(rig.team, rig.caller("a"), "a", 2)
 
     rig.clock.pass_by(seconds=90)
-    assert (await registry.show(rig.team, rig.caller("b"), "a")).status is AgentStatus.UNHEALTHY
+    assert (await registry.get(rig.team, rig.caller("b"), "a")).status is AgentStatus.UNHEALTHY
     rig.clock.pass_by(seconds=210)
-    assert (await registry.show(rig.team, rig.caller("b"), "a")).status is AgentStatus.DEAD
+    assert (await registry.get(rig.team, rig.caller("b"), "a")).status is AgentStatus.DEAD
     assert await found(rig, status=AgentStatus.DEAD) == ["a"]
 
 
@@ -144,7 +144,7 @@ async def test_draining_twice_does_not_win_time(rig: Rig) -> None:
 
     rig.clock.pass_by(seconds=10)
 
-    assert (await registry.show(rig.team, rig.caller("a"), "a")).status is AgentStatus.DEREGISTERED
+    assert (await registry.get(rig.team, rig.caller("a"), "a")).status is AgentStatus.DEREGISTERED
 
 
 @with_rig

@@ -61,14 +61,14 @@ async def test_a_signed_challenge_makes_the_identity(rig: Rig) -> None:
     made = await an_identity(rig)
 
     assert (made.id, made.public_key, made.did) == ("a", "ed25519:1", "did:key:z1")
-    assert await identity.show(rig.team, rig.caller("b"), "a") == made
+    assert await identity.get(rig.team, rig.caller("b"), "a") == made
     assert await identity.all_of(rig.team, "default") == {"a": made}
 
 
 @with_rig
 async def test_without_an_identity_there_is_nothing_to_show(rig: Rig) -> None:
     with pytest.raises(NotFound):
-        await identity.show(rig.team, rig.caller("b"), "a")
+        await identity.get(rig.team, rig.caller("b"), "a")
 
 
 @with_rig

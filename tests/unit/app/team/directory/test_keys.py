@@ -39,11 +39,11 @@ async def test_the_first_start_makes_the_operators_key_and_shows_it_once(rig: Ri
     secret = await keys.first_start(rig.team, "")
 
     assert secret is not None
-    (key,) = await keys.listed(rig.team, an_admin())
+    (key,) = await keys.list_all(rig.team, an_admin())
     assert (key.key_kind, key.operator, key.owner) == (KeyKind.ADMIN, True, DEFAULT_TENANT)
     assert key.digest == key_digest(secret)
     assert await keys.first_start(rig.team, "") is None
-    assert len(await keys.listed(rig.team, an_admin())) == 1
+    assert len(await keys.list_all(rig.team, an_admin())) == 1
 
 
 @with_rig
@@ -137,7 +137,7 @@ async def test_another_tenants_keys_do_not_exist_for_an_admin(rig: Rig) -> None:
         await keys.revoke(rig.team, an_admin(), made.key.id)
     with pytest.raises(NotFound):
         await keys.rotate(rig.team, an_admin(), made.key.id)
-    assert await keys.listed(rig.team, an_admin()) == []
+    assert await keys.list_all(rig.team, an_admin()) == []
 
 
 @with_rig
@@ -150,13 +150,13 @@ async def test_a_key_is_revoked_once_and_stays_listed(rig: Rig) -> None:
 
     assert first.revoked_at == again.revoked_at != ""
     assert not (await stored(rig, made.key.id)).valid(rig.at())
-    assert [one.id for one in await keys.listed(rig.team, an_admin())] == [made.key.id]
+    assert [one.id for one in await keys.list_all(rig.team, an_admin())] == [made.key.id]
 
 
 @with_rig
 async def test_the_operators_key_is_rotated_and_never_revoked(rig: Rig) -> None:
     await keys.first_start(rig.team, "")
-    (key,) = await keys.listed(rig.team, OPERATOR)
+    (key,) = await keys.list_all(rig.team, OPERATOR)
 
     with pytest.raises(Conflict):
         await keys.revoke(rig.team, OPERATOR, key.id)
@@ -225,7 +225,7 @@ async def test_of_two_servers_that_start_at_once_one_makes_the_operators_key(tmp
         (secret,) = [one for one in shown if one is not None]
         for rig in (a, b):
             await rig.store.catch_up(NO_TENANT, DEFAULT_TENANT)
-            (key,) = await keys.listed(rig.team, an_admin())
+            (key,) = await keys.list_all(rig.team, an_admin())
             assert key.digest == key_digest(secret)
 
 
@@ -236,5 +236,5 @@ async def test_two_servers_that_start_at_once_with_one_secret_make_one_key_of_it
 
         assert all(one is None for one in shown)
         await b.store.catch_up(NO_TENANT, DEFAULT_TENANT)
-        (key,) = await keys.listed(b.team, an_admin())
+        (key,) = await keys.list_all(b.team, an_admin())
         assert key.digest == key_digest("secret")

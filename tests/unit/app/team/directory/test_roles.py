@@ -130,10 +130,10 @@ async def test_a_grant_shows_in_the_record_and_a_revocation_takes_it_out(rig: Ri
     await rig.agent("a")
 
     await roles.grant(rig.team, admin, "billing", "a")
-    assert (await registry.show(rig.team, admin, "a")).record.role_id == "billing"
+    assert (await registry.get(rig.team, admin, "a")).record.role_id == "billing"
     await roles.revoke(rig.team, admin, "billing", "a")
 
-    assert (await registry.show(rig.team, admin, "a")).record.role_id == ""
+    assert (await registry.get(rig.team, admin, "a")).record.role_id == ""
     assert await holders(rig, "billing") == []
 
 
@@ -143,7 +143,7 @@ async def test_granting_twice_is_granting_once(rig: Rig) -> None:
     first = await roles.grant(rig.team, admin, "billing", "a")
 
     assert await roles.grant(rig.team, admin, "billing", "a") == first
-    assert [one.id for one in await roles.listed(rig.team, admin)] == ["billing"]
+    assert [one.id for one in await roles.list_all(rig.team, admin)] == ["billing"]
 
 
 @with_rig

@@ -19,7 +19,7 @@ async def written(rig: Rig, count: int, intent_id: str = INTENT, tenant: str = D
 
 
 async def spans(rig: Rig, intent_id: str = INTENT) -> list[tuple[int, int]]:
-    found = await checkpoints.listed(rig.team, rig.caller("alice"), intent_id)
+    found = await checkpoints.list_page(rig.team, rig.caller("alice"), intent_id)
     return [(one.first_sequence, one.last_sequence) for one in found]
 
 
@@ -119,11 +119,11 @@ async def test_every_tenant_has_its_own(rig: Rig) -> None:
     await written(rig, 1, "intent_other", "other")
 
     assert await checkpoints.make_due(rig.team) == 2
-    (ours,) = await checkpoints.listed(rig.team, rig.caller("alice"))
-    (theirs,) = await checkpoints.listed(rig.team, rig.caller("alice", tenant="other"))
+    (ours,) = await checkpoints.list_page(rig.team, rig.caller("alice"))
+    (theirs,) = await checkpoints.list_page(rig.team, rig.caller("alice", tenant="other"))
     assert (ours.intent_id, theirs.intent_id) == (INTENT, "intent_other")
     with pytest.raises(NotFound):
-        await checkpoints.show(rig.team, rig.caller("alice"), theirs.id)
+        await checkpoints.get(rig.team, rig.caller("alice"), theirs.id)
 
 
 @with_rig

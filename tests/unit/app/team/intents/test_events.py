@@ -54,7 +54,7 @@ async def test_a_reader_writes_nothing_into_the_log(rig: Rig) -> None:
     with pytest.raises(Invalid):
         await write(rig, "alice", "agent_assigned")
 
-    assert await events.listed(rig.team, rig.caller("bob"), INTENT, Wanted()) == ()
+    assert await events.list_page(rig.team, rig.caller("bob"), INTENT, Wanted()) == ()
 
 
 @with_rig
@@ -76,7 +76,7 @@ async def test_without_a_cursor_the_last_events_are_listed_in_order(rig: Rig) ->
         await write(rig)
 
     async def listed(wanted: Wanted) -> list[int]:
-        return [one.sequence for one in await events.listed(rig.team, rig.caller("alice"), INTENT, wanted)]
+        return [one.sequence for one in await events.list_page(rig.team, rig.caller("alice"), INTENT, wanted)]
 
     assert await listed(Wanted(limit=2)) == [3, 4]
     assert await listed(Wanted(after=0, limit=2)) == [1, 2]
@@ -93,7 +93,7 @@ async def test_a_trace_shows_nothing_of_another_tenant(rig: Rig) -> None:
     await write(rig, trace_id=TRACE)
 
     async def traced(tenant: str) -> int:
-        return len(await events.traced(rig.team, rig.caller("alice", tenant=tenant), TRACE, 10))
+        return len(await events.list_traced(rig.team, rig.caller("alice", tenant=tenant), TRACE, 10))
 
     assert (await traced(DEFAULT_TENANT), await traced("other")) == (1, 0)
 
@@ -105,6 +105,6 @@ async def test_a_long_log_comes_in_pieces_without_a_gap(rig: Rig, monkeypatch: p
     for _ in range(5):
         await write(rig)
 
-    pieces = [piece async for piece in events.whole(rig.team, rig.caller("alice"), INTENT)]
+    pieces = [piece async for piece in events.read_all(rig.team, rig.caller("alice"), INTENT)]
 
     assert [[one.sequence for one in piece] for piece in pieces] == [[1, 2], [3, 4], [5]]

@@ -97,7 +97,7 @@ async def test_a_list_shows_only_what_the_caller_may_see(rig: Rig) -> None:
     await rig.intent("intent_elsewhere", "bob", tenant="other")
 
     async def listed(agent: str, kind: KeyKind = KeyKind.AGENT) -> list[str]:
-        return [one.id for one in await intents.listed(rig.team, rig.caller(agent, kind))]
+        return [one.id for one in await intents.list_page(rig.team, rig.caller(agent, kind))]
 
     assert await listed("bob") == ["intent_granted", "intent_open"]
     assert await listed("alice") == ["intent_closed", "intent_granted", "intent_open"]
@@ -111,7 +111,7 @@ async def test_a_long_list_is_read_page_by_page(rig: Rig, monkeypatch: pytest.Mo
     for number in range(5):
         await rig.intent(f"intent_{number}")
 
-    found = await intents.listed(rig.team, rig.caller("alice"), limit=3, offset=1)
+    found = await intents.list_page(rig.team, rig.caller("alice"), limit=3, offset=1)
 
     assert [one.id for one in found] == ["intent_1", "intent_2", "intent_3"]
 
@@ -143,7 +143,7 @@ async def test_patches_for_any_version_are_all_made(rig: Rig) -> None:
         )
     )
 
-    intent = await intents.show(rig.team, rig.caller("alice"), INTENT)
+    intent = await intents.get(rig.team, rig.caller("alice"), INTENT)
     assert (intent.version, sorted(intent.state["list"])) == (5, [0, 1, 2, 3])
 
 
@@ -270,7 +270,7 @@ async def test_an_assigned_agent_is_let_in_and_told_of_once(rig: Rig) -> None:
 
     assert again == first
     assert (first.role, first.assigned_by) == ("worker", "alice")
-    assert (await intents.show(rig.team, rig.caller("bob"), INTENT)).id == INTENT
+    assert (await intents.get(rig.team, rig.caller("bob"), INTENT)).id == INTENT
     assert await told(rig) == [("agent_assigned", "alice", {"agent_id": "bob", "role": "worker"})]
     assert await entered(rig) == [("agent_assigned", "alice")]
 
@@ -308,7 +308,7 @@ async def test_who_only_works_on_a_closed_intent_brings_nobody_in(rig: Rig) -> N
         await intents.assign(rig.team, rig.caller("bob"), INTENT, "mallory")
 
     with pytest.raises(NotFound):
-        await intents.show(rig.team, rig.caller("mallory"), INTENT)
+        await intents.get(rig.team, rig.caller("mallory"), INTENT)
 
 
 @with_rig
@@ -372,4 +372,4 @@ async def test_a_version_counts_what_happened_to_the_intent_and_not_who_works_on
     intent = await rig.intent()
     await intents.assign(rig.team, rig.caller("alice"), INTENT, "bob")
 
-    assert await intents.show(rig.team, rig.caller("alice"), INTENT) == replace(intent, version=1)
+    assert await intents.get(rig.team, rig.caller("alice"), INTENT) == replace(intent, version=1)

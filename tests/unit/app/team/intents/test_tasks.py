@@ -41,7 +41,7 @@ async def test_a_task_is_one_commit_with_its_event_and_its_entry(rig: Rig) -> No
         {"task_id": task.id, "name": "look"},
     )
     assert [one.entry.action for one in await rig.store.entries(DEFAULT_TENANT, 0, 10)] == ["task_created"]
-    assert await tasks.show(rig.team, rig.caller("alice"), task.id) == task
+    assert await tasks.get(rig.team, rig.caller("alice"), task.id) == task
 
 
 @with_rig
@@ -129,9 +129,9 @@ async def test_a_reader_makes_and_changes_no_task(rig: Rig) -> None:
     with pytest.raises(Forbidden):
         await tasks.change(rig.team, bob, task.id, 1, TaskChange(TaskStatus.FAILED))
     with pytest.raises(NotFound, match="task"):
-        await tasks.show(rig.team, rig.caller("mallory"), task.id)
+        await tasks.get(rig.team, rig.caller("mallory"), task.id)
 
-    assert await tasks.listed(rig.team, bob, INTENT) == [task]
+    assert await tasks.list_page(rig.team, bob, INTENT) == [task]
 
 
 @with_rig
@@ -164,7 +164,7 @@ async def test_a_long_list_is_read_page_by_page(rig: Rig, monkeypatch: pytest.Mo
     made = [await tasks.create(rig.team, rig.caller("alice"), INTENT, TaskDraft(str(n))) for n in range(5)]
 
     async def listed(limit: int, offset: int) -> list[Task]:
-        return await tasks.listed(rig.team, rig.caller("alice"), INTENT, limit=limit, offset=offset)
+        return await tasks.list_page(rig.team, rig.caller("alice"), INTENT, limit=limit, offset=offset)
 
     assert await listed(3, 1) == made[1:4]
     assert await listed(10, 0) == made

@@ -73,7 +73,7 @@ async def test_a_forbidden_address_is_refused_and_nothing_is_kept(rig: Rig) -> N
         await subscribed(rig, url=FORBIDDEN)
 
     assert [one.field for one in refused.value.problems] == ["webhook_url"]
-    assert await subscriptions.listed(rig.team, rig.caller("bob")) == []
+    assert await subscriptions.list_all(rig.team, rig.caller("bob")) == []
 
 
 @with_rig
@@ -122,9 +122,9 @@ async def test_anothers_subscription_is_as_good_as_none(rig: Rig) -> None:
     others = [rig.caller("carol"), rig.caller("bob", tenant="other"), rig.caller(kind=KeyKind.HUMAN)]
 
     for caller in others:
-        assert await subscriptions.listed(rig.team, caller) == []
+        assert await subscriptions.list_all(rig.team, caller) == []
         for refused in (
-            subscriptions.show(rig.team, caller, made.id),
+            subscriptions.get(rig.team, caller, made.id),
             subscriptions.delete(rig.team, caller, made.id),
             subscriptions.switch(rig.team, caller, made.id, active=False),
             subscriptions.renew_secret(rig.team, caller, made.id),
@@ -139,7 +139,7 @@ async def test_a_key_that_sees_the_whole_tenant_sees_all_of_them(rig: Rig) -> No
     await rig.agent("dave", endpoint=URL)
     await subscriptions.follow_endpoint(rig.team, DEFAULT_TENANT, "dave")
 
-    found = await subscriptions.listed(rig.team, rig.caller(kind=KeyKind.ADMIN))
+    found = await subscriptions.list_all(rig.team, rig.caller(kind=KeyKind.ADMIN))
 
     assert [one.id for one in found] == [*(one.id for one in made), endpoint_id("dave")]
 
@@ -150,7 +150,7 @@ async def test_a_list_can_be_for_one_intent(rig: Rig) -> None:
     await subscribed(rig)
     made = await subscribed(rig, intent_id=INTENT)
 
-    assert await subscriptions.listed(rig.team, rig.caller("bob"), INTENT) == [made]
+    assert await subscriptions.list_all(rig.team, rig.caller("bob"), INTENT) == [made]
 
 
 @with_rig
@@ -160,7 +160,7 @@ async def test_a_deleted_subscription_is_gone(rig: Rig) -> None:
     await subscriptions.delete(rig.team, rig.caller("bob"), made.id)
 
     with pytest.raises(NotFound):
-        await subscriptions.show(rig.team, rig.caller("bob"), made.id)
+        await subscriptions.get(rig.team, rig.caller("bob"), made.id)
     assert await actions(rig) == ["subscription_created", "subscription_deleted"]
 
 
@@ -213,7 +213,7 @@ async def test_a_registered_endpoint_is_followed_from_its_position_on(rig: Rig) 
     found = await endpoint(rig)
     assert found is not None
     assert (found.url, found.subscriber_id, found.cursor, found.pushes) == (URL, "bob", 7, True)
-    assert await subscriptions.listed(rig.team, rig.caller("bob")) == [found]
+    assert await subscriptions.list_all(rig.team, rig.caller("bob")) == [found]
 
 
 @with_rig
