@@ -250,8 +250,8 @@ async def test_a_long_list_is_read_a_piece_at_a_time_and_has_no_gap(rig: Rig, mo
         return await read(tenant, query)
 
     monkeypatch.setattr(rig.store, "page", counted)
-    whole = await reading.page(rig.team, rig.caller("bob"), CHANNEL, reading.Asked())
-    some = await reading.page(rig.team, rig.caller("bob"), CHANNEL, reading.Asked(limit=7))
+    whole = await reading.page(rig.team, rig.caller("bob"), CHANNEL, reading.MessageFilter())
+    some = await reading.page(rig.team, rig.caller("bob"), CHANNEL, reading.MessageFilter(limit=7))
 
     assert [one.post.seq for one in whole.messages] == list(range(1, 11))
     assert [one.post.seq for one in some.messages] == list(range(1, 8))
@@ -276,7 +276,7 @@ async def test_what_is_evicted_while_a_list_is_read_leaves_no_gap(rig: Rig, monk
         return found
 
     monkeypatch.setattr(rig.store, "page", busy)
-    whole = await reading.page(rig.team, rig.caller("bob"), CHANNEL, reading.Asked())
+    whole = await reading.page(rig.team, rig.caller("bob"), CHANNEL, reading.MessageFilter())
 
     assert [one.post.seq for one in whole.messages] == list(range(6, 12))
 

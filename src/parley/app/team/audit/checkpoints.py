@@ -40,7 +40,7 @@ _BLOCK = 1_024
 _MARK = "audit"
 
 
-class Proof(NamedTuple):
+class EntryProof(NamedTuple):
     """That an entry is part of what a checkpoint signs: the neighbours from its leaf up to the root."""
 
     entry: AuditEntry
@@ -192,7 +192,7 @@ async def covering(team: Team, tenant: str, number: int) -> AuditCheckpoint:
     return checkpoint
 
 
-async def prove(team: Team, tenant: str, entry: AuditEntry) -> Proof:
+async def prove(team: Team, tenant: str, entry: AuditEntry) -> EntryProof:
     """The way from an entry up to the root that a checkpoint signs."""
     checkpoint = await covering(team, tenant, entry.number)
     index, size = entry.number - 1, checkpoint.size
@@ -202,7 +202,7 @@ async def prove(team: Team, tenant: str, entry: AuditEntry) -> Proof:
     own = rest if block == len(blocks) else await leaves(team, tenant, block * _BLOCK, (block + 1) * _BLOCK)
     # What does not fill a block stands at the end of the upper tree like a leaf of it.
     upper = [*blocks, tree_root(rest)] if rest else blocks
-    return Proof(entry, inclusion(own, index - block * _BLOCK) + inclusion(upper, block), checkpoint)
+    return EntryProof(entry, inclusion(own, index - block * _BLOCK) + inclusion(upper, block), checkpoint)
 
 
 async def _blocks(team: Team, tenant: str, count: int) -> list[bytes]:

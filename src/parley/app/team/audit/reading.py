@@ -39,7 +39,7 @@ class Filters(NamedTuple):
     until: str = ""
 
 
-class Page(NamedTuple):
+class AuditPage(NamedTuple):
     """Some entries, after which number the next page begins, and before which the previous one ends; 0: there is none.
 
     Who goes forward gets `next`, who goes back `previous`.
@@ -82,19 +82,19 @@ async def sight(team: Team, caller: Caller) -> Sight:
     return Sight(tuple(dict.fromkeys(own)), caller.user)
 
 
-async def page(team: Team, caller: Caller, filters: Filters) -> Page:
+async def page(team: Team, caller: Caller, filters: Filters) -> AuditPage:
     """The next entries that fit, or the last ones before a number; in order."""
     visible = (await sight(team, caller)).narrowed(filters.side)
     size = await team.store.audit_size(caller.tenant)
     if visible.sides == () or filters.after >= size:
-        return Page((), 0)
+        return AuditPage((), 0)
     # What belongs to one exchange is found at once, however long the log is.
     after, through = filters.after, size if filters.exchange_id else min(size, filters.after + _LOOKED_AT)
     if filters.before:
         through = min(size, filters.before - 1)
         after = max(after, 0 if filters.exchange_id else through - _LOOKED_AT)
         if through <= after:
-            return Page((), 0)
+            return AuditPage((), 0)
     entries = await team.store.audits(
         caller.tenant,
         AuditQuery(
@@ -114,9 +114,9 @@ async def page(team: Team, caller: Caller, filters: Filters) -> Page:
     )
     if filters.before:
         first = entries[0].number if len(entries) == filters.limit else after + 1
-        return Page(entries, 0, first if first > filters.after + 1 else 0)
+        return AuditPage(entries, 0, first if first > filters.after + 1 else 0)
     last = entries[-1].number if len(entries) == filters.limit else through
-    return Page(entries, last if last < size else 0)
+    return AuditPage(entries, last if last < size else 0)
 
 
 async def get(team: Team, caller: Caller, entry_id: str) -> AuditEntry:

@@ -36,7 +36,7 @@ _ASKS_FOR = timedelta(seconds=60)
 _MESSAGE_ID = re.compile(r"msg_[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
-class Asked(NamedTuple):
+class MessageFilter(NamedTuple):
     """Which page somebody wants."""
 
     since: str = ""
@@ -46,14 +46,14 @@ class Asked(NamedTuple):
     strict: bool = False
 
 
-class Page(NamedTuple):
+class MessagePage(NamedTuple):
     """Messages in order; `oldest` is the first place still kept when the cursor lies before it."""
 
     messages: tuple[ReaderPost, ...]
     oldest: int = 0
 
 
-async def page(team: Team, caller: Caller, channel_id: str, wanted: Asked) -> Page:
+async def page(team: Team, caller: Caller, channel_id: str, wanted: MessageFilter) -> MessagePage:
     """Messages after a cursor that the caller may see."""
     channel, access = await find_channel(team, caller, channel_id)
     channel_view = check_takes_part(view(channel, access, caller, team.at()))
@@ -72,7 +72,7 @@ async def page(team: Team, caller: Caller, channel_id: str, wanted: Asked) -> Pa
             await _answered(team, caller, channel_id)
             query = query._replace(now=team.at())
         messages = await _whole(team, caller.tenant, query)
-    return Page(messages, place.oldest)
+    return MessagePage(messages, place.oldest)
 
 
 async def _whole(team: Team, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
@@ -91,7 +91,7 @@ async def _whole(team: Team, tenant: str, query: Query) -> tuple[ReaderPost, ...
         query = query._replace(after_seq=piece[-1].post.seq)
 
 
-def _asks(team: Team, caller: Caller, channel_id: str, wanted: Asked) -> bool:
+def _asks(team: Team, caller: Caller, channel_id: str, wanted: MessageFilter) -> bool:
     """Whether this is the whole list, asked for by an agent that waits for an answer: it gets the answer at once."""
     if wanted.since or wanted.to or wanted.limit or not caller.agent:
         return False

@@ -36,7 +36,7 @@ class Listed(NamedTuple):
     status: AgentStatus
 
 
-class Wanted(NamedTuple):
+class AgentFilter(NamedTuple):
     """Which agents somebody looks for; an empty field asks for nothing."""
 
     status: AgentStatus | None = None
@@ -169,7 +169,7 @@ async def get(team: Team, caller: Caller, agent_id: str) -> Listed:
     return _listed(team, await _known(team, caller, agent_id))
 
 
-async def list_page(team: Team, caller: Caller, wanted: Wanted) -> list[Listed]:
+async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> list[Listed]:
     """The agents of the tenant that are as one wants them, by name."""
     holders: frozenset[str] | None = None
     if wanted.role_id:

@@ -36,7 +36,7 @@ DUE_AFTER = timedelta(hours=1)
 _MARK = "events"
 
 
-class Proof(NamedTuple):
+class EventProof(NamedTuple):
     """That an event is part of a checkpoint: the neighbours from its leaf up to the root."""
 
     checkpoint: Checkpoint
@@ -179,7 +179,7 @@ async def get(team: Team, caller: Caller, checkpoint_id: str) -> Checkpoint:
     return checkpoint
 
 
-async def proof(team: Team, caller: Caller, checkpoint_id: str, event_id: str) -> Proof:
+async def proof(team: Team, caller: Caller, checkpoint_id: str, event_id: str) -> EventProof:
     """The way from an event's hash up to the root."""
     checkpoint = await get(team, caller, checkpoint_id)
     event = await team.store.event(caller.tenant, event_id)
@@ -196,7 +196,7 @@ async def proof(team: Team, caller: Caller, checkpoint_id: str, event_id: str) -
         raise Conflict("the log no longer holds what this checkpoint covers", hint="verify the log")
     index = event.sequence - checkpoint.first_sequence
     path = merkle_path([raw_digest(event.event_hash) for event in events], index)
-    return Proof(checkpoint, event, index, tuple((side, encode_digest(digest)) for side, digest in path))
+    return EventProof(checkpoint, event, index, tuple((side, encode_digest(digest)) for side, digest in path))
 
 
 async def consistency(team: Team, caller: Caller, first: str, second: str, links: Links) -> Consistency:

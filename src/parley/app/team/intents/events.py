@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PAGE = 500
 
 
-class Wanted(NamedTuple):
+class EventFilter(NamedTuple):
     """Which events: after a number, or (None) the last ones there are; from a moment on; of one type."""
 
     after: int | None = None
@@ -51,7 +51,7 @@ async def append(
     return done.events[0]
 
 
-async def list_page(team: Team, caller: Caller, intent_id: str, wanted: Wanted) -> tuple[Event, ...]:
+async def list_page(team: Team, caller: Caller, intent_id: str, wanted: EventFilter) -> tuple[Event, ...]:
     """Events of an intent, in the order of the log."""
     await intent_access(team, caller, intent_id, Permission.READ)
     return await team.store.events(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from parley.app.team.state.tail import of_agent, of_intent
 from parley.app.team.webhooks import pushing
-from parley.app.team.webhooks.pushing import Outcome, Progress
+from parley.app.team.webhooks.pushing import Progress, PushOutcome
 from parley.app.team.webhooks.subscriptions import follow_endpoint, follows
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.feed import FeedItem
@@ -66,7 +66,7 @@ async def run_due(team: Team, outbound: Outbound) -> int:
             return await pushing.deliver(team, outbound, subscription.tenant_id, subscription.id)
 
     passed = await asyncio.gather(*[looked_at(subscription) async for subscription in _all(team, tenants)])
-    return sum(progress.outcome is Outcome.MORE for progress in passed)
+    return sum(progress.outcome is PushOutcome.MORE for progress in passed)
 
 
 async def _tenants(team: Team) -> list[str]:
@@ -315,12 +315,12 @@ class Worker:
             self._stumbled.add(ref)
             return
         outcome, after = task.result()
-        if outcome is Outcome.GONE:
+        if outcome is PushOutcome.GONE:
             self._forget(ref)
-        if outcome in (Outcome.GONE, Outcome.OVER, Outcome.WAITS):
+        if outcome in (PushOutcome.GONE, PushOutcome.OVER, PushOutcome.WAITS):
             return
         self._after[ref] = after
-        if outcome is Outcome.MORE:
+        if outcome is PushOutcome.MORE:
             self._look(ref)
         elif ref not in self._ready:
             self._idle.add(ref)

@@ -44,7 +44,7 @@ PAGE = 500
 AT_ONCE = 100
 
 
-class Outcome(Enum):
+class PushOutcome(Enum):
     """How a subscription stands after it was looked at."""
 
     IDLE = "idle"  # it has everything there is
@@ -59,14 +59,14 @@ class Outcome(Enum):
 class Progress(NamedTuple):
     """An outcome, and the position up to which nothing is left to push; 0: what the cursor says."""
 
-    outcome: Outcome
+    outcome: PushOutcome
     after: int = 0
 
 
 async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: str, after: int = 0) -> Progress:
     """Push the next of what a subscription has coming: after its cursor, or a later position that is known as done."""
     ready = await _ready(team, tenant, subscription_id)
-    if isinstance(ready, Outcome):
+    if isinstance(ready, PushOutcome):
         return Progress(ready)
     subscription, _ = ready
     after = max(after, subscription.cursor)
@@ -75,15 +75,15 @@ async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: 
     for item in page:
         if wants(subscription, item):
             outcome = await _hand_over(team, outbound, tenant, subscription_id, item)
-            if outcome not in (Outcome.PUSHED, Outcome.SKIPPED):
+            if outcome not in (PushOutcome.PUSHED, PushOutcome.SKIPPED):
                 return Progress(outcome, after)
-            left -= outcome is Outcome.PUSHED
+            left -= outcome is PushOutcome.PUSHED
         after = item.position
         if not left:
-            return Progress(Outcome.MORE, after)
+            return Progress(PushOutcome.MORE, after)
     # A short page may have been cut off because there was much in it.
     more = len(page) == PAGE or (reached and (await _coming(team, subscription, reached, 1))[1])
-    return Progress(Outcome.MORE if more else Outcome.IDLE, reached or after)
+    return Progress(PushOutcome.MORE if more else PushOutcome.IDLE, reached or after)
 
 
 async def _coming(
@@ -107,20 +107,20 @@ async def move_on(team: Team, tenant: str, subscription_id: str, position: int) 
         return  # it was changed at this moment: another time
 
 
-async def _ready(team: Team, tenant: str, subscription_id: str) -> tuple[Subscription, Caller] | Outcome:
+async def _ready(team: Team, tenant: str, subscription_id: str) -> tuple[Subscription, Caller] | PushOutcome:
     """The subscription and in whose name it is pushed to, if something may be pushed now."""
     subscription = await team.store.get(Subscription, tenant, subscription_id)
     now = team.at()
     if subscription is None:
-        return Outcome.GONE
+        return PushOutcome.GONE
     if subscription.expires_at and subscription.expires_at <= now:
         return await _drop(team, subscription)
     if not subscription.pushes:
-        return Outcome.OVER
+        return PushOutcome.OVER
     caller = await _subscriber(team, subscription, now)
     if caller is None:
         return await _disable(team, subscription, Reason.NO_ENDPOINT if subscription.endpoint else Reason.KEY_INVALID)
-    return Outcome.WAITS if subscription.next_try > now else (subscription, caller)
+    return PushOutcome.WAITS if subscription.next_try > now else (subscription, caller)
 
 
 async def _subscriber(team: Team, subscription: Subscription, now: str) -> Caller | None:
@@ -138,21 +138,21 @@ async def _subscriber(team: Team, subscription: Subscription, now: str) -> Calle
     return Caller(tenant, agent, key.key_kind, key.id, key.user_id)
 
 
-async def _drop(team: Team, subscription: Subscription) -> Outcome:
+async def _drop(team: Team, subscription: Subscription) -> PushOutcome:
     entry = Entry("subscription_expired", team.at(), SYSTEM, subscription.id, "", {})
     try:
         await team.store.commit(TeamChanges(subscription.tenant_id, drops=(subscription,), entries=(entry,)))
     except Stale:
-        return Outcome.MORE  # it was changed at this moment: look again
-    return Outcome.GONE
+        return PushOutcome.MORE  # it was changed at this moment: look again
+    return PushOutcome.GONE
 
 
-async def _disable(team: Team, subscription: Subscription, reason: Reason) -> Outcome:
+async def _disable(team: Team, subscription: Subscription, reason: Reason) -> PushOutcome:
     try:
         await team.store.commit(_changes(team, subscription, disabled(subscription, reason)))
     except Stale:
-        return Outcome.MORE
-    return Outcome.OVER
+        return PushOutcome.MORE
+    return PushOutcome.OVER
 
 
 def _changes(team: Team, before: Subscription, after: Subscription) -> TeamChanges:
@@ -165,26 +165,26 @@ def _changes(team: Team, before: Subscription, after: Subscription) -> TeamChang
     return TeamChanges(after.tenant_id, puts=(after,), entries=(entry,))
 
 
-async def _hand_over(team: Team, outbound: Outbound, tenant: str, subscription_id: str, item: FeedItem) -> Outcome:
+async def _hand_over(team: Team, outbound: Outbound, tenant: str, subscription_id: str, item: FeedItem) -> PushOutcome:
     """Push one thing, by the rights and the clock of this moment."""
     ready = await _ready(team, tenant, subscription_id)
-    if isinstance(ready, Outcome):
+    if isinstance(ready, PushOutcome):
         return ready
     subscription, caller = ready
     fresh = await _fresh(team, tenant, item)
     if fresh is None or not await _may_see(team, caller, subscription, fresh):
-        return Outcome.SKIPPED
+        return PushOutcome.SKIPPED
     moment = team.now()
     push = Push(push_id(subscription, fresh), subscription.url, subscription.secrets(team.at()), moment, fresh)
     answered = await outbound.push(push)
     updated = await _noted(team, subscription, fresh, answered)
     if updated is None:
-        return Outcome.GONE
+        return PushOutcome.GONE
     if not updated.pushes:
-        return Outcome.OVER
+        return PushOutcome.OVER
     if answered.accepted:
-        return Outcome.PUSHED
-    return Outcome.WAITS if updated.next_try else Outcome.MORE
+        return PushOutcome.PUSHED
+    return PushOutcome.WAITS if updated.next_try else PushOutcome.MORE
 
 
 async def _fresh(team: Team, tenant: str, item: FeedItem) -> FeedItem | None:

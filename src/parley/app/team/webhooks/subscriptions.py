@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _SECRET_PREFIX = "whsec_"  # noqa: S105  # what a secret begins with
 
 
-class Wanted(NamedTuple):
+class SubscriptionDraft(NamedTuple):
     """What somebody wants to be told, and where; `expires_at` is a stamp."""
 
     url: str = ""
@@ -58,7 +58,7 @@ async def check_target(team: Team, url: str) -> None:
         raise TargetForbidden(f"webhook_url: {refusal.message}", problems=(problem,)) from None
 
 
-async def create(team: Team, caller: Caller, wanted: Wanted) -> Subscription:
+async def create(team: Team, caller: Caller, wanted: SubscriptionDraft) -> Subscription:
     """A new subscription, from now on."""
     about_notices = _check_types(caller, wanted)
     if wanted.intent_id:
@@ -90,7 +90,7 @@ async def create(team: Team, caller: Caller, wanted: Wanted) -> Subscription:
     return record
 
 
-def _check_types(caller: Caller, wanted: Wanted) -> bool:
+def _check_types(caller: Caller, wanted: SubscriptionDraft) -> bool:
     """Whether it is about approvals and exchanges, which are asked for apart from what is said."""
     if is_mixed(wanted.event_types):
         raise Invalid.because([Problem("invalid", "event_types", "notices and messages are subscribed to apart")])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.app.team.directory import agents
 from parley.app.team.directory import identity as identities
-from parley.app.team.directory.agents import Wanted
+from parley.app.team.directory.agents import AgentFilter
 from parley.domain.agents.agent import HEARTBEAT_EVERY, AgentDraft
 from parley.domain.directory.callers import AgentStatus
 from parley.domain.errors.errors import Invalid, Problem
@@ -52,7 +52,7 @@ async def get(call: Call) -> Response:
 
 
 async def list_page(call: Call) -> Response:
-    wanted = Wanted(
+    wanted = AgentFilter(
         _status(call.query.get("status", "")), call.query.get("role_id", ""), call.query.get("capability", "")
     )
     found_agents = await agents.list_page(call.team, call.caller, wanted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parley.app.team.intents import events
-from parley.app.team.intents.events import Wanted
+from parley.app.team.intents.events import EventFilter
 from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.http.headers import TRACEPARENT, traced
 from parley.surfaces.http.http1.message import Response
@@ -49,7 +49,7 @@ async def append(call: Call) -> Response:
 
 async def list_page(call: Call) -> Response:
     query = call.query
-    wanted = Wanted(
+    wanted = EventFilter(
         call.whole("after", 0, 0, 10**15) if "after" in query else None,
         openintent.moment(query.get("since", ""), "since"),
         query.get("event_type", ""),

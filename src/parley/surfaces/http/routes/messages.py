@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from parley.app.team.channels import channels, posting, reading, streams
 from parley.app.team.channels.posting import Held
-from parley.app.team.channels.reading import Asked
+from parley.app.team.channels.reading import MessageFilter
 from parley.app.team.decisions import approvals
 from parley.app.team.directory import agents
 from parley.domain.channel.post import PostState, status_of
@@ -177,7 +177,7 @@ async def list_page(call: Call) -> Response:
     to = query.get("to", "")
     if to and not is_name(to):
         raise Invalid.because([Problem("bad_name", "to", "is no agent name")])
-    wanted = Asked(
+    wanted = MessageFilter(
         query.get("since", ""),
         to,
         call.whole("limit", 0, 1, limits.page),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.app.team.webhooks import subscriptions
-from parley.app.team.webhooks.subscriptions import Wanted
+from parley.app.team.webhooks.subscriptions import SubscriptionDraft
 from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
@@ -16,7 +16,7 @@ async def create(call: Call) -> Response:
     body: SubscriptionIn = call.body
     if body.portfolio_id:
         raise Invalid.because([Problem("unknown", "portfolio_id", "there are no portfolios here")])
-    wanted = Wanted(
+    wanted = SubscriptionDraft(
         body.webhook_url or "",
         body.intent_id or "",
         tuple(body.event_types or ()),

@@ -259,7 +259,7 @@ async def test_the_first_message_can_be_read_by_everyone_on_the_intent(rig: Rig)
 
     said = delivered(await channels.post_by_name(rig.team, rig.caller("bob"), INTENT, "talk", NOTE))
 
-    page = await reading.page(rig.team, rig.caller("carol"), said.channel_id, reading.Asked())
+    page = await reading.page(rig.team, rig.caller("carol"), said.channel_id, reading.MessageFilter())
     assert [one.post.id for one in page.messages] == [said.id]
 
 
@@ -371,7 +371,7 @@ async def test_a_member_that_joins_hears_what_is_said_from_then_on(rig: Rig) -> 
     after = await rig.say("alice")
 
     async def read(agent: str) -> list[str]:
-        page = await reading.page(rig.team, rig.caller(agent), CHANNEL, reading.Asked())
+        page = await reading.page(rig.team, rig.caller(agent), CHANNEL, reading.MessageFilter())
         return [one.post.id for one in page.messages]
 
     assert await read("carol") == [after.id]
@@ -388,7 +388,7 @@ async def test_a_channel_that_is_opened_to_all_keeps_what_its_members_said_befor
     after = await rig.say("alice")
 
     async def read(agent: str) -> list[str]:
-        page = await reading.page(rig.team, rig.caller(agent), CHANNEL, reading.Asked())
+        page = await reading.page(rig.team, rig.caller(agent), CHANNEL, reading.MessageFilter())
         return [one.post.id for one in page.messages]
 
     assert await read("carol") == [after.id]

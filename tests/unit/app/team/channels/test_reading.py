@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from parley.app.team.channels import posting, reading
-from parley.app.team.channels.reading import Asked, Page
+from parley.app.team.channels.reading import MessageFilter, MessagePage
 from parley.app.team.directory import roles
 from parley.domain.channel.channel import MemberPolicy, Options
 from parley.domain.channel.post import PostDraft, status_of
@@ -35,8 +35,8 @@ async def refusal(verb: Awaitable[object]) -> type[ParleyError]:
     return type(refused.value)
 
 
-def paged(rig: Rig, agent: str, **asked: object) -> Awaitable[Page]:
-    return reading.page(rig.team, rig.caller(agent), CHANNEL, Asked(**asked))  # type: ignore[arg-type]
+def paged(rig: Rig, agent: str, **asked: object) -> Awaitable[MessagePage]:
+    return reading.page(rig.team, rig.caller(agent), CHANNEL, MessageFilter(**asked))  # type: ignore[arg-type]
 
 
 async def read(rig: Rig, agent: str, **asked: object) -> list[int]:
@@ -213,7 +213,7 @@ async def test_who_does_not_take_part_reads_nothing(rig: Rig) -> None:
     assert await refusal(paged(rig, "carla")) is NotMember
     assert await refusal(reading.get(rig.team, rig.caller("carla"), CHANNEL, said.id)) is NotMember
     assert await refusal(paged(rig, "dave")) is NotFound
-    admin = await reading.page(rig.team, rig.caller(kind=KeyKind.ADMIN), CHANNEL, Asked())
+    admin = await reading.page(rig.team, rig.caller(kind=KeyKind.ADMIN), CHANNEL, MessageFilter())
     assert [one.post.id for one in admin.messages] == [said.id]
 
 

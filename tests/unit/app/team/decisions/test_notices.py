@@ -11,7 +11,7 @@ from parley.app.team.decisions import approvals, exchanges, notices
 from parley.app.team.decisions.approvals import Deciding
 from parley.app.team.webhooks import delivering as webhooks
 from parley.app.team.webhooks import pushing, subscriptions
-from parley.app.team.webhooks.subscriptions import Wanted
+from parley.app.team.webhooks.subscriptions import SubscriptionDraft
 from parley.app.team.work import sweep
 from parley.domain.channel.post import Post
 from parley.domain.channel.subscription import Answered, Subscription
@@ -37,7 +37,7 @@ async def types(rig: Rig, after: int = 0, limit: int = 500) -> list[str]:
 
 
 async def subscribed(rig: Rig, caller: Caller, *event_types: str) -> Subscription:
-    return await subscriptions.create(rig.team, caller, Wanted(URL, "", event_types or ALL))
+    return await subscriptions.create(rig.team, caller, SubscriptionDraft(URL, "", event_types or ALL))
 
 
 async def prepared(rig: Rig) -> FakeOutbound:
@@ -277,7 +277,7 @@ async def test_only_the_types_that_were_asked_for_come_in_either_spelling(rig: R
 @with_rig
 async def test_a_subscription_to_everything_that_is_said_gets_no_notices(rig: Rig) -> None:
     out = await prepared(rig)
-    await subscriptions.create(rig.team, await admin(rig), Wanted(URL))
+    await subscriptions.create(rig.team, await admin(rig), SubscriptionDraft(URL))
     await decide(rig, await waiting(rig), Decision.REJECT)
 
     await webhooks.run_due(rig.team, out)
@@ -298,7 +298,7 @@ async def test_a_key_that_was_revoked_ends_its_notices(rig: Rig) -> None:
 
     found = await pushing.deliver(rig.team, out, DEFAULT_TENANT, made.id)
 
-    assert (found.outcome, out.pushes) == (pushing.Outcome.OVER, [])
+    assert (found.outcome, out.pushes) == (pushing.PushOutcome.OVER, [])
 
 
 @with_rig
@@ -309,14 +309,14 @@ async def test_notices_and_messages_are_subscribed_to_apart_and_belong_to_no_int
     with pytest.raises(Invalid, match="apart"):
         await subscribed(rig, caller, "approval.pending", "channel_message")
     with pytest.raises(Invalid, match="no intent"):
-        await subscriptions.create(rig.team, caller, Wanted(URL, "intent_1", ("approval.pending",)))
+        await subscriptions.create(rig.team, caller, SubscriptionDraft(URL, "intent_1", ("approval.pending",)))
 
 
 @with_rig
 async def test_a_person_subscribes_to_notices_alone_and_sees_only_its_own_subscriptions(rig: Rig) -> None:
     await prepared(rig)
     with pytest.raises(ScopeRequired):
-        await subscriptions.create(rig.team, person("ann"), Wanted(URL))
+        await subscriptions.create(rig.team, person("ann"), SubscriptionDraft(URL))
     mine = await subscribed(rig, person("ann"), "approval.pending")
 
     assert [one.id for one in await subscriptions.list_all(rig.team, person("ann"))] == [mine.id]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from parley.app.team.directory import agents as registry
-from parley.app.team.directory.agents import Wanted
+from parley.app.team.directory.agents import AgentFilter
 from parley.domain.agents.agent import AgentDraft, AgentRecord
 from parley.domain.directory.callers import AgentStatus, KeyKind, Role
 from parley.domain.errors.errors import NotFound
@@ -20,7 +20,7 @@ async def register(rig: Rig, agent: str, *capabilities: str) -> AgentRecord:
 
 
 async def found(rig: Rig, **wanted: object) -> list[str]:
-    listed = await registry.list_page(rig.team, rig.caller("x"), Wanted(**wanted))  # type: ignore[arg-type]
+    listed = await registry.list_page(rig.team, rig.caller("x"), AgentFilter(**wanted))  # type: ignore[arg-type]
     return [one.record.id for one in listed]
 
 
@@ -50,7 +50,7 @@ async def test_agents_of_another_tenant_do_not_exist(rig: Rig) -> None:
     await register(rig, "a")
     stranger = rig.caller("b", tenant="acme")
 
-    assert await registry.list_page(rig.team, stranger, Wanted()) == []
+    assert await registry.list_page(rig.team, stranger, AgentFilter()) == []
     with pytest.raises(NotFound):
         await registry.get(rig.team, stranger, "a")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from parley.app.team.intents import events
-from parley.app.team.intents.events import Wanted
+from parley.app.team.intents.events import EventFilter
 from parley.domain.channel.event import Event
 from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT
@@ -54,7 +54,7 @@ async def test_a_reader_writes_nothing_into_the_log(rig: Rig) -> None:
     with pytest.raises(Invalid):
         await write(rig, "alice", "agent_assigned")
 
-    assert await events.list_page(rig.team, rig.caller("bob"), INTENT, Wanted()) == ()
+    assert await events.list_page(rig.team, rig.caller("bob"), INTENT, EventFilter()) == ()
 
 
 @with_rig
@@ -75,15 +75,15 @@ async def test_without_a_cursor_the_last_events_are_listed_in_order(rig: Rig) ->
     for _ in range(4):
         await write(rig)
 
-    async def listed(wanted: Wanted) -> list[int]:
+    async def listed(wanted: EventFilter) -> list[int]:
         return [one.sequence for one in await events.list_page(rig.team, rig.caller("alice"), INTENT, wanted)]
 
-    assert await listed(Wanted(limit=2)) == [3, 4]
-    assert await listed(Wanted(after=0, limit=2)) == [1, 2]
-    assert await listed(Wanted(after=3)) == [4]
-    assert await listed(Wanted(since=rig.at(), limit=2)) == [1, 2]
+    assert await listed(EventFilter(limit=2)) == [3, 4]
+    assert await listed(EventFilter(after=0, limit=2)) == [1, 2]
+    assert await listed(EventFilter(after=3)) == [4]
+    assert await listed(EventFilter(since=rig.at(), limit=2)) == [1, 2]
     rig.clock.pass_by(seconds=1)
-    assert await listed(Wanted(since=rig.at())) == []
+    assert await listed(EventFilter(since=rig.at())) == []
 
 
 @pytest.mark.both_stores

@@ -13,7 +13,7 @@ from parley.adapters.postgres.store import PostgresTeamStore
 from parley.app.team.decisions import notices
 from parley.app.team.webhooks import delivering as webhooks
 from parley.app.team.webhooks import pushing, subscriptions
-from parley.app.team.webhooks.subscriptions import Wanted
+from parley.app.team.webhooks.subscriptions import SubscriptionDraft
 from parley.app.team.work import sweep
 from parley.domain.agents.party import Attributes
 from parley.domain.channel.subscription import Answered, Reason, Subscription, endpoint_id
@@ -43,7 +43,7 @@ async def subscribed(
     rig: Rig, agent: str = "bob", url: str = QUICK, intent_id: str = "", kind: KeyKind = KeyKind.AGENT
 ) -> Subscription:
     await rig.key(agent, kind)
-    return await subscriptions.create(rig.team, rig.caller(agent, kind), Wanted(url, intent_id))
+    return await subscriptions.create(rig.team, rig.caller(agent, kind), SubscriptionDraft(url, intent_id))
 
 
 async def kept(rig: Rig, made: Subscription) -> Subscription:
@@ -163,7 +163,7 @@ async def test_many_receivers_that_do_not_answer_hold_up_no_other_tenant(
     await rig.intent("intent_2", tenant="other")
     await rig.channel("chan_2", intent_id="intent_2", tenant="other")
     await rig.key("bob", tenant="other")
-    await subscriptions.create(rig.team, rig.caller("bob", tenant="other"), Wanted(QUICK))
+    await subscriptions.create(rig.team, rig.caller("bob", tenant="other"), SubscriptionDraft(QUICK))
     async with working(rig, out):
         await rig.say("alice", "stuck")
         await rig.say("alice", "through", channel_id="chan_2", tenant="other")
@@ -263,7 +263,7 @@ async def test_a_subscription_whose_time_is_up_is_deleted_without_anything_to_pu
     out = await prepared(rig)
     await rig.key("bob")
     in_an_hour = rig.clock.at.replace(hour=rig.clock.at.hour + 1)
-    wanted = Wanted(QUICK, expires_at=in_an_hour.isoformat(timespec="microseconds"))
+    wanted = SubscriptionDraft(QUICK, expires_at=in_an_hour.isoformat(timespec="microseconds"))
     made = await subscriptions.create(rig.team, rig.caller("bob"), wanted)
 
     async def is_gone() -> bool:
@@ -377,7 +377,7 @@ async def test_the_cursor_of_who_waits_for_notices_is_moved_on_by_the_audit_log_
         await rig.agent(agent, attributes=Attributes(user_id=user))
     await rig.key("", KeyKind.ADMIN)
     admin = rig.caller("", KeyKind.ADMIN)
-    made = await subscriptions.create(rig.team, admin, Wanted(QUICK, "", ("approval.pending",)))
+    made = await subscriptions.create(rig.team, admin, SubscriptionDraft(QUICK, "", ("approval.pending",)))
 
     async def has_moved() -> bool:
         return (await kept(rig, made)).cursor >= made.cursor + 20
@@ -512,7 +512,7 @@ async def test_a_tenant_that_begins_at_one_server_is_pushed_to_by_the_other_thou
             await a.intent(tenant="acme")
             await a.channel(tenant="acme")
             await a.key("bob", tenant="acme")
-            await subscriptions.create(a.team, a.caller("bob", tenant="acme"), Wanted(QUICK))
+            await subscriptions.create(a.team, a.caller("bob", tenant="acme"), SubscriptionDraft(QUICK))
             await a.say("alice", to="bob", tenant="acme")
 
             await soon(lambda: len(out.pushes) == 1)

@@ -13,8 +13,8 @@ from parley.app.team.channels import channels
 from parley.app.team.channels.channels import ChannelChange
 from parley.app.team.directory import roles
 from parley.app.team.webhooks import pushing, subscriptions
-from parley.app.team.webhooks.pushing import AT_ONCE, Outcome
-from parley.app.team.webhooks.subscriptions import Wanted
+from parley.app.team.webhooks.pushing import AT_ONCE, PushOutcome
+from parley.app.team.webhooks.subscriptions import SubscriptionDraft
 from parley.domain.channel.channel import Channel, ChannelStatus, MemberPolicy, Options
 from parley.domain.channel.subscription import SCHEDULE, Answered, Reason, Subscription, endpoint_id
 from parley.domain.directory.access import Access, AccessPolicy
@@ -49,11 +49,11 @@ async def subscribed(
     expires_at: str = "",
 ) -> Subscription:
     await rig.key(agent, kind)
-    wanted = Wanted(URL, intent_id, event_types, expires_at)
+    wanted = SubscriptionDraft(URL, intent_id, event_types, expires_at)
     return await subscriptions.create(rig.team, rig.caller(agent, kind), wanted)
 
 
-async def delivered(rig: Rig, made: Subscription, after: int = 0) -> Outcome:
+async def delivered(rig: Rig, made: Subscription, after: int = 0) -> PushOutcome:
     assert isinstance(rig.team.outbound, FakeOutbound)
     found = await pushing.deliver(rig.team, rig.team.outbound, made.tenant_id, made.id, after)
     return found.outcome
@@ -81,7 +81,7 @@ async def test_what_is_said_after_the_subscription_is_pushed_in_order_and_once(r
 
     first, second = await delivered(rig, made), await delivered(rig, made)
 
-    assert (first, second) == (Outcome.IDLE, Outcome.IDLE)
+    assert (first, second) == (PushOutcome.IDLE, PushOutcome.IDLE)
     assert out.texts() == [f"n{number}" for number in range(5)]
     assert (await kept(rig, made)).cursor == out.pushes[-1].item.position
 
@@ -124,12 +124,12 @@ async def test_what_was_not_accepted_is_pushed_again_under_the_same_id_before_an
     await rig.say("alice", "one")
     await rig.say("alice", "two")
     out.answer = lambda _: Answered(500)
-    assert await delivered(rig, made) is Outcome.WAITS
+    assert await delivered(rig, made) is PushOutcome.WAITS
 
     out.answer = lambda _: Answered(200)
-    assert await delivered(rig, made) is Outcome.WAITS
+    assert await delivered(rig, made) is PushOutcome.WAITS
     rig.clock.pass_by(seconds=5)
-    assert await delivered(rig, made) is Outcome.IDLE
+    assert await delivered(rig, made) is PushOutcome.IDLE
 
     assert out.texts() == ["one", "one", "two"]
     assert out.pushes[0].id == out.pushes[1].id != out.pushes[2].id
@@ -145,17 +145,17 @@ async def test_a_receiver_that_fails_for_ever_is_tried_by_the_schedule_and_then_
     last = await delivered(rig, made)
     for wait in SCHEDULE[1:]:
         rig.clock.at += wait - timedelta(seconds=1)
-        assert await delivered(rig, made) is Outcome.WAITS
+        assert await delivered(rig, made) is PushOutcome.WAITS
         rig.clock.pass_by(seconds=1)
         last = await delivered(rig, made)
 
     found = await kept(rig, made)
-    assert last is Outcome.OVER
+    assert last is PushOutcome.OVER
     assert [later.at - one.at for one, later in pairwise(out.pushes)] == list(SCHEDULE[1:])
     assert (found.pushes, found.reason) == (False, Reason.FAILED)
     assert [one.number for one in found.attempts] == list(range(1, 11))
     rig.clock.pass_by(days=30)
-    assert await delivered(rig, made) is Outcome.OVER
+    assert await delivered(rig, made) is PushOutcome.OVER
     assert len(out.pushes) == 10
 
 
@@ -166,7 +166,7 @@ async def test_a_receiver_that_is_gone_is_disabled_at_once_and_the_ledger_says_w
     await rig.say("alice")
     out.answer = lambda _: Answered(410)
 
-    assert await delivered(rig, made) is Outcome.OVER
+    assert await delivered(rig, made) is PushOutcome.OVER
 
     last = (await rig.store.entries(DEFAULT_TENANT, 0, 100))[-1].entry
     assert (last.action, last.agent, last.facts["reason"]) == ("subscription_disabled", "system", "gone")
@@ -266,10 +266,10 @@ async def test_nothing_of_another_tenant_is_pushed(rig: Rig) -> None:
     await rig.key("bob", KeyKind.SERVICE, "other")
     caller = rig.caller("", KeyKind.SERVICE, "other")
     await rig.key("", KeyKind.SERVICE, "other")
-    made = await subscriptions.create(rig.team, caller, Wanted(URL))
+    made = await subscriptions.create(rig.team, caller, SubscriptionDraft(URL))
     await rig.say("alice")
 
-    assert await delivered(rig, made) is Outcome.IDLE
+    assert await delivered(rig, made) is PushOutcome.IDLE
     assert out.pushes == []
 
 
@@ -281,7 +281,7 @@ async def test_a_revoked_key_takes_its_subscriptions_along(rig: Rig) -> None:
 
     await rig.revoke("bob")
 
-    assert await delivered(rig, made) is Outcome.OVER
+    assert await delivered(rig, made) is PushOutcome.OVER
     assert ((await kept(rig, made)).reason, out.pushes) == (Reason.KEY_INVALID, [])
 
 
@@ -404,7 +404,7 @@ async def test_when_its_time_is_up_a_subscription_is_deleted(rig: Rig) -> None:
 
     rig.clock.pass_by(hours=1)
 
-    assert await delivered(rig, made) is Outcome.GONE
+    assert await delivered(rig, made) is PushOutcome.GONE
     assert (out.pushes, await rig.store.get(Subscription, DEFAULT_TENANT, made.id)) == ([], None)
 
 
@@ -415,9 +415,9 @@ async def test_a_long_backlog_is_pushed_in_portions(rig: Rig) -> None:
     for number in range(AT_ONCE + 1):
         await rig.say("alice", str(number))
 
-    assert await delivered(rig, made) is Outcome.MORE
+    assert await delivered(rig, made) is PushOutcome.MORE
     assert len(out.pushes) == AT_ONCE
-    assert await delivered(rig, made) is Outcome.IDLE
+    assert await delivered(rig, made) is PushOutcome.IDLE
     assert out.texts() == [str(number) for number in range(AT_ONCE + 1)]
 
 
@@ -430,7 +430,7 @@ async def test_deleted_during_a_push_it_is_over(rig: Rig) -> None:
 
     out.meanwhile = lambda: subscriptions.delete(rig.team, rig.caller("bob"), made.id)
 
-    assert await delivered(rig, made) is Outcome.GONE
+    assert await delivered(rig, made) is PushOutcome.GONE
     assert out.texts() == ["one"]
 
 
@@ -445,7 +445,7 @@ async def test_switched_off_during_a_push_it_stays_off(rig: Rig, status: int) ->
     out.answer = lambda _: Answered(status)
     out.meanwhile = lambda: subscriptions.switch(rig.team, rig.caller("bob"), made.id, active=False)
 
-    assert await delivered(rig, made) is Outcome.OVER
+    assert await delivered(rig, made) is PushOutcome.OVER
     found = await kept(rig, made)
     assert (found.reason, found.next_try, len(out.pushes)) == (Reason.SWITCHED_OFF, "", 1)
     assert (found.cursor == out.pushes[0].item.position) is (status == 200)
@@ -481,7 +481,7 @@ async def test_an_endpoint_that_is_no_longer_registered_is_pushed_nothing(rig: R
 
     await rig.agent("bob", **change)
 
-    assert await delivered(rig, made) is Outcome.OVER
+    assert await delivered(rig, made) is PushOutcome.OVER
     assert out.pushes == []
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from parley.app.team.webhooks import subscriptions
-from parley.app.team.webhooks.subscriptions import Wanted
+from parley.app.team.webhooks.subscriptions import SubscriptionDraft
 from parley.domain.channel.subscription import Reason, Subscription, endpoint_id
 from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
@@ -26,7 +26,7 @@ async def subscribed(
     rig: Rig, agent: str = "bob", url: str = URL, intent_id: str = "", expires_at: str = ""
 ) -> Subscription:
     rig.team.outbound = rig.team.outbound or FakeOutbound()
-    return await subscriptions.create(rig.team, rig.caller(agent), Wanted(url, intent_id, (), expires_at))
+    return await subscriptions.create(rig.team, rig.caller(agent), SubscriptionDraft(url, intent_id, (), expires_at))
 
 
 async def endpoint(rig: Rig, agent: str = "bob") -> Subscription | None:
@@ -79,12 +79,12 @@ async def test_a_forbidden_address_is_refused_and_nothing_is_kept(rig: Rig) -> N
 @with_rig
 async def test_a_server_that_sends_no_webhooks_takes_no_address(rig: Rig) -> None:
     with pytest.raises(TargetForbidden, match="sends no webhooks"):
-        await subscriptions.create(rig.team, rig.caller("bob"), Wanted(URL))
+        await subscriptions.create(rig.team, rig.caller("bob"), SubscriptionDraft(URL))
 
 
 @with_rig
 async def test_a_subscription_without_an_address_is_kept_and_pushes_nothing(rig: Rig) -> None:
-    made = await subscriptions.create(rig.team, rig.caller("bob"), Wanted())
+    made = await subscriptions.create(rig.team, rig.caller("bob"), SubscriptionDraft())
 
     assert not made.pushes
 
