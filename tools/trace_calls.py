@@ -45,7 +45,7 @@ REQUEST = {
     "parse",
     "render",
 }
-WRITE = {"TeamWriter.submit", "TeamWriter.commit", "Transaction.take", "post_to_row"}
+WRITE = {"TeamWriter.submit", "SqliteWriter.commit", "Transaction.take", "post_to_row"}
 STREAM = {"Tail.publish", "shows", "is_visible", "posted"}
 LANDMARKS = {
     "post": {*REQUEST, *WRITE, *STREAM, "draft_of", "view", "place", "in_force"},
