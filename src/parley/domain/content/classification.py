@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 
 class Classification(StrEnum):
-    """From the least to the most secret. Compare with `rank`: as texts they sort differently."""
+    """From the least to the most secret."""
+
+    # Compare with `rank`: as texts they sort differently.
 
     PUBLIC = "public"
     INTERNAL = "internal"
