@@ -98,7 +98,7 @@ def find_project(settings: Settings, home: str) -> Value:
     if len(existing) == 1:
         return Value("project", existing[0], "the only project")
     if not existing:
-        raise UnknownProject(f"there is no project in {home}", hint="create one with: parley init PROJECT")
+        raise UnknownProject(f"no project in {home}", hint="create one with: parley init PROJECT")
     raise Ambiguous(f"{len(existing)} projects in {home}", hint=f"add --project with one of {', '.join(existing)}")
 
 

@@ -1,4 +1,4 @@
-"""What every command has in common: its options, and the mailbox that they name."""
+"""What all commands share: the Command record, the parser, the common options, and the mailbox that they name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-# argparse has each of its words translated, for which gettext imports `locale` and looks for files. Parley speaks one
-# language: a word stays as it is.
+# argparse translates its texts, for which gettext imports `locale` and looks for files. Parley has English texts only.
 argparse._ = str  # type: ignore[attr-defined]
 
 
@@ -24,7 +23,7 @@ _FLAGS = ("home", "project", "agent", "url", "key", "data", "store", "node", "li
 
 
 class Command(NamedTuple):
-    """One command: a line for the overview, its arguments, what it does, and examples for its help."""
+    """A command: its line in the overview, its arguments, the function that runs it, and examples for its help."""
 
     summary: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
@@ -33,24 +32,24 @@ class Command(NamedTuple):
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal. argparse would import shutil to find that out, once for every option."""
+    """Help as wide as the terminal. argparse would import shutil for that, once for every option."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=min(100, terminal_width()))
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are Parley's: one line with a code."""
+    """An argument parser that raises its errors as `Invalid`."""
 
     def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
-        """Name a mistyped option before argparse complains about the one that is missing because of it."""
+        """Report a mistyped option first: argparse would report the required option that is missing because of it."""
         for word in args:
             option = word.partition("=")[0]
             if word == "--":
                 break
             if option.startswith("--") and option not in self._option_string_actions:
                 hint = meant(option, self._option_string_actions) or f"see: {self.prog} --help"
-                raise Invalid(f"there is no option {option}", hint=hint)
+                raise Invalid(f"no option {option}", hint=hint)
         return super().parse_args(args)
 
     def error(self, message: str) -> None:  # type: ignore[override]
@@ -58,7 +57,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser(prog: str, command: Command) -> Parser:
-    """The parser of one command."""
+    """Build the parser of a command."""
     examples = "\n".join(f"  {example}" for example in command.examples)
     parser = Parser(
         prog=prog,
@@ -72,13 +71,13 @@ def make_parser(prog: str, command: Command) -> Parser:
 
 
 def add_mailbox_options(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
-    """--home, --project, --agent and --json, as every command takes them."""
-    group = parser.add_argument_group("where")
-    group.add_argument("--home", "--oacp-dir", default="", help="the home of all projects (default: found, see config)")
+    """Add --home, --project, --agent and --json, which every command on a mailbox takes."""
+    group = parser.add_argument_group("mailbox")
     group.add_argument(
-        "-p", "--project", default="", help="the project (default: by working directory, or the only one)"
+        "--home", "--oacp-dir", default="", help="directory of all projects (default: see parley config)"
     )
-    help_agent = "who acts (default: $PARLEY_AGENT, $OACP_AGENT, $AGENT_NAME, agent card)"
+    group.add_argument("-p", "--project", default="", help="project (default: by working directory, or the only one)")
+    help_agent = "agent to act as (default: $PARLEY_AGENT, $OACP_AGENT, $AGENT_NAME, agent card)"
     if agent:
         group.add_argument("-a", "--agent", "--from", default="", help=help_agent, metavar="AGENT")
     else:
@@ -91,7 +90,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
-    """Settings with the command's flags on top, read once a command."""
+    """Load the settings, overridden by the options of the command; loaded once per command."""
     settings: Settings | None = getattr(args, "settings", None)
     if settings is None:
         flags = {name: str(getattr(args, name, "") or "") for name in _FLAGS}
@@ -100,12 +99,12 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
 
 def kernel_of(args: argparse.Namespace) -> Kernel:
-    """The mailbox that the options name."""
+    """Open the mailbox that the options name."""
     settings = settings_of(args)
     place = find_place(settings)
     return open_kernel(place.home.value, place.project.value, place.agent.value, settings)
 
 
 def screen_of(args: argparse.Namespace) -> Screen:
-    """Standard output as this user wants it."""
+    """Return standard output with the user's settings for colours."""
     return Screen(colour=settings_of(args).colour and not getattr(args, "json", False))

@@ -1,4 +1,4 @@
-"""`parley completion`: a completion script for bash, zsh or fish, made from the commands themselves."""
+"""`parley completion`: print a completion script for bash, zsh or fish, generated from the parsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parley config`: each setting and where its value comes from."""
+"""`parley config`: show each setting and where its value comes from."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _config(args: argparse.Namespace) -> int:
 
 
 def _printable_value(value: Value, settings: Settings) -> Value:
-    """A secret only as set; the data directory as it is found."""
+    """Hide secrets and passwords, and resolve the data directory."""
     if value.name in SECRETS and value.value:
         return value._replace(value="(set)")
     if value.name == "store":
@@ -40,7 +40,7 @@ def _printable_value(value: Value, settings: Settings) -> Value:
 
 
 def _place_values(settings: Settings) -> list[Value]:
-    """Home, project and agent as a command would find them, or why it would not."""
+    """Home, project and agent as a command would resolve them, or why it cannot."""
     from parley import wiring
     from parley.adapters.files.workspace import Workspace
 
@@ -57,7 +57,7 @@ def _place_values(settings: Settings) -> list[Value]:
 
 COMMANDS = {
     "config": Command(
-        "Print each setting and where its value comes from",
+        "Show each setting and where its value comes from",
         _add_arguments,
         _config,
         ("parley config", "parley config --json"),

@@ -1,4 +1,4 @@
-"""Errors to exit codes: one table, part of the interface."""
+"""The exit code of each error. Scripts rely on these codes."""
 
 from __future__ import annotations
 
@@ -15,40 +15,44 @@ from parley.domain.errors.errors import (
 
 OK = 0
 FOUND_PROBLEMS = 1
-# Nothing failed: the message waits for a person, and goes out when that person says so.
+# Not a failure: the message is held for approval.
 HELD = 9
 INTERNAL = 70
 INTERRUPTED = 130
 
 
 def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
-    """Error, exit code and meaning. The first class that fits wins, so the special stands before the general."""
-    # What only a server refuses is not loaded by a command that succeeds.
+    """Error, exit code and meaning. The first matching class wins, so subclasses come first."""
+    # Imported here, so that a command that succeeds does not load them.
     from parley.domain.errors.rules import MessageHeld
     from parley.domain.errors.team import AskTimeout, Gone, RateLimited, Unauthorized, UnsafeMode, VersionRequired
     from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
 
     return (
         (BadConfig, 78, "a configuration file or variable cannot be used"),
-        (UnsafeMode, 78, "others could read the server's files, or reach it in a way that is not safe"),
-        (Invalid, 2, "wrong usage or input; the line names everything that is wrong"),
-        (VersionRequired, 2, "the server wants to know which version is changed"),
-        (NotFound, 3, "no such project, agent or message, or nobody said who is speaking"),
-        (Gone, 3, "it is no longer there: an agent that left, messages that are no longer kept"),
-        (Conflict, 4, "the state does not allow it: held by another reader, lease lost, name or id taken"),
-        (Undelivered, 5, "some recipients did not get the message; the others have it once"),
-        (Forbidden, 6, "the operating system or a rule does not allow it"),
-        (Unauthorized, 6, "the server does not know the key"),
-        (Unavailable, 7, "disk or inbox full, storage failing, no server; trying again later may help"),
-        (RateLimited, 7, "too many requests; trying again later helps"),
-        (AskTimeout, 8, "nobody answered the question in time"),
-        (MessageHeld, HELD, "the message waits for a person, and goes on when that person says so"),
-        (WorkflowTimedOut, 11, "the workflow did not end in time"),
-        (WorkflowAbandoned, 12, "somebody gave the workflow's intent up"),
+        (
+            UnsafeMode,
+            78,
+            "other users could read the server's files, or the server would be reachable without encryption",
+        ),
+        (Invalid, 2, "wrong usage or input; the message names every error"),
+        (VersionRequired, 2, "the server needs the version of the record that is changed"),
+        (NotFound, 3, "project, agent or message not found, or no sender given"),
+        (Gone, 3, "it no longer exists: an agent that left, messages that were evicted"),
+        (Conflict, 4, "the current state does not allow it: claimed by another reader, lease lost, name or id taken"),
+        (Undelivered, 5, "some recipients did not get the message; the others have it, once"),
+        (Forbidden, 6, "the operating system or a policy does not allow it"),
+        (Unauthorized, 6, "the key is missing or not valid"),
+        (Unavailable, 7, "disk or inbox full, storage error, or server not reachable; retry later"),
+        (RateLimited, 7, "too many requests; retry later"),
+        (AskTimeout, 8, "the question was not answered in time"),
+        (MessageHeld, HELD, "the message is held for approval and is sent when a person approves it"),
+        (WorkflowTimedOut, 11, "the workflow timed out"),
+        (WorkflowAbandoned, 12, "the intent of the workflow was abandoned by someone else"),
         (WorkflowFailed, 10, "a step of the workflow failed; its intent is abandoned"),
     )
 
 
 def exit_code(error: ParleyError) -> int:
-    """What a command exits with after `error`."""
+    """Return the exit code for an error."""
     return next((code for kind, code, _ in exit_codes() if isinstance(error, kind)), INTERNAL)

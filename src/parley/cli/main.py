@@ -1,4 +1,4 @@
-"""`parley`: finds the command, runs it, and says what went wrong in one line."""
+"""`parley`: run a command line and report its error in one line."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import sys
 from contextlib import suppress
 
-# Everything else is imported when `entry` has turned the collector off: it would go over the same objects again and
-# again while modules are imported. `typing` alone is a tenth of a command's time.
+# Everything else is imported after `entry` has turned the garbage collector off, which would scan the same objects
+# again and again during imports. `typing` alone takes a tenth of a command's time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def entry() -> NoReturn:
-    """The `parley` command: run, and leave without tearing the interpreter down, which takes a fifth of the time.
+    """Run the `parley` command and exit without tearing down the interpreter, which takes a fifth of the time.
 
-    Nothing is lost by it: what is acknowledged is on disk, and a ledger is as safe left open as after a crash.
+    Nothing is lost: acknowledged data is on disk, and a ledger that is left open is as safe as after a crash.
     """
-    gc.disable()  # a command lives for milliseconds and leaves no cycles behind; `watch` turns it on again
+    gc.disable()  # a command runs for milliseconds; `watch` and other long commands turn it on again
     code = main(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # a stream that was closed is None
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     from parley.domain.errors.errors import ParleyError, Unavailable
 
     if sys.stdout is None:
-        closed = Unavailable("standard output is closed", hint="send it to /dev/null to throw it away")
+        closed = Unavailable("standard output is closed", hint="redirect it to /dev/null to discard it")
         return _report(closed, as_json=False)
     try:
         code = dispatch(arguments)
@@ -48,13 +48,13 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone; Python must not complain about it again on its way out.
+        # The reader of our output has gone; Python must not report that again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        # Files are the adapters' business and come back as our errors: this one is the output's.
+        # Adapters turn errors of files into ParleyErrors, so this one is about the output.
         return _report(Unavailable(f"cannot write the output: {error.strerror or error}"), as_json=False)
-    except Exception as error:  # noqa: BLE001  # the outermost frame: a bug is said in one line, too
+    except Exception as error:  # noqa: BLE001  # the outermost frame: a bug is reported in one line, too
         return _report_bug(error)
     return code
 

@@ -1,4 +1,4 @@
-"""What people see: tables, colours on a terminal, and nothing that a message could do to a terminal."""
+"""Printing for people: tables, colours, and text made safe for terminals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta":
 
 
 def safe(text: str) -> str:
-    """`text` on one line, with everything a terminal would act on made visible."""
+    """Return `text` on one line, with control characters made visible."""
     return text if text.isprintable() else re.sub(_UNSAFE, _visible, text)
 
 
@@ -45,50 +45,55 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    """`value` as JSON, in which what a terminal would act on is spelled by its number."""
+    """Encode `value` as JSON, with control characters escaped."""
     import json
 
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     if text.isascii() and "\x7f" not in text:
         return text
-    # Half a character of a file name cannot be written either; its escape means the same.
+    # Lone surrogates (from file names) cannot be written either; their escape means the same.
     return re.sub(f"(?!\n){_UNSAFE}|[\ud800-\udfff]", lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; without one nothing is cut."""
+    """Return the columns of the terminal; `UNLIMITED` without one."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):
         return UNLIMITED
 
 
-# What to do where nobody may decide: on a server, and on a mailbox.
-NO_DECIDER_HINT = "name a person with: parley agent register AGENT --user USER, or approvers in the policy"
-NO_DECIDER_MAILBOX_HINT = "name a person as the agent's user_id in governance.yaml, or as approvers in the policy"
+# What to do when no one may approve: on a server, and in a mailbox.
+NO_DECIDER_HINT = "set the agent's person with: parley agent register AGENT --user USER; or set approvers in the policy"
+NO_DECIDER_MAILBOX_HINT = "set the agent's user_id in governance.yaml, or approvers in the policy"
 
 
 def join_with_or(names: Sequence[str], if_none: str) -> str:
-    """Names of which any will do: `ann, bea or cy`."""
+    """Join names: `ann, bea or cy`."""
     if len(names) < 2:
         return safe(names[0]) if names else if_none
     return f"{', '.join(map(safe, names[:-1]))} or {safe(names[-1])}"
 
 
+def count_of(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: `1 message`, `2 messages`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def is_interactive() -> bool:
-    """Whether there is somebody who can be asked."""
+    """Whether a person at a terminal can answer questions."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def confirm(question: str) -> bool:
-    """What somebody on the terminal answers; only a yes counts."""
+    """Ask a yes/no question on the terminal; anything but yes is no."""
     sys.stdout.write(f"{question} [y/N] ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 class Screen:
-    """Standard output, with colours only where a person looks."""
+    """Standard output, with colours on a terminal."""
 
     def __init__(self, *, colour: bool) -> None:
         self._colour = colour and sys.stdout.isatty()
@@ -106,7 +111,7 @@ class Screen:
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self._colour and colour else text
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] = ()) -> None:
-        """Aligned columns; the last one takes what is left of a terminal's width."""
+        """Print aligned columns; the last one gets the rest of the terminal's width."""
         widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)][:-1]
         columns = terminal_width()
         room = max(20, columns - sum(widths) - 2 * len(widths))
@@ -122,7 +127,7 @@ class Screen:
 
 
 def _fit_with_id(text: str, room: int) -> str:
-    """`text` in `room` columns; of a `[msg-...-a8f3]` at its end stays what commands need to find the message."""
+    """Truncate `text` to `room` columns; the end of an id such as `[msg-...-a8f3]` stays, since commands accept it."""
     subject, bracket, name = text.rpartition("  [")
     ending = f"  […{name.rpartition('-')[2]}" if bracket and name.endswith("]") else ""
     if not ending or len(ending) >= room:
@@ -131,7 +136,7 @@ def _fit_with_id(text: str, room: int) -> str:
 
 
 def _display_width(text: str) -> int:
-    """How many columns a terminal needs for `text`: two for wide characters, none for those that combine."""
+    """Columns that `text` takes on a terminal: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
     from unicodedata import category, east_asian_width
@@ -151,11 +156,11 @@ def _truncate(text: str, room: int) -> str:
 
 
 def show_items(screen: Screen, items: Sequence[Item], now: str, *, sent: bool = False) -> None:
-    """A listing as a table, one line a message; of what was sent, to whom instead of from whom."""
+    """Print a list of messages as a table; for sent messages with recipients instead of senders."""
     moment = parse_time(now)
     rows, colours = [], []
     for number, item in enumerate(items, 1):
-        # Taken apart at once: looking up one field after the other takes as long as all the rest.
+        # Unpacked at once: looking up each field takes as long as everything else here.
         id_, sender, to, kind, priority, created, subject, _, _, _, file, status, expired, problem = item
         if problem:
             rows.append((str(number), "-", "-", "-", "-", status, safe(f"{file}  {problem}")))
@@ -170,7 +175,7 @@ def show_items(screen: Screen, items: Sequence[Item], now: str, *, sent: bool = 
 
 
 def item_fields(item: Item) -> dict[str, Value]:
-    """A listing's line under OACP's field names."""
+    """Return an item of a list as a mapping with OACP's field names."""
     if item.problem:
         return {"file": item.file, "status": item.status, "problem": item.problem}
     shown: dict[str, Value] = {
@@ -192,14 +197,14 @@ def item_fields(item: Item) -> dict[str, Value]:
 
 
 def located_message_fields(located: Found) -> dict[str, Value]:
-    """A whole message under OACP's field names, and where it lies."""
+    """Return a message as a mapping with OACP's field names, with its folder and file."""
     doubts: list[Value] = [str(doubt) for doubt in located.doubts]
     fields = OacpFormat().fields(located.message)
     return {**fields, "place": located.place, "file": located.file, "doubts": doubts}
 
 
 def _with_envelope_line(fields: Mapping[str, Value]) -> Mapping[str, Value]:
-    """The fields, with one line in place of an envelope."""
+    """Replace the envelope in the fields by one line."""
     envelope, beside = fields.get("ocip"), fields.get("ocip_ext")
     if not isinstance(envelope, dict):
         return fields
@@ -213,7 +218,7 @@ def _with_envelope_line(fields: Mapping[str, Value]) -> Mapping[str, Value]:
 
 
 def show_message(screen: Screen, fields: Mapping[str, Value], notes: Iterable[str] = ()) -> None:
-    """One message as people read it: its fields, a blank line, its body."""
+    """Print a message: its fields, an empty line, its body."""
     body = fields.get("body", "")
     for key, value in _with_envelope_line(fields).items():
         if key != "body" and value not in (None, "", []):

@@ -1,4 +1,4 @@
-"""`parley workflow check|graph|run`: a workflow file, checked, drawn, and run on a server."""
+"""`parley workflow check|graph|run`: check, draw and run workflow files."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _COLOURS = {"completed": "green", "failed": "red", "running": "yellow", "skipped": "dim", "cancelled": "dim"}
 _HINTS = {
     **HINTS,
-    "sender_mismatch": "use a key that speaks for all agents of the file: parley key create --kind service",
-    "bookmark_taken": "somebody else runs an agent of this name: one process at a time",
+    "sender_mismatch": "use a key for all agents of the file: parley key create --kind service",
+    "bookmark_taken": "another process runs an agent of this name; stop it first",
 }
-_HANDLERS = "the module with the handlers that name none (default: as the file says, else handlers.py beside it)"
+_HANDLERS = "module of handlers without a module name (default: as in the file, else handlers.py beside it)"
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="the workflow; '-' is standard input")
+    parser.add_argument("file", metavar="FILE", help="workflow file; '-' is standard input")
 
 
 def _add_handlers(parser: argparse.ArgumentParser) -> None:
@@ -45,13 +45,13 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="workflow files; '-' is standard input")
     _add_handlers(parser)
     parser.add_argument("--no-import", action="store_true", help="do not import the handlers")
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing about valid files")
+    parser.add_argument("-q", "--quiet", action="store_true", help="do not print valid files")
     add_json(parser)
 
 
 def _add_graph(parser: argparse.ArgumentParser) -> None:
     _add_file(parser)
-    what = "colour the steps by how far they came on this intent (needs a server)"
+    what = "colour the steps by their state in this intent (needs a server)"
     parser.add_argument("--run", dest="intent", default="", metavar="INTENT", help=what)
     add_server_options(parser, agent=False)
 
@@ -60,19 +60,22 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_file(parser)
     _add_handlers(parser)
     parser.add_argument(
-        "--timeout", default="", metavar="TIME", help="end it after 30s, 5m, 2h (default: as the file says)"
+        "--timeout", default="", metavar="TIME", help="stop after 30s, 5m, 2h (default: as in the file)"
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="print where in its code a handler failed")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print the traceback when a handler fails")
     add_server_options(parser, agent=False)
     parser.description = (
         f"{parser.description}.\n\n"
-        "It creates the intent and its channels, runs the agents of the file in this process, and does the\n"
-        "steps, as many at once as can be. Without steps it works until somebody completes the intent.\n"
-        "When a step fails, what depends on it is skipped, the rest is done, and the intent is abandoned.\n"
-        "Ctrl-C cancels what runs and abandons the intent; a second one stops at once.\n\n"
-        "The key has to speak for all agents of the file: a service key, or the admin's.\n"
-        "Exit codes: 0 completed, 10 a step failed, 11 out of time, 12 the intent was abandoned by somebody\n"
-        "else, 2 the file cannot be used, 3 there is no such file, 130 interrupted."
+        "Creates the intent and its channels, runs the agents of the file in this\n"
+        "process, and runs the steps in parallel where possible. A workflow without\n"
+        "steps runs until the intent is completed. When a step fails, the steps that\n"
+        "depend on it are skipped, the others are run, and the intent is abandoned.\n"
+        "Ctrl-C cancels the running steps and abandons the intent; a second Ctrl-C stops\n"
+        "at once.\n\n"
+        "Needs a service key or an admin key, which can act as all agents of the file.\n\n"
+        "Exit codes: 0 completed, 2 the file has errors, 3 no such file, 10 a step\n"
+        "failed, 11 timed out, 12 the intent was abandoned by someone else, 130\n"
+        "interrupted."
     )
 
 
@@ -110,7 +113,7 @@ def _check_file(file: str, args: argparse.Namespace) -> _CheckedWorkflow:
     try:
         workflow = _read(file, args.handlers)
         if not args.no_import:
-            with redirect_stdout(sys.stderr):  # what a module prints while it is imported is no answer of ours
+            with redirect_stdout(sys.stderr):  # a module may print while it is imported
                 workflow.check()
     except (Invalid, NotFound) as error:
         found_flaws = error.facts.get("flaws")
@@ -145,13 +148,15 @@ def _graph(args: argparse.Namespace) -> int:
 
 
 def _states(args: argparse.Namespace, workflow: Workflow) -> dict[str, str]:
-    """How far each step came in a run."""
+    """The state of each step in a run."""
     tasks = connection_of(args, agent=False).get("intents", args.intent, "tasks", query={"limit": 1000})
     step_names = {step.name for step in workflow.plan.steps}
     statuses = {task["metadata"].get("step"): task["status"] for task in tasks if isinstance(task["metadata"], dict)}
     states = {name: status for name, status in statuses.items() if name in step_names}
     if not states:
-        raise Invalid(f"no task of {args.intent} is a step of {args.file}")
+        raise Invalid(
+            f"intent {args.intent} has no task for a step of {args.file}", hint="is it a run of this workflow?"
+        )
     return states
 
 
@@ -164,7 +169,7 @@ def _run(args: argparse.Namespace) -> int:
     gc.enable()  # it may run for long
     limit = parse_seconds(args.timeout, "--timeout") if args.timeout else None
     if limit == 0:
-        raise Invalid("--timeout: a time above 0")
+        raise Invalid("--timeout must be more than 0")
     screen = screen_of(args)
     with redirect_stdout(sys.stderr):
         workflow = _read(args.file, args.handlers)
@@ -190,7 +195,7 @@ def _run(args: argparse.Namespace) -> int:
 def _result_line(result: WorkflowResult) -> str:
     from parley.sdk.workflow.result import NOT_REPORTED
 
-    words = {"timed_out": "Out of time", "failed": "Failed", "interrupted": "Interrupted", "abandoned": "Abandoned"}
+    words = {"timed_out": "Timed out", "failed": "Failed", "interrupted": "Interrupted", "abandoned": "Abandoned"}
     where = f" [{result.intent_id}]" if result.intent_id else ""
     heard = bool(where) and not result.detail.endswith(NOT_REPORTED)
     left = "; its intent is abandoned" if result.outcome in ("timed_out", "failed", "interrupted") and heard else ""
@@ -201,7 +206,7 @@ def _result_line(result: WorkflowResult) -> str:
 def _event_printer(
     args: argparse.Namespace, screen: Screen, workflow: Workflow
 ) -> Iterator[Callable[[WorkflowEvent], None]]:
-    """Where events go: JSON lines, a live table, or lines of text. What handlers print never gets in between."""
+    """Print events as JSON lines, a live table or text. The output of handlers is kept apart."""
     from parley.cli.parts.handler_log import logging_to
     from parley.cli.parts.live_table import terminal
 
@@ -236,23 +241,23 @@ def _json_line(_: Workflow, event: WorkflowEvent) -> str:
 
 def _text_line(workflow: Workflow, event: WorkflowEvent) -> str:
     step, why = safe(event.step), safe(event.detail)
-    again = f" (try {event.attempt})" if event.attempt > 1 else ""
+    again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
     lines = {
         "intent_created": f"{safe(workflow.title)} [{why}]",
-        "agents_ready": f"at work: {why}",
+        "agents_ready": f"agents ready: {why}",
         "step_started": f"{step}: started by {safe(event.agent)}{again}",
-        "step_retried": f"{step}: failed, and is tried again: {why}",
+        "step_retried": f"{step}: failed, retrying: {why}",
         "step_completed": f"{step}: completed in {event.seconds:.1f}s",
         "step_failed": f"{step}: failed after {event.seconds:.1f}s: {why}",
         "step_skipped": f"{step}: skipped: {why}",
         "step_cancelled": f"{step}: cancelled: {why}",
-        "stopping": "stopping: what runs is cancelled, the intent is abandoned (once more Ctrl-C: at once)",
+        "stopping": "stopping: cancelling running steps and abandoning the intent (Ctrl-C again to stop at once)",
     }
     return lines.get(event.name, "")
 
 
 class _StepsTable:
-    """The steps of a run, as a table on the terminal."""
+    """A live table with the steps of a run."""
 
     def __init__(self, workflow: Workflow, screen: Screen) -> None:
         from parley.cli.parts.live_table import LiveTable
@@ -273,7 +278,7 @@ class _StepsTable:
             )
             if event.name == "step_started":
                 self._began[event.step] = self._monotonic()
-            note = event.detail or (f"try {event.attempt}" if event.attempt > 1 else "")
+            note = event.detail or (f"attempt {event.attempt}" if event.attempt > 1 else "")
             self._steps[event.step] = (state, event.seconds, note)
             self.table.draw()
         elif line := _text_line(self._workflow, event):
@@ -291,7 +296,7 @@ class _StepsTable:
 
 COMMANDS = {
     "workflow check": Command(
-        "Check workflow files and their handlers; all errors at once, exit code 1 when there are any",
+        "Check workflow files and handlers; exit code 1 on errors",
         _add_check,
         _check,
         ("parley workflow check report.yaml", "parley workflow check report.yaml --no-import --json"),
@@ -303,7 +308,7 @@ COMMANDS = {
         ("parley workflow graph report.yaml", "parley workflow graph report.yaml --run intent_01K..."),
     ),
     "workflow run": Command(
-        "Run a workflow to its end; the exit code says how it ended",
+        "Run a workflow until it ends",
         _add_run,
         _run,
         (

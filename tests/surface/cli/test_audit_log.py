@@ -142,8 +142,8 @@ def test_an_export_is_checked_without_the_server(team: Team, tmp_path: Path) -> 
     said = team.said("audit", "verify", str(file), "--public-key", str(team.server.data / "audit.pub"))
 
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.splitlines()[-1].endswith("links: whole.")
-    assert "compare it with the server's audit.pub" in ran.out
+    assert ran.out.splitlines()[-1].endswith("verified: intact.")
+    assert "compare the key with the server's audit.pub" in ran.out
     (report,) = said["audit"]
     assert (said["valid"], report["tenant"], report["bad"]) == (True, "default", None)
     assert report["entries"] == report["covered"] >= 3
@@ -215,11 +215,11 @@ def test_an_entry_is_proved_and_the_proof_needs_no_server(team: Team, tmp_path: 
     changed = team.run("audit", "verify", "--proof", str(file))
 
     assert (good.code, good.err) == (0, "")
-    assert good.out.startswith("Entry ")
+    assert good.out.startswith("Proof valid: entry ")
     assert ("--public-key" in unsure.out, "--public-key" in good.out) == (True, False)
     assert (said["valid"], said["side"]) == (True, "@tenant")
     assert (changed.code, changed.error) == (2, "invalid")
-    assert "does not fit its content" in changed.err
+    assert "does not match its content" in changed.err
 
 
 def test_an_entry_that_is_not_there_is_said(team: Team) -> None:
@@ -287,7 +287,7 @@ def test_the_first_bad_entry_is_named_with_its_side(stage: Stage, tmp_path: Path
     said = stage.run("audit", "verify", file, "--json")
 
     assert (ran.code, ran.error) == (2, "invalid")
-    assert "audit log of acme: number 5: alice 3: its hash does not fit its content" in ran.err
+    assert "audit log of acme: number 5: alice 3: hash does not match content" in ran.err
     assert "broken at 5" in ran.out
     (report,) = said.json["audit"]
     assert (said.json["valid"], report["bad"]["number"], report["bad"]["side"], report["bad"]["seq"]) == (
@@ -323,7 +323,7 @@ def test_checkpoints_that_lie_elsewhere_find_what_the_file_alone_hides(stage: St
 
     assert alone.code == 0
     assert compared.code == 2
-    assert "number 9: it is missing" in compared.err
+    assert "number 9: missing" in compared.err
 
 
 def test_a_log_signed_by_somebody_else_is_found_by_the_key(stage: Stage, tmp_path: Path) -> None:
@@ -366,8 +366,8 @@ def test_files_that_were_changed_under_a_server_are_found_in_its_data(lone_team:
     cut = team.run("audit", "verify", "--data", data)
 
     assert (edited.code, cut.code) == (2, 2)
-    assert "audit log of default: number 3: @tenant 3: its hash does not fit its content" in edited.err
-    assert "audit log of default: number 3: it is missing" in cut.err
+    assert "audit log of default: number 3: @tenant 3: hash does not match content" in edited.err
+    assert "audit log of default: number 3: missing" in cut.err
 
 
 @pytest.mark.slow
@@ -421,7 +421,7 @@ def test_two_sides_that_tell_the_same_are_equal(stage: Stage, tmp_path: Path) ->
 
     ran = stage.run("audit", "reconcile", alice, bob)
 
-    assert (ran.code, ran.out) == (0, "3 messages on both sides, 0 on one side only or different.\n")
+    assert (ran.code, ran.out) == (0, "3 messages on both sides, 0 missing or different.\n")
     assert stage.run("audit", "reconcile", both, "--json").json == {"equal": True, "paired": 3, "differences": []}
 
 

@@ -39,7 +39,7 @@ def test_a_healthy_workspace_is_in_order(stage: Stage) -> None:
     ran = stage.run("doctor")
 
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out == f"Project demo in {stage.home}: 3 agents\nEverything is in order.\n"
+    assert ran.out == f"Project demo in {stage.home}: 3 agents\nNo problems.\n"
     assert findings(stage) == []
 
 
@@ -134,7 +134,10 @@ def test_an_unreadable_file_is_named_and_left_alone(stage: Stage) -> None:
     ran = stage.run("doctor", "--fix")
 
     assert ran.code == 1
-    assert "warn   unreadable     codex: bad.yaml: invalid: type: is missing; next moves it to dead_letter/" in ran.out
+    assert (
+        "warn   unreadable     codex: bad.yaml: invalid: type: is missing; `parley next` moves it to dead_letter/"
+        in ran.out
+    )
     assert path.exists()
 
 

@@ -65,7 +65,7 @@ def test_a_persons_key_is_shown_once_and_only_its_public_half_is_kept(stage: Sta
 
     key = said.out.removesuffix("\n")
     assert re.fullmatch(r"pk_[A-Za-z0-9_-]{43}", key)
-    assert said.err == "ann decides with this key; it is shown only now:\n"
+    assert said.err == "Key of ann. Save it; it is not shown again:\n"
     text = (stage.project / ".parley" / "governance.yaml").read_text()
     assert key not in text
     assert re.search(r"^  ann: ed25519:[0-9a-f]{64}$", text, re.MULTILINE)
@@ -75,13 +75,13 @@ def test_who_is_who_is_shown(stage: Stage, keys: dict[str, str]) -> None:
     shown = stage.run("governance", "show")
     told = stage.run("governance", "show", "--json").json
 
-    assert "codex   ben  eng" in shown.out
+    assert "codex   ben       eng" in shown.out
     assert (told["tenant"], told["humans"], told["agents"]["gemini"]["org_unit"]) == ("acme", sorted(keys), "sales")
 
 
 def test_the_help_says_what_one_operating_system_user_means(stage: Stage) -> None:
     for command in ("init", "add-human"):
-        assert "cannot be told apart" in " ".join(stage.run("governance", command, "--help").out.split())
+        assert "can write as each other" in " ".join(stage.run("governance", command, "--help").out.split())
 
 
 def test_a_broken_governance_file_refuses_every_command_that_would_need_it(stage: Stage, keys: dict[str, str]) -> None:
@@ -217,7 +217,10 @@ def test_a_dry_run_says_what_would_be_held_or_refused_and_leaves_no_trace(stage:
     refused = ask(stage, "Look.", "--classification", "restricted", "--dry-run")
 
     assert held.code == told.code == HELD
-    assert held.out == "would be held for ann: Commitment keywords detected: promise. Human approval required.\n"
+    assert (
+        held.out
+        == "Would be held for approval by ann: Commitment keywords detected: promise. Human approval required.\n"
+    )
     assert (told.json["status"], told.json["deciders"], "approval" in told.json) == ("would_be_held", ["ann"], False)
     assert (refused.code, refused.error, refused.out) == (6, "classification_exceeded", "")
     assert waiting(stage, "claude") == []
@@ -243,7 +246,9 @@ def test_what_is_held_is_one_line_with_an_exit_code_of_its_own(stage: Stage, key
     told = ask(stage, "I promise it.", *UNDER_RULES, "--json")
 
     assert ran.code == told.code == HELD
-    assert re.fullmatch(r"held for ann: Commitment keywords detected: promise\. .* \(approval appr_\w+\)\n", ran.out)
+    assert re.fullmatch(
+        r"Held for approval by ann: Commitment keywords detected: promise\. .* \(approval appr_\w+\)\n", ran.out
+    )
     assert (told.json["status"], told.json["detectedKeywords"], told.json["deciders"]) == ("held", ["promise"], ["ann"])
     assert stage.files("codex") == stage.files("claude", "outbox") == []
 
@@ -269,7 +274,7 @@ def test_a_key_that_may_not_decide_is_refused_before_anything_is_shown(stage: St
     unknown = decide(stage, "pk_unknown", "approve", approval, "--agent", "claude", "--yes")
 
     assert (others.code, others.error, others.out) == (6, "not_approver", "")
-    assert "only ann may decide this" in others.err
+    assert "only ann can decide this" in others.err
     assert (unknown.code, unknown.error, unknown.out) == (6, "human_required", "")
     assert waiting(stage, "claude") == [approval]
 
@@ -283,7 +288,7 @@ def test_who_may_decide_is_whom_the_policy_names(stage: Stage, keys: dict[str, s
     ran = ask(stage, "I promise it.")
 
     (approval,) = waiting(stage, "claude")
-    assert ran.out.startswith("held for ben or gil: ")
+    assert ran.out.startswith("Held for approval by ben or gil: ")
     assert "deciders: ben or gil\n" in stage.run("approvals", "show", approval, "--agent", "claude").out
     assert " ben or gil  claude " in stage.run("approvals", "list", "--agent", "claude").out
     own = decide(stage, keys["ann"], "approve", approval, "--agent", "claude", "--yes")
@@ -350,7 +355,7 @@ def test_a_server_is_asked_when_one_is_configured(stage: Stage, keys: dict[str, 
 
     assert ran.code != 0
     assert "127.0.0.1:9" in ran.err
-    assert (named.code, named.out) == (0, "Nothing waits for a decision.\n")
+    assert (named.code, named.out) == (0, "No messages held for approval.\n")
 
 
 # ---------------------------------------------------------------- proving
@@ -395,10 +400,10 @@ def test_a_name_that_is_nobodys_is_said_with_both_that_it_could_be(stage: Stage)
     for words in (("verify", "nobody"), ("export", "nobody")):
         ran = stage.run("audit", *words, "--url", "http://127.0.0.1:1")
         assert ran.error == "not_found"
-        assert "no agent 'nobody' in a mailbox here, and no intent 'nobody'" in ran.err
+        assert "no mailbox of agent 'nobody' and no intent 'nobody'" in ran.err
     ran = stage.run("audit", "reconcile", "nobody")
     assert ran.error == "not_found"
-    assert "no file 'nobody', and no agent 'nobody'" in ran.err
+    assert "no file 'nobody' and no mailbox of agent 'nobody'" in ran.err
 
 
 def test_a_ledger_that_is_not_there_yet_is_said(stage: Stage) -> None:

@@ -177,13 +177,13 @@ def test_a_search_is_a_table_of_what_was_found_and_where(stage: Stage) -> None:
 
     lines = stage.run("search", "needle", "-a", "codex").out.splitlines()
 
-    assert lines[0].split() == ["TIME", "FROM", "TO", "TYPE", "PLACE", "SUBJECT", "[ID]"]
+    assert lines[0].split() == ["TIME", "FROM", "TO", "TYPE", "FOLDER", "SUBJECT", "[ID]"]
     assert lines[1].split()[1:] == ["claude", "codex", "question", "inbox", "Hello", f"[{sent['id']}]"]
     assert [one["id"] for one in stage.run("search", "needle", "-a", "codex", "--json").json] == [sent["id"]]
 
 
 def test_a_search_without_result_says_so(stage: Stage) -> None:
-    assert stage.run("search", "hay", "-a", "codex").out == "Nothing contains 'hay'.\n"
+    assert stage.run("search", "hay", "-a", "codex").out == "No message contains 'hay'.\n"
     assert stage.run("search", "hay", "-a", "codex", "--json").json == []
 
 

@@ -41,6 +41,7 @@ def test_the_overview_names_every_command(stage: Stage, words: list[str]) -> Non
 
     assert (ran.code, ran.err) == (0, "")
     assert all(f"  {name} " in ran.out for name in COMMANDS)
+    assert max(map(len, ran.out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -52,6 +53,8 @@ def test_every_command_has_help_with_an_example(stage: Stage, name: str) -> None
     assert ran.out.startswith(f"usage: parley {name} ")
     assert "\nexamples:\n" in ran.out
     assert max(map(len, ran.out.split("\nexamples:\n")[0].splitlines())) <= 100
+    described = ran.out.split("\noptions:\n")[0].split("\npositional arguments:\n")[0].split("\n\n", 1)[1]
+    assert max(map(len, described.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

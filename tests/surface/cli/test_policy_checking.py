@@ -123,9 +123,9 @@ def test_two_folders_are_compared_with_what_changes_for_whom(stage: Stage) -> No
         ("org/sales", 2, 1),
     ]
     assert stage.run("policy", "diff", "old", "old").out.splitlines() == [
-        "The documents say the same.",
+        "The documents are equal.",
         "",
-        "In force nothing changes.",
+        "No change in effect.",
     ]
 
 

@@ -111,8 +111,8 @@ def test_the_cases_of_a_repository_hold_one_line_each(stage: Stage) -> None:
     lines = ran.out.splitlines()
     assert (ran.code, ran.err) == (0, "")
     assert lines[0] == "ok    colleagues ask each other"
-    assert (len(lines), lines[-1]) == (9, "8 cases, all as expected")
-    assert stage.run("policy", "test", "--quiet", "repo/cases.yaml").out == "8 cases, all as expected\n"
+    assert (len(lines), lines[-1]) == (9, "8 cases, all passed")
+    assert stage.run("policy", "test", "--quiet", "repo/cases.yaml").out == "8 cases, all passed\n"
 
 
 def test_a_case_that_does_not_hold_is_named_by_its_line_and_the_exit_code_is_1(stage: Stage) -> None:
@@ -201,7 +201,7 @@ def explain(stage: Stage, *words: str) -> list[str]:
 def test_a_message_is_explained_with_everything_that_was_looked_at(stage: Stage) -> None:
     lines = explain(stage, "--text", "A discount?")
 
-    assert lines[0].split() == ["CHECK", "VALUE", "SAID", "BY", "FOUND"]
+    assert lines[0].split() == ["CHECK", "VALUE", "SOURCE", "RESULT"]
     assert "cross_org approval enterprise/default engineering to sales" in [" ".join(one.split()) for one in lines]
     assert "commitments enforce built in discount" in [" ".join(one.split()) for one in lines]
     assert lines[-1] == "hold (cross_org): The policy asks for approval from engineering to sales."
@@ -213,10 +213,10 @@ def test_a_message_is_explained_with_everything_that_was_looked_at(stage: Stage)
         ("--classification restricted", f"{EXCEEDED} the message is restricted; alice may"),
         ("--classification restricted --from-max restricted", f"{EXCEEDED} the message is restricted; mia may"),
         ("--from-max public --to-max public --classification public", "hold (cross_org)"),
-        ("--to-org engineering", "allow: the rules do not concern it, it goes out as it is"),
-        ("--to-org engineering --purpose information_query", "allow: nothing stands against it"),
+        ("--to-org engineering", "allow: the policies do not apply; the message is sent unchanged"),
+        ("--to-org engineering --purpose information_query", "allow: no policy forbids it"),
         ("--to-org engineering --purpose information_query --text promise", "hold (commitment): Commitment keywords"),
-        ("--to-org engineering --purpose information_query --text promise --human", "allow: nothing"),
+        ("--to-org engineering --purpose information_query --text promise --human", "allow: no policy"),
         ("--to-org engineering --reply --round 4", "hold (round_limit)"),
         ("--to-org engineering --round 2 --max-rounds 1", "hold (round_limit)"),
         ("--to-org engineering --data restricted", f"{EXCEEDED} it holds data"),
@@ -235,7 +235,7 @@ def test_an_explanation_is_json_too(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--from-org", "sales"], "--from-org goes with --policies"),
+        (["--from-org", "sales"], "--from-org needs --policies"),
         (["--round", "0"], "is not a whole number"),
         (["--purpose", "chat"], "invalid choice"),
     ],
@@ -253,4 +253,4 @@ def test_a_folder_has_no_cases_of_its_own(stage: Stage) -> None:
     ran = stage.run("policy", "test", "cases")
 
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "cases is a folder: it needs files with cases" in ran.err
+    assert "cases is a folder, not a file with test cases" in ran.err

@@ -98,7 +98,7 @@ def test_agent_add_twice_is_no_error_and_loses_nothing(stage: Stage) -> None:
 
     ran = stage.run("agent", "add", "codex")
 
-    assert (ran.code, ran.out) == (0, "Agent codex is in project demo already\n")
+    assert (ran.code, ran.out) == (0, "Agent codex is already in project demo\n")
     assert stage.everything() == before
 
 
@@ -132,7 +132,7 @@ def test_agent_list_shows_who_is_there_and_what_waits(stage: Stage) -> None:
     ran = stage.run("agent", "list")
 
     lines = [line.split() for line in ran.out.splitlines()]
-    assert lines[0] == ["AGENT", "RUNTIME", "WAITING", "SENT", "DEAD", "USES", "PARLEY"]
+    assert lines[0] == ["AGENT", "RUNTIME", "WAITING", "SENT", "DEAD", "LETTERS", "USES", "PARLEY"]
     assert [line[0] for line in lines[1:]] == list(AGENTS)
     assert lines[1] == ["claude", "0", "1", "0", "yes"]
     assert lines[2] == ["codex", "1", "0", "0", "no"]
@@ -163,7 +163,7 @@ def test_who_has_a_server_and_no_project_is_told_how_to_see_its_agents(stage: St
     ran = stage.run("agent", *words, *nowhere)
 
     assert (ran.code, ran.error, "--server" in without.err) == (3, "unknown_project", False)
-    assert "create one with: parley init PROJECT; for the agents of the server add --server" in ran.err
+    assert "create one with: parley init PROJECT; to list the agents of the server, add --server" in ran.err
 
 
 def test_agent_show_tells_about_one_agent(stage: Stage) -> None:

@@ -170,7 +170,7 @@ def test_an_agent_registers_beats_and_leaves(team: Team) -> None:
     assert (registered["name"], registered["metadata"]) == ("A helper", {"a": 1})
     assert beat["next_heartbeat_at"] > beat["server_timestamp"]
     assert (shown["status"], shown["capacity"]["current_load"]) == ("active", 2)
-    assert left.out == f"{name} has left, and is out of every channel\n"
+    assert left.out == f"{name} has left the server and all its channels\n"
     assert (late.code, late.error) == (3, "agent_gone")
 
 
@@ -206,7 +206,7 @@ def test_the_servers_agents_are_only_listed_when_asked_for(team: Team) -> None:
     assert [one["agent"] for one in mailboxes] == ["claude", "codex", "gemini"]
     assert name in [one["agent_id"] for one in registered]
     assert [one["agent_id"] for one in of_role] == [name]
-    assert table.splitlines()[0].split() == ["AGENT", "STATUS", "ROLE", "HEARD", "OF", "REGISTERED", "CAPABILITIES"]
+    assert table.splitlines()[0].split() == ["AGENT", "STATUS", "ROLE", "HEARTBEAT", "REGISTERED", "CAPABILITIES"]
 
 
 # ---------------------------------------------------------------- keys and tenants
@@ -218,7 +218,7 @@ def test_a_key_of_an_agent_speaks_as_it_and_as_nobody_else(team: Team) -> None:
     secret = ran.out.strip()
 
     assert ran.err.startswith("Created key key_")
-    assert "shown only now" in ran.err
+    assert "it is not shown again" in ran.err
     assert team.said("post", channel, "--key", secret, "--field", "a=b")["sender"] == "codex"
     other = team.run("post", channel, "--key", secret, "--agent", "claude", "--field", "a=b")
     assert (other.code, other.error) == (6, "sender_mismatch")
@@ -251,7 +251,7 @@ def test_a_revoked_key_opens_nothing(team: Team) -> None:
     revoked = team.run("key", "revoke", made["id"])
     ran = team.run("channel", "list", team.intent, "--key", made["key"])
 
-    assert revoked.out == f"Revoked key {made['id']} of agent codex; its streams end\n"
+    assert revoked.out == f"Revoked key {made['id']} of agent codex; its streams are closed\n"
     assert (ran.code, ran.error) == (6, "unauthorized")
 
 
@@ -301,4 +301,4 @@ def test_a_key_is_for_an_agent_or_for_a_person(team: Team) -> None:
     ran = team.run("key", "create", "--user", "ann", "--agent", "codex")
 
     assert (ran.code, ran.error, ran.out) == (2, "invalid", "")
-    assert "not both" in ran.err
+    assert "for an agent or for a person" in ran.err

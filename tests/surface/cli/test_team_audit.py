@@ -27,7 +27,7 @@ def test_a_log_that_nobody_touched_is_whole(team: Team) -> None:
     said = team.said("audit", "verify", team.intent)
 
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.splitlines()[-1] == "1 log, 5 links: whole."
+    assert ran.out.splitlines()[-1] == "1 log with 5 entries verified: intact."
     (chain,) = said["chains"]
     assert (said["valid"], chain["log"], chain["length"], chain["bad"]) == (True, team.intent, 5, None)
 

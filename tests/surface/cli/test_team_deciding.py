@@ -130,7 +130,7 @@ def test_a_message_that_waits_for_a_person_says_so_in_one_line_and_by_its_exit_c
     ran = people.speak("I commit to the plan.")
 
     assert (ran.code, ran.err) == (HELD, "")
-    found = re.fullmatch(rf"held for {people.user}: (.+) \(approval (appr_\w+)\)\n", ran.out)
+    found = re.fullmatch(rf"Held for approval by {people.user}: (.+) \(approval (appr_\w+)\)\n", ran.out)
     assert found is not None, ran.out
     shown = json.loads(people.decide("show", found[2], "--json").out)
     assert (shown["status"], shown["reason"]) == ("pending", found[1])
@@ -142,7 +142,7 @@ def test_a_held_question_does_not_wait_for_an_answer(people: People) -> None:
     ran = people.team.run("ask", people.channel, "--purpose", "information_query", *words)
     as_json = people.team.run("ask", people.channel, "--purpose", "information_query", *words, "--json")
 
-    assert (ran.code, ran.out.startswith(f"held for {people.user}: ")) == (HELD, True)
+    assert (ran.code, ran.out.startswith(f"Held for approval by {people.user}: ")) == (HELD, True)
     assert (as_json.code, as_json.json["status"]) == (HELD, "held")
 
 
@@ -166,7 +166,7 @@ def test_a_held_answer_says_so_too(people: People) -> None:
     words = ["--channel", people.channel, "--field", "text=I approve the plan.", "--key", people.agent_key]
     ran = team.run("answer", asked["id"], *words)
 
-    assert (ran.code, ran.out.startswith(f"held for {people.user}: ")) == (HELD, True), ran
+    assert (ran.code, ran.out.startswith(f"Held for approval by {people.user}: ")) == (HELD, True), ran
 
 
 # ---------------------------------------------------------------- approvals
@@ -181,8 +181,8 @@ def test_what_waits_is_listed_for_its_person_and_for_nobody_else(people: People)
 
     (line,) = [one for one in ran.out.splitlines() if held["approval"] in one]
     assert all(word in line for word in ("pending", "commitment", people.user, people.agent, people.other, "internal"))
-    assert (other.code, other.out) == (0, "Nothing waits for a decision.\n")
-    assert people.decide("list", "--status", "approved").out == "There is no such approval.\n"
+    assert (other.code, other.out) == (0, "No messages held for approval.\n")
+    assert people.decide("list", "--status", "approved").out == "No matching approvals.\n"
 
 
 def test_show_prints_exactly_what_would_be_sent_with_hidden_characters_made_visible_and_flagged(people: People) -> None:
@@ -192,10 +192,10 @@ def test_show_prints_exactly_what_would_be_sent_with_hidden_characters_made_visi
 
     assert '"text": "I commit⟨U+200B⟩ to the ⟨U+202E⟩plan"' in shown
     assert not re.search("[\u200b\u202e]", shown)
-    assert "2 hidden characters" in shown
+    assert "2 invisible characters" in shown
     assert "1 x U+200B ZERO WIDTH SPACE" in shown
     assert "1 x U+202E RIGHT-TO-LEFT OVERRIDE" in shown
-    assert f"{people.agent}, who acts for {people.user}, to {people.other}: pending" in shown
+    assert f"{people.agent} (acting for {people.user}) to {people.other}: pending" in shown
     for name in ("reason", "exchange_id", "conversation_id", "digest", "expires_at"):
         assert f"{name}: {held[name]}" in shown
     assert "detectedKeywords: commit" in shown
@@ -244,7 +244,7 @@ def test_on_a_terminal_it_asks_and_only_a_yes_counts(people: People, typed: str,
 
     ended, shown = typed_on_terminal(typed, "approvals", "approve", held["approval"], "--key", people.user_key)
 
-    assert (ended, "Send exactly this? [y/N]" in shown) == (code, True)
+    assert (ended, "Send exactly this message? [y/N]" in shown) == (code, True)
     assert "I commit to the plan." in shown
     assert people.decide("show", held["approval"], "--json").json["status"] == status
 
@@ -255,7 +255,7 @@ def test_an_agents_key_decides_nothing_and_is_told_so_in_one_line_before_anythin
     for words in (["approve", "--yes"], ["reject"], ["answer", "no"]):
         ran = people.team.run("approvals", words[0], held["approval"], *words[1:], "--key", people.agent_key)
         assert (ran.code, ran.error, ran.out) == (6, "human_required", "")
-        assert f"only {people.user} may decide this" in ran.err
+        assert f"only {people.user} can decide this" in ran.err
     assert people.decide("show", held["approval"], "--json").json["status"] == "pending"
 
 
@@ -269,7 +269,7 @@ def test_who_may_decide_is_named_when_it_is_held_listed_and_shown(lone_team: Tea
 
     ran = team.run("post", team.channel(), *words)
 
-    found = re.fullmatch(r"held for (\w+ or \w+): .+ \(approval (appr_\w+)\)\n", ran.out)
+    found = re.fullmatch(r"Held for approval by (\w+ or \w+): .+ \(approval (appr_\w+)\)\n", ran.out)
     assert found is not None, ran
     assert set(found[1].split(" or ")) == {"cy", "dee"}
     assert f"deciders: {found[1]}\n" in team.run("approvals", "show", found[2]).out
@@ -277,7 +277,7 @@ def test_who_may_decide_is_named_when_it_is_held_listed_and_shown(lone_team: Tea
     own = team.said("key", "create", "--user", "ann")["key"]
     refused = team.run("approvals", "approve", found[2], "--yes", "--key", own)
     assert (refused.code, refused.error, refused.out) == (6, "self_approval", "")
-    assert f"only {found[1]} may decide this" in refused.err
+    assert f"only {found[1]} can decide this" in refused.err
 
 
 def test_where_nobody_may_decide_it_is_said_what_to_do(team: Team) -> None:
@@ -285,8 +285,8 @@ def test_where_nobody_may_decide_it_is_said_what_to_do(team: Team) -> None:
 
     ran = team.run("post", team.channel(), *words)
 
-    what_to_do = "name a person with: parley agent register AGENT --user USER, or approvers in the policy"
-    assert ran.out.startswith("held for nobody who may decide: ")
+    what_to_do = "set the agent's person with: parley agent register AGENT --user USER; or set approvers in the policy"
+    assert ran.out.startswith("Held for approval by no one (no approver is set): ")
     assert ran.out.endswith(f"; {what_to_do}\n")
     assert what_to_do in team.run("approvals", "list").out
     assert "nobody" not in team.run("approvals", "list", "--status", "rejected").out
@@ -311,7 +311,7 @@ def test_who_decides_sees_what_was_said_before(people: People) -> None:
 
     shown = people.team.run("approvals", "show", approval).out
 
-    assert "Said so far:\n  Round 1 (" in shown
+    assert "Previous messages:\n  Round 1 (" in shown
     assert "Which plan do you mean?" in shown
 
 
@@ -329,7 +329,7 @@ def test_what_was_decided_and_why_is_in_the_list_of_entries(people: People) -> N
     shown = people.team.run("audit", "list", "--action", "approval_decided", "--side", people.agent).out
 
     heads, line = shown.splitlines()
-    assert (heads.split()[-3:], people.user in line) == (["OUTCOME", "ACTOR", "WHY"], True)
+    assert (heads.split()[-3:], people.user in line) == (["OUTCOME", "ACTOR", "REASON"], True)
     assert re.search(r" rejected +\S+ +not before Monday$", line)
 
 
@@ -441,7 +441,7 @@ def test_an_exchange_is_shown_as_a_transcript_with_what_waits(people: People) ->
 
     assert f"{people.agent} to {people.other}: information_query, escalated, round 1 of 3" in shown
     assert f"  1  {people.agent}: Which city?" in shown
-    assert f"Waits for a person: parley approvals show {held['approval']}" in shown
+    assert f"Held for approval: parley approvals show {held['approval']}" in shown
     assert "I commit" not in shown
 
 
@@ -457,7 +457,7 @@ def test_exchanges_are_found_by_outcome_agent_and_conversation(people: People) -
     assert ids("--agent", people.agent, "--outcome", "denied") == []
     table = people.team.run("exchange", "list", "--agent", people.agent).out
     assert all(word in table for word in (exchange_id, "in_progress", "1/3", people.other))
-    assert people.team.run("exchange", "list", "--agent", "nobody").out == "There is no such exchange.\n"
+    assert people.team.run("exchange", "list", "--agent", "nobody").out == "No exchanges.\n"
 
 
 def test_an_exchange_is_closed_with_a_reason_and_takes_nothing_more(people: People) -> None:
@@ -512,8 +512,8 @@ def test_what_nobody_knows_is_suspended_with_a_note(people: People) -> None:
     unit = team.run("suspend", "org", nobody)
 
     assert (agent.code, pair.code, unit.code) == (0, 0, 0)
-    assert agent.err == pair.err == f"parley: note: the server knows no agent called {nobody}\n"
-    assert unit.err == f"parley: note: the server knows no agent in the org unit {nobody}\n"
+    assert agent.err == pair.err == f"parley: note: no registered agent {nobody}\n"
+    assert unit.err == f"parley: note: no registered agent in org unit {nobody}\n"
     for words in (["agent", nobody], ["pair", people.agent, nobody], ["org", nobody]):
         assert team.run("resume", *words).code == 0
 
@@ -545,7 +545,7 @@ def test_an_org_unit_is_suspended_and_the_others_go_on(people: People) -> None:
 
 def test_a_whole_tenant_is_suspended(lone_team: Team) -> None:
     channel = lone_team.channel()
-    assert lone_team.run("suspensions").out == "Nothing is suspended.\n"
+    assert lone_team.run("suspensions").out == "No suspensions.\n"
 
     ran = lone_team.run("suspend", "tenant", "--reason", "drill")
     refused = lone_team.run("post", channel, "--agent", "claude", "--to", "codex", "--field", "a=b")

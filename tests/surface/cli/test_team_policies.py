@@ -63,11 +63,11 @@ def test_a_policy_is_put_shown_and_removed(lone_team: Team) -> None:
     put = team.run("policy", "put", "org/sales", "sales.yaml")
 
     label = listed(team)["label"]
-    assert (put.code, put.out) == (0, f"Put org/sales into force ({label})\n")
+    assert (put.code, put.out) == (0, f"Policy org/sales is in force (version {label})\n")
     assert team.run("policy", "show", "org/sales").out == SALES
     assert team.run("policy", "list").out.splitlines()[-1].split() == ["org", "sales", "max_rounds"]
     removed = team.run("policy", "remove", "org/sales")
-    assert removed.out.startswith("Took org/sales out of force (3-")
+    assert removed.out.startswith("Removed policy org/sales (version 3-")
     assert (team.run("policy", "show", "org/sales").code, len(listed(team)["policies"])) == (3, 1)
 
 
@@ -94,7 +94,7 @@ def test_that_nothing_is_allowed_any_more_is_said_with_what_to_do(lone_team: Tea
 
     hint = "parley policy put enterprise/default FILE"
     listed = lone_team.run("policy", "list").out
-    assert "There is no enterprise policy: nothing at all is delivered" in listed
+    assert "No enterprise policy: no governed message is delivered" in listed
     assert hint in listed
     assert (refused.code, refused.error) == (7, "policy_unavailable")
     assert hint in refused.err
@@ -108,10 +108,10 @@ def test_the_last_policy_of_the_enterprise_is_not_removed_by_accident(lone_team:
     team.said("policy", "put", "enterprise/second", "-", stdin=SALES.encode())
 
     assert (refused.code, refused.error, "--yes" in refused.err) == (2, "invalid", True)
-    assert (declined[0], "Nothing was changed." in declined[1]) == (1, True)
+    assert (declined[0], "No change was made." in declined[1]) == (1, True)
     assert team.run(*word).code == 0
     agreed = typed_on_terminal("y\n", "policy", "remove", "enterprise/second")
-    assert (agreed[0], "nothing at all is delivered. Remove it? [y/N]" in agreed[1]) == (0, True)
+    assert (agreed[0], "no governed message is delivered. Remove it? [y/N]" in agreed[1]) == (0, True)
     assert listed(team)["policies"] == []
 
 
@@ -126,9 +126,9 @@ def test_a_policy_for_whom_nobody_knows_is_put_with_a_note(lone_team: Team) -> N
         return ran.err
 
     assert [noted(one) for one in ("org/sales", "team/west", "user/ann", "org/default", "enterprise/x")] == [""] * 5
-    assert noted("org/slaes") == "parley: note: the server knows no agent in the org unit slaes\n"
-    assert noted("team/wets") == "parley: note: the server knows no agent in the team wets\n"
-    assert noted("user/anne") == "parley: note: the server knows no agent that acts for anne\n"
+    assert noted("org/slaes") == "parley: note: no registered agent in org unit slaes\n"
+    assert noted("team/wets") == "parley: note: no registered agent in team wets\n"
+    assert noted("user/anne") == "parley: note: no registered agent acting for anne\n"
 
 
 def test_what_was_in_force_is_compared_by_its_labels(lone_team: Team) -> None:
@@ -164,10 +164,11 @@ def test_a_file_may_be_said_to_be_another_document_than_its_name_says(lone_team:
     replayed = lone_team.run("policy", "replay", "d2.yaml")
     meant = lone_team.run("policy", "replay", "d2.yaml", "--as", "enterprise/default")
 
-    note = "parley: note: d2.yaml is read as enterprise/d2; say --as enterprise/default if that is meant\n"
+    advice = "to replace another one, add --as enterprise/default"
+    note = f"parley: note: d2.yaml is read as a new document enterprise/d2; {advice}\n"
     assert guessed.err == replayed.err == note
     assert {one["document"] for one in said["documents"]} == {"enterprise/default"}
-    assert (meant.err, "Tried as the document enterprise/default." in meant.out) == ("", True)
+    assert (meant.err, "Tried as document enterprise/default." in meant.out) == ("", True)
     for words in (("diff", "current", "d2.yaml"), ("replay", "d2.yaml")):
         assert lone_team.run("policy", *words, "--as", "default").code == 2
     assert lone_team.run("policy", "diff", "current", "current", "--as", "enterprise/default").code == 2

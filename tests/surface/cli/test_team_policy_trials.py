@@ -43,15 +43,15 @@ def test_a_folder_is_all_that_would_be_in_force(traffic: Team) -> None:
 
     lines = ran.out.splitlines()
     assert (ran.code, ran.err) == (0, "")
-    assert lines[0].split() == ["WHEN", "WHO", "WAS", "NOW", "WHY"]
+    assert lines[0].split() == ["TIME", "FROM", "AND", "TO", "BEFORE", "NOW", "REASON"]
     assert [" ".join(one.split()[2:]) for one in lines[1:3]] == [
-        "alice to bob hold allow nothing stands against it",
-        "alice to mia deny allow nothing stands against it",
+        "alice to bob hold allow no policy forbids it",
+        "alice to mia deny allow no policy forbids it",
     ]
     assert lines[-3:] == [
-        "Without enterprise/default, which is in force and not in policies.",
+        "Tried without enterprise/default, which is in force but not in policies.",
         "3 messages tried: 0 now denied, 0 now held, 2 now released.",
-        "1 were tried without what they said, by what was found in it then.",
+        "1 message tried without content, by the detections recorded then.",
     ]
 
 
@@ -80,8 +80,8 @@ def test_a_long_replay_is_asked_for_in_pieces_and_ends_where_it_is_told_to(
 
     assert (whole["messages"], whole["released"], len(whole["changes"])) == (3, 2, 2)
     assert "2 messages tried" in some.out
-    assert "There is more than 2" in some.out
-    assert "Tried as the document enterprise/default." in some.out
+    assert "There are more than 2 messages" in some.out
+    assert "Tried as document enterprise/default." in some.out
 
 
 def test_only_what_was_sent_since_is_tried(traffic: Team) -> None:

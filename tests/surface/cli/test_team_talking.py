@@ -39,13 +39,13 @@ def test_in_words_a_message_is_one_line(team: Team) -> None:
     ran = team.run("post", channel, "-a", "claude", "--to", "codex", "--field", "a=b")
 
     posted = team.said("messages", channel)[0]["id"]
-    assert ran.out == f"Posted {posted} to codex (notify, number 1 in the channel)\n"
+    assert ran.out == f"Posted {posted} to codex (notify, number 1)\n"
 
 
 def test_a_message_to_a_role_that_nobody_holds_says_so(team: Team) -> None:
     ran = team.run("post", team.channel(), "-a", "claude", "--to", "role:nobody", "--field", "a=b")
 
-    assert "to role:nobody, which nobody can receive yet" in ran.out
+    assert "to role:nobody, which has no receiver yet" in ran.out
 
 
 @pytest.mark.parametrize(
@@ -74,19 +74,19 @@ def test_a_payload_comes_from_json_from_fields_or_from_standard_input(
     [
         (["--payload", "{"], b"", "--payload is not JSON"),
         (["--payload", "[1]"], b"", "must be a JSON object"),
-        (["--payload", '{"a": NaN}'], b"", "NaN is no number"),
+        (["--payload", '{"a": NaN}'], b"", "NaN is not a number"),
         (["--payload", "[" * 100_000], b"", "not JSON"),
-        (["--payload", "{}", "--field", "a=b"], b"", "give the payload once"),
+        (["--payload", "{}", "--field", "a=b"], b"", "--payload and --field together"),
         (["--field", "a"], b"", "is not NAME=VALUE"),
         (["--field", "=b"], b"", "is not NAME=VALUE"),
         (["--field", "a..b=c"], b"", "is not NAME=VALUE"),
-        (["--field", "a:=x"], b"", "behind := stands JSON"),
+        (["--field", "a:=x"], b"", "the value after := is not JSON"),
         (["--field", "a=1", "--field", "a=2"], b"", "given twice"),
         (["--field", "a=1", "--field", "a.b=2"], b"", "already a value"),
         ([], b"", "standard input is empty"),
         ([], b"just text", "standard input is not JSON"),
         ([], b"\xff{}", "not UTF-8"),
-        ([], b" " * (1024 * 1024 + 1), "larger than any message"),
+        ([], b" " * (1024 * 1024 + 1), "larger than the largest message"),
     ],
 )
 def test_what_is_no_payload_is_said_before_anything_is_sent(
@@ -159,7 +159,7 @@ def test_a_question_is_answered(team: Team) -> None:
     answering.join(PATIENCE)
     assert (ran.code, ran.err) == (0, "")
     first, second = ran.out.splitlines()
-    assert first.startswith("codex answers [msg_")
+    assert first.startswith("Answer from codex [msg_")
     assert second == "answer: v2.3"
 
 
@@ -199,7 +199,7 @@ def test_that_it_could_not_be_answered_is_printed_with_exit_code_1(
 
     answering.join(PATIENCE)
     assert (ran.code, ran.err) == (code, "")
-    assert ran.out.startswith("codex answers [msg_")
+    assert ran.out.startswith("Answer from codex [msg_")
     assert all(f"{name}: " in ran.out for name in payload)
 
 
@@ -308,11 +308,11 @@ def test_a_cursor_that_was_evicted_goes_on_with_a_warning(team: Team) -> None:
     ran = team.run("messages", channel, "--since", ids[0], "--json")
 
     assert (ran.code, [one["id"] for one in ran.json]) == (0, ids[2:])
-    assert "parley: warning: messages are missing here: the oldest that is kept is number 3\n" in ran.err
+    assert "parley: warning: older messages were evicted; the oldest one is number 3\n" in ran.err
 
 
 def test_an_empty_channel_says_so(team: Team) -> None:
-    assert team.run("messages", team.channel()).out == "Nothing was said here.\n"
+    assert team.run("messages", team.channel()).out == "No messages.\n"
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_where_no_server_is_the_line_says_what_to_do(team: Team) -> None:
     ran = team.run("messages", "chan_x", "--url", "http://127.0.0.1:9")
 
     assert (ran.code, ran.error, ran.out) == (7, "unavailable", "")
-    assert "start one with: parley up" in ran.err
+    assert "start a server with: parley up" in ran.err
 
 
 def test_a_wrong_key_is_said_without_the_key(team: Team) -> None:

@@ -100,7 +100,7 @@ def test_a_port_that_is_taken_is_said_in_one_line_and_costs_no_key(tmp_path: Pat
         (("--tls-cert", "none.pem", "--tls-key", "none.key"), {}, 78, "none.pem"),
         (("--port", "many"), {}, 2, "not a port"),
         ((), {"PARLEY_PORT": "many"}, 78, "$PARLEY_PORT"),
-        ((), {"PARLEY_APPROVALS_PROJECT": "demo"}, 78, "$PARLEY_APPROVALS_PROJECT: approvals_project is set, and"),
+        ((), {"PARLEY_APPROVALS_PROJECT": "demo"}, 78, "$PARLEY_APPROVALS_PROJECT: approvals_project is set, but"),
     ],
 )
 def test_what_is_not_safe_or_not_possible_is_refused_with_what_to_do(
@@ -129,7 +129,7 @@ def test_a_home_with_several_projects_needs_the_name_of_one(tmp_path: Path) -> N
     named = start(tmp_path, *options, **given, PARLEY_APPROVALS_PROJECT="second")
 
     assert (code, len(complaint.splitlines())) == (78, 1)
-    assert "approvals_home is set, and approvals_project is not: 2 projects" in complaint
+    assert "approvals_home is set, but approvals_project is not: 2 projects" in complaint
     assert ready(named)["url"]
     stop(named)
 

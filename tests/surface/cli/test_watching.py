@@ -178,7 +178,7 @@ def test_a_command_that_fails_keeps_the_message_and_the_others_go_on(stage: Stag
     second = stage.run(*ONCE, "--exec", command)
 
     assert (first.code, first.error) == (1, "exec_failed")
-    assert f"ended with 1 on {bad['id']}; it comes again" in first.err
+    assert f"exited with 1 for {bad['id']}; it will be run again" in first.err
     assert second.code == 1
     assert (stage.here / "runs").read_text().split() == [bad["id"], good["id"], bad["id"]]
 

@@ -70,7 +70,7 @@ def test_a_workflow_runs_to_its_end_line_by_line(team: Team) -> None:
 
     assert (ran.code, ran.err) == (0, "")
     lines, intent = re.sub(r"in \d+\.\ds\b", "in a moment", ran.out).splitlines(), the_intent(ran)
-    assert lines[:2] == [f"Report [{intent}]", "at work: ann, bob"]
+    assert lines[:2] == [f"Report [{intent}]", "agents ready: ann, bob"]
     assert sorted(lines[2:-3]) == [
         "check: completed in a moment",
         "check: started by bob",
@@ -205,7 +205,7 @@ def test_ctrl_c_ends_it_in_good_order(team: Team) -> None:
 
     assert (ran.code, ran.err) == (130, "")
     assert ran.out.splitlines()[:2] == [
-        "stopping: what runs is cancelled, the intent is abandoned (once more Ctrl-C: at once)",
+        "stopping: cancelling running steps and abandoning the intent (Ctrl-C again to stop at once)",
         "a: cancelled: interrupted",
     ]
     assert team.said("intent", "show", first.partition("[")[2].partition("]")[0])["status"] == "abandoned"
@@ -216,7 +216,7 @@ def test_a_workflow_without_steps_ends_with_its_intent(team: Team) -> None:
     process = team.spawn("workflow", "run", "workflow.yaml")
     assert process.stdout is not None
     intent = process.stdout.readline().partition("[")[2].partition("]")[0]
-    assert process.stdout.readline() == "at work: research-agent, data-agent\n"
+    assert process.stdout.readline() == "agents ready: research-agent, data-agent\n"
 
     words = ("ask", "data-clarification", "--intent", intent, "--to", "data-agent", "--agent", "research-agent")
     answer = team.said(*words, "--payload", '{"question": "Which?"}')

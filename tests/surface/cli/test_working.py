@@ -21,7 +21,7 @@ def claim(stage: Stage, *options: str) -> dict[str, Any]:
 def test_next_on_an_empty_inbox_is_no_error(stage: Stage) -> None:
     ran = stage.run("next", "-a", "codex")
 
-    assert (ran.code, ran.out, ran.err) == (0, "Nothing waits for codex.\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, "No message for codex.\n", "")
     assert stage.run("next", "-a", "codex", "--json").out == "null\n"
 
 
@@ -31,7 +31,7 @@ def test_next_shows_the_message_and_how_to_finish_it(stage: Stage) -> None:
     shown = stage.run("next", "-a", "codex").out
 
     assert f"id: {sent['id']}\n" in shown
-    assert f"; then: parley done {sent['id']} --agent codex\n" in shown
+    assert f"; when finished: parley done {sent['id']} --agent codex\n" in shown
     assert shown.endswith("\n\nPlease.\n")
 
 
@@ -74,7 +74,7 @@ def test_done_archives_and_says_so(stage: Stage) -> None:
 
     ran = stage.run("done", sent["id"], "-a", "codex")
 
-    assert (ran.code, ran.out) == (0, f"{sent['id']} is done (archived).\n")
+    assert (ran.code, ran.out) == (0, f"Finished {sent['id']} (archived).\n")
     assert (stage.files("codex"), stage.files("codex", "inbox/archive")) == ([], [sent["file"]])
 
 
@@ -94,7 +94,7 @@ def test_done_is_idempotent(stage: Stage) -> None:
 
     answers = [stage.run("done", sent["id"], "-a", "codex") for _ in range(3)]
 
-    assert {(ran.code, ran.out) for ran in answers} == {(0, f"{sent['id']} is done (archived).\n")}
+    assert {(ran.code, ran.out) for ran in answers} == {(0, f"Finished {sent['id']} (archived).\n")}
 
 
 def test_done_by_the_end_of_an_id_or_by_file_name(stage: Stage) -> None:
@@ -125,7 +125,7 @@ def test_release_gives_the_message_back(stage: Stage) -> None:
 
     ran = stage.run("release", sent["id"], "-a", "codex")
 
-    assert (ran.code, ran.out) == (0, f"{sent['id']} is back in the inbox.\n")
+    assert (ran.code, ran.out) == (0, f"Released {sent['id']}; it is back in the inbox.\n")
     assert claim(stage)["tries"] == 1
     released = stage.run("release", sent["id"], "-a", "codex", "--json").json
     assert released == {"id": sent["id"], "status": "new"}
@@ -139,7 +139,7 @@ def test_extend_holds_the_message_for_longer(stage: Stage) -> None:
     shown = stage.run("extend", ending, "-a", "codex", "--lease", "2h")
     extended = stage.run("extend", ending, "-a", "codex", "--lease", "2h", "--json").json
 
-    assert shown.out.startswith(f"{sent['id']} is yours until ")
+    assert shown.out.startswith(f"Claim on {sent['id']} extended until ")
     assert extended["id"] == sent["id"]
     assert extended["lease"]["token"] == claimed["lease"]["token"]
     assert extended["lease"]["until"] > claimed["lease"]["until"]
@@ -177,7 +177,7 @@ def test_what_nobody_has_cannot_be_worked_on(stage: Stage, verb: str) -> None:
 def test_an_expired_message_is_skipped_and_never_deleted(stage: Stage) -> None:
     path = stage.plant("codex", expires_at='"2020-01-01T00:00:00Z"')
 
-    assert stage.run("next", "-a", "codex").out == "Nothing waits for codex.\n"
+    assert stage.run("next", "-a", "codex").out == "No message for codex.\n"
     assert path.exists()
 
 

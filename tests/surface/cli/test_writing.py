@@ -133,7 +133,7 @@ def test_an_editor_that_fails_or_writes_nothing_sends_nothing(stage: Stage) -> N
 
     assert (failed[0], empty[0]) == (2, 2)
     assert "the editor" in failed[1]
-    assert "nothing was written" in empty[1]
+    assert "was not changed in the editor" in empty[1]
     assert stage.files("codex") == []
 
 
@@ -204,7 +204,7 @@ def test_a_body_given_twice_is_refused(stage: Stage) -> None:
     ran = stage.run(*SEND, "--body", "x", "--set", "a=b")
 
     assert (ran.code, ran.error) == (2, "invalid")
-    assert "give the body once" in ran.err
+    assert "more than one body" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_a_closed_standard_input_is_no_body(stage: Stage) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert ended.returncode == 2
-    assert ended.stderr.startswith("parley: invalid: there is no body")
+    assert ended.stderr.startswith("parley: invalid: no body")
 
 
 def test_bodies_that_are_awkward_in_yaml_arrive_as_they_were_sent(stage: Stage) -> None:

@@ -150,7 +150,7 @@ async def test_without_the_enterprises_document_everything_is_denied(server: Liv
     found = await stage.replay({DEFAULT: None})
 
     assert {one["now"] for one in found["changes"]} == {"deny"}
-    assert found["changes"][0]["reason"] == "there is no enterprise policy: nothing is allowed"
+    assert found["changes"][0]["reason"] == "no enterprise policy: nothing is allowed"
 
 
 @with_server

@@ -22,7 +22,7 @@ def store_path_in(data: str) -> str:
     """The path of the store in a data directory that has one."""
     path = os.path.join(data, _STORE)
     if not os.path.exists(path):
-        raise NotFound(f"there is no store in {data}", hint="name the server's data directory with --data")
+        raise NotFound(f"no store in {data}", hint="name the server's data directory with --data")
     return path
 
 

@@ -82,7 +82,7 @@ def target_of(url: str, *, private: bool = False) -> Target:
     if "@" in parts.netloc:
         raise TargetForbidden("the URL must not hold a user or password")
     if port == 0:
-        raise TargetForbidden("there is no port 0")
+        raise TargetForbidden("no port 0")
     _check_host(host)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme == "https", host, port or _PORTS[parts.scheme], path)

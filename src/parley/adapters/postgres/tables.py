@@ -332,7 +332,7 @@ async def _check_source(db: Connection) -> None:
         hint = "name the primary, or add target_session_attrs=read-write to an address with several hosts"
         raise BadConfig("this database is a replica: it may lack what was acknowledged already", hint=hint)
     if await db.fetchval("SELECT to_regclass('about') IS NULL"):
-        raise NotFound("there is no store in this database")
+        raise NotFound("no store in this database")
     version = await db.fetchval("SELECT value FROM about WHERE name = 'schema'")
     if version != str(schema.VERSION):
         hint = "start a server on it once with this Parley"

@@ -47,7 +47,7 @@ async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) 
         return stale
     try:
         if not submission.receivers:
-            raise PolicyDenied("nobody is there to receive it, so nobody could judge it")
+            raise PolicyDenied("it has no receiver, so the policies cannot be applied")
         ruling = rule(proposal, docket.book)
         if not isinstance(ruling.verdict, Deny):
             ruling = await docket.tighten(proposal, ruling)

@@ -90,7 +90,7 @@ async def copy(
     """
     origin = await source.origin()
     if not origin:
-        raise Invalid("there is nothing in the source: no server was ever started on it")
+        raise Invalid("the source is empty: no server was ever started on it")
     await target.begin(origin)
     progress = await _progress(source, told, COPYING)
     tables = [await _copy_table(source, target, table, progress) for table in TABLES]

@@ -1,4 +1,4 @@
-"""Are the logs whole? Each event and entry holds the hash of the one before; here they are computed again."""
+"""Verify hash chains: each event and each ledger entry holds the hash of the one before."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from parley.domain.channel.checkpoint import Checkpoint
     from parley.domain.mailbox.ledger import StoredEntry
 
-# How a server spells the type of an audited message for the OpenIntent SDK; the hash is over the other spelling.
+# The event type of an audited message for the OpenIntent SDK; the hash is over CHANNEL_MESSAGE.
 _SDK_SPELLING = "channel.message"
 
 
 class LogResult(NamedTuple):
-    """One log: how many links were looked at, and the number of the first bad one (0: none)."""
+    """The result of verifying a log: its length, and the number of the first bad entry (0: none)."""
 
     tenant: str
     log: str
@@ -34,7 +34,7 @@ class LogResult(NamedTuple):
 
 
 class EventLog:
-    """An intent's events, from the first on."""
+    """The event log of an intent, from its first event."""
 
     def __init__(self, tenant: str, intent: str) -> None:
         from parley.wire.proofs.event_log import Chain
@@ -46,40 +46,40 @@ class EventLog:
         self._problems: list[tuple[int, str]] = []
 
     def add(self, events: Iterable[Event]) -> None:
-        """The next events."""
+        """Add the next events."""
         for event in events:
             self._chain.take(event)
             self._hashes.append(event.event_hash)
             if event.intent_id != self._intent:
-                self.add_problem(event.sequence, "it belongs to another intent")
+                self.add_problem(event.sequence, "belongs to another intent")
 
     def add_problem(self, sequence: int, why: str) -> None:
-        """What the links alone do not show."""
+        """Record a problem that the hash chain alone does not show."""
         self._problems.append((sequence, why))
 
     def check_against(self, checkpoint: Checkpoint) -> None:
-        """A checkpoint knows what it covered: also what is missing at the end."""
+        """Compare with a checkpoint, which also shows events missing at the end."""
         from parley.domain.channel.checkpoint import encode_digest, merkle_root, raw_digest
 
         covered = self._hashes[checkpoint.first_sequence - 1 : checkpoint.last_sequence]
         if len(covered) < checkpoint.event_count:
-            self.add_problem(len(self._hashes) + 1, f"it is missing, but the checkpoint {checkpoint.id} covers it")
+            self.add_problem(len(self._hashes) + 1, f"missing, but checkpoint {checkpoint.id} covers it")
         elif encode_digest(merkle_root([raw_digest(digest) for digest in covered])) != checkpoint.merkle_root:
-            self.add_problem(checkpoint.first_sequence, f"the checkpoint {checkpoint.id} says otherwise")
+            self.add_problem(checkpoint.first_sequence, f"differs from checkpoint {checkpoint.id}")
 
     @property
     def length(self) -> int:
         return len(self._hashes)
 
     def result(self) -> LogResult:
-        """What came out."""
+        """Return the result with the first problem."""
         breaks = [(broken_link.sequence, broken_link.reason) for broken_link in self._chain.breaks] + self._problems
         first = min(breaks, key=lambda problem: problem[0], default=(0, ""))
         return LogResult(self._tenant, self._intent, "events", self.length, *first)
 
 
 def event_from_api(document: dict[str, Any]) -> Event:
-    """An event as a server gave it, to be checked like one from the store."""
+    """Build an event from the server's JSON."""
     if document["event_type"] == _SDK_SPELLING:
         document = {**document, "event_type": CHANNEL_MESSAGE}
     return Event(
@@ -97,13 +97,13 @@ def event_from_api(document: dict[str, Any]) -> Event:
 
 
 def check_ledger(tenant: str, entries: Iterable[StoredEntry]) -> LogResult:
-    """A tenant's ledger from its first entry on."""
+    """Verify the ledger of a tenant."""
     link, length, bad, why = GENESIS, 0, 0, ""
     for written in entries:
         length += 1
         if not bad and written.position != length:
-            bad, why = length, "it is missing"
+            bad, why = length, "missing"
         elif not bad and chain(link, written.position, written.entry) != written.link:
-            bad, why = length, "its hash does not fit its content"
+            bad, why = length, "hash does not match content"
         link = written.link
     return LogResult(tenant, f"ledger of {tenant}", "ledger", length, bad, why)

@@ -1,4 +1,4 @@
-"""`parley audit list|export|prove|erase`: look at the audit log, take it along, prove an entry, erase what was said."""
+"""`parley audit list|export|prove|erase`: list and export the audit log, prove an entry, erase message content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from parley.cli.audit.ledger import add_project_options, explain_unknown_name, l
 from parley.cli.audit.subjects import subject_of
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import confirm, is_interactive, safe
+from parley.cli.output import confirm, count_of, is_interactive, safe
 from parley.cli.parts.remote import (
     add_server_options,
     age_column,
@@ -59,29 +59,34 @@ _NUMBER_MAX = 10**15 - 1
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--side", default="", metavar="AGENT", help="only one side: an agent, a person, or @tenant")
-    parser.add_argument("--exchange", default="", metavar="ID", help="only of this exchange")
-    parser.add_argument("--conversation", default="", metavar="ID", help="only of this conversation")
-    parser.add_argument("--action", default="", help="only of this kind, like agent_exchange")
-    parser.add_argument("--outcome", default="", help="only with this outcome: delivered, held, denied, ...")
-    parser.add_argument("--since", default="", metavar="TIME", help="only from this time on; 1h is an hour ago")
-    parser.add_argument("--until", default="", metavar="TIME", help="only before this time; 1h is an hour ago")
-    parser.add_argument("--after", type=int, default=None, metavar="NUMBER", help="the first ones after this entry")
-    parser.add_argument("--before", type=int, default=None, metavar="NUMBER", help="the last ones before this entry")
-    parser.add_argument("--limit", type=int, default=None, metavar="N", help="how many at most (default: 100)")
-    parser.add_argument("--all", action="store_true", help="all of them, however many")
+    parser.add_argument(
+        "--side", default="", metavar="AGENT", help="only entries of this side: an agent, a person, or @tenant"
+    )
+    parser.add_argument("--exchange", default="", metavar="ID", help="only entries of this exchange")
+    parser.add_argument("--conversation", default="", metavar="ID", help="only entries of this conversation")
+    parser.add_argument("--action", default="", help="only entries with this action, such as agent_exchange")
+    parser.add_argument("--outcome", default="", help="only entries with this outcome: delivered, held, denied, ...")
+    parser.add_argument("--since", default="", metavar="TIME", help="only entries since this time; 1h is an hour ago")
+    parser.add_argument("--until", default="", metavar="TIME", help="only entries before this time; 1h is an hour ago")
+    parser.add_argument("--after", type=int, default=None, metavar="NUMBER", help="the first entries after this number")
+    parser.add_argument(
+        "--before", type=int, default=None, metavar="NUMBER", help="the last entries before this number"
+    )
+    parser.add_argument("--limit", type=int, default=None, metavar="N", help="number of entries at most (default: 100)")
+    parser.add_argument("--all", action="store_true", help="all entries, without a limit")
     add_server_options(parser, agent=False)
     parser.description = (
-        f"{parser.description}.\n\nThe newest entries are shown, in their order; where there are more, a note on"
-        " standard error says\nhow to get them."
+        f"{parser.description}.\n\n"
+        "Prints the newest entries, oldest first. If there are more, a note on standard\n"
+        "error says how to get them."
     )
 
 
 def _list(args: argparse.Namespace) -> int:
     if args.all and not (args.after is args.before is args.limit is None):
-        raise Invalid("--all is everything: it goes without --after, --before and --limit")
+        raise Invalid("--all excludes --after, --before and --limit", hint="leave out --all or the others")
     if min(_value_or(args.limit, 1), _value_or(args.before, 1)) < 1 or _value_or(args.after, 0) < 0:
-        raise Invalid("--limit and --before are at least 1, --after at least 0")
+        raise Invalid("--limit and --before must be at least 1, --after at least 0")
     connection = connection_of(args, agent=False)
     query = {
         "side": args.side,
@@ -103,23 +108,23 @@ def _list(args: argparse.Namespace) -> int:
         "ROUND": _fact_column("round"),
         "OUTCOME": _outcome_column,
         "ACTOR": _fact_column("actor"),
-        "WHAT": lambda entry: safe(subject_of(entry["document"] or {})) or "-",
-        "WHY": _reason_column,
+        "SUBJECT": lambda entry: safe(subject_of(entry["document"] or {})) or "-",
+        "REASON": _reason_column,
     }
     if not any(subject_of(entry["document"] or {}) for entry in entries):
-        del columns["WHAT"]  # only those who rule do something that is about nobody's exchange
+        del columns["SUBJECT"]  # only administrative entries have a subject
     show_table(args, screen_of(args), entries, columns, "No entries.")
     if more:
         sys.stdout.flush()
-        go_on = f"newer entries: --after {more}" if forward else f"older entries: --before {more}"
-        sys.stderr.write(f"parley: note: there are more, {go_on}, a larger --limit, or --all\n")
+        go_on = f"--after {more}" if forward else f"--before {more}"
+        sys.stderr.write(f"parley: note: there are more entries: use {go_on}, a larger --limit, or --all\n")
     return OK
 
 
 def _list_forward(
     args: argparse.Namespace, connection: Connection, query: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], int]:
-    """The first entries after one, or all; and after which one there are more."""
+    """Fetch the first entries after a number, or all; also return the number after which there are more, or 0."""
     limit = sys.maxsize if args.all else args.limit or _LIST_DEFAULT
     entries: list[dict[str, Any]] = []
     after: int | None = args.after or 0
@@ -135,11 +140,11 @@ def _list_forward(
 def _list_newest(
     args: argparse.Namespace, connection: Connection, query: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], int]:
-    """The last entries, or the last before one; and before which one there are older ones that fit."""
+    """Fetch the last entries before a number; also return the number before which older ones match, or 0."""
     limit = args.limit or _LIST_DEFAULT
     entries: list[dict[str, Any]] = []
     before: int | None = args.before or _NUMBER_MAX
-    # One more than is shown: that there are others does not mean that they fit.
+    # One more than is printed: older entries may not match the filters.
     while before is not None and len(entries) <= limit:
         page_size = min(_PAGE_MAX, limit + 1 - len(entries))
         page_query = {**query, "before": before, "after": args.after or 0, "limit": page_size}
@@ -155,7 +160,7 @@ def _value_or(value: int | None, default: int) -> int:
 
 
 def _outcome_column(entry: Mapping[str, Any]) -> str:
-    """What became of a message, or what somebody decided about it."""
+    """The outcome of a message, or the decision about it."""
     document = entry["document"] or {}
     return cell_text(document.get("outcome") or document.get("decision"))
 
@@ -166,7 +171,7 @@ def _reason_column(entry: Mapping[str, Any]) -> str:
 
 
 def _fact_column(name: str) -> Callable[[Mapping[str, Any]], str]:
-    """A column with something that the entry's document says; it may have been let go of."""
+    """A column with a field of the entry's document, which may have been trimmed."""
     return lambda entry: cell_text((entry["document"] or {}).get(name))
 
 
@@ -175,7 +180,7 @@ def _fact_column(name: str) -> Callable[[Mapping[str, Any]], str]:
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "intent", nargs="?", default="", metavar="INTENT|AGENT", help="an intent's event log, or a mailbox's ledger"
+        "intent", nargs="?", default="", metavar="INTENT|AGENT", help="event log of an intent, or ledger of a mailbox"
     )
     parser.add_argument(
         "--log",
@@ -183,25 +188,23 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         choices=("audit", "events"),
         help="which log: audit, with its checkpoints (default), or the events of all intents",
     )
-    parser.add_argument(
-        "--side", default="", metavar="AGENT", help="only one side of the audit log; the rest as hashes"
-    )
+    parser.add_argument("--side", default="", metavar="AGENT", help="only entries of one side; the others as hashes")
     parser.add_argument("--format", default="jsonl", choices=("jsonl", "csv"), help="jsonl or csv (default: jsonl)")
     add_server_options(parser, agent=False)
     add_project_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
-        "The audit log as JSON lines stands for itself: `parley audit verify FILE` needs no server. CSV\n"
-        "is for people to read. With --log events, or an intent, it is the event log of one or all\n"
-        "intents instead."
+        "An export in JSON lines can be verified without a server: parley audit verify\n"
+        "FILE. CSV is for reading and cannot be verified. With --log events, or an\n"
+        "intent, the event log of all intents or of one is exported instead."
     )
 
 
 def _export(args: argparse.Namespace) -> int:
     if args.json and args.format == "csv":
-        raise Invalid("--json or --format csv, not both")
+        raise Invalid("--json and --format csv together", hint="leave one of them out")
     if args.intent and args.log == "audit":
-        raise Invalid("an intent has an event log; the audit log is the tenant's", hint="leave out one of the two")
+        raise Invalid("--log audit with an intent: an intent has an event log", hint="leave one of them out")
     screen_of(args)  # a terminal that cannot show a character must not end the export
     ledger = ledger_at(args.intent, settings_of(args))
     if ledger:
@@ -215,7 +218,7 @@ def _export(args: argparse.Namespace) -> int:
         from parley.cli.audit.event_logs import export_events
 
         if args.side:
-            raise Invalid("--side is for the audit log")
+            raise Invalid("--side works only with the audit log", hint="leave out --side")
         with explain_unknown_name(args.intent):
             export_events(connection, args.intent, as_csv=args.format == "csv")
         return OK
@@ -242,7 +245,7 @@ def _write_csv(lines: Iterable[bytes]) -> None:
 
 
 def write_lines(lines: Iterable[bytes]) -> None:
-    """What is hashed, byte for byte; only for the eyes of somebody at a terminal it is made harmless."""
+    """Write lines byte for byte, since they are hashed; on a terminal with control characters made visible."""
     if sys.stdout.isatty():
         for line in lines:
             sys.stdout.write(safe(line.decode().rstrip("\n")) + "\n")
@@ -256,7 +259,7 @@ def write_lines(lines: Iterable[bytes]) -> None:
 
 
 def _add_prove(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("entry", metavar="ID", help="the entry's id, or its number")
+    parser.add_argument("entry", metavar="ID", help="id or number of the entry")
     add_server_options(parser, agent=False)
 
 
@@ -267,44 +270,45 @@ def _prove(args: argparse.Namespace) -> int:
 
 
 def _add_erase(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--conversation", default=None, metavar="ID", help="what was said in this conversation")
-    parser.add_argument("--sender", default=None, metavar="AGENT", help="what this agent or person said, everywhere")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--conversation", default=None, metavar="ID", help="erase the messages of this conversation")
+    parser.add_argument("--sender", default=None, metavar="AGENT", help="erase all messages of this agent or person")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     add_server_options(parser, agent=False)
     parser.description = (
         f"{parser.description}.\n\n"
-        "Messages, transcripts and held drafts lose what they say, for ever. The audit log keeps its\n"
-        "entries: they never held more than a digest. Copies in the event logs of audited channels, in\n"
-        "backups and with those who have read it stay. It asks before; without a terminal it needs --yes."
+        "The content of messages, transcripts and held messages is erased and cannot be\n"
+        "restored. The audit log keeps its entries, which hold only digests. Copies in\n"
+        "event logs of audited channels, in backups and at readers remain. The command\n"
+        "asks for confirmation; without a terminal it needs --yes."
     )
 
 
 def _erase(args: argparse.Namespace) -> int:
     if (args.conversation is None) == (args.sender is None):
-        raise Invalid("say --conversation or --sender", hint="one of the two")
-    what = f"in {safe(args.conversation)}" if args.sender is None else f"by {safe(args.sender)}, everywhere,"
-    warning = f"What was said {what} goes for ever"
+        raise Invalid("need either --conversation or --sender")
+    what = f"in conversation {safe(args.conversation)}" if args.sender is None else f"from {safe(args.sender)}"
+    warning = f"This erases the content of all messages {what} for ever"
     if not args.yes and (args.json or not is_interactive()):
-        raise Invalid(warning, hint="add --yes if that is meant")
-    if not args.yes and not confirm(f"{warning}. Erase it?"):
+        raise Invalid(warning, hint="to confirm, add --yes")
+    if not args.yes and not confirm(f"{warning}. Continue?"):
         screen_of(args).line("Nothing was erased.")
         return FOUND_PROBLEMS
     body = without_none({"conversation_id": args.conversation, "agent_id": args.sender})
     done = connection_of(args, agent=False).post("audit", "erasures", body=body)
-    counts = f"{done['messages']} messages, {done['exchanges']} exchanges, {done['approvals']} approvals"
-    show_result(args, screen_of(args), done, f"Erased what was said: {counts} (entry {safe(done['entry_id'])})")
+    counts = ", ".join(count_of(done[f"{noun}s"], noun) for noun in ("message", "exchange", "approval"))
+    show_result(args, screen_of(args), done, f"Erased the content of {counts} (audit entry {safe(done['entry_id'])})")
     return OK
 
 
 COMMANDS = {
     "audit list": Command(
-        "List audit entries: who told what to whom, under which policy, with which outcome",
+        "List entries of the audit log",
         _add_list,
         _list,
         ("parley audit list --side research --outcome denied", "parley audit list --exchange ex_01K... --json"),
     ),
     "audit export": Command(
-        "Print the audit log, or the event logs, to take along",
+        "Export the audit log or the event logs",
         _add_export,
         _export,
         (
@@ -315,13 +319,13 @@ COMMANDS = {
         ),
     ),
     "audit prove": Command(
-        "Prove that an entry is part of what a signed checkpoint covers",
+        "Prove that a signed checkpoint covers an entry",
         _add_prove,
         _prove,
         ("parley audit prove aud_01K... > proof.json && parley audit verify --proof proof.json",),
     ),
     "audit erase": Command(
-        "Erase what was said in a conversation or by somebody; that it was said stays on record",
+        "Erase message content; the audit log stays intact",
         _add_erase,
         _erase,
         ("parley audit erase --conversation conv_01K...", "parley audit erase --sender research --yes"),

@@ -1,4 +1,4 @@
-"""The event logs of intents and the ledgers of tenants, as `parley audit` reads them: from a server or from files."""
+"""Read and export event logs of intents and ledgers of tenants, from a server or from files."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _COLUMNS = (
     "previous_event_hash",
     "event_hash",
 )
-# What makes a spreadsheet take a cell for a formula, also in their wide spelling.
+# First characters that make a spreadsheet treat a cell as a formula, also as full-width characters.
 _FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 
 
 def check_server(connection: Connection, intent: str) -> Iterator[LogResult]:
-    """Every event log that the server shows, or one."""
+    """Verify all event logs of a server, or one."""
     for intent_id in _intent_ids(connection, intent):
         log = EventLog("", intent_id)
         for page in _event_pages(connection, intent_id):
@@ -43,15 +43,15 @@ def check_server(connection: Connection, intent: str) -> Iterator[LogResult]:
         if not verdict["valid"]:
             broken = [link.get("sequence") for link in verdict.get("breaks", []) if isinstance(link, dict)]
             log.add_problem(
-                next((sequence for sequence in broken if isinstance(sequence, int)), 1), "the server says so"
+                next((sequence for sequence in broken if isinstance(sequence, int)), 1), "reported by the server"
             )
         elif verdict["event_count"] < log.length:
-            log.add_problem(verdict["event_count"] + 1, "the server does not count it")
+            log.add_problem(verdict["event_count"] + 1, "not counted by the server")
         yield log.result()
 
 
 async def check_store(store: TeamStore, tenant: str, intent: str) -> AsyncIterator[LogResult]:
-    """A tenant's ledger and event logs as the files have them, or one event log."""
+    """Verify the ledger and event logs of a tenant in a store, or one event log."""
     from parley.domain.channel.checkpoint import Checkpoint
     from parley.domain.directory.intent import Intent
 
@@ -68,7 +68,7 @@ async def check_store(store: TeamStore, tenant: str, intent: str) -> AsyncIterat
 
 
 async def children(store: TeamStore, kind: Any, tenant: str, parent: str) -> AsyncIterator[Any]:  # noqa: ANN401
-    """Every record of a parent."""
+    """Iterate over the records of a parent."""
     after = ""
     while page := await store.children(kind, tenant, parent, after=after, limit=_PAGE):
         for record in page:
@@ -102,7 +102,7 @@ def _intent_ids(connection: Connection, intent: str) -> Iterator[str]:
 
 
 def _event_pages(connection: Connection, intent: str) -> Iterator[list[dict[str, Any]]]:
-    """An intent's events in their order."""
+    """Iterate over the events of an intent in order."""
     after = 0
     while page := connection.get("intents", intent, "events", query={"after": after, "limit": _PAGE}):
         yield page
@@ -113,7 +113,7 @@ def _event_pages(connection: Connection, intent: str) -> Iterator[list[dict[str,
 
 
 def export_events(connection: Connection, intent: str, *, as_csv: bool) -> None:
-    """Print every event, or those of one intent."""
+    """Print all events, or those of one intent."""
     write = csv_writer(_COLUMNS) if as_csv else _write_line
     for intent_id in _intent_ids(connection, intent):
         for page in _event_pages(connection, intent_id):
@@ -126,7 +126,7 @@ def _write_line(event: dict[str, Any]) -> None:
 
 
 def csv_writer(columns: tuple[str, ...]) -> Callable[[dict[str, Any]], None]:
-    """Writes documents as rows with these columns."""
+    """Return a function that writes a document as a CSV row."""
     import csv
 
     rows = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL, lineterminator="\n")
@@ -135,6 +135,6 @@ def csv_writer(columns: tuple[str, ...]) -> Callable[[dict[str, Any]], None]:
 
 
 def spreadsheet_safe(value: object) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+    """Return a cell that no spreadsheet treats as a formula."""
     text = "" if value is None else value if isinstance(value, str) else json_text(value)
     return f"'{text}" if text.lstrip(" ")[:1] and text.lstrip(" ")[0] in _FORMULA else text

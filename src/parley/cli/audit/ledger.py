@@ -1,7 +1,7 @@
-"""The audit chain in a mailbox's own ledger, as `parley audit` reads it: checked, compared, taken along.
+"""Read, verify and export the audit chain in the ledger of a mailbox.
 
-A mailbox has no server that would sign checkpoints: that a chain was written anew from some place on shows when it is
-compared with the other side's, which has a ledger of its own.
+No server signs checkpoints for a mailbox. That a chain was rewritten shows when it is compared with the ledger of the
+other side.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAGE = 1_000
 
 
 def ledger_at(what: str, settings: Settings) -> str:
-    """The ledger that is meant: its file, an agent's folder, or an agent of the project; "" for anything else."""
+    """Find the ledger by its file, an agent's folder, or an agent of the project; "" if there is none."""
     if not what or what == "-":
         return ""
     if os.path.isdir(what):
@@ -44,7 +44,7 @@ def _agent_ledger(name: str, settings: Settings) -> str:
     from parley.adapters.files.workspace import Workspace
     from parley.wiring import find_home, find_project
 
-    # Who names the project means a mailbox: nothing else is looked for.
+    # With --home or --project the name must be that of a mailbox.
     names_mailbox = any(
         setting.name in ("home", "project") and setting.source == "flag" for setting in settings.sources
     )
@@ -57,35 +57,37 @@ def _agent_ledger(name: str, settings: Settings) -> str:
             raise
         return ""
     if not folder.has_ledger:
-        raise NotFound(f"{name} has no ledger yet", hint="it begins with the first message that is sent or taken there")
+        raise NotFound(
+            f"agent {name} has no ledger yet", hint="the ledger starts with the first message that is sent or claimed"
+        )
     return folder.ledger_path(make=False)
 
 
 def add_project_options(parser: argparse.ArgumentParser) -> None:
-    """--home and --project, as other commands on a mailbox take them."""
+    """Add --home and --project."""
     group = parser.add_argument_group("mailbox")
-    group.add_argument("--home", "--oacp-dir", default="", help="the home of all projects")
-    group.add_argument("-p", "--project", default="", help="the project whose agent is meant")
+    group.add_argument("--home", "--oacp-dir", default="", help="directory of all projects")
+    group.add_argument("-p", "--project", default="", help="project of the agent")
 
 
 @contextmanager
 def explain_unknown_name(name: str) -> Iterator[None]:
-    """A name that is no mailbox's is asked for on a server; when that has none either, both are said."""
+    """Report a name that is neither a mailbox here nor an intent on the server."""
     try:
         yield
     except ParleyError as error:
         unreached = error.facts.get("arrived") is False and not name.startswith("intent_")
         if not name or not (error.code == NotFound.code or unreached):
             raise
-        there = "that could be asked for: no server answers" if unreached else "on the server"
+        place = "(the server does not answer)" if unreached else "on the server"
         raise NotFound(
-            f"there is no agent {name!r} in a mailbox here, and no intent {name!r} {there}",
-            hint="a mailbox elsewhere: --home and --project; a server: --url",
+            f"no mailbox of agent {name!r} and no intent {name!r} {place}",
+            hint="for another mailbox use --home and --project, for another server --url",
         ) from None
 
 
 def check_ledger_file(path: str) -> Report:
-    """Compute the chain of a ledger again."""
+    """Verify the chain of a ledger."""
     from parley import wiring
     from parley.wire.proofs.audit_log import LogCheck
 
@@ -98,7 +100,7 @@ def check_ledger_file(path: str) -> Report:
 
 
 def is_export(first: bytes) -> bool:
-    """Whether a file that begins with this line is a mailbox's export: it names nobody who would have signed it."""
+    """Whether a file with this first line is the export of a mailbox, which has no public key."""
     import json
 
     try:
@@ -109,7 +111,7 @@ def is_export(first: bytes) -> bool:
 
 
 def check_export(lines: Iterable[bytes]) -> Report:
-    """Compute the chain in a mailbox's export again."""
+    """Verify the chain in the export of a mailbox."""
     import msgspec
 
     from parley import wiring
@@ -120,20 +122,20 @@ def check_export(lines: Iterable[bytes]) -> Report:
     try:
         header = msgspec.json.decode(next(reading, b""), type=Header)
     except msgspec.MsgspecError:
-        raise Invalid("this is no export of an audit log", hint="make one with: parley audit export AGENT") from None
+        raise Invalid("not an export of an audit log", hint="create one with: parley audit export AGENT") from None
     log_check.header(header.tenant, header.sides)
     ended = False
     for line in reading:
         if ended:
-            log_check.refuse(log_check.size + 1, "something comes after the end")
+            log_check.refuse(log_check.size + 1, "there are lines after the end")
             break
         ended = line == end_line(header.size) == end_line(log_check.size)
         if not ended:
             try:
                 entry = msgspec.json.decode(line, type=EntryLine)
             except msgspec.MsgspecError:
-                if line.endswith(b"\n"):  # else it is cut off here, which is said below
-                    log_check.refuse(log_check.size + 1, "it cannot be read")
+                if line.endswith(b"\n"):  # otherwise the file is cut off, which is reported below
+                    log_check.refuse(log_check.size + 1, "not readable")
                 break
             log_check.entry(entry.number, entry.side, entry.seq, entry.entry_hash, bytes(entry.document))
     if not ended:
@@ -142,7 +144,7 @@ def check_export(lines: Iterable[bytes]) -> Report:
 
 
 def read_log(path: str) -> Log:
-    """What a ledger tells, to be compared with another's."""
+    """Read a ledger for comparison with another one."""
     from parley.wire.proofs.reconcile import log_of
 
     entries = list(read_entries(path))
@@ -151,7 +153,7 @@ def read_log(path: str) -> Log:
 
 
 def export_lines(path: str) -> Iterator[bytes]:
-    """A ledger's chain as an export. Nobody signed it."""
+    """Export the chain of a ledger, unsigned."""
     from parley.wire.proofs.audit_log import VERSION, Header, end_line, entry_line, header_line
 
     entries = list(read_entries(path))
@@ -165,12 +167,12 @@ def export_lines(path: str) -> Iterator[bytes]:
 
 
 def read_entries(path: str) -> Iterator[AuditEntry]:
-    """Every entry of a ledger's chain, in order."""
+    """Iterate over the entries of a ledger's chain."""
     store = _open_store(path)
     try:
         after = 0
         while page := drive(store.audits(after, _PAGE)):
-            # A column that was changed by hand may hold anything: it does not fit its hash then.
+            # A column that was changed by hand may hold anything; its hash will not match.
             yield from (entry._replace(document=_bytes(entry.document)) for entry in page)
             after = page[-1].seq
     finally:
@@ -181,7 +183,7 @@ def _open_store(path: str) -> Store:
     from parley.wiring import open_ledger
 
     if not os.path.exists(path):
-        raise NotFound(f"there is no ledger {path}")
+        raise NotFound(f"no ledger {path}")
     return open_ledger(path)
 
 

@@ -1,4 +1,4 @@
-"""`parley audit reconcile`: lay two sides' logs beside each other, and show what one of them lacks."""
+"""`parley audit reconcile`: compare the audit logs of two sides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parley.cli.audit import ledger as mailbox_audit
 from parley.cli.audit.verify import open_lines
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import safe
+from parley.cli.output import count_of, safe
 from parley.domain.errors.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -22,17 +22,19 @@ if TYPE_CHECKING:
 
 def _add_reconcile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "first", metavar="A", help="an export: parley audit export --side A; or a mailbox's ledger, or whose it is"
+        "first",
+        metavar="A",
+        help="export of one side (parley audit export --side A), ledger of a mailbox, or its agent",
     )
     parser.add_argument(
-        "second", nargs="?", default="", metavar="B", help="another side's export (default: A's own other sides)"
+        "second", nargs="?", default="", metavar="B", help="the same for the other side (default: the other sides in A)"
     )
     add_json(parser)
     mailbox_audit.add_project_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
-        "Entries are paired by exchange, round and digest of the content. What only one log has, and\n"
-        "where they tell different things, is listed; then the exit code is 1."
+        "Entries are paired by exchange, round and content digest. Entries that one log\n"
+        "lacks or that differ are listed, and the exit code is 1."
     )
 
 
@@ -53,7 +55,7 @@ def _reconcile(args: argparse.Namespace) -> int:
         )
     else:
         if differences:
-            heads = ("EXCHANGE", "ROUND", "FROM", "TO", "A", "B", "WHAT")
+            heads = ("EXCHANGE", "ROUND", "FROM", "TO", "A", "B", "DIFFERENCE")
             rows = [
                 (
                     safe(difference.exchange_id) or "-",
@@ -67,12 +69,12 @@ def _reconcile(args: argparse.Namespace) -> int:
                 for difference in differences
             ]
             screen.table(heads, rows, ["red"] * len(rows))
-        screen.line(f"{paired} messages on both sides, {len(differences)} on one side only or different.")
+        screen.line(f"{count_of(paired, 'message')} on both sides, {len(differences)} missing or different.")
     return FOUND_PROBLEMS if differences else OK
 
 
 def _read_log(args: argparse.Namespace, path: str) -> Log:
-    """A log from its export, or from a mailbox's ledger. One that is not what was signed proves nothing."""
+    """Read a log from an export or from the ledger of a mailbox. A log that was changed is refused."""
     from parley import wiring
     from parley.wire.proofs.audit_log import check_export, read_export
     from parley.wire.proofs.reconcile import log_of
@@ -81,8 +83,8 @@ def _read_log(args: argparse.Namespace, path: str) -> Log:
     copy: list[bytes] = []
     if not ledger and path != "-" and not os.path.exists(path):
         raise NotFound(
-            f"there is no file {path!r}, and no agent {path!r} in a mailbox here",
-            hint="make an export with: parley audit export --side AGENT; a mailbox elsewhere: --home and --project",
+            f"no file {path!r} and no mailbox of agent {path!r}",
+            hint="create an export: parley audit export --side AGENT; for another mailbox use --home and --project",
         )
     if ledger:
         report = mailbox_audit.check_ledger_file(ledger)
@@ -94,7 +96,7 @@ def _read_log(args: argparse.Namespace, path: str) -> Log:
             unsigned = mailbox_audit.is_export(first)
             report = mailbox_audit.check_export(taken) if unsigned else check_export(taken, wiring.signatures().verify)
     if report.bad is not None:
-        raise Invalid(f"{path} was changed: {report.bad}", hint=f"see: parley audit verify {path}")
+        raise Invalid(f"{path} was changed: {report.bad}", hint=f"for details: parley audit verify {path}")
     if ledger:
         return mailbox_audit.read_log(ledger)
     header, entries = read_export(copy)
@@ -109,7 +111,7 @@ def _copy_lines(lines: Iterable[bytes], copy: list[bytes]) -> Iterator[bytes]:
 
 COMMANDS = {
     "audit reconcile": Command(
-        "Compare two sides' audit logs: what one of them lacks, and where they differ",
+        "Compare the audit logs of two sides",
         _add_reconcile,
         _reconcile,
         (

@@ -1,4 +1,4 @@
-"""What an entry on the tenant's own side of the audit log is about, in a few words."""
+"""Describe in a few words what an administrative entry of the audit log is about."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def subject_of(document: Mapping[str, Any]) -> str:
-    """Whom or what those who rule have changed; empty for entries of an exchange."""
+    """What an admin or operator changed; empty for entries of an exchange."""
     action, fact = document.get("action"), {name: str(value) for name, value in document.items()}.get
     if action == "policy_changed":
         return f"{fact('document') or 'all documents'}: now {fact('new')}"

@@ -1,4 +1,4 @@
-"""`parley audit verify`: compute every hash, chain, tree and signature again, from a file, a server or its data."""
+"""`parley audit verify`: verify hashes, chains and signatures of the logs in a file, server or data directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parley.cli.audit import ledger as mailbox_audit
 from parley.cli.audit.chains import LogResult
 from parley.cli.command import Command, screen_of, settings_of
 from parley.cli.exits import OK
-from parley.cli.output import safe
+from parley.cli.output import count_of, safe
 from parley.cli.parts.remote import add_server_options, connection_of
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 _PAGE = 1_000
 _UNSIGNED_NOTE = (
-    "a mailbox has no signed checkpoints: whoever owns it could write a whole new log."
-    " Compare it with the other side's: parley audit reconcile"
+    "a mailbox has no signed checkpoints, so its owner could rewrite the whole log."
+    " Compare it with the log of the other side: parley audit reconcile"
 )
-_KEY_HINT = " (compare it with the server's audit.pub, or give --public-key)"
+_KEY_HINT = " (compare the key with the server's audit.pub, or use --public-key)"
 
 
 def _add_verify(parser: argparse.ArgumentParser) -> None:
@@ -39,29 +39,29 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="FILE|AGENT|INTENT",
-        help="an export (- reads standard input), a mailbox's ledger or whose it is, or an intent's event log",
+        help="export (- is standard input), agent or ledger of a mailbox, or intent for its event log",
     )
-    parser.add_argument("--data", default="", metavar="DIR", help="check the files of a data directory, ledgers too")
-    parser.add_argument("--proof", default="", metavar="FILE", help="check a proof that `parley audit prove` made")
+    parser.add_argument("--data", default="", metavar="DIR", help="verify the files of a data directory, with ledgers")
+    parser.add_argument("--proof", default="", metavar="FILE", help="verify a proof from `parley audit prove`")
     parser.add_argument(
-        "--checkpoints", action="append", default=[], metavar="FILE", help="checkpoints that were kept elsewhere"
+        "--checkpoints", action="append", default=[], metavar="FILE", help="checkpoints that you stored elsewhere"
     )
     parser.add_argument(
         "--public-key",
         action="append",
         default=[],
         metavar="KEY",
-        help="who may have signed: the server's audit.pub, or 64 hexadecimal digits",
+        help="trusted public key: the server's audit.pub, or 64 hexadecimal digits",
     )
     add_server_options(parser, agent=False)
     mailbox_audit.add_project_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
-        "An export is checked without a server. Otherwise the server is asked, and everything is\n"
-        "computed again on this side; with --data, all tenants' logs, checkpoints and ledgers are read\n"
-        "from the files. Whoever owns the server could write a whole new log: checkpoints that lie\n"
-        "elsewhere and a key that you know show it. Something broken is exit code 2, and the line names\n"
-        "the first bad entry."
+        "An export is verified without a server. Otherwise the logs are fetched from the\n"
+        "server and verified here; with --data, the logs, checkpoints and ledgers of all\n"
+        "tenants are read from the files. The owner of a server could rewrite the whole\n"
+        "log: checkpoints that you stored elsewhere and a public key that you know reveal\n"
+        "it. Exit code 2: a log was changed; the first bad entry is named."
     )
 
 
@@ -84,7 +84,7 @@ def _verify(args: argparse.Namespace) -> int:
 
         reports, results = asyncio.run(_check_data(args, trusted, outside))
     elif args.what.endswith((".jsonl", ".json")) or os.sep in args.what:
-        raise NotFound(f"there is no file {args.what}")
+        raise NotFound(f"no file {args.what!r}")
     else:
         with mailbox_audit.explain_unknown_name(args.what):
             reports, results = _check_server(args, trusted, outside)
@@ -99,7 +99,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def result_of(report: Report) -> LogResult:
-    """An audit log among the other logs."""
+    """Turn the report about an audit log into a result."""
     bad = report.bad
     why = f"{f'{bad.side} {bad.seq}: ' if bad.side else ''}{bad.why}" if bad else ""
     name = f"audit log of {report.tenant}"
@@ -110,7 +110,7 @@ def result_of(report: Report) -> LogResult:
 
 
 def _check_file(path: str, trusted: frozenset[str], outside: list[AuditCheckpoint]) -> tuple[Report, bool]:
-    """What came out of the check of an export, and whether it is one of a mailbox."""
+    """Verify an export; also return whether it is from a mailbox."""
     from parley import wiring
     from parley.wire.proofs.audit_log import check_export
 
@@ -159,7 +159,7 @@ async def check_logs(
     trusted: frozenset[str] = frozenset(),
     outside: Sequence[AuditCheckpoint] = (),
 ) -> tuple[list[Report], list[LogResult]]:
-    """Every tenant's ledger, event logs and audit log, with the checkpoints that lie in a folder; or one event log."""
+    """Verify ledger, event logs and audit log of every tenant, with the checkpoints in a folder; or one event log."""
     from parley.cli.audit.event_logs import check_store, children
     from parley.domain.directory.callers import NO_TENANT, Tenant
 
@@ -175,7 +175,7 @@ async def check_logs(
 
 
 async def _check_log(store: TeamStore, tenant: str, trusted: frozenset[str], outside: list[AuditCheckpoint]) -> Report:
-    """An audit log as the files have it. What is newer than its last checkpoint gets its own in a few seconds."""
+    """Verify the audit log of a tenant in a store. Entries after the last checkpoint get one within seconds."""
     from parley import wiring
     from parley.cli.audit.event_logs import children
     from parley.domain.audit.checkpoint import AuditCheckpoint
@@ -184,7 +184,7 @@ async def _check_log(store: TeamStore, tenant: str, trusted: frozenset[str], out
 
     check = LogCheck(wiring.signatures().verify, trusted=trusted)
     check.header(tenant)
-    # Before the entries, like those outside: a server that runs meanwhile may sign what we have not read.
+    # Read before the entries: a running server may sign entries that we have not read.
     signed = [checkpoint async for checkpoint in children(store, AuditCheckpoint, tenant, "")]
     after = 0
     while page := await store.audits(tenant, AuditQuery(after=after, limit=_PAGE)):
@@ -199,12 +199,12 @@ async def _check_log(store: TeamStore, tenant: str, trusted: frozenset[str], out
 
 
 def _content(document: object) -> bytes:
-    """A document as it is hashed; a column that was changed by hand may hold anything."""
+    """The bytes that are hashed; a column that was changed by hand may hold anything."""
     return document if isinstance(document, bytes) else repr(document).encode()
 
 
 def checkpoints_in(folder: str) -> list[AuditCheckpoint]:
-    """Every checkpoint that lies in a folder, of all tenants."""
+    """Read the checkpoints of all tenants in a folder."""
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return [
         checkpoint
@@ -252,15 +252,16 @@ def _verify_proof(args: argparse.Namespace, trusted: frozenset[str]) -> int:
     if not args.json:
         hint = "" if trusted else _KEY_HINT
         screen.line(
-            f"Entry {entry.number} ({safe(entry.side)}, {entry.seq}) is one of the {checkpoint.size} entries of"
-            f" {safe(checkpoint.tenant)} that key {signer} signed at {safe(checkpoint.at)}{hint}."
+            f"Proof valid: entry {entry.number} ({safe(entry.side)}, {entry.seq}) is one of the"
+            f" {checkpoint.size} entries of {safe(checkpoint.tenant)} that key {signer}"
+            f" signed at {safe(checkpoint.at)}{hint}."
         )
     return OK
 
 
 @contextmanager
 def open_lines(path: str) -> Iterator[Iterable[bytes]]:
-    """The lines of a file, or of standard input."""
+    """Open a file, or standard input, for reading lines."""
     if path == "-":
         yield sys.stdin.buffer
         return
@@ -309,7 +310,7 @@ def _show_results(
             safe(result.log),
             result.kind,
             str(result.length),
-            f"broken at {result.bad}: {safe(result.why)}" if result.bad else "whole",
+            f"broken at {result.bad}: {safe(result.why)}" if result.bad else "intact",
         )
         for result in results
     ]
@@ -321,33 +322,33 @@ def _show_results(
         else:
             _show_report(screen, report, key_given=bool(args.public_key))
     if not broken:
-        count = len(results)
-        screen.line(
-            f"{count} {'log' if count == 1 else 'logs'}, {sum(result.length for result in results)} links: whole."
-        )
+        length = sum(result.length for result in results)
+        screen.line(f"{count_of(len(results), 'log')} with {count_of(length, 'entry', 'entries')} verified: intact.")
 
 
 def _show_report(screen: Screen, report: Report, *, key_given: bool) -> None:
-    """What a person should know about an audit log besides that it is whole."""
+    """Print what is signed, unsigned, trimmed and hidden in an audit log."""
     name = safe(report.tenant)
     if report.covered:
         hint = "" if key_given else _KEY_HINT
         keys = ", ".join(report.keys)
         at = safe(report.covered_at)
-        screen.line(f"{name}: entries 1 to {report.covered} are signed, at {at}, by key {keys}{hint}")
+        screen.line(f"{name}: entries 1 to {report.covered} signed at {at} by key {keys}{hint}")
     if report.entries > report.covered and report.bad is None:
-        screen.line(f"{name}: {report.entries - report.covered} newer entries have no checkpoint yet")
+        newer = count_of(report.entries - report.covered, "newer entry", "newer entries")
+        screen.line(f"{name}: {newer} without a checkpoint yet")
     if report.let_go:
         screen.line(
-            f"{name}: {report.let_go} entries let go of, covered by the checkpoint over {report.let_go_covered} entries"
+            f"{name}: {count_of(report.let_go, 'entry', 'entries')} trimmed, covered by the checkpoint over"
+            f" {count_of(report.let_go_covered, 'entry', 'entries')}"
         )
     if report.hidden:
-        screen.line(f"{name}: {report.hidden} entries of other sides are there as hashes only")
+        screen.line(f"{name}: {count_of(report.hidden, 'entry', 'entries')} of other sides only as hashes")
 
 
 COMMANDS = {
     "audit verify": Command(
-        "Check that no log was changed: audit entries, events, checkpoints and ledgers",
+        "Verify that no log was changed",
         _add_verify,
         _verify,
         (

@@ -1,4 +1,4 @@
-"""`parley agent register|heartbeat|leave`, and the server's side of `parley agent list|show`."""
+"""`parley agent register|heartbeat|leave`, and `parley agent list|show --server`."""
 
 from __future__ import annotations
 
@@ -27,45 +27,47 @@ from parley.domain.errors.errors import UnknownSender
 
 def _add_register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="default: --agent or $PARLEY_AGENT")
-    parser.add_argument("--capability", action="append", default=[], metavar="WORD", help="repeat it or use commas")
-    parser.add_argument("--role", default=None, metavar="ROLE", help="what role:ROLE reaches")
-    parser.add_argument("--title", default=None, metavar="TEXT", help="a name for people")
-    parser.add_argument("--endpoint", default=None, metavar="URL", help="where it can be reached")
-    parser.add_argument("--metadata", default="", metavar="JSON", help="a JSON object with anything else")
+    parser.add_argument(
+        "--capability", action="append", default=[], metavar="WORD", help="capability; repeat the option or use commas"
+    )
+    parser.add_argument("--role", default=None, metavar="ROLE", help="role; messages to role:ROLE reach the agent")
+    parser.add_argument("--title", default=None, metavar="TEXT", help="display name")
+    parser.add_argument("--endpoint", default=None, metavar="URL", help="address of the agent")
+    parser.add_argument("--metadata", default="", metavar="JSON", help="JSON object with anything else")
     _add_rule_attributes(parser)
     add_server_options(parser)
 
 
 def _add_rule_attributes(parser: argparse.ArgumentParser) -> None:
-    """What the rules know of an agent, which it cannot say of itself."""
-    group = parser.add_argument_group("for the rules (an admin's key)")
+    """Add what policies use about an agent; the agent cannot set it itself."""
+    group = parser.add_argument_group("for policies (needs an admin key)")
     levels, purposes = [level.value for level in Classification], [purpose.value for purpose in Purpose]
-    group.add_argument("--user", default=None, metavar="USER", help="the person that it acts for")
-    group.add_argument("--org-unit", default=None, metavar="UNIT", help="where it belongs")
-    group.add_argument("--team", default=None, metavar="TEAM", help="the team in its org unit")
+    group.add_argument("--user", default=None, metavar="USER", help="person that the agent acts for")
+    group.add_argument("--org-unit", default=None, metavar="UNIT", help="org unit of the agent")
+    group.add_argument("--team", default=None, metavar="TEAM", help="team in the org unit")
     group.add_argument(
         "--max-classification",
         default=None,
         choices=levels,
         metavar="LEVEL",
-        help=f"the most that it may share or be told: {', '.join(levels)}",
+        help=f"highest level that it may send or receive: {', '.join(levels)}",
     )
     group.add_argument(
         "--queries",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="whether other agents may ask it",
+        help="whether other agents may ask it questions",
     )
     group.add_argument(
         "--auto-respond",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="whether it may answer without its person",
+        help="whether it may answer without approval",
     )
     group.add_argument(
-        "--exchange-types", default=None, metavar="PURPOSES", help=f"with commas, of {', '.join(purposes)}"
+        "--exchange-types", default=None, metavar="PURPOSES", help=f"comma-separated, of {', '.join(purposes)}"
     )
-    group.add_argument("--max-rounds", type=int, default=None, metavar="N", help="the most that it takes part in")
+    group.add_argument("--max-rounds", type=int, default=None, metavar="N", help="most rounds of an exchange")
 
 
 def _attributes(args: argparse.Namespace) -> dict[str, Any]:
@@ -83,20 +85,20 @@ def _attributes(args: argparse.Namespace) -> dict[str, Any]:
 
 def _add_heartbeat(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="default: --agent or $PARLEY_AGENT")
-    parser.add_argument("--load", type=int, default=0, metavar="N", help="how many tasks it works on")
+    parser.add_argument("--load", type=int, default=0, metavar="N", help="number of tasks in progress")
     add_server_options(parser)
 
 
 def _add_leave(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="default: --agent or $PARLEY_AGENT")
-    parser.add_argument("--drain", action="store_true", help="take nothing new, and leave later")
+    parser.add_argument("--drain", action="store_true", help="accept nothing new, and leave later")
     add_server_options(parser)
 
 
 def _agent_name(args: argparse.Namespace) -> str:
     name: str = args.name or settings_of(args).agent
     if not name:
-        raise UnknownSender("which agent?", hint="name it, or add --agent NAME, or set PARLEY_AGENT")
+        raise UnknownSender("no agent given", hint="name it, add --agent NAME, or set PARLEY_AGENT")
     return name
 
 
@@ -126,7 +128,7 @@ def _heartbeat(args: argparse.Namespace) -> int:
         args,
         screen_of(args),
         answer,
-        f"{safe(who)} is alive; the next heartbeat is due at {answer['next_heartbeat_at']}",
+        f"{safe(who)} is active; next heartbeat due at {answer['next_heartbeat_at']}",
     )
     return OK
 
@@ -134,7 +136,7 @@ def _heartbeat(args: argparse.Namespace) -> int:
 def _leave(args: argparse.Namespace) -> int:
     who, status = _agent_name(args), "draining" if args.drain else "deregistered"
     left = connection_of(args).send("PATCH", "agents", who, "status", body={"status": status}).document
-    line = f"{safe(who)} takes nothing new" if args.drain else f"{safe(who)} has left, and is out of every channel"
+    line = f"{safe(who)} accepts nothing new" if args.drain else f"{safe(who)} has left the server and all its channels"
     show_result(args, screen_of(args), left, line)
     return OK
 
@@ -146,11 +148,11 @@ def list_registered(args: argparse.Namespace) -> int:
         "AGENT": field_column("agent_id"),
         "STATUS": field_column("status"),
         "ROLE": field_column("role_id"),
-        "HEARD OF": age_column("last_heartbeat_at"),
+        "HEARTBEAT": age_column("last_heartbeat_at"),
         "REGISTERED": age_column("registered_at"),
         "CAPABILITIES": field_column("capabilities"),
     }
-    nothing = "No agent has registered; do it with: parley agent register NAME"
+    nothing = "No registered agents; register one with: parley agent register NAME"
     show_table(args, screen_of(args), agents, columns, nothing)
     return OK
 
@@ -172,13 +174,13 @@ COMMANDS = {
         ),
     ),
     "agent heartbeat": Command(
-        "Say that an agent is alive",
+        "Send a heartbeat for an agent",
         _add_heartbeat,
         _heartbeat,
         ("parley agent heartbeat codex", "parley agent heartbeat --load 2"),
     ),
     "agent leave": Command(
-        "Leave the server: out of every channel, open requests expire",
+        "Deregister an agent; its open requests expire",
         _add_leave,
         _leave,
         ("parley agent leave codex", "parley agent leave codex --drain"),

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("message", metavar="MESSAGE", help="the id of the request")
-    parser.add_argument("--channel", required=True, help="where it was asked: the channel's id; with --intent its name")
-    parser.add_argument("--intent", default="", metavar="INTENT", help="the intent on which the channel is a name")
+    parser.add_argument("message", metavar="MESSAGE", help="id of the request")
+    parser.add_argument("--channel", required=True, help="channel of the request: its id; with --intent its name")
+    parser.add_argument("--intent", default="", metavar="INTENT", help="intent of the channel")
     add_payload(parser)
     add_purpose(parser)
     add_server_options(parser)
@@ -32,7 +32,7 @@ def _answer(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "answer": Command(
-        "Answer a request that was posted to a channel",
+        "Answer a request in a channel",
         _add_arguments,
         _answer,
         ("parley answer msg_01K... --channel chan_01K... --field answer=v2.3 --agent codex",),

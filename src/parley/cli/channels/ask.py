@@ -1,4 +1,4 @@
-"""`parley ask`: ask an agent and wait for the answer."""
+"""`parley ask`: ask an agent a question and wait for the answer."""
 
 from __future__ import annotations
 
@@ -33,23 +33,24 @@ _TIMEOUT_MAX_SECONDS = 3600
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_channel_arguments(parser)
-    parser.add_argument("--to", required=True, help="who is asked: an agent or role:ROLE")
+    parser.add_argument("--to", required=True, help="agent or role:ROLE to ask")
     parser.add_argument("--timeout", default="30s", metavar="TIME", help="how long to wait: 10s, 5m (default: 30s)")
     add_payload(parser)
     add_purpose(parser)
     add_server_options(parser)
     parser.description = (
-        f"{parser.description}.\n\nWith --intent, CHANNEL may be a name; a channel of that name is created when\n"
-        "there is none. Without an answer in time the exit code is 8, and the question expires. A question\n"
-        "that waits for a person is not asked yet: the exit code is 9. Who was asked may answer that it could\n"
-        "not: that is printed as any answer is, and the exit code is 1."
+        f"{parser.description}.\n\n"
+        "With --intent, CHANNEL may be a name; a channel that does not exist is created.\n\n"
+        "Exit code 1: the agent answered with an error, which is printed. Exit code 8: no\n"
+        "answer in time; the question has expired. Exit code 9: the question is held for\n"
+        "approval and was not sent yet."
     )
 
 
 def _ask(args: argparse.Namespace) -> int:
     timeout = parse_seconds(args.timeout, "--timeout")
     if not 0 < timeout <= _TIMEOUT_MAX_SECONDS:
-        raise Invalid(f"--timeout: at most {_TIMEOUT_MAX_SECONDS} seconds, and more than none")
+        raise Invalid(f"--timeout must be more than 0 and at most {_TIMEOUT_MAX_SECONDS} seconds")
     payload = read_payload(args)
     connection = connection_of(args)
     channel = _find_or_create_channel(connection, args) if args.intent else require_channel_id(args.channel)
@@ -65,7 +66,7 @@ def _ask(args: argparse.Namespace) -> int:
 
 
 def _is_error(answer: Mapping[str, Any]) -> bool:
-    """Whether the agent says that it could not answer: its SDK marks that, and says why in the payload."""
+    """Whether the agent answered with an error, which its SDK marks in the metadata."""
     return bool(answer["metadata"].get("error") and answer["payload"].get("error"))
 
 
@@ -79,19 +80,19 @@ def _find_or_create_channel(connection: Connection, args: argparse.Namespace) ->
         channel = connection.post("intents", args.intent, "channels", body={"name": args.channel})
         return str(channel["id"])
     except NameTaken:
-        return channel_id(connection, args)  # somebody else made it at this moment
+        return channel_id(connection, args)  # another client has just created it
 
 
 def show_answer(screen: Screen, message: Mapping[str, Any]) -> None:
-    """Who said it, and each field of the payload."""
-    screen.line(screen.paint(f"{safe(message['sender'])} answers [{safe(message['id'])}]", "dim"))
+    """Print the sender of an answer and the fields of its payload."""
+    screen.line(screen.paint(f"Answer from {safe(message['sender'])} [{safe(message['id'])}]", "dim"))
     for name, value in message["payload"].items():
         screen.line(f"{screen.paint(safe(name) + ':', 'cyan')} {cell_text(value)}")
 
 
 COMMANDS = {
     "ask": Command(
-        "Ask an agent, wait, and print the answer",
+        "Ask an agent a question and wait for the answer",
         _add_arguments,
         _ask,
         (

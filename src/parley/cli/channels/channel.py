@@ -1,4 +1,4 @@
-"""`parley channel create|list|show|close` on a server."""
+"""`parley channel create|list|show|close`: manage the channels of an intent."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ if TYPE_CHECKING:
 
 
 def _add_create(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("intent", metavar="INTENT", help="the intent that the channel belongs to")
-    parser.add_argument("name", metavar="NAME", help="unique on the intent")
-    parser.add_argument("--member", action="append", default=[], metavar="AGENT", help="repeat it or use commas")
-    parser.add_argument("--explicit", action="store_true", help="only members may see it and take part")
+    parser.add_argument("intent", metavar="INTENT", help="intent of the channel")
+    parser.add_argument("name", metavar="NAME", help="name, unique in the intent")
     parser.add_argument(
-        "--audit", action="store_true", help="copy every message to the intent's event log, for all who may read it"
+        "--member", action="append", default=[], metavar="AGENT", help="member; repeat the option or use commas"
     )
-    parser.add_argument("--ttl", default="", metavar="TIME", help="close it so long after its last message: 30m, 2h")
-    parser.add_argument("--max-messages", type=int, default=None, metavar="N", help="keep so many (default: 1000)")
-    parser.add_argument("--task", default=None, metavar="TASK", help="close it when this task is over")
+    parser.add_argument("--explicit", action="store_true", help="only members can read and post")
+    parser.add_argument("--audit", action="store_true", help="copy every message to the event log of the intent")
+    parser.add_argument("--ttl", default="", metavar="TIME", help="close it this long after its last message: 30m, 2h")
+    parser.add_argument(
+        "--max-messages", type=int, default=None, metavar="N", help="number of messages to keep (default: 1000)"
+    )
+    parser.add_argument("--task", default=None, metavar="TASK", help="close it when this task ends")
     add_server_options(parser)
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("intent", metavar="INTENT", help="its id")
+    parser.add_argument("intent", metavar="INTENT", help="id of the intent")
     add_server_options(parser)
 
 
@@ -52,7 +54,9 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 def _add_close(parser: argparse.ArgumentParser) -> None:
     add_channel_arguments(parser)
-    parser.add_argument("--delete", action="store_true", help="delete it with all its messages, and free its name")
+    parser.add_argument(
+        "--delete", action="store_true", help="delete it with its messages, so that its name can be used again"
+    )
     add_server_options(parser)
 
 
@@ -79,7 +83,7 @@ def _create(args: argparse.Namespace) -> int:
         args,
         screen_of(args),
         channel,
-        f"Created channel {safe(channel['name'])} [{channel['id']}] on {channel['intent_id']}",
+        f"Created channel {safe(channel['name'])} [{channel['id']}] in {channel['intent_id']}",
     )
     return OK
 
@@ -91,13 +95,11 @@ def _list(args: argparse.Namespace) -> int:
         "STATUS": field_column("status"),
         "POLICY": field_column("member_policy"),
         "MESSAGES": field_column("message_count"),
-        "LAST": age_column("last_message_at"),
+        "LAST MESSAGE": age_column("last_message_at"),
         "ID": field_column("id"),
         "MEMBERS": field_column("members"),
     }
-    nothing = (
-        f"There is no channel on {safe(args.intent)}; create one with: parley channel create {safe(args.intent)} NAME"
-    )
+    nothing = f"No channels in {safe(args.intent)}; create one with: parley channel create {safe(args.intent)} NAME"
     show_table(args, screen_of(args), channels, columns, nothing)
     return OK
 
@@ -123,7 +125,7 @@ def _close(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "channel create": Command(
-        "Create a channel on an intent",
+        "Create a channel in an intent",
         _add_create,
         _create,
         (
@@ -135,12 +137,10 @@ COMMANDS = {
         "List the channels of an intent", _add_list, _list, ("parley channel list intent_01K... --json",)
     ),
     "channel show": Command(
-        "Show one channel",
+        "Show a channel",
         _add_show,
         _show,
         ("parley channel show chan_01K...", "parley channel show data-questions --intent intent_01K..."),
     ),
-    "channel close": Command(
-        "Close a channel: nothing more is said there", _add_close, _close, ("parley channel close chan_01K...",)
-    ),
+    "channel close": Command("Close or delete a channel", _add_close, _close, ("parley channel close chan_01K...",)),
 }

@@ -1,4 +1,4 @@
-"""`parley intent create|list|show|activate|complete|abandon|assign` on a server."""
+"""`parley intent create|list|show|activate|complete|abandon|assign`: manage intents on a server."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _TRIES = 5
 
 
 def _add_create(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("title", metavar="TITLE", help="one line that says what is to be reached")
-    parser.add_argument("--description", default="", metavar="TEXT", help="more about it")
-    parser.add_argument("--parent", default=None, metavar="INTENT", help="the intent that this one is a part of")
-    parser.add_argument("--draft", action="store_true", help="leave it a draft; otherwise it is active at once")
+    parser.add_argument("title", metavar="TITLE", help="the goal, in one line")
+    parser.add_argument("--description", default="", metavar="TEXT", help="longer description")
+    parser.add_argument("--parent", default=None, metavar="INTENT", help="parent intent")
+    parser.add_argument("--draft", action="store_true", help="create it as a draft (default: active)")
     add_server_options(parser)
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--status", default="", choices=["", *_STATUSES], metavar="STATUS", help=_statuses_help())
-    parser.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many (default: 50)")
-    parser.add_argument("--offset", type=int, default=0, metavar="N", help="pass over so many")
+    parser.add_argument("--limit", type=int, default=50, metavar="N", help="number of intents at most (default: 50)")
+    parser.add_argument("--offset", type=int, default=0, metavar="N", help="number of intents to skip")
     add_server_options(parser)
 
 
@@ -48,21 +48,21 @@ def _statuses_help() -> str:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("intent", metavar="INTENT", help="its id")
+    parser.add_argument("intent", metavar="INTENT", help="id of the intent")
     add_server_options(parser)
 
 
 def _add_change(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("intent", metavar="INTENT", help="its id")
-    parser.add_argument("--reason", default=None, metavar="TEXT", help="goes into the event log")
+    parser.add_argument("intent", metavar="INTENT", help="id of the intent")
+    parser.add_argument("--reason", default=None, metavar="TEXT", help="reason, for the event log")
     add_server_options(parser)
 
 
 def _add_assign(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("intent", metavar="INTENT", help="its id")
-    parser.add_argument("assignee", metavar="AGENT", help="who is to work on it")
+    parser.add_argument("intent", metavar="INTENT", help="id of the intent")
+    parser.add_argument("assignee", metavar="AGENT", help="agent to assign")
     parser.add_argument("--role", default="worker", metavar="ROLE", help="worker or coordinator (default: worker)")
-    parser.add_argument("--remove", action="store_true", help="take the assignment back")
+    parser.add_argument("--remove", action="store_true", help="remove the assignment")
     add_server_options(parser)
 
 
@@ -88,7 +88,7 @@ def _list(args: argparse.Namespace) -> int:
         "CREATED BY": field_column("created_by"),
         "TITLE": field_column("title"),
     }
-    nothing = "There is no intent that you may see; create one with: parley intent create TITLE"
+    nothing = "No intents that you can see; create one with: parley intent create TITLE"
     show_table(args, screen_of(args), intents, columns, nothing)
     return OK
 
@@ -121,7 +121,7 @@ def _change_and_show(args: argparse.Namespace, status: str) -> int:
 def _change_status(
     connection: Connection, intent: str, status: str, reason: str | None, current_record: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The intent in a new status. What counts is the intention: a change by somebody else is passed over."""
+    """Set the status of an intent; retried when another client changes the intent meanwhile."""
     body = without_none({"status": status, "reason": reason})
     for left in range(_TRIES - 1, -1, -1):
         current = current_record or connection.get("intents", intent)
@@ -134,7 +134,7 @@ def _change_status(
         except VersionMismatch:
             if not left:
                 raise
-    raise AssertionError  # the last try returns or raises
+    raise AssertionError  # the last attempt returns or raises
 
 
 def _assign(args: argparse.Namespace) -> int:
@@ -154,32 +154,30 @@ def _assign(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "intent create": Command(
-        "Create an intent, and start it",
+        "Create and activate an intent",
         _add_create,
         _create,
         ("parley intent create 'Research Q1 financials'", "parley intent create 'Later' --draft --json"),
     ),
-    "intent list": Command(
-        "List the intents that one may see", _add_list, _list, ("parley intent list --status active",)
-    ),
-    "intent show": Command("Show one intent", _add_show, _show, ("parley intent show intent_01K... --json",)),
+    "intent list": Command("List intents you can see", _add_list, _list, ("parley intent list --status active",)),
+    "intent show": Command("Show an intent", _add_show, _show, ("parley intent show intent_01K... --json",)),
     "intent activate": Command(
-        "Start an intent, or go on with a blocked one",
+        "Activate a draft or blocked intent",
         _add_change,
         _activate,
         ("parley intent activate intent_01K...",),
     ),
     "intent complete": Command(
-        "Complete an intent; its channels close",
+        "Complete an intent and close its channels",
         _add_change,
         _complete,
         ("parley intent complete intent_01K... --reason 'report delivered'",),
     ),
     "intent abandon": Command(
-        "Give an intent up; its channels close", _add_change, _abandon, ("parley intent abandon intent_01K...",)
+        "Abandon an intent and close its channels", _add_change, _abandon, ("parley intent abandon intent_01K...",)
     ),
     "intent assign": Command(
-        "Assign an agent to an intent",
+        "Assign an agent to an intent, or unassign it",
         _add_assign,
         _assign,
         (

@@ -1,4 +1,4 @@
-"""`parley listen`: print what is said, as it is said, or answer it with a command."""
+"""`parley listen`: print messages as they arrive, and answer requests with a command."""
 
 from __future__ import annotations
 
@@ -25,43 +25,42 @@ _MESSAGE = "channel_message"
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "channel", nargs="?", default="", metavar="CHANNEL", help="a channel's id; with --intent its name"
+        "channel", nargs="?", default="", metavar="CHANNEL", help="id of a channel; with --intent its name"
     )
-    parser.add_argument("--intent", default="", metavar="INTENT", help="everything that happens on an intent")
+    parser.add_argument("--intent", default="", metavar="INTENT", help="all events of an intent")
     parser.add_argument(
-        "--for-agent", default="", metavar="AGENT", help="everything for this agent (default: who speaks)"
+        "--for-agent", default="", metavar="AGENT", help="all messages for this agent (default: --agent)"
     )
     parser.add_argument(
         "--type", dest="pattern", default="", metavar="TYPE", help="only messages of this type, such as request"
     )
-    parser.add_argument("--once", action="store_true", help="end after the first one")
-    parser.add_argument("--count", type=int, default=0, metavar="N", help="end after so many")
-    parser.add_argument(
-        "--since", default="", metavar="POSITION", help="begin behind this position; 0 is the beginning"
-    )
+    parser.add_argument("--once", action="store_true", help="exit after the first message")
+    parser.add_argument("--count", type=int, default=0, metavar="N", help="exit after N messages")
+    parser.add_argument("--since", default="", metavar="POSITION", help="start after this position; 0 is the beginning")
     parser.add_argument(
         "--answer-with", dest="run", default="", metavar="CMD", help="run CMD in a shell for each request (see above)"
     )
     add_server_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
-        "Without CHANNEL and --intent: everything for the agent that speaks. When the server restarts, it\n"
-        "goes on where it was: nothing is missed, nothing comes twice.\n\n"
-        "CMD gets the request as JSON on standard input and PARLEY_MESSAGE_ID, _CHANNEL and _FROM in the\n"
-        "environment, with PARLEY_URL, _KEY and _AGENT. What it prints is the answer: a JSON object, or text,\n"
-        'which becomes {"text": ...}. When it ends with another code than 0, nothing is answered.'
+        "Without CHANNEL and --intent: all messages for the agent. When the connection\n"
+        "breaks, it continues where it stopped: no message is missed or printed twice.\n\n"
+        "CMD gets the request as JSON on standard input and PARLEY_MESSAGE_ID, _CHANNEL\n"
+        "and _FROM, PARLEY_URL, _KEY and _AGENT in the environment. Its output is the\n"
+        'answer: a JSON object, or text, which becomes {"text": ...}. If it exits with\n'
+        "another code than 0, no answer is sent."
     )
 
 
 def _listen(args: argparse.Namespace) -> int:
-    gc.enable()  # it may run for weeks
+    gc.enable()  # it may run for long
     left = 1 if args.once else args.count
     if args.once and args.count > 1:
-        raise Invalid("--once or --count, not both")
+        raise Invalid("--once and --count together", hint="leave one of them out")
     if args.count < 0:
-        raise Invalid("--count: a number above 0")
+        raise Invalid("--count must be more than 0")
     if args.since and not args.since.isdigit():
-        raise Invalid(f"--since: {args.since!r} is no position", hint="a whole number; 0 is the beginning")
+        raise Invalid(f"--since: {args.since!r} is not a position", hint="use a whole number; 0 is the beginning")
     connection = connection_of(args)
     screen, failed = screen_of(args), False
     for event in connection.follow(*_stream_path(connection, args), after=args.since, broken=_warn_disconnected):
@@ -80,12 +79,12 @@ def _listen(args: argparse.Namespace) -> int:
 
 
 def _stream_path(connection: Connection, args: argparse.Namespace) -> tuple[str, ...]:
-    """The stream's path."""
+    """Return the path of the stream that the options name."""
     from parley.cli.parts.remote import channel_id
 
     targets = [bool(args.channel or args.intent), bool(args.for_agent)]
     if all(targets):
-        raise Invalid("listen to one thing: a channel, an intent or an agent")
+        raise Invalid("too many streams", hint="name one: a channel, --intent or --for-agent")
     if args.channel:
         channel = channel_id(connection, args) if args.intent else require_channel_id(args.channel)
         return "subscribe", "channels", channel
@@ -93,13 +92,13 @@ def _stream_path(connection: Connection, args: argparse.Namespace) -> tuple[str,
         return "subscribe", "intents", args.intent
     agent = args.for_agent or settings_of(args).agent
     if not agent:
-        raise UnknownSender("listen to what?", hint="name a channel, --intent INTENT or --agent NAME")
+        raise UnknownSender("no stream given", hint="name a channel, --intent INTENT or --agent NAME")
     return "subscribe", "agents", agent
 
 
 def _warn_disconnected(reason: str) -> None:
     sys.stdout.flush()
-    sys.stderr.write(f"parley: warning: {safe(reason)}; going on as soon as it is back\n")
+    sys.stderr.write(f"parley: warning: {safe(reason)}; reconnecting\n")
     sys.stderr.flush()
 
 
@@ -126,7 +125,7 @@ def _print(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any]
 
 
 def _answer(args: argparse.Namespace, connection: Connection, request: Mapping[str, Any]) -> bool:
-    """Whether the request is answered, or was not ours to answer."""
+    """Run the command and send its answer; False if that failed. A request to another agent is skipped."""
     import subprocess
 
     from parley.domain.errors.team import NotAddressee
@@ -153,17 +152,15 @@ def _answer(args: argparse.Namespace, connection: Connection, request: Mapping[s
         check=False,
     )
     if process.returncode:
-        _print_error(
-            "exec_failed", f"the command ended with {process.returncode} on {request['id']}, which has no answer"
-        )
+        _print_error("exec_failed", f"command exited with {process.returncode} for {request['id']}; no answer was sent")
         return False
     body = {"payload": _payload(process.stdout.decode("utf-8", "replace"))}
     try:
         connection.post("channels", request["channel_id"], "messages", request["id"], "reply", body=body)
     except NotAddressee:
-        return True  # somebody else was asked; a key that sees everything hears of it, too
+        return True  # addressed to another agent; a service key sees those, too
     except ParleyError as error:
-        _print_error(error.code, f"{request['id']} is not answered: {error.message}")
+        _print_error(error.code, f"cannot answer {request['id']}: {error.message}")
         return False
     return True
 
@@ -180,7 +177,7 @@ def _print_error(code: str, message: str) -> None:
 
 COMMANDS = {
     "listen": Command(
-        "Print what is said, as it is said, or answer it with a command",
+        "Print messages as they arrive; answer with a command",
         _add_arguments,
         _listen,
         (

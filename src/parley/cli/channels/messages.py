@@ -1,4 +1,4 @@
-"""`parley messages`: what was said in a channel."""
+"""`parley messages`: list the messages of a channel."""
 
 from __future__ import annotations
 
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_channel_arguments(parser)
+    parser.add_argument("--since", default="", metavar="CURSOR", help="only messages after this id, number or time")
+    parser.add_argument("--to", default="", metavar="AGENT", help="only messages that this agent can see")
+    parser.add_argument("--limit", type=int, default=None, metavar="N", help="number of messages at most: 1 to 1000")
     parser.add_argument(
-        "--since", default="", metavar="CURSOR", help="what comes after a message id, a number or a time"
-    )
-    parser.add_argument("--to", default="", metavar="AGENT", help="only what this agent may see")
-    parser.add_argument("--limit", type=int, default=None, metavar="N", help="at most so many: 1 to 1000")
-    parser.add_argument(
-        "--wait", default="", metavar="TIME", help=f"wait up to {LONG_POLL_MAX_SECONDS}s for something new"
+        "--wait", default="", metavar="TIME", help=f"wait for a new message, at most {LONG_POLL_MAX_SECONDS}s"
     )
     add_server_options(parser)
 
@@ -46,7 +44,7 @@ def _messages(args: argparse.Namespace) -> int:
     evicted = answer.headers.get("x-cursor-evicted", "")
     if evicted:
         oldest = safe(evicted.removeprefix("oldest="))
-        sys.stderr.write(f"parley: warning: messages are missing here: the oldest that is kept is number {oldest}\n")
+        sys.stderr.write(f"parley: warning: older messages were evicted; the oldest one is number {oldest}\n")
     columns = {
         "#": field_column("seq"),
         "AGE": age_column("created_at"),
@@ -57,13 +55,13 @@ def _messages(args: argparse.Namespace) -> int:
         "ID": field_column("id"),
         "PAYLOAD": field_column("payload"),
     }
-    show_table(args, screen_of(args), answer.document, columns, "Nothing was said here.")
+    show_table(args, screen_of(args), answer.document, columns, "No messages.")
     return OK
 
 
 COMMANDS = {
     "messages": Command(
-        "List what was said in a channel",
+        "List the messages of a channel",
         _add_arguments,
         _messages,
         (

@@ -1,4 +1,4 @@
-"""`parley post`: say something in a channel."""
+"""`parley post`: post a message to a channel."""
 
 from __future__ import annotations
 
@@ -32,18 +32,22 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type", dest="pattern", default="notify", choices=TYPES, metavar="TYPE", help=f"one of {', '.join(TYPES)}"
     )
-    parser.add_argument("--correlation", default=None, metavar="MESSAGE", help="the request that a response answers")
+    parser.add_argument("--correlation", default=None, metavar="MESSAGE", help="request that a response answers")
     parser.add_argument(
-        "--expires", default="", metavar="TIME", help="30s, 5m, 2h, or a time like 2026-03-14T12:00:00Z"
+        "--expires",
+        default="",
+        metavar="TIME",
+        help="when the message expires: 30s, 5m, 2h, or a time like 2026-03-14T12:00:00Z",
     )
-    parser.add_argument("--metadata", default="", metavar="JSON", help="a JSON object beside the payload")
+    parser.add_argument("--metadata", default="", metavar="JSON", help="JSON object with metadata")
     add_payload(parser)
     add_purpose(parser)
     add_server_options(parser)
     parser.description = (
-        f"{parser.description}.\n\nWith --intent, CHANNEL may be a name; a channel of that name is created when\n"
-        "there is none. When the command returns, the message is durable. A message that waits for a\n"
-        "person is not sent yet: the exit code is 9, and the approval's id is shown."
+        f"{parser.description}.\n\n"
+        "With --intent, CHANNEL may be a name; a channel that does not exist is created.\n"
+        "When the command returns, the message is durable. Exit code 9: the message is\n"
+        "held for approval and was not sent yet; the id of the approval is printed."
     )
 
 
@@ -69,29 +73,29 @@ def _post(args: argparse.Namespace) -> int:
 
 
 def show_posted(args: argparse.Namespace, posted: Mapping[str, Any], verb: str) -> int:
-    """What became of a message, and the exit code that says it."""
+    """Print the result of posting a message and return the exit code."""
     held = is_held(posted)
     show_result(args, screen_of(args), posted, held_line(posted) if held else posted_line(verb, posted))
     return HELD if held else OK
 
 
 def is_held(answer: Mapping[str, Any]) -> bool:
-    """Whether the answer to a message is that it waits for a person."""
+    """Whether the server holds the message for approval."""
     return answer.get("status") == "held" and "approval" in answer
 
 
 def held_line(held: Mapping[str, Any]) -> str:
-    """That a message waits, for whom and why, in one line."""
-    who = join_with_or(held["deciders"], "nobody who may decide")
+    """Describe in one line a message that is held, for whom and why."""
+    who = join_with_or(held["deciders"], "no one (no approver is set)")
     next_step = "" if held["deciders"] else f"; {NO_DECIDER_HINT}"
-    return f"held for {who}: {safe(held['reason'])} (approval {safe(held['approval'])}){next_step}"
+    return f"Held for approval by {who}: {safe(held['reason'])} (approval {safe(held['approval'])}){next_step}"
 
 
 def posted_line(verb: str, message: Mapping[str, Any]) -> str:
-    """What became of a message, in one line."""
+    """Describe in one line a message that was posted."""
     to = "everyone" if message["to"] in (None, "*") else message["to"]
-    waits = ", which nobody can receive yet" if message["status"] == "pending" else ""
-    return f"{verb} {message['id']} to {to}{waits} ({message['message_type']}, number {message['seq']} in the channel)"
+    waits = ", which has no receiver yet" if message["status"] == "pending" else ""
+    return f"{verb} {message['id']} to {to}{waits} ({message['message_type']}, number {message['seq']})"
 
 
 COMMANDS = {

@@ -1,4 +1,4 @@
-"""`parley agent add|list|show`."""
+"""`parley agent add|list|show`: the agents of a project, or of a server."""
 
 from __future__ import annotations
 
@@ -26,17 +26,15 @@ def _add_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime", default="", choices=["", *_RUNTIMES], metavar="RUNTIME", help=f"one of {', '.join(_RUNTIMES)}"
     )
-    parser.add_argument(
-        "--shared", action="store_true", help="let other users of your group drop messages into the inbox"
-    )
+    parser.add_argument("--shared", action="store_true", help="let other users of your group deliver to the inbox")
     add_mailbox_options(parser, agent=False)
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
     add_mailbox_options(parser, agent=False)
     group = _add_server(parser)
-    group.add_argument("--status", default="", metavar="STATUS", help="only agents that are so, such as active")
-    group.add_argument("--role", default="", metavar="ROLE", help="only agents that hold this role")
+    group.add_argument("--status", default="", metavar="STATUS", help="only agents with this status, such as active")
+    group.add_argument("--role", default="", metavar="ROLE", help="only agents with this role")
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
@@ -47,14 +45,14 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 def _add_server(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group = parser.add_argument_group("server")
-    group.add_argument("--server", action="store_true", help="of the server's registry instead of a project")
-    group.add_argument("--url", default="", help="where the server is (default: $PARLEY_URL, http://127.0.0.1:8420)")
-    group.add_argument("--key", default="", help="the key (default: $PARLEY_KEY, which other users cannot see)")
+    group.add_argument("--server", action="store_true", help="agents registered on the server instead of a project")
+    group.add_argument("--url", default="", help="address of the server (default: $PARLEY_URL, http://127.0.0.1:8420)")
+    group.add_argument("--key", default="", help="API key (default: $PARLEY_KEY, which other users cannot see)")
     return group
 
 
 def _wants_server(args: argparse.Namespace) -> bool:
-    """A mailbox needs no server, so one has to be asked for."""
+    """Whether the options ask for the agents of a server; the default is a project."""
     return bool(args.server or args.url)
 
 
@@ -65,7 +63,7 @@ def _workspace(args: argparse.Namespace) -> Workspace:
 
 
 def _project_to_list(args: argparse.Namespace) -> Workspace:
-    """The project whose agents are shown; who has a server but no project is told how to see the server's."""
+    """Find the project; without one, but with a server configured, hint at --server."""
     try:
         return _workspace(args)
     except NotFound as missing:
@@ -73,7 +71,7 @@ def _project_to_list(args: argparse.Namespace) -> Workspace:
             setting.name in ("url", "key") and setting.value and setting.source != "default"
             for setting in args.settings.sources
         ):
-            missing.hint = f"{missing.hint}; for the agents of the server add --server"
+            missing.hint = f"{missing.hint}; to list the agents of the server, add --server"
         raise
 
 
@@ -87,7 +85,7 @@ def _add(args: argparse.Namespace) -> int:
     elif added.created:
         screen.line(f"Added agent {args.name} to project {workspace.project}")
     else:
-        screen.line(f"Agent {args.name} is in project {workspace.project} already")
+        screen.line(f"Agent {args.name} is already in project {workspace.project}")
     return OK
 
 
@@ -130,7 +128,7 @@ def _list(args: argparse.Namespace) -> int:
             + ["yes" if agent_facts["ledger"] else "no"]
             for agent_facts in facts
         ]
-        screen.table(("AGENT", "RUNTIME", "WAITING", "SENT", "DEAD", "USES PARLEY"), rows)
+        screen.table(("AGENT", "RUNTIME", "WAITING", "SENT", "DEAD LETTERS", "USES PARLEY"), rows)
     return OK
 
 
@@ -154,12 +152,15 @@ def _show(args: argparse.Namespace) -> int:
 COMMANDS = {
     "agent add": Command("Add an agent to a project", _add_add, _add, ("parley agent add codex --runtime codex",)),
     "agent list": Command(
-        "List the agents of a project, or of the server",
+        "List the agents of a project or of a server",
         _add_list,
         _list,
         ("parley agent list", "parley agent list --server --role reviewer"),
     ),
     "agent show": Command(
-        "Show one agent", _add_show, _show, ("parley agent show codex --json", "parley agent show codex --server")
+        "Show an agent of a project or of a server",
+        _add_show,
+        _show,
+        ("parley agent show codex --json", "parley agent show codex --server"),
     ),
 }

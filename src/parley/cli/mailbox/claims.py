@@ -1,4 +1,4 @@
-"""`parley next`, `extend`, `release` and `done`: working through an inbox."""
+"""`parley next`, `extend`, `release` and `done`: claim and finish the messages of an inbox."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _add_next(parser: argparse.ArgumentParser) -> None:
 def _add_claimed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("message", help="id, file name, or the end of an id")
     parser.add_argument(
-        "--token", default=None, help="the token that next printed: refuse if the claim is another's now"
+        "--token", default=None, help="token that `next --json` printed: fail if the claim has passed to another"
     )
     add_mailbox_options(parser)
 
@@ -51,7 +51,7 @@ def _next(args: argparse.Namespace) -> int:
         if args.json:
             screen.json(None)
         else:
-            screen.line(f"Nothing waits for {kernel.agent}.")
+            screen.line(f"No message for {kernel.agent}.")
         return OK
     doubts: list[Value] = [str(doubt) for doubt in claimed.doubts]
     fields = OacpFormat().fields(claimed.message)
@@ -60,7 +60,7 @@ def _next(args: argparse.Namespace) -> int:
         screen.json({**fields, "file": claimed.file, "lease": lease, "tries": claimed.tries, "doubts": doubts})
     else:
         then = f"parley done {claimed.message.id} --agent {kernel.agent}"
-        notes = [f"yours until {claimed.lease.until}; then: {then}", *map(str, doubts)]
+        notes = [f"claimed until {claimed.lease.until}; when finished: {then}", *map(str, doubts)]
         show_message(screen, {**fields, "file": claimed.file}, notes)
     return OK
 
@@ -72,7 +72,7 @@ def _extend(args: argparse.Namespace) -> int:
     if args.json:
         screen.json({"id": message_id, "lease": {"token": lease.token, "until": lease.until}})
     else:
-        screen.line(f"{safe(message_id)} is yours until {lease.until}.")
+        screen.line(f"Claim on {safe(message_id)} extended until {lease.until}.")
     return OK
 
 
@@ -82,7 +82,7 @@ def _release(args: argparse.Namespace) -> int:
     if args.json:
         screen.json({"id": message_id, "status": "new"})
     else:
-        screen.line(f"{safe(message_id)} is back in the inbox.")
+        screen.line(f"Released {safe(message_id)}; it is back in the inbox.")
     return OK
 
 
@@ -93,7 +93,7 @@ def _done(args: argparse.Namespace) -> int:
         changed = finished.content_changed
         screen.json({"id": finished.message_id, "file": finished.file, "how": finished.how, "content_changed": changed})
         return OK
-    screen.line(f"{safe(finished.message_id)} is done ({finished.how}).")
+    screen.line(f"Finished {safe(finished.message_id)} ({finished.how}).")
     if finished.content_changed:
         screen.line("note: the file was changed after it was claimed; the new content is in dead_letter/")
     return OK
@@ -101,15 +101,15 @@ def _done(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "next": Command(
-        "Claim the next message in processing order and show it",
+        "Claim the next message and show it",
         _add_next,
         _next,
         ("parley next --agent codex", "parley next --lease 10m --json"),
     ),
-    "extend": Command("Hold a claimed message for longer", _add_extend, _extend, ("parley extend a8f3 --lease 1h",)),
-    "release": Command("Give a claimed message back", _add_claimed, _release, ("parley release a8f3",)),
+    "extend": Command("Extend the claim on a message", _add_extend, _extend, ("parley extend a8f3 --lease 1h",)),
+    "release": Command("Release a claimed message back to the inbox", _add_claimed, _release, ("parley release a8f3",)),
     "done": Command(
-        "Finish a message: archive it, or delete it",
+        "Finish a message: archive it or delete it",
         _add_done,
         _done,
         ("parley done a8f3", "parley done a8f3 --delete"),

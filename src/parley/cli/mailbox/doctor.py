@@ -1,4 +1,4 @@
-"""`parley doctor`: what is wrong with a workspace, and mending what can be mended."""
+"""`parley doctor`: check a project for problems and fix what can be fixed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from parley.adapters.files.checkup import Finding, examine
 from parley.adapters.files.workspace import Workspace
 from parley.cli.command import Command, add_mailbox_options, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import Screen, safe
+from parley.cli.output import Screen, count_of, safe
 from parley.domain.errors.errors import ParleyError
 from parley.domain.mailbox.delivery import Status, lease_over
 from parley.wiring import Kernel, drive, find_home, find_project, open_kernel
@@ -24,7 +24,7 @@ _COLOURS = {"fail": "red", "warn": "yellow", "note": "dim"}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--fix", action="store_true", help="mend what can be mended without losing anything")
+    parser.add_argument("--fix", action="store_true", help="fix what can be fixed without losing data")
     add_mailbox_options(parser, agent=False)
 
 
@@ -65,23 +65,22 @@ def _fix(finding: Finding) -> bool:
 
 def _show_findings(screen: Screen, workspace: Workspace, findings: list[Finding], fixed: list[Finding]) -> None:
     agents = workspace.agents()
-    noun = "agent" if len(agents) == 1 else "agents"
-    screen.line(f"Project {workspace.project} in {safe(workspace.home)}: {len(agents)} {noun}")
+    screen.line(f"Project {workspace.project} in {safe(workspace.home)}: {count_of(len(agents), 'agent')}")
     for finding in findings:
         level = "fixed" if finding in fixed else finding.level
-        hint = " (parley doctor --fix mends it)" if finding.fix is not None and finding not in fixed else ""
+        hint = " (to fix it: parley doctor --fix)" if finding.fix is not None and finding not in fixed else ""
         colour = _COLOURS.get(level, "green")
         screen.line(
             f"{screen.paint(f'{level:<5}', colour)}  {finding.code:<14} {finding.agent}: {safe(finding.detail)}{hint}"
         )
     if not findings:
-        screen.line(screen.paint("Everything is in order.", "green"))
+        screen.line(screen.paint("No problems.", "green"))
 
 
 def _project_findings(workspace: Workspace, settings: Settings) -> Iterator[Finding]:
     names = workspace.folders()
     if not names:
-        yield Finding("note", "no_agents", "-", "the project has no agents")
+        yield Finding("note", "no_agents", "-", "the project has no agents; add one with: parley agent add NAME")
     for name in names:
         try:
             yield from _agent_findings(workspace, name, settings)
@@ -93,7 +92,7 @@ def _agent_findings(workspace: Workspace, name: str, settings: Settings) -> Iter
     folder = workspace.agent(name)
     kernel = open_kernel(workspace.home, workspace.project, name, settings)
     if not os.access(folder.path, os.W_OK):
-        yield Finding("warn", "read_only", name, f"{folder.path} cannot be written by this user")
+        yield Finding("warn", "read_only", name, f"this user cannot write to {folder.path}")
         return
     yield from examine(folder, kernel.clock.now().at.timestamp())
     inbox = f"{folder.path}/inbox"
@@ -102,17 +101,19 @@ def _agent_findings(workspace: Workspace, name: str, settings: Settings) -> Iter
 
 
 def _mailbox_findings(kernel: Kernel) -> Iterator[Finding]:
-    """What the inbox and the ledger say."""
+    """Check the inbox and the ledger."""
     items = drive(kernel.inbox_items())
     expired = sum(1 for item in items if item.expired)
     if expired:
-        yield Finding(
-            "note", "expired", kernel.agent, f"{expired} messages have expired; they stay until you finish them"
-        )
+        count = count_of(expired, "message")
+        yield Finding("note", "expired", kernel.agent, f"{count} expired; expired messages stay until you finish them")
     for item in items:
         if item.problem:
             yield Finding(
-                "warn", "unreadable", kernel.agent, f"{item.file}: {item.problem}; next moves it to dead_letter/"
+                "warn",
+                "unreadable",
+                kernel.agent,
+                f"{item.file}: {item.problem}; `parley next` moves it to dead_letter/",
             )
     store = kernel.store_if_any
     if store is None:
@@ -136,7 +137,7 @@ def _releaser(kernel: Kernel, file: str) -> Callable[[], None]:
 
 COMMANDS = {
     "doctor": Command(
-        "Check a workspace: files, modes, claims, file system; --fix mends",
+        "Check a project for problems; --fix repairs them",
         _add_arguments,
         _doctor,
         ("parley doctor", "parley doctor --fix --project demo"),

@@ -1,4 +1,4 @@
-"""`parley governance init|add-human|show`: who is who in a project's mailboxes, and whose people decide."""
+"""`parley governance init|add-human|show`: set up policies and approvers for the mailboxes of a project."""
 
 from __future__ import annotations
 
@@ -19,29 +19,35 @@ if TYPE_CHECKING:
     from parley.domain.agents.party import Attributes
 
 _SAME_USER = (
-    "Whoever may write the governance file says who somebody is, and agents that run as the same\n"
-    "operating system user cannot be told apart: each could write as the other, or change the file.\n"
-    "Where that matters, give each agent a user of its own (parley init --shared), keep the file\n"
-    "with yours, and set sender_check to enforce."
+    "Anyone who can write the governance file controls who is who. Agents that run\n"
+    "as the same operating system user can write as each other and change the file.\n"
+    "Where that matters, run each agent as its own user (parley init --shared), keep\n"
+    "the file under your user, and set sender_check to enforce."
 )
 
 
 def _add_init(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tenant", default="", metavar="NAME", help="the organisation (default: the project's name)")
+    parser.add_argument(
+        "--tenant", default="", metavar="NAME", help="name of the organisation (default: the project's name)"
+    )
     add_mailbox_options(parser, agent=False)
     parser.description = (
-        f"{parser.description}.\n\nFrom then on what policies say about unmarked messages holds, too.\n\n{_SAME_USER}"
+        f"{parser.description}.\n\n"
+        "From then on policies apply to all messages, also to those without an envelope.\n\n"
+        f"{_SAME_USER}"
     )
 
 
 def _add_human(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("user", metavar="USER", help="the person's name or address, as in the agents' user_id")
+    parser.add_argument("user", metavar="USER", help="name or address of the person, as in the agents' user_id")
     add_mailbox_options(parser, agent=False)
     parser.description = (
-        f"{parser.description}.\n\nThe key is shown once. It signs what the person decides, and the file\n"
-        "keeps its public half: nobody else can decide in that name. A person who has one gets a new\n"
-        "one, and the old one ends: what it signed and nobody has read yet is refused.\n"
-        f"Give it with PARLEY_HUMAN_KEY, or when it is asked for.\n\n{_SAME_USER}"
+        f"{parser.description}.\n\n"
+        "The key is printed once. It signs the person's decisions; the governance file\n"
+        "keeps only its public half, so no one else can decide in that name. A person who\n"
+        "has a key gets a new one. The old one stops working: unread messages that it\n"
+        "approved are refused. Set PARLEY_HUMAN_KEY, or enter the key when asked.\n\n"
+        f"{_SAME_USER}"
     )
 
 
@@ -64,7 +70,7 @@ def _init(args: argparse.Namespace) -> int:
         screen.json({"path": path})
         return OK
     screen.line(f"Wrote {safe(path)}")
-    screen.line("Say in it whom each agent acts for, and where it belongs; then: parley governance add-human USER")
+    screen.line("Next: set user_id and org_unit of each agent in it, then run: parley governance add-human USER")
     return OK
 
 
@@ -76,7 +82,7 @@ def _human(args: argparse.Namespace) -> int:
         screen.json({"user": args.user, "key": key})
         return OK
     # The key goes to standard output alone, so that KEY=$(parley governance add-human ...) works.
-    sys.stderr.write(f"{safe(args.user)} decides with this key; it is shown only now:\n")
+    sys.stderr.write(f"Key of {safe(args.user)}. Save it; it is not shown again:\n")
     screen.line(key)
     return OK
 
@@ -102,10 +108,12 @@ def _show(args: argparse.Namespace) -> int:
         screen.json(document)
         return OK
     if not governance.set_up:
-        screen.line("There is no governance file: only messages that ask for rules are under them.")
+        screen.line(
+            "No governance file: policies apply only to messages with an envelope. To create it: parley governance init"
+        )
     screen.line(f"tenant {directory.tenant}, policy {governance.book.label} ({', '.join(documents)})")
     if agents:
-        heads = ("AGENT", "FOR", "ORG UNIT", "TEAM", "AT MOST", "ROUNDS")
+        heads = ("AGENT", "ACTS FOR", "ORG UNIT", "TEAM", "MAX LEVEL", "MAX ROUNDS")
         rows = [
             (
                 name,
@@ -140,13 +148,13 @@ def _attribute_fields(attributes: Attributes) -> dict[str, Any]:
 
 COMMANDS = {
     "governance init": Command(
-        "Put a project's mailboxes under rules",
+        "Govern the mailboxes of a project",
         _add_init,
         _init,
         ("parley governance init --tenant acme", "parley governance init --project demo"),
     ),
     "governance add-human": Command(
-        "Give a person a key to decide with",
+        "Create the key with which a person approves messages",
         _add_human,
         _human,
         (
@@ -155,7 +163,7 @@ COMMANDS = {
         ),
     ),
     "governance show": Command(
-        "Show who is who in a project, and which rules are in force",
+        "Show the agents, people and policies of a project",
         _add_show,
         _show,
         ("parley governance show", "parley governance show --json"),

@@ -1,4 +1,4 @@
-"""`parley init`: a new project with its agents."""
+"""`parley init`: create a project with its agents."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="PROJECT", help="letters, digits, '.', '_' and '-'")
-    parser.add_argument("--agents", default="", help="names of the first agents, separated by commas")
-    parser.add_argument("--repo", default="", help="the repository this project is about")
+    parser.add_argument("--agents", default="", help="agents to add, separated by commas")
+    parser.add_argument("--repo", default="", help="repository that the project is about")
+    parser.add_argument("--shared", action="store_true", help="let other users of your group deliver to the inboxes")
     parser.add_argument(
-        "--shared", action="store_true", help="let other users of your group drop messages into inboxes"
-    )
-    parser.add_argument(
-        "--home", "--oacp-dir", default="", help="the home of all projects (default: found, see config)"
+        "--home", "--oacp-dir", default="", help="directory of all projects (default: see parley config)"
     )
     add_json(parser)
 
@@ -48,7 +46,7 @@ def _init(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "init": Command(
-        "Create a project",
+        "Create a project with mailboxes for its agents",
         _add_arguments,
         _init,
         ("parley init demo --agents claude,codex,gemini", "parley init demo --repo ."),

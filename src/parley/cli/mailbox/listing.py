@@ -1,4 +1,4 @@
-"""`parley inbox` and `parley outbox`: looking without touching."""
+"""`parley inbox` and `parley outbox`: list messages without claiming them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
-from parley.cli.output import item_fields, show_items
+from parley.cli.output import count_of, item_fields, show_items
 from parley.domain.times import format_time
 from parley.wiring import drive
 
@@ -35,21 +35,20 @@ def _show(args: argparse.Namespace, place: str) -> int:
     elif not items:
         screen.line(f"The {place} of {kernel.agent} is empty.")
     else:
-        noun = "message" if len(items) == 1 else "messages"
-        screen.line(f"{len(items)} {noun} in the {place} of {kernel.agent}")
+        screen.line(f"{count_of(len(items), 'message')} in the {place} of {kernel.agent}")
         show_items(screen, items, format_time(kernel.clock.now().at), sent=place == "outbox")
     return OK
 
 
 COMMANDS = {
     "inbox": Command(
-        "List what waits, in processing order; peeking consumes nothing",
+        "List incoming messages in processing order",
         _add_arguments,
         _inbox,
         ("parley inbox", "parley inbox --agent codex --json"),
     ),
     "outbox": Command(
-        "List what was sent, newest first",
+        "List sent messages, newest first",
         _add_arguments,
         _outbox,
         ("parley outbox --agent claude",),

@@ -1,4 +1,4 @@
-"""`parley read`, `thread` and `search`: whole messages, without consuming them."""
+"""`parley read`, `thread` and `search`: show messages without claiming them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _add_ref(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("message", help="id, file name, or the end of an id")
-    parser.add_argument("--raw", action="store_true", help="print the file's bytes as they are")
+    parser.add_argument("--raw", action="store_true", help="print the file unchanged")
     add_mailbox_options(parser)
 
 
@@ -28,7 +28,7 @@ def _add_thread(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", help="what to look for in ids, subjects and bodies, in any case")
+    parser.add_argument("text", help="text to find in ids, subjects and bodies; case does not matter")
     add_mailbox_options(parser)
 
 
@@ -67,7 +67,7 @@ def _thread(args: argparse.Namespace) -> int:
 
 
 def _depths(messages: list[Found]) -> dict[str, int]:
-    """How far each message is from the start of its thread."""
+    """The distance of each message from the start of its thread."""
     parents = {located.message.id: located.message.in_reply_to for located in messages}
     depths: dict[str, int] = {}
     for message_id in parents:
@@ -84,7 +84,7 @@ def _search(args: argparse.Namespace) -> int:
     if args.json:
         screen.json([located_message_fields(match) for match in matches])
     elif not matches:
-        screen.line(f"Nothing contains {safe(args.text)!r}.")
+        screen.line(f"No message contains {safe(args.text)!r}.")
     else:
         _show_matches(screen, matches)
     return OK
@@ -102,24 +102,24 @@ def _show_matches(screen: Screen, matches: list[Found]) -> None:
         )
         for match in matches
     ]
-    screen.table(("TIME", "FROM", "TO", "TYPE", "PLACE", "SUBJECT [ID]"), rows)
+    screen.table(("TIME", "FROM", "TO", "TYPE", "FOLDER", "SUBJECT [ID]"), rows)
 
 
 COMMANDS = {
     "read": Command(
-        "Show one message without consuming it",
+        "Show a message without claiming it",
         _add_ref,
         _read,
         ("parley read msg-20260313T1430Z-claude-a8f3", "parley read a8f3 --json"),
     ),
     "thread": Command(
-        "Show a whole conversation, oldest first",
+        "Show a conversation, oldest message first",
         _add_thread,
         _thread,
         ("parley thread conv-20260313-claude-001", "parley thread a8f3"),
     ),
     "search": Command(
-        "Find messages sent or received by their text",
+        "Search sent and received messages",
         _add_search,
         _search,
         ('parley search "rate limiting"',),

@@ -1,4 +1,4 @@
-"""`parley review status`: where a code review stands."""
+"""`parley review status`: show the state of a code review."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _show(screen: Screen, review: Review) -> None:
 
 COMMANDS = {
     "review status": Command(
-        "Tell a review's state, round, open findings and whose turn it is",
+        "Show the state, findings and next step of a code review",
         _add_arguments,
         _status,
         ("parley review status conv-20260313-claude-001",),

@@ -1,4 +1,4 @@
-"""`parley send` and `parley reply`."""
+"""`parley send` and `parley reply`: send a message from a mailbox."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from parley.domain.content.envelope import Wishes
 
-# Named here: what they mean is loaded by the few messages that have one.
+# Repeated here, since only few messages need the modules that define them.
 _PURPOSES = ("information_query", "commitment_request", "meeting_scheduling")
 _LEVELS = ("public", "internal", "confidential", "restricted")
 
@@ -32,19 +32,24 @@ def _add_send(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type", "--kind", dest="kind", required=True, choices=list(KINDS), metavar="TYPE", help=_kinds_help()
     )
-    parser.add_argument("--subject", required=True, help="one line that says what it is about")
+    parser.add_argument("--subject", required=True, help="one line about the message")
     parser.add_argument(
-        "--reply-to", default="", metavar="MESSAGE", help="what this one answers: id, file name, or the end of an id"
+        "--reply-to", default="", metavar="MESSAGE", help="message to answer: id, file name, or the end of an id"
     )
-    parser.add_argument("--conversation", "--conversation-id", default="", metavar="ID", help="thread to continue")
+    parser.add_argument(
+        "--conversation", "--conversation-id", default="", metavar="ID", help="conversation to continue"
+    )
     _add_optional(parser)
     add_body(parser)
     add_mailbox_options(parser)
+    parser.description = (
+        f"{parser.description}.\n\nExit code 0: every recipient has the message. Exit code 9: it is held for\napproval."
+    )
 
 
 def _add_reply(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("message", help="what is answered: id, file name, or the end of an id")
-    parser.add_argument("--to", action="append", default=[], help="recipient (default: who sent it)")
+    parser.add_argument("message", help="message to answer: id, file name, or the end of an id")
+    parser.add_argument("--to", action="append", default=[], help="recipient (default: the sender of the message)")
     parser.add_argument(
         "--type",
         "--kind",
@@ -52,9 +57,9 @@ def _add_reply(parser: argparse.ArgumentParser) -> None:
         default="",
         choices=["", *KINDS],
         metavar="TYPE",
-        help="default: the answer that the message's type expects",
+        help="default: the reply type that the message expects",
     )
-    parser.add_argument("--subject", default="", help="default: Re: and the subject that is answered")
+    parser.add_argument("--subject", default="", help="default: Re: and the subject of the message")
     _add_optional(parser)
     add_body(parser)
     add_mailbox_options(parser)
@@ -67,32 +72,37 @@ def _add_optional(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expires", default="", metavar="TIME", help="30m, 2h, 7d, or a time like 2026-03-14T12:00:00Z"
     )
-    parser.add_argument("--channel", "--tag", dest="tag", default="", help="free category, such as review or deploy")
+    parser.add_argument(
+        "--channel", "--tag", dest="tag", default="", help="category of your choice, such as review or deploy"
+    )
     parser.add_argument("--related-pr", default="", metavar="PR", help="42, #42 or a URL")
-    parser.add_argument("--related-packet", default="", metavar="ID")
-    parser.add_argument("--context-keys", default="", metavar="TEXT", help="what the reader needs to know")
-    parser.add_argument("--context-keys-file", default="", metavar="FILE")
-    group = parser.add_argument_group("rules (any of these puts the message under them)")
+    parser.add_argument("--related-packet", default="", metavar="ID", help="related review packet")
+    parser.add_argument("--context-keys", default="", metavar="TEXT", help="context that the reader needs")
+    parser.add_argument("--context-keys-file", default="", metavar="FILE", help="read it from a file")
+    group = parser.add_argument_group("policies (any of these adds an envelope, so that policies apply)")
     group.add_argument(
-        "--purpose", default="", choices=["", *_PURPOSES], metavar="PURPOSE", help=f"what for: {', '.join(_PURPOSES)}"
+        "--purpose", default="", choices=["", *_PURPOSES], metavar="PURPOSE", help=f"one of {', '.join(_PURPOSES)}"
     )
     group.add_argument(
         "--classification",
         default="",
         choices=["", *_LEVELS],
         metavar="LEVEL",
-        help=f"how secret it is: {', '.join(_LEVELS)} (default: internal)",
+        help=f"one of {', '.join(_LEVELS)} (default: internal)",
     )
     group.add_argument(
-        "--max-rounds", type=int, default=None, metavar="N", help="so many messages, then a person looks"
+        "--max-rounds", type=int, default=None, metavar="N", help="number of messages before a person must decide"
     )
     group.add_argument(
-        "--data", default="", metavar="FILE", help="YAML or JSON: a list of source, fields, classification, description"
+        "--data",
+        default="",
+        metavar="FILE",
+        help="YAML or JSON list of shared data: source, fields, classification, description",
     )
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="print the file that would be sent, or that it would be held, and send nothing",
+        help="print the message, or that it would be held, without sending it",
     )
 
 
@@ -138,7 +148,7 @@ def _draft(args: argparse.Namespace, kernel: Kernel, kind: Kind) -> Draft:
 
 
 def _wishes(args: argparse.Namespace) -> Wishes | None:
-    """What the sender asks of the rules; None for a message that does not ask for them."""
+    """The envelope that the options ask for; None without any."""
     if not (args.purpose or args.classification or args.data) and args.max_rounds is None:
         return None
     from parley.domain.content.classification import Classification
@@ -146,7 +156,7 @@ def _wishes(args: argparse.Namespace) -> Wishes | None:
     from parley.wire.oacp.envelope import read_items
 
     if args.max_rounds is not None and args.max_rounds < 1:
-        raise Invalid("--max-rounds is at least 1")
+        raise Invalid("--max-rounds must be at least 1")
     return Wishes(
         purpose=Purpose(args.purpose) if args.purpose else None,
         classification=Classification(args.classification) if args.classification else None,
@@ -168,7 +178,7 @@ def _send_or_preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> 
         discard_edited(args)
         raise
     except ParleyError as error:
-        if error.code == "held":  # by its code: what the rules can refuse is not loaded by a command that succeeds
+        if error.code == "held":  # by its code: a command that succeeds does not load the errors of policies
             discard_edited(args)
             return _show_held(args, error)
         if getattr(args, "edited", ""):
@@ -179,31 +189,33 @@ def _send_or_preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> 
 
 
 def _show_held(args: argparse.Namespace, held: ParleyError) -> int:
-    """That a message waits, or would, for whom and why, in one line."""
+    """Print in one line that a message is or would be held, for whom and why."""
     screen = screen_of(args)
     if args.dry_run:
-        # Nobody has made what its ids would name.
+        # The ids name records that do not exist.
         facts = {name: held.facts[name] for name in ("reason", "cause", "detectedKeywords", "deciders")}
         if args.json:
             screen.json({"status": "would_be_held", "requiresHuman": True, **facts})
         else:
-            screen.line(f"would be held for {_deciders(held)}: {safe(held.message)}")
+            screen.line(f"Would be held for approval by {_deciders(held)}: {safe(held.message)}")
     elif args.json:
         screen.json({"status": "held", "requiresHuman": True, **held.facts})
     else:
         approval = str(held.facts["approval"])
         next_step = "" if held.facts["deciders"] else f"; {NO_DECIDER_MAILBOX_HINT}"
-        screen.line(f"held for {_deciders(held)}: {safe(held.message)} (approval {safe(approval)}){next_step}")
+        screen.line(
+            f"Held for approval by {_deciders(held)}: {safe(held.message)} (approval {safe(approval)}){next_step}"
+        )
     return HELD
 
 
 def _deciders(held: ParleyError) -> str:
     deciders = held.facts["deciders"]
-    return join_with_or(deciders if isinstance(deciders, list) else (), "nobody who may decide")
+    return join_with_or(deciders if isinstance(deciders, list) else (), "no one (no approver is set)")
 
 
 def _preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> None:
-    """The file as it would be, but for its id and the ids of what it would start."""
+    """Print the file as it would be sent; ids are placeholders."""
     content = kernel.format.encode(drive(kernel.preview(draft)))
     screen = screen_of(args)
     if args.json:
@@ -230,7 +242,7 @@ def _show_sent(args: argparse.Namespace, sent: Sent) -> None:
 
 COMMANDS = {
     "send": Command(
-        "Send a message; on exit code 0 everyone has it, on 9 it waits for a person",
+        "Send a message to one or more agents",
         _add_send,
         _send,
         (
@@ -241,7 +253,7 @@ COMMANDS = {
         ),
     ),
     "reply": Command(
-        "Answer a message; type, conversation and parent are filled in",
+        "Reply to a message",
         _add_reply,
         _reply,
         (

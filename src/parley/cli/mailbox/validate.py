@@ -1,4 +1,4 @@
-"""`parley validate`: everything that is wrong with message files, at once."""
+"""`parley validate`: report all errors in message files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from parley.domain.limits import Limits
 
-# Free text in a structured type's body stands in the specification's own example.
+# An example of the specification has free text in the body of a structured type.
 _WARNINGS = frozenset({"body_not_structured", "long_context"})
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="message files; '-' is standard input")
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing about valid files")
+    parser.add_argument("-q", "--quiet", action="store_true", help="do not print valid files")
     add_mailbox_options(parser)
 
 
@@ -87,7 +87,7 @@ def _inspect(path: str, form: OacpFormat) -> _Result:
 
 
 def _envelope_problems(content: bytes, limits: Limits) -> list[Problem]:
-    """What is wrong with the envelope of a message that is under rules."""
+    """Return the problems of the envelope of a governed message."""
     from parley.wire.oacp.envelope import OacpEnvelopes
 
     try:
@@ -101,7 +101,7 @@ def _read(path: str) -> bytes:
     if path == "-":
         return sys.stdin.buffer.read(HARD_FILE_BYTES + 1)
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):  # a pipe would keep us waiting for ever
+    if not stat.S_ISREG(os.fstat(fd).st_mode):  # reading from a pipe could block for ever
         os.close(fd)
         raise NotRegular("not a regular file")
     with open(fd, "rb") as file:
@@ -110,7 +110,7 @@ def _read(path: str) -> bytes:
 
 COMMANDS = {
     "validate": Command(
-        "Check message files; all errors at once, exit code 1 when there are any",
+        "Validate message files; exit code 1 on errors",
         _add_arguments,
         _validate,
         ("parley validate message.yaml", "parley validate --json inbox/*.yaml"),

@@ -1,4 +1,4 @@
-"""`parley watch`: waits for messages and prints them, or runs a command for each."""
+"""`parley watch`: wait for messages and print them, or run a command for each."""
 
 from __future__ import annotations
 
@@ -29,21 +29,25 @@ _RETRY_SECONDS, _RETRY_MAX_SECONDS = 1.0, 60.0
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--exec", default="", dest="run", metavar="CMD", help="run CMD in a shell for each message (see below)"
+        "--exec", default="", dest="run", metavar="CMD", help="run CMD in a shell for each message (see above)"
     )
-    parser.add_argument("--once", action="store_true", help="show what is new and end, instead of waiting")
-    parser.add_argument("--timeout", default="", metavar="TIME", help="end after this long without news: 30s, 5m")
+    parser.add_argument("--once", action="store_true", help="print new messages and exit instead of waiting")
+    parser.add_argument("--timeout", default="", metavar="TIME", help="exit after this long without a message: 30s, 5m")
     parser.add_argument(
-        "--watcher", default="default", metavar="NAME", help="each name has its own memory of what was shown"
+        "--watcher",
+        default="default",
+        metavar="NAME",
+        help="name of the watcher; each remembers what it has shown (default: default)",
     )
-    parser.add_argument("--new-only", action="store_true", help="pass over what lies in the inbox already")
+    parser.add_argument("--new-only", action="store_true", help="skip messages that are already in the inbox")
     add_mailbox_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
-        "Watching consumes nothing. A message counts as shown when its line was written, or when CMD\n"
-        "ended with 0; otherwise it comes again. CMD gets the message as JSON on standard input and its\n"
-        "id, file, sender and type as PARLEY_MESSAGE_ID, _FILE, _FROM and _TYPE. PARLEY_HOME, _PROJECT and\n"
-        "_AGENT are set, so that parley inside CMD acts on the same mailbox."
+        "Watching does not claim messages. A message counts as shown once its line is\n"
+        "printed or CMD has exited with 0; otherwise it is shown again. CMD gets the\n"
+        "message as JSON on standard input, and its id, file, sender and type in\n"
+        "PARLEY_MESSAGE_ID, _FILE, _FROM and _TYPE. PARLEY_HOME, _PROJECT and _AGENT are\n"
+        "set, so that parley inside CMD uses the same mailbox."
     )
 
 
@@ -68,7 +72,7 @@ def _watch(args: argparse.Namespace) -> int:
 
 
 def _wait_for_change(kernel: Kernel, pause: float, *, failed: bool, timeout: float | None) -> float:
-    """Sleep until the inbox may have changed, a second at most; how long it was."""
+    """Sleep until the inbox may have changed, at most a second; return the seconds slept."""
     before, slept = kernel.inbox.pulse(), 0.0
     longest = pause if failed else min(1.0, timeout if timeout is not None else 1.0)
     while slept < longest:
@@ -80,7 +84,7 @@ def _wait_for_change(kernel: Kernel, pause: float, *, failed: bool, timeout: flo
 
 
 def _show_new_items(args: argparse.Namespace, kernel: Kernel, screen: Screen) -> tuple[int, bool]:
-    """How many items were shown, and whether a command failed on one; the cursor moves past each that was not."""
+    """Show new items; return how many, and whether a command failed. The cursor moves past every shown item."""
     shown, failed = 0, False
     for item in drive(kernel.unseen(args.watcher)):
         if args.run and not item.problem:
@@ -128,23 +132,23 @@ def _execute(args: argparse.Namespace, kernel: Kernel, item: Item) -> bool:
     )
     if process.returncode:
         sys.stderr.write(
-            f"parley: exec_failed: the command ended with {process.returncode} on {safe(item.id)}; it comes again\n"
+            f"parley: exec_failed: command exited with {process.returncode} for {safe(item.id)}; it will be run again\n"
         )
     return process.returncode == 0
 
 
 def _message_fields(kernel: Kernel, item: Item) -> dict[str, Value]:
-    """All fields of a listed message, its body included; none when the file has vanished meanwhile."""
+    """All fields of a message, with its body; none if the file has vanished."""
     for _, content in kernel.inbox.peek([item.file]):
         if isinstance(content, bytes):
-            with suppress(ParleyError):  # it turned bad since it was listed; `next` will put it aside
+            with suppress(ParleyError):  # it has become invalid; `next` moves it to dead_letter/
                 return OacpFormat().fields(kernel.format.decode(content))
     return {}
 
 
 COMMANDS = {
     "watch": Command(
-        "Wait for messages and print them, or run a command for each",
+        "Wait for messages; print them or run a command for each",
         _add_arguments,
         _watch,
         (

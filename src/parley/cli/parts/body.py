@@ -1,4 +1,4 @@
-"""Where a body comes from: an argument, a file, standard input, `--set field=value`, or an editor."""
+"""Read the body of a message from an argument, a file, standard input, `--set FIELD=VALUE`, or an editor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_body(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("body (default: standard input, or $EDITOR on a terminal)")
-    group.add_argument("--body", default=None, help="the text; '-' reads standard input")
+    group.add_argument("--body", default=None, help="text of the message; '-' reads standard input")
     group.add_argument(
         "--body-file", default=None, metavar="FILE", help="read the text from a file; '-' is standard input"
     )
@@ -28,15 +28,15 @@ def add_body(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FIELD=VALUE",
-        help="one field of a structured body; repeat a list's field for each item, reach inside with a dot",
+        help="field of a structured body; repeat it for the items of a list; a.b sets b inside a",
     )
 
 
 def read_body(args: argparse.Namespace, kind: Kind, editor: str) -> Body:
-    """The body that the options give; a structured kind's text is read as named fields."""
+    """Read the body that the options name; for structured kinds as YAML."""
     sources = [name for name in ("body", "body_file") if getattr(args, name) is not None]
     if len(sources) + bool(args.fields) > 1:
-        raise Invalid("give the body once: --body, --body-file or --set")
+        raise Invalid("more than one body given", hint="use one of --body, --body-file and --set")
     if args.fields:
         return fields_to_body(kind, args.fields)
     if args.body is not None and args.body != "-":
@@ -51,7 +51,7 @@ def read_body(args: argparse.Namespace, kind: Kind, editor: str) -> Body:
 
 
 def fields_to_body(kind: Kind, assignments: list[str]) -> dict[str, Value]:
-    """`pr=#55 round=1 context_bundle.files_touched=a.py` as a mapping; the schema gives the types later."""
+    """Turn `pr=#55 round=1 context_bundle.files_touched=a.py` into a mapping; the schema converts types later."""
     lists = {f.name for f in KIND_SPECS[kind].fields if f.shape in (Shape.LIST, Shape.FULL_LIST)}
     body: dict[str, Value] = {}
     for assignment in assignments:
@@ -77,7 +77,7 @@ def fields_to_body(kind: Kind, assignments: list[str]) -> dict[str, Value]:
 
 
 def read_text_file(path: str) -> str:
-    """A text file of the user's, bounded."""
+    """Read a text file, up to the size of the largest message."""
     try:
         with open(path, "rb") as file:
             return _decode_text(file.read(HARD_FILE_BYTES + 1), path)
@@ -87,13 +87,13 @@ def read_text_file(path: str) -> str:
 
 def _read_stdin() -> str:
     if sys.stdin is None:
-        raise Invalid("there is no body: standard input is closed", hint="use --body or --body-file")
+        raise Invalid("no body: standard input is closed", hint="use --body or --body-file")
     return _decode_text(sys.stdin.buffer.read(HARD_FILE_BYTES + 1), "standard input")
 
 
 def _decode_text(content: bytes, source: str) -> str:
     if len(content) > HARD_FILE_BYTES:
-        raise Invalid(f"{source} is larger than any message may be")
+        raise Invalid(f"{source} is larger than the largest message")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -107,19 +107,19 @@ def _read_structured(text: str) -> Body:
     try:
         return read_strict(text, DEFAULT_LIMITS)
     except Invalid as error:
-        if ":" in text.split("\n", 1)[0]:  # meant as fields, so say why it is none
-            raise Invalid(f"the body is not YAML: {error.message}", hint="or give it with --set FIELD=VALUE") from None
-        return text  # the schema will say what is missing
+        if ":" in text.split("\n", 1)[0]:  # meant as YAML, so report the error
+            raise Invalid(f"the body is not YAML: {error.message}", hint="or use --set FIELD=VALUE") from None
+        return text  # the schema reports what is missing
 
 
 def _edit(args: argparse.Namespace, kind: Kind, editor: str) -> str:
-    """What the user writes in an editor; the file stays until `discard_edited`, so that no error costs the text."""
+    """Open an editor and return the text. The file stays until `discard_edited`, so that an error does not lose it."""
     import shlex
     import subprocess
     import tempfile
 
     if not editor:
-        raise Invalid("there is no body", hint="use --body, --body-file or standard input, or set EDITOR")
+        raise Invalid("no body given", hint="use --body, --body-file or standard input, or set EDITOR")
     template = "".join(
         f"{field.name}: \n" for field in KIND_SPECS[kind].fields if field.required and "." not in field.name
     )
@@ -129,17 +129,17 @@ def _edit(args: argparse.Namespace, kind: Kind, editor: str) -> str:
     try:
         subprocess.run([*shlex.split(editor), file.name], check=True)  # noqa: S603  # the user's own editor
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it ended with an error"
+        why = error.strerror if isinstance(error, OSError) else "it exited with an error"
         raise Invalid(f"the editor {editor!r} failed: {why}", hint=f"your text is in {file.name}") from None
     text = read_text_file(file.name)
     if text.strip() == template.strip():
         discard_edited(args)
-        raise Invalid("there is no body: nothing was written in the editor")
+        raise Invalid("no body: the text was not changed in the editor")
     return text
 
 
 def discard_edited(args: argparse.Namespace) -> None:
-    """Remove the file that was edited, now that its text is sent."""
+    """Remove the edited file after its text was sent."""
     path = getattr(args, "edited", "")
     if path:
         os.unlink(path)

@@ -1,7 +1,7 @@
-"""Approvals and exchanges, of a server or of a mailbox: the same commands for both.
+"""Approvals and exchanges of a server or of a mailbox, for commands that work on both.
 
-A mailbox is meant when --home or --project is given; a server when its address or a key is, as an option, in the
-environment or in a file. Without any of that it is the mailbox that other commands would find, else the server.
+--home or --project select a mailbox; an address or a key of a server, from an option, the environment or a file, select
+the server. Without any of these it is the mailbox that other commands would use, else the default server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Document: TypeAlias = dict[str, Any]
 
 
 class ExchangeFilter(NamedTuple):
-    """Which exchanges to list; what is empty does not restrict."""
+    """Which exchanges to list; an empty field does not restrict the list."""
 
     outcome: str = ""
     agent: str = ""
@@ -30,7 +30,7 @@ class ExchangeFilter(NamedTuple):
 
 
 class Decisions(Protocol):
-    """What waits for a person, what a person decides, and the exchanges it belongs to. Documents are as in the API."""
+    """Approvals, decisions about them, and their exchanges. Documents are those of the API."""
 
     def list_approvals(self, status: str, *, after: str, limit: int) -> list[Document]: ...
 
@@ -84,17 +84,19 @@ class ServerDecisions:
 
 
 def add_server_or_mailbox_options(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
-    """The options of a server and those of a mailbox."""
+    """Add the options of a server and of a mailbox."""
     add_server_options(parser, agent=agent)
     group = parser.add_argument_group("mailbox")
-    group.add_argument("--home", "--oacp-dir", default="", help="the home of all projects: without a server")
-    group.add_argument("-p", "--project", default="", help="the project: without a server")
+    group.add_argument(
+        "--home", "--oacp-dir", default="", help="directory of all projects; selects a mailbox instead of a server"
+    )
+    group.add_argument("-p", "--project", default="", help="project; selects a mailbox instead of a server")
     if not agent and "--agent" not in parser._option_string_actions:  # `list` has its own
-        group.add_argument("-a", "--agent", default="", metavar="AGENT", help="whose mailbox")
+        group.add_argument("-a", "--agent", default="", metavar="AGENT", help="agent of the mailbox")
 
 
 def decisions_of(args: argparse.Namespace, *, agent: bool = False) -> Decisions:
-    """The decisions of the server or the mailbox that the options name."""
+    """Connect to the server, or open the mailbox, that the options name."""
     if not _means_mailbox(args, settings_of(args)):
         return ServerDecisions(connection_of(args, agent=agent))
     from parley.cli.parts.mailbox_decisions import MailboxDecisions

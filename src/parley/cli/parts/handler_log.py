@@ -1,4 +1,4 @@
-"""What goes wrong in handlers while a workflow runs, on standard error: a line each, or where in the code it was."""
+"""Print errors of handlers on standard error while a workflow runs: a line each, or with traceback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Lines(logging.Handler):
-    """A record as people read it."""
+    """Formats log records as lines for people."""
 
     def __init__(self, *, verbose: bool) -> None:
         super().__init__(logging.WARNING)
@@ -31,9 +31,9 @@ class _Lines(logging.Handler):
         if facts.get("action") == "agent_handler_failed":
             what = f"{facts.get('handler')} failed"
         why = describe_error(error) if error is not None else facts.get("why", "")
-        # What an agent logs of itself says both already.
+        # Log messages of agents may contain both already.
         who, why = "" if what.startswith(f"{who}: ") else who, "" if what.endswith(f"({why})") else why
-        # How a step ended is told anyway.
+        # The end of a step is printed anyway.
         if facts.get("action") != "workflow_step_failed":
             line = ": ".join(str(part) for part in ("parley: warning", who, what, why) if part)
             sys.stderr.write(safe(line) + "\n")
@@ -44,7 +44,7 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def logging_to(*, verbose: bool) -> Iterator[None]:
-    """Show what Parley logs, for as long as this lasts."""
+    """Print Parley's log while the context is open."""
     logger, handler = logging.getLogger("parley"), _Lines(verbose=verbose)
     propagates, logger.propagate = logger.propagate, False
     logger.addHandler(handler)

@@ -1,4 +1,4 @@
-"""A table that is redrawn in place while something runs, and lets others print above it."""
+"""A table that is redrawn in place while other output goes above it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rows = tuple[Sequence[Sequence[str]], Sequence[str]]
 
 
 class LiveTable:
-    """Lines at the bottom of the terminal; `rows` says what stands in them now. Any thread may draw or print."""
+    """A table at the bottom of the terminal; `rows` returns its present rows. Thread-safe."""
 
     def __init__(self, screen: Screen, heads: Sequence[str], rows: Callable[[], Rows]) -> None:
         self._screen = screen
@@ -33,7 +33,7 @@ class LiveTable:
         self._shown = 0
 
     def draw(self) -> None:
-        """Show the table as it is now, in place of what it was."""
+        """Redraw the table."""
         with self._lock:
             lines = self._lines()
             self._out.write((_UP_AND_CLEAR % self._shown if self._shown else "") + "".join(lines))
@@ -41,7 +41,7 @@ class LiveTable:
             self._shown = len(lines)
 
     def _lines(self) -> list[str]:
-        """The table, no line of it longer than the terminal is wide: nobody could say how far up it begins."""
+        """The lines of the table, cut to the width of the terminal: with wrapped lines its height would be unknown."""
         rows, colours = self._rows()
         if not rows:
             return []
@@ -53,7 +53,7 @@ class LiveTable:
         return [self._screen.paint(text.rstrip()[:most], colour) + "\n" for text, colour in painted]
 
     def above(self, text: str) -> None:
-        """Print something above the table."""
+        """Print text above the table."""
         with self._lock:
             if self._shown:
                 self._out.write(_UP_AND_CLEAR % self._shown)
@@ -63,7 +63,7 @@ class LiveTable:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Draw again and again; what others print meanwhile goes above it, line by line."""
+        """Redraw the table periodically; other output goes above it, line by line."""
         ended = threading.Event()
 
         def redraw() -> None:
@@ -86,7 +86,7 @@ class LiveTable:
 
 
 class _LinesAbove(io.TextIOBase):
-    """A stream whose lines come out above a table."""
+    """A stream whose lines are printed above a table."""
 
     def __init__(self, table: LiveTable) -> None:
         super().__init__()
@@ -105,12 +105,12 @@ class _LinesAbove(io.TextIOBase):
         return len(text)
 
     def end(self) -> None:
-        """What was printed without the end of a line."""
+        """Print a last line without line end."""
         if self._rest:
             self._table.above(self._rest + "\n")
             self._rest = ""
 
 
 def terminal() -> TextIO | None:
-    """The terminal that a table can be drawn on; None where nobody looks."""
+    """The terminal to draw on; None if standard output is not a terminal."""
     return sys.stdout if sys.stdout.isatty() and terminal_width() >= 20 else None

@@ -1,4 +1,4 @@
-"""The server's log: one line of JSON for each thing that went wrong, on standard error. Never a body, never a key."""
+"""The server's log: JSON lines on standard error, without message bodies and keys."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import logging
 from datetime import UTC, datetime
 
-# What a record has by itself; everything else was given as `extra`.
+# Attributes of every record; all others come from `extra`.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line; what is not plain text is escaped, so that no line can be forged."""
+    """Formats a record as a line of JSON. Control characters are escaped, so that no line can be forged."""
 
     def format(self, record: logging.LogRecord) -> str:
         document: dict[str, object] = {
@@ -25,7 +25,7 @@ class JsonLines(logging.Formatter):
 
 
 def begin() -> None:
-    """Log from here on."""
+    """Start logging."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -58,21 +58,21 @@ class MailboxDecisions:
         return approval_of(approval, standing).to_dict()
 
     def _known_key(self) -> str:
-        """The person's key, where one is given: as an option, or in the environment."""
+        """The person's key from --key or the environment; empty if there is none."""
         return str(self._args.key or settings_of(self._args).human_key)
 
     def _key(self) -> str:
-        """The person's key; asked for on a terminal when none is given."""
+        """The person's key; read from the terminal if it is not set."""
         key = self._known_key()
         if key:
             return key
         if sys.stdin is None or not sys.stdin.isatty():
-            raise HumanRequired("only a person decides this", hint="set PARLEY_HUMAN_KEY to that person's own key")
+            raise HumanRequired("only a person can decide this", hint="set PARLEY_HUMAN_KEY to that person's key")
         from getpass import getpass
 
         key = getpass("Your key (it is not shown): ").strip()
         if not key:
-            raise Invalid("nothing was decided: there is no key")
+            raise Invalid("no key given, no decision was made")
         return key
 
 
@@ -83,7 +83,7 @@ def _matches(exchange: Exchange, wanted: ExchangeFilter) -> bool:
 
 
 def _page(records: Sequence[R], after: str, limit: int) -> list[R]:
-    """As a server pages: what comes after one, and no more than asked for."""
+    """Return a page as a server does: the records after an id, up to a limit."""
     if limit < 1:
-        raise Invalid("--limit is at least 1")
+        raise Invalid("--limit must be at least 1")
     return [record for record in records if record.id > after][:limit]

@@ -1,4 +1,4 @@
-"""Where a payload comes from, `--payload` JSON, `--field name=value` or standard input; and what stands beside it."""
+"""Read a payload from `--payload`, `--field` or standard input, and its metadata from other options."""
 
 from __future__ import annotations
 
@@ -17,40 +17,42 @@ if TYPE_CHECKING:
 
 def add_payload(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("payload (default: JSON on standard input)")
-    group.add_argument("--payload", default=None, metavar="JSON", help="a JSON object; '-' reads standard input")
+    group.add_argument("--payload", default=None, metavar="JSON", help="JSON object; '-' reads standard input")
     group.add_argument(
         "--field",
         dest="fields",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="one field as text; NAME:=JSON for a number, a list, true; reach inside with a dot",
+        help="field with a text; NAME:=JSON for other values; a.b sets b inside a",
     )
 
 
 def add_purpose(parser: argparse.ArgumentParser) -> None:
-    """What puts a message under the rules of an exchange."""
+    """Add the options that make a message part of an exchange, to which policies apply."""
     purposes, levels = [purpose.value for purpose in Purpose], [level.value for level in Classification]
-    group = parser.add_argument_group("under rules (any of these makes the message part of an exchange)")
+    group = parser.add_argument_group("policies (any of these makes the message part of an exchange)")
     group.add_argument(
         "--purpose", default="", choices=["", *purposes], metavar="PURPOSE", help=f"one of {', '.join(purposes)}"
     )
     group.add_argument(
         "--classification", default="", choices=["", *levels], metavar="LEVEL", help=f"one of {', '.join(levels)}"
     )
-    group.add_argument("--conversation", default="", metavar="ID", help="the conversation that it goes on with")
-    group.add_argument("--max-rounds", type=int, default=None, metavar="N", help="messages before a person looks")
+    group.add_argument("--conversation", default="", metavar="ID", help="conversation to continue")
+    group.add_argument(
+        "--max-rounds", type=int, default=None, metavar="N", help="number of messages before a person must decide"
+    )
     group.add_argument(
         "--data",
         dest="items",
         default="",
         metavar="FILE",
-        help="JSON or YAML: a list of what is shared, each with source, fields, classification, description",
+        help="JSON or YAML list of shared data: source, fields, classification, description",
     )
 
 
 def read_metadata(args: argparse.Namespace, text: str = "") -> dict[str, Any] | None:
-    """What stands beside the payload: the purpose's options, and `given` JSON; None when there is nothing."""
+    """Build the metadata from the options and the JSON in `text`; None if there is none."""
     metadata = json_object(text, "--metadata") if text else {}
     named: dict[str, Any] = {
         "exchange_type": args.purpose or None,
@@ -63,13 +65,13 @@ def read_metadata(args: argparse.Namespace, text: str = "") -> dict[str, Any] | 
         if value is None:
             continue
         if name in metadata:
-            raise Invalid(f"{name} is given twice: in --metadata and as an option")
+            raise Invalid(f"{name} is given twice: in --metadata and as an option", hint="leave one of them out")
         metadata[name] = value
     return metadata or None
 
 
 def data_items(path: str) -> list[Any]:
-    """The list in a file; what an item may hold the rules say."""
+    """Read the list of shared data from a file."""
     from parley.cli.parts.body import read_text_file
 
     text = read_text_file(path)
@@ -84,7 +86,9 @@ def data_items(path: str) -> list[Any]:
     if isinstance(document, dict) and list(document) == ["data"]:
         document = document["data"]
     if not isinstance(document, list):
-        raise Invalid(f"{path} holds no list", hint="a list of items with source, fields, classification, description")
+        raise Invalid(
+            f"{path} is not a list", hint="use a list of items with source, fields, classification, description"
+        )
     return document
 
 
@@ -92,7 +96,7 @@ def _yaml_list(path: str, text: str) -> object:
     from parley.domain.limits import DEFAULT_LIMITS
     from parley.wire.yaml.strict import read_strict
 
-    # The reader takes mappings. A list may stand under a name without being moved to the right.
+    # The reader accepts mappings only, so the list gets a name. It need not be indented for that.
     is_list = any(line.startswith("-") and not line.startswith("---") for line in text.splitlines())
     try:
         return read_strict(f"data:\n{text}" if is_list else text, DEFAULT_LIMITS)
@@ -101,20 +105,20 @@ def _yaml_list(path: str, text: str) -> object:
 
 
 def read_payload(args: argparse.Namespace) -> dict[str, Any]:
-    """The payload that the options give."""
+    """Read the payload that the options name."""
     if args.payload is not None and args.fields:
-        raise Invalid("give the payload once: --payload or --field")
+        raise Invalid("--payload and --field together", hint="leave one of them out")
     if args.fields:
         return _payload_from_fields(args.fields)
     if args.payload is not None and args.payload != "-":
         return json_object(args.payload, "--payload")
     if sys.stdin is None or (args.payload is None and sys.stdin.isatty()):
-        raise Invalid("there is no payload", hint="use --payload JSON, --field NAME=VALUE or standard input")
+        raise Invalid("no payload given", hint="use --payload JSON, --field NAME=VALUE or standard input")
     content = sys.stdin.buffer.read(HARD_FILE_BYTES + 1)
     if len(content) > HARD_FILE_BYTES:
-        raise Invalid("standard input is larger than any message may be")
+        raise Invalid("standard input is larger than the largest message")
     if not content.strip():
-        raise Invalid("there is no payload: standard input is empty", hint="use --payload '{}' for an empty one")
+        raise Invalid("no payload: standard input is empty", hint="use --payload '{}' for an empty one")
     try:
         return json_object(content.decode(), "standard input")
     except UnicodeDecodeError:
@@ -122,7 +126,7 @@ def read_payload(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def json_object(text: str, source: str) -> dict[str, Any]:
-    """A JSON object, or what is wrong with it."""
+    """Parse a JSON object; `Invalid` names its source."""
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -133,11 +137,11 @@ def json_object(text: str, source: str) -> dict[str, Any]:
 
 
 def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _payload_from_fields(assignments: list[str]) -> dict[str, Any]:
-    """`question=Ready? context.retries:=3` as an object."""
+    """Turn `question=Ready? context.retries:=3` into an object."""
     payload: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -147,7 +151,9 @@ def _payload_from_fields(assignments: list[str]) -> dict[str, Any]:
             try:
                 value = json.loads(text, parse_constant=_refuse_constant)
             except (ValueError, RecursionError):
-                raise Invalid(f"--field {assignment!r}: behind := stands JSON", hint="use = for text") from None
+                raise Invalid(
+                    f"--field {assignment!r}: the value after := is not JSON", hint="use = for text"
+                ) from None
         if not equals or not all(name.split(".")):
             raise Invalid(f"--field {assignment!r} is not NAME=VALUE")
         holder = payload

@@ -1,4 +1,4 @@
-"""What every command on a server has in common: its options, the connection they name, and how answers are shown."""
+"""What commands on a server share: options, the connection, and printing of answers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from parley.cli.command import add_json, settings_of
 from parley.cli.output import json_text, safe
 from parley.domain.errors.errors import Invalid, NotFound
+from parley.domain.names import meant
 from parley.domain.times import age, from_stamp, parse_duration
 
 if TYPE_CHECKING:
@@ -18,41 +19,41 @@ if TYPE_CHECKING:
     from parley.sdk.blocking.connection import Connection
 
 HINTS = {
-    "unreachable": "start one with: parley up; another address goes into --url or PARLEY_URL",
-    "unauthorized": "give a valid key with --key or PARLEY_KEY",
-    "scope_required": "use a key of that kind: parley key create, parley key list",
+    "unreachable": "start a server with: parley up; set another address with --url or PARLEY_URL",
+    "unauthorized": "set a valid key with --key or PARLEY_KEY",
+    "scope_required": "use a key of that kind; see: parley key create, parley key list",
     "sender_mismatch": "leave out --agent (or PARLEY_AGENT), or use a service key",
     "required sender": "add --agent NAME, or set PARLEY_AGENT",
-    "name_taken": "use the one that is there, or another name",
+    "name_taken": "use the existing one, or another name",
     "channel_closed": "create another one with: parley channel create",
-    "not_a_request": "only a message of type request can be answered; use: parley post",
-    "ask_timeout": "ask again with a longer --timeout; who is there: parley agent list --server",
-    "version_mismatch": "somebody changed it meanwhile; look at it and try again",
+    "not_a_request": "only a request can be answered; use: parley post",
+    "ask_timeout": "use a longer --timeout; active agents: parley agent list --server",
+    "version_mismatch": "it was changed meanwhile; check it and try again",
     "rate_limited": "wait a moment and try again",
-    "cursor_evicted": "begin again without --since",
+    "cursor_evicted": "run the command without --since",
     "human_required": "use that person's own key: parley key create --user NAME",
-    "not_approver": "the person whom the agent acts for decides, or one whom the policy names",
-    "approval_stale": "look at what waits now: parley approvals show ID",
-    "not_releasable": "answer it yourself, or reject it: parley approvals answer, parley approvals reject",
-    "suspended": "an admin can lift that: parley suspensions, parley resume",
+    "not_approver": "the person that the agent acts for can decide, or an approver of the policy",
+    "approval_stale": "see the present message: parley approvals show ID",
+    "not_releasable": "answer or reject it: parley approvals answer, parley approvals reject",
+    "suspended": "an admin can lift the suspension: parley suspensions, parley resume",
 }
-DATA_HELP = "the data directory of the server (default: as `parley up` finds it)"
+DATA_HELP = "data directory of the server (default: the one of `parley up`)"
 
 
 def add_server_options(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
-    """--url, --key, --agent and --json, as every command on a server takes them."""
+    """Add --url, --key, --agent and --json, which every command on a server takes."""
     group = parser.add_argument_group("server")
-    group.add_argument("--url", default="", help="where the server is (default: $PARLEY_URL, http://127.0.0.1:8420)")
-    group.add_argument("--key", default="", help="the key (default: $PARLEY_KEY, which other users cannot see)")
+    group.add_argument("--url", default="", help="address of the server (default: $PARLEY_URL, http://127.0.0.1:8420)")
+    group.add_argument("--key", default="", help="API key (default: $PARLEY_KEY, which other users cannot see)")
     if agent:
         group.add_argument(
-            "-a", "--agent", default="", metavar="AGENT", help="who speaks, for a key that speaks for several"
+            "-a", "--agent", default="", metavar="AGENT", help="agent to act as, for a key of several agents"
         )
     add_json(parser)
 
 
 def connection_of(args: argparse.Namespace, *, agent: bool = True) -> Connection:
-    """The server that the options name. Without `agent` the key speaks for itself, whatever the environment says."""
+    """Connect to the server that the options name. With `agent=False` --agent and $PARLEY_AGENT are ignored."""
     from parley.sdk.blocking.connection import Connection
 
     settings = settings_of(args)
@@ -63,36 +64,37 @@ def connection_of(args: argparse.Namespace, *, agent: bool = True) -> Connection
 
 
 def add_channel_arguments(parser: argparse.ArgumentParser) -> None:
-    """The channel, by its id or by its name on an intent."""
-    parser.add_argument("channel", metavar="CHANNEL", help="its id; with --intent also its name")
-    parser.add_argument("--intent", default="", metavar="INTENT", help="the intent on which CHANNEL is a name")
+    """Add CHANNEL and --intent."""
+    parser.add_argument("channel", metavar="CHANNEL", help="id of the channel; with --intent also its name")
+    parser.add_argument("--intent", default="", metavar="INTENT", help="intent of the channel")
 
 
 def channel_id(connection: Connection, args: argparse.Namespace) -> str:
-    """The id of the channel that the options name."""
+    """Find the id of the channel that the options name."""
     if not args.intent:
         return require_channel_id(args.channel)
     channels = connection.get("intents", args.intent, "channels")
     matches = [channel["id"] for channel in channels if args.channel in (channel["name"], channel["id"])]
     if not matches:
         raise NotFound(
-            f"there is no channel {args.channel!r} on {args.intent}",
-            hint=f"see: parley channel list {args.intent}",
+            f"no channel {args.channel!r} in {args.intent}",
+            hint=meant(args.channel, [channel["name"] for channel in channels])
+            or f"see: parley channel list {args.intent}",
         )
     return str(matches[0])
 
 
 def require_channel_id(channel: str) -> str:
     if not re.fullmatch(r"chan_[0-9A-Za-z]+", channel):
-        raise Invalid(f"{channel!r} is no id of a channel", hint="add --intent INTENT to name a channel by its name")
+        raise Invalid(f"{channel!r} is not the id of a channel", hint="to use its name, add --intent INTENT")
     return channel
 
 
-# ---------------------------------------------------------------- showing
+# ---------------------------------------------------------------- printing
 
 
 def show_result(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any], line: str) -> None:
-    """One document: all of it as JSON, or one line that says what happened."""
+    """Print a document with --json, else one line about the result."""
     if args.json:
         screen.json(document)
     else:
@@ -100,7 +102,7 @@ def show_result(args: argparse.Namespace, screen: Screen, document: Mapping[str,
 
 
 def show_fields(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any]) -> None:
-    """Everything that a document says, a field a line."""
+    """Print the fields of a document, one per line."""
     if args.json:
         screen.json(document)
         return
@@ -116,7 +118,7 @@ def show_table(
     columns: Mapping[str, Callable[[Mapping[str, Any]], str]],
     nothing: str,
 ) -> None:
-    """A list of documents: as it is, or a table with what each column makes of one."""
+    """Print documents as JSON, as a table with computed columns, or the text `nothing`."""
     if args.json:
         screen.json(documents)
     elif not documents:
@@ -126,7 +128,7 @@ def show_table(
 
 
 def cell_text(value: object) -> str:
-    """Any value on one line."""
+    """Format a value on one line."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -137,12 +139,12 @@ def cell_text(value: object) -> str:
 
 
 def field_column(name: str) -> Callable[[Mapping[str, Any]], str]:
-    """A column with one field as it is."""
+    """A column with the value of a field."""
     return lambda document: cell_text(document.get(name)) or "-"
 
 
 def age_column(name: str) -> Callable[[Mapping[str, Any]], str]:
-    """A column with how long ago a moment was."""
+    """A column with the age of a time."""
     from parley.adapters.process import SystemClock
 
     now = SystemClock().now().at
@@ -160,7 +162,7 @@ def age_column(name: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 def parse_seconds(text: str, option: str) -> float:
-    """30s, 5m or a bare number of seconds."""
+    """Parse 30s, 5m or a number of seconds."""
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,3})?", text):
         return float(text)
     try:
@@ -170,7 +172,7 @@ def parse_seconds(text: str, option: str) -> float:
 
 
 def parse_time_from_now(text: str, option: str) -> str | None:
-    """A time, or how long from now, as the server reads it; None when nothing was given."""
+    """Parse a time or a duration from now into a time stamp; None for an empty text."""
     if not text:
         return None
     from parley.adapters.process import SystemClock
@@ -183,7 +185,7 @@ def parse_time_from_now(text: str, option: str) -> str | None:
 
 
 def parse_time_ago(text: str, option: str) -> str | None:
-    """A time, or how long ago, as the server reads it; None when nothing was given."""
+    """Parse a time or a duration before now into a time stamp; None for an empty text."""
     if not text:
         return None
     from parley.adapters.process import SystemClock
@@ -196,10 +198,10 @@ def parse_time_ago(text: str, option: str) -> str | None:
 
 
 def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, for a body whose other fields have defaults."""
+    """Leave out fields that are None; the server has defaults for them."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def split_names(groups: Iterable[str]) -> list[str]:
-    """Names given one by one or with commas between them."""
+    """Split names that are separated by commas."""
     return [name.strip() for group in groups for name in group.split(",") if name.strip()]

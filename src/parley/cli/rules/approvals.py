@@ -1,4 +1,4 @@
-"""`parley approvals list|show|approve|reject|answer`: what waits for a person, and what the person decides."""
+"""`parley approvals list|show|approve|reject|answer`: list held messages and decide about them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import NO_DECIDER_HINT, confirm, is_interactive, join_with_or, safe
+from parley.cli.output import NO_DECIDER_HINT, confirm, count_of, is_interactive, join_with_or, safe
 from parley.cli.parts.body import read_text_file
 from parley.cli.parts.decisions import add_server_or_mailbox_options, decisions_of
 from parley.cli.parts.remote import age_column, field_column, show_result, show_table
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _ALL = "all"
 _PENDING = ApprovalStatus.PENDING.value
-_NO_DECIDER = f"nobody who may decide; {NO_DECIDER_HINT}"
+_NO_DECIDER = f"no one (no approver is set); {NO_DECIDER_HINT}"
 _REFUSALS = {error.code: error for error in (HumanRequired, NotApprover, SelfApproval)}
 _KEY_NOTE = (
-    "Only a person decides, with a key of its own: on a server in --key or PARLEY_KEY, on a mailbox in\n"
-    "--key or PARLEY_HUMAN_KEY (else it is asked for)."
+    "Only a person can decide, with a human key: in --key or PARLEY_KEY for a server,\n"
+    "in --key or PARLEY_HUMAN_KEY for a mailbox (or enter it when asked)."
 )
 
 
@@ -44,39 +44,45 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
         metavar="STATUS",
         help=f"{', '.join(statuses)} or {_ALL} (default: {_PENDING})",
     )
-    parser.add_argument("--after", default="", metavar="APPROVAL", help="what comes after this one")
-    parser.add_argument("--limit", type=int, default=100, metavar="N", help="at most so many (default: 100)")
+    parser.add_argument("--after", default="", metavar="APPROVAL", help="only approvals after this one")
+    parser.add_argument(
+        "--limit", type=int, default=100, metavar="N", help="number of approvals at most (default: 100)"
+    )
     add_server_or_mailbox_options(parser, agent=False)
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("approval", metavar="ID", help="the approval, as `parley approvals list` shows it")
+    parser.add_argument("approval", metavar="ID", help="id of the approval; see: parley approvals list")
     add_server_or_mailbox_options(parser, agent=False)
 
 
 def _add_decision(parser: argparse.ArgumentParser) -> None:
     _add_show(parser)
-    parser.add_argument("--note", default="", metavar="TEXT", help="why, for the audit log")
-    parser.add_argument("--digest", default="", metavar="DIGEST", help="decide only if this is what waits")
+    parser.add_argument("--note", default="", metavar="TEXT", help="reason, for the audit log")
+    parser.add_argument(
+        "--digest", default="", metavar="DIGEST", help="decide only if the held message has this digest"
+    )
     parser.description = f"{parser.description}.\n\n{_KEY_NOTE}"
 
 
 def _add_approve(parser: argparse.ArgumentParser) -> None:
     _add_decision(parser)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.description = (
-        f"{parser.description}\n\nIt shows what would be sent, asks, and sends the digest of what it showed: what has\n"
-        "changed meanwhile is not released. Without a terminal it needs --yes or --digest."
+        f"{parser.description}\n\n"
+        "The command shows the message and asks for confirmation. Exactly this message\n"
+        "is sent: if it has changed meanwhile, nothing is sent. Without a terminal the\n"
+        "command needs --yes or --digest."
     )
 
 
 def _add_answer(parser: argparse.ArgumentParser) -> None:
     _add_decision(parser)
-    parser.add_argument("text", nargs="?", default=None, metavar="TEXT", help="what you say; '-' reads standard input")
-    parser.add_argument("--body-file", default=None, metavar="FILE", help="read it from a file")
+    parser.add_argument("text", nargs="?", default=None, metavar="TEXT", help="your answer; '-' reads standard input")
+    parser.add_argument("--body-file", default=None, metavar="FILE", help="read the answer from a file")
 
 
-# ---------------------------------------------------------------- looking
+# ---------------------------------------------------------------- list and show
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -87,24 +93,24 @@ def _list(args: argparse.Namespace) -> int:
         "STATUS": field_column("status"),
         "CAUSE": field_column("cause"),
         "AGE": age_column("created_at"),
-        "UNTIL": lambda approval: safe(str(approval["expires_at"])[:16]),
-        "FOR": _deciders_column,
+        "EXPIRES": lambda approval: safe(str(approval["expires_at"])[:16]),
+        "APPROVER": _deciders_column,
         "FROM": field_column("agent"),
         "TO": field_column("to"),
         "LEVEL": field_column("classification"),
         "REASON": field_column("reason"),
     }
-    nothing = "Nothing waits for a decision." if status == _PENDING else "There is no such approval."
+    nothing = "No messages held for approval." if status == _PENDING else "No matching approvals."
     screen = screen_of(args)
     show_table(args, screen, approvals, columns, nothing)
     if not args.json and any(approval["status"] == _PENDING and not approval["deciders"] for approval in approvals):
-        screen.line(screen.paint(f"Where it waits for nobody: {NO_DECIDER_HINT}.", "yellow"))
+        screen.line(screen.paint(f"Some messages have no approver: {NO_DECIDER_HINT}.", "yellow"))
     return OK
 
 
 def _deciders_column(approval: Mapping[str, Any]) -> str:
-    """Who may decide; once it is decided, for whom it waited."""
-    return join_with_or(approval["deciders"], "nobody") if approval["status"] == _PENDING else safe(approval["user"])
+    """Who may decide; after the decision, the person of the agent."""
+    return join_with_or(approval["deciders"], "no one") if approval["status"] == _PENDING else safe(approval["user"])
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -119,9 +125,9 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _transcript(decisions: Decisions, approval: Document) -> list[Mapping[str, Any]]:
-    """What was said in its exchange before, where there is one already and it may be seen."""
+    """The previous messages of the exchange, if there is one and the caller may see it."""
     if not approval["exchange_id"] or approval["escalation"]:
-        return []  # an escalation tells it anyway
+        return []  # an escalation has a summary of it
     try:
         exchange = decisions.get_exchange(approval["exchange_id"])
     except (NotFound, Forbidden):
@@ -130,9 +136,9 @@ def _transcript(decisions: Decisions, approval: Document) -> list[Mapping[str, A
 
 
 def show_approval(screen: Screen, approval: Mapping[str, Any], transcript: Sequence[Mapping[str, Any]] = ()) -> None:
-    """An approval with exactly what would be sent, in which nothing is hidden from the reader."""
+    """Print an approval with exactly the message that would be sent, with invisible characters made visible."""
     screen.line(
-        f"{safe(approval['agent'])}, who acts for {safe(approval['user'])}, to {safe(approval['to'])}: "
+        f"{safe(approval['agent'])} (acting for {safe(approval['user'])}) to {safe(approval['to'])}: "
         + screen.paint(safe(approval["status"]), "yellow" if approval["status"] == _PENDING else "dim")
     )
     for name in ("id", "cause", "reason", "detectedKeywords", "exchange_type", "classification", "message_type"):
@@ -150,10 +156,10 @@ def show_approval(screen: Screen, approval: Mapping[str, Any], transcript: Seque
             screen.line(f"  {safe(line)}")
     if transcript:
         screen.line()
-        screen.line(screen.paint("Said so far:", "cyan"))
+        screen.line(screen.paint("Previous messages:", "cyan"))
     for turn in transcript:
         screen.line(f"  Round {turn['round']} ({safe(turn['sender'])}): {safe(made_visible(str(turn['summary'])))}")
-    for title, part in (("What would be sent:", approval["payload"]), ("Beside it:", approval["metadata"])):
+    for title, part in (("Message to send:", approval["payload"]), ("Metadata:", approval["metadata"])):
         if part:
             screen.line()
             screen.line(screen.paint(title, "cyan"))
@@ -172,12 +178,12 @@ def _show_field(screen: Screen, approval: Mapping[str, Any], name: str) -> None:
 
 
 def _visible_json(part: object) -> str:
-    """JSON as people read it; what they could not see is spelled out."""
+    """Indented JSON with invisible characters made visible."""
     return "\n".join([f"  {made_visible(line)}" for line in json.dumps(part, ensure_ascii=False, indent=2).split("\n")])
 
 
 def _hidden_character_warnings(approval: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each kind of character that hides something."""
+    """A line for each kind of invisible character in the message."""
     kinds: dict[str, int] = {}
     for text in _texts([approval["payload"], approval["metadata"]]):
         for character in hidden_in(text):
@@ -185,13 +191,13 @@ def _hidden_character_warnings(approval: Mapping[str, Any]) -> Iterator[str]:
             kinds[shown] = kinds.get(shown, 0) + 1
     if kinds:
         number = sum(kinds.values())
-        yield f"Look closely: {number} hidden character{'s' if number > 1 else ''}, shown here as ⟨U+...⟩:"
+        yield f"Warning: {count_of(number, 'invisible character')}, shown as ⟨U+...⟩:"
     for shown, count in kinds.items():
         yield f"  {count} x {shown}"
 
 
 def _texts(part: object) -> Iterator[str]:
-    """Every text and every name in a document."""
+    """Iterate over all strings in a document, keys included."""
     if isinstance(part, str):
         yield part
     elif isinstance(part, dict):
@@ -203,22 +209,23 @@ def _texts(part: object) -> Iterator[str]:
             yield from _texts(value)
 
 
-# ---------------------------------------------------------------- deciding
+# ---------------------------------------------------------------- decide
 
 
 def _approve(args: argparse.Namespace) -> int:
     must_confirm = not args.yes and not args.digest
     if must_confirm and (args.json or not is_interactive()):
         raise Invalid(
-            "nobody can be asked here", hint="look with: parley approvals show; then add --yes, or its --digest"
+            "cannot ask for confirmation without a terminal",
+            hint="see: parley approvals show; then add --yes or --digest",
         )
     decisions = decisions_of(args)
     approval = _get_decidable(decisions, args.approval)
     screen = screen_of(args)
     if not args.json:
         show_approval(screen, approval, _transcript(decisions, approval))
-    if must_confirm and not confirm("Send exactly this?"):
-        screen.line("Nothing was decided.")
+    if must_confirm and not confirm("Send exactly this message?"):
+        screen.line("No decision was made.")
         return FOUND_PROBLEMS
     decided = _decide(args, decisions, approval, "approve")
     show_result(args, screen, decided, f"Approved {safe(decided['id'])}: sent as {safe(str(decided['message_id']))}")
@@ -228,7 +235,7 @@ def _approve(args: argparse.Namespace) -> int:
 def _reject(args: argparse.Namespace) -> int:
     decisions = decisions_of(args)
     decided = _decide(args, decisions, _get_decidable(decisions, args.approval), "reject")
-    line = f"Rejected {safe(decided['id'])}: nothing of it is sent, and its exchange is denied"
+    line = f"Rejected {safe(decided['id'])}: the message is not sent, and its exchange is denied"
     show_result(args, screen_of(args), decided, line)
     return OK
 
@@ -243,11 +250,11 @@ def _answer(args: argparse.Namespace) -> int:
 
 
 def _get_decidable(decisions: Decisions, approval_id: str) -> Document:
-    """What is to be decided; refused at once, and before anything of it is shown, for who may not decide."""
+    """Fetch the approval; refuse, before printing it, if the caller may not decide."""
     approval = decisions.get_approval(approval_id)
     if approval["barred"]:
         who = join_with_or(approval["deciders"], "")
-        text = f"only {who} may decide this, with a key of their own" if who else f"it waits for {_NO_DECIDER}"
+        text = f"only {who} can decide this, with their own key" if who else f"approval by {_NO_DECIDER}"
         raise _REFUSALS.get(approval["barred"], NotApprover)(text)
     return approval
 
@@ -255,20 +262,20 @@ def _get_decidable(decisions: Decisions, approval_id: str) -> Document:
 def _decide(
     args: argparse.Namespace, decisions: Decisions, approval: Document, decision: str, answer: str | None = None
 ) -> Document:
-    """Decide about what was fetched, or about what the user has seen elsewhere: the digests are compared."""
+    """Decide about the message that was printed, or about that of --digest; its digest must still match."""
     digest = args.digest or approval["digest"]
     return decisions.decide(args.approval, decision, digest=digest, note=args.note, answer=answer)
 
 
 def _read_answer(args: argparse.Namespace) -> str:
     if args.text is not None and args.body_file is not None:
-        raise Invalid("give the answer once: TEXT or --body-file")
+        raise Invalid("TEXT and --body-file together", hint="leave one of them out")
     if args.body_file is not None:
         text = read_text_file(args.body_file)
     elif args.text is not None and args.text != "-":
         text = args.text
     elif args.text is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise Invalid("there is no answer", hint="give it as TEXT, with --body-file, or on standard input")
+        raise Invalid("no answer given", hint="use TEXT, --body-file, or standard input")
     else:
         text = _read_input()
     if not text.strip():
@@ -279,7 +286,7 @@ def _read_answer(args: argparse.Namespace) -> str:
 def _read_input() -> str:
     content = sys.stdin.buffer.read(HARD_FILE_BYTES + 1)
     if len(content) > HARD_FILE_BYTES:
-        raise Invalid("standard input is larger than any message may be")
+        raise Invalid("standard input is larger than the largest message")
     try:
         return content.decode().removesuffix("\n")
     except UnicodeDecodeError:
@@ -288,19 +295,19 @@ def _read_input() -> str:
 
 COMMANDS = {
     "approvals list": Command(
-        "List what waits for a person's decision",
+        "List messages held for approval",
         _add_list,
         _list,
         ("parley approvals list", "parley approvals list --status all --json"),
     ),
     "approvals show": Command(
-        "Show exactly what would be sent, and why it waits",
+        "Show a held message and why it is held",
         _add_show,
         _show,
         ("parley approvals show appr_01K...",),
     ),
     "approvals approve": Command(
-        "Release what was held, once",
+        "Approve a held message and send it",
         _add_approve,
         _approve,
         (
@@ -310,13 +317,13 @@ COMMANDS = {
         ),
     ),
     "approvals reject": Command(
-        "Refuse what was held; its exchange is denied",
+        "Reject a held message and deny its exchange",
         _add_decision,
         _reject,
         ("parley approvals reject appr_01K... --note 'not before Monday'",),
     ),
     "approvals answer": Command(
-        "Speak for yourself instead of what was held",
+        "Answer yourself instead of sending the held message",
         _add_answer,
         _answer,
         ("parley approvals answer appr_01K... 'Let us talk on Monday.'", "parley approvals answer appr_01K... < text"),

@@ -1,4 +1,4 @@
-"""`parley exchange list|show|close`: conversations under rules, on a server."""
+"""`parley exchange list|show|close`: the governed conversations of a server or a mailbox."""
 
 from __future__ import annotations
 
@@ -26,25 +26,27 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--outcome", default="", choices=["", *outcomes], metavar="OUTCOME", help=f"one of {', '.join(outcomes)}"
     )
-    parser.add_argument("--agent", default="", metavar="AGENT", help="only those that this agent is part of")
-    parser.add_argument("--conversation", default="", metavar="ID", help="only those of this conversation")
-    parser.add_argument("--after", default="", metavar="EXCHANGE", help="what comes after this one")
-    parser.add_argument("--limit", type=int, default=100, metavar="N", help="at most so many (default: 100)")
+    parser.add_argument("--agent", default="", metavar="AGENT", help="only exchanges of this agent")
+    parser.add_argument("--conversation", default="", metavar="ID", help="only exchanges of this conversation")
+    parser.add_argument("--after", default="", metavar="EXCHANGE", help="only exchanges after this one")
+    parser.add_argument(
+        "--limit", type=int, default=100, metavar="N", help="number of exchanges at most (default: 100)"
+    )
     add_server_or_mailbox_options(parser, agent=False)
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("exchange", metavar="ID", help="the exchange, as `parley exchange list` shows it")
+    parser.add_argument("exchange", metavar="ID", help="id of the exchange; see: parley exchange list")
     add_server_or_mailbox_options(parser)
 
 
 def _add_close(parser: argparse.ArgumentParser) -> None:
     _add_show(parser)
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the audit log")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="reason, for the audit log")
 
 
 def _decisions(args: argparse.Namespace) -> Decisions:
-    """In the name of the key, or of the agent that was named: a person's key has no use for $PARLEY_AGENT."""
+    """Connect as --agent, else as the holder of the key; $PARLEY_AGENT does not apply to a human key."""
     return decisions_of(args, agent=bool(args.agent))
 
 
@@ -61,7 +63,7 @@ def _list(args: argparse.Namespace) -> int:
         "TO": field_column("responder"),
         "CONVERSATION": field_column("conversationId"),
     }
-    show_table(args, screen_of(args), exchanges, columns, "There is no such exchange.")
+    show_table(args, screen_of(args), exchanges, columns, "No exchanges.")
     return OK
 
 
@@ -76,7 +78,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def show_exchange(screen: Screen, exchange: Mapping[str, Any]) -> None:
-    """An exchange as people read it: how it stands, what was said, and what waits for whom."""
+    """Print an exchange: its state, its transcript and its pending approvals."""
     outcome = str(exchange["outcome"])
     screen.line(
         f"{safe(exchange['initiator'])} to {safe(exchange['responder'])}: {safe(exchange['exchange_type'])}, "
@@ -92,9 +94,9 @@ def show_exchange(screen: Screen, exchange: Mapping[str, Any]) -> None:
         who = screen.paint(f"{turn['round']:>3}  {safe(turn['sender'])}:", "cyan")
         screen.line(f"{who} {safe(turn['summary'])}")
     if not exchange["transcript"]:
-        screen.line("Nothing was delivered in it.")
+        screen.line("No messages were delivered.")
     for approval in exchange["pending_approvals"]:
-        waits = f"Waits for a person: parley approvals show {safe(approval)}"
+        waits = f"Held for approval: parley approvals show {safe(approval)}"
         screen.line(screen.paint(waits, "yellow"))
 
 
@@ -112,19 +114,19 @@ def _close(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "exchange list": Command(
-        "List conversations under rules",
+        "List exchanges (governed conversations)",
         _add_list,
         _list,
         ("parley exchange list", "parley exchange list --outcome escalated --agent codex --json"),
     ),
     "exchange show": Command(
-        "Show an exchange: what was said, how it stands, what waits",
+        "Show an exchange with its transcript",
         _add_show,
         _show,
         ("parley exchange show exch_01K...",),
     ),
     "exchange close": Command(
-        "End an exchange; one that waits for a person only a person ends",
+        "Close an exchange",
         _add_close,
         _close,
         ("parley exchange close exch_01K... --reason 'settled by phone'",),

@@ -1,4 +1,4 @@
-"""Policy files that lie here: which there are, which documents they are, and what they say."""
+"""Find and read local policy files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDING = ".yaml"
 
 
 def read_file(path: str) -> str:
-    """What a file holds, or standard input for '-'."""
+    """Read a text file, or standard input for '-'."""
     from parley.domain.limits import HARD_FILE_BYTES
 
     try:
@@ -35,13 +35,13 @@ def read_file(path: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise Invalid(f"{path}:{line}: is not UTF-8 text") from None
+        raise Invalid(f"{path}:{line}: not UTF-8 text") from None
     except OSError as error:
         raise NotFound(f"{path}: {error.strerror or error}") from None
 
 
 def parse_policy(text: str, path: str, scope: str) -> Fragment:
-    """What a document says; what is wrong with it is named by its file."""
+    """Parse a policy; errors name its file."""
     from parley.domain.rules.policy import Scope
     from parley.wire.files.policy import read_policy
 
@@ -49,7 +49,7 @@ def parse_policy(text: str, path: str, scope: str) -> Fragment:
 
 
 def scope_of(path: str) -> str:
-    """The scope of a file by the folder that it lies in; empty when that is none."""
+    """The scope of a file by its folder; empty if the folder is not a scope."""
     from parley.domain.rules.policy import Scope
 
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
@@ -57,7 +57,7 @@ def scope_of(path: str) -> str:
 
 
 def policy_files(path: str) -> list[str]:
-    """The file itself, or all policies in a folder."""
+    """The file itself, or all policy files in a folder."""
     if not os.path.isdir(path):
         return [path]
     files = [
@@ -67,23 +67,23 @@ def policy_files(path: str) -> list[str]:
         if name.endswith(ENDING) and not name.startswith(".")
     ]
     if not files:
-        raise NotFound(f"{path}: there is no {ENDING} file in it")
+        raise NotFound(f"no {ENDING} file in {path}")
     return sorted(files)
 
 
 def document_of(file: str) -> str:
-    """Which document a file is: by its folder, and of the enterprise where that says nothing."""
+    """The document of a file, by its folder and name; an enterprise policy if the folder is not a scope."""
     return f"{scope_of(file) or 'enterprise'}/{os.path.basename(file).removesuffix(ENDING)}"
 
 
 def add_as_option(parser: argparse.ArgumentParser) -> None:
-    """--as, where a file may be another document than its name says."""
-    what = "which document a file is (default: by its folder and its name)"
+    """Add --as."""
+    what = "document that a file stands for (default: by its folder and name)"
     parser.add_argument("--as", dest="document", default="", metavar="SCOPE/NAME", help=what)
 
 
 def document_as(document: str, file: str) -> str:
-    """Which document a file is: the one that was said, else the one that its name says."""
+    """The document of a file: the one named with --as, else by its folder and name."""
     from parley.domain.rules.policy import document_name
 
     if not document:
@@ -93,17 +93,16 @@ def document_as(document: str, file: str) -> str:
 
 
 def note_new_document(document: str, option: str, file: str, others: Collection[str]) -> None:
-    """Say on standard error that a file would be a new document beside the others: often one of them is meant."""
+    """Note on standard error that a file would be a new document, when there are others of its scope."""
     same_scope = sorted(name for name in others if name.partition("/")[0] == document.partition("/")[0])
     if not option and document not in others and same_scope:
         choices = safe(" or ".join(same_scope[:3]))
-        sys.stderr.write(
-            f"parley: note: {safe(file)} is read as {safe(document)}; say --as {choices} if that is meant\n"
-        )
+        advice = f"to replace another one, add --as {choices}"
+        sys.stderr.write(f"parley: note: {safe(file)} is read as a new document {safe(document)}; {advice}\n")
 
 
 def folder_snapshot(folder: str) -> PolicySnapshot:
-    """What would be in force if the files of a folder were all that is."""
+    """The policies that would be in force with only the files of a folder."""
     from parley.domain.rules.policy import CURRENT, PolicySnapshot, with_document
 
     snapshot = PolicySnapshot(id=CURRENT, tenant_id="")

@@ -1,4 +1,4 @@
-"""`parley policy list|show|put|remove` on a server; `check` and `diff` without one."""
+"""`parley policy list|show|put|remove|check|diff`: manage the policies of a server, check and compare policy files."""
 
 from __future__ import annotations
 
@@ -45,14 +45,13 @@ _LABEL = re.compile(r"[0-9]+-[0-9a-f]{12}", re.ASCII)
 _CURRENT = "current"
 _ENTERPRISE = "enterprise"
 _NO_ENTERPRISE_POLICY = (
-    "There is no enterprise policy: nothing at all is delivered. Put one into force: "
-    "parley policy put enterprise/default FILE"
+    "No enterprise policy: no governed message is delivered. Add one with: parley policy put enterprise/default FILE"
 )
 _DOCUMENT = "enterprise/NAME, org/UNIT, team/TEAM or user/USER"
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--history", action="store_true", help="everything that was in force, the newest first")
+    parser.add_argument("--history", action="store_true", help="all versions of the policies, newest first")
     add_server_options(parser, agent=False)
 
 
@@ -63,25 +62,25 @@ def _add_document(parser: argparse.ArgumentParser) -> None:
 
 def _add_put(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("document", metavar="SCOPE/NAME", help=_DOCUMENT)
-    parser.add_argument("file", metavar="FILE", help="the document; '-' is standard input")
+    parser.add_argument("file", metavar="FILE", help="policy file; '-' is standard input")
     add_server_options(parser, agent=False)
 
 
 def _add_remove(parser: argparse.ArgumentParser) -> None:
     _add_document(parser)
-    parser.add_argument("--yes", action="store_true", help="do not ask, also for the last one of the enterprise")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="policy files, or folders with them")
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing about valid files")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="policy files, or folders of them")
+    parser.add_argument("-q", "--quiet", action="store_true", help="do not print valid files")
     add_json(parser)
 
 
 def _add_diff(parser: argparse.ArgumentParser) -> None:
-    what = f"a file, a folder, a label of the server, or {_CURRENT!r} for what is in force there"
+    what = f"file, folder, version label of the server, or {_CURRENT!r} for the policies in force"
     parser.add_argument("old", metavar="OLD", help=what)
-    parser.add_argument("new", metavar="NEW", help="the same")
+    parser.add_argument("new", metavar="NEW", help="the same as OLD")
     add_as_option(parser)
     add_server_options(parser, agent=False)
 
@@ -98,7 +97,7 @@ def _list(args: argparse.Namespace) -> int:
             "BY": field_column("made_by"),
             "DOCUMENTS": field_column("documents"),
         }
-        show_table(args, screen, connection.get("policies", "history"), columns, "Nothing was ever in force.")
+        show_table(args, screen, connection.get("policies", "history"), columns, "No versions.")
         return OK
     policies = connection.get("policies")
     if args.json:
@@ -111,11 +110,11 @@ def _list(args: argparse.Namespace) -> int:
             [safe(policy["scope"]), safe(policy["name"]), safe(", ".join(policy["keys"]))]
             for policy in policies["policies"]
         ]
-        screen.table(("SCOPE", "NAME", "SAYS"), rows)
+        screen.table(("SCOPE", "NAME", "KEYS"), rows)
     if not any(policy["scope"] == _ENTERPRISE for policy in policies["policies"]):
         screen.line(screen.paint(_NO_ENTERPRISE_POLICY, "red"))
     if policies["broken"]:
-        screen.line(screen.paint("These files cannot be used; what was in force before stays in force:", "red"))
+        screen.line(screen.paint("These files have errors; their previous versions stay in force:", "red"))
     for line in [line for file in policies["broken"] for line in _flaw_lines(file)]:
         screen.line(f"  {safe(line)}")
     return OK
@@ -139,11 +138,11 @@ def _show(args: argparse.Namespace) -> int:
 def _put(args: argparse.Namespace) -> int:
     scope, name = _split(args.document)
     text = read_file(args.file)
-    # What is wrong is said with the name of the file that lies here.
+    # Parsed here first, so that errors name the local file.
     parse_policy(text, args.file, scope)
     connection = connection_of(args, agent=False)
     put = connection.send("PUT", "policies", scope, name, body={"text": text}).document
-    show_result(args, screen_of(args), put, f"Put {safe(args.document)} into force ({safe(put['label'])})")
+    show_result(args, screen_of(args), put, f"Policy {safe(args.document)} is in force (version {safe(put['label'])})")
     if scope != _ENTERPRISE and not args.json:
         note_unknown(connection, scope, name)
     return OK
@@ -153,24 +152,24 @@ def _remove(args: argparse.Namespace) -> int:
     scope, name = _split(args.document)
     connection, screen = connection_of(args, agent=False), screen_of(args)
     if scope == _ENTERPRISE and not args.yes and _is_last(connection, name) and not _confirm_removal(args):
-        screen.line("Nothing was changed.")
+        screen.line("No change was made.")
         return FOUND_PROBLEMS
     left = connection.send("DELETE", "policies", scope, name).document
-    show_result(args, screen, left, f"Took {safe(args.document)} out of force ({safe(left['label'])})")
+    show_result(args, screen, left, f"Removed policy {safe(args.document)} (version {safe(left['label'])})")
     return OK
 
 
 def _is_last(connection: Connection, name: str) -> bool:
-    """Whether nothing of the enterprise would be left without it."""
+    """Whether it is the last enterprise policy."""
     policies = connection.get("policies")["policies"]
     return [policy["name"] for policy in policies if policy["scope"] == _ENTERPRISE] == [name]
 
 
 def _confirm_removal(args: argparse.Namespace) -> bool:
-    """Whether somebody says that everything is to stop."""
-    warning = f"{safe(args.document)} is the last policy of the enterprise: without it nothing at all is delivered"
+    """Ask for confirmation to remove the last enterprise policy."""
+    warning = f"{safe(args.document)} is the last enterprise policy: without it no governed message is delivered"
     if args.json or not is_interactive():
-        raise Invalid(warning, hint="add --yes if that is meant")
+        raise Invalid(warning, hint="to confirm, add --yes")
     return confirm(f"{warning}. Remove it?")
 
 
@@ -179,7 +178,7 @@ def _split(document: str) -> tuple[str, str]:
 
     scope, slash, name = document.partition("/")
     if not slash:
-        raise Invalid(f"{document!r} names no policy", hint=f"write {_DOCUMENT}")
+        raise Invalid(f"{document!r} is not the name of a policy", hint=f"use {_DOCUMENT}")
     document_name(scope, name)
     return scope, name
 
@@ -233,7 +232,7 @@ def _diff(args: argparse.Namespace) -> int:
     from parley.wire.files.policy import encode_value
 
     if args.document and not any(os.path.isfile(path) for path in (args.old, args.new)):
-        raise Invalid("--as says which document a file is, and neither is a file", hint="leave it out")
+        raise Invalid("--as needs a file, but neither OLD nor NEW is a file", hint="leave out --as")
     old, new = _load_side(args, args.old, args.new), _load_side(args, args.new, args.old)
     result = differences(old, new)
 
@@ -248,9 +247,9 @@ def _diff(args: argparse.Namespace) -> int:
         screen.json({"documents": documents, "effective": in_force})
         return OK
     values = {"KEY": field_column("key"), "OLD": _value_column("old"), "NEW": _value_column("new")}
-    show_table(args, screen, documents, {"DOCUMENT": field_column("document"), **values}, "The documents say the same.")
+    show_table(args, screen, documents, {"DOCUMENT": field_column("document"), **values}, "The documents are equal.")
     screen.line()
-    show_table(args, screen, in_force, {"IN FORCE FOR": field_column("for"), **values}, "In force nothing changes.")
+    show_table(args, screen, in_force, {"IN EFFECT FOR": field_column("for"), **values}, "No change in effect.")
     return OK
 
 
@@ -265,7 +264,7 @@ def _value_column(side: str) -> Any:  # noqa: ANN401  # a column
 
 
 def _load_side(args: argparse.Namespace, path: str, other: str) -> PolicySnapshot:
-    """What one of two names stands for: the policies of a folder, of a label, or one file in place of the other's."""
+    """Load OLD or NEW: a folder, a version of the server, or a file that replaces one document of the other side."""
     from parley.domain.rules.policy import CURRENT, PolicySnapshot
 
     if os.path.isdir(path):
@@ -273,7 +272,7 @@ def _load_side(args: argparse.Namespace, path: str, other: str) -> PolicySnapsho
     if not os.path.lexists(path) and (path == _CURRENT or _LABEL.fullmatch(path)):
         query = {"texts": "true", "label": "" if path == _CURRENT else path}
         return _snapshot(connection_of(args, agent=False).get("policies", query=query))
-    # A file alone is one document, and everything else is as on the other side.
+    # A file is one document; all other documents are those of the other side.
     text = read_file(path)
     alone = os.path.isfile(other)
     beside = PolicySnapshot(id=CURRENT, tenant_id="") if alone else _load_side(args, other, other)
@@ -293,34 +292,34 @@ def _snapshot(answer: Mapping[str, Any]) -> PolicySnapshot:
 
 COMMANDS = {
     "policy list": Command(
-        "List the policies in force, and files that cannot be used",
+        "List the policies in force and files with errors",
         _add_list,
         _list,
         ("parley policy list", "parley policy list --history", "parley policy list --json"),
     ),
     "policy show": Command(
-        "Show a policy as it was written", _add_document, _show, ("parley policy show enterprise/default",)
+        "Print the text of a policy", _add_document, _show, ("parley policy show enterprise/default",)
     ),
     "policy put": Command(
-        "Put a policy into force, in place of the one of its name",
+        "Create or replace a policy",
         _add_put,
         _put,
         ("parley policy put org/sales sales.yaml", "parley policy put enterprise/default - < enterprise.yaml"),
     ),
     "policy remove": Command(
-        "Take a policy out of force; without any of the enterprise nothing is allowed",
+        "Remove a policy",
         _add_remove,
         _remove,
         ("parley policy remove user/ada@example.org", "parley policy remove enterprise/default --yes"),
     ),
     "policy check": Command(
-        "Check policy files; all errors at once, exit code 1 when there are any",
+        "Check policy files; exit code 1 on errors",
         _add_check,
         _check,
         ("parley policy check sales.yaml", "parley policy check ./policies --json"),
     ),
     "policy diff": Command(
-        "Show what one policy changes in another, key by key, and what that changes in force",
+        "Compare policies, by key and in effect",
         _add_diff,
         _diff,
         (

@@ -1,4 +1,4 @@
-"""`parley suspend|resume agent|pair|org|tenant` and `parley suspensions`: the kill switch, for admins."""
+"""`parley suspend|resume agent|pair|org|tenant` and `parley suspensions`: stop messages at once, with an admin key."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-# The word of the command, and the names that it takes.
+# The second word of the command, and its arguments.
 _NAMES: dict[Stopped, tuple[str, tuple[str, ...]]] = {
     Stopped.AGENT: ("agent", ("NAME",)),
     Stopped.PAIR: ("pair", ("A", "B")),
     Stopped.ORG_UNIT: ("org", ("UNIT",)),
     Stopped.TENANT: ("tenant", ()),
 }
-_HELP = {"NAME": "the agent", "A": "one agent", "B": "the other one, in any order", "UNIT": "the org unit"}
+_HELP = {"NAME": "the agent", "A": "one agent", "B": "the other agent, in any order", "UNIT": "the org unit"}
 _DESCRIPTIONS = {
     Stopped.AGENT: "an agent",
-    Stopped.PAIR: "what two agents say to each other",
+    Stopped.PAIR: "messages between two agents",
     Stopped.ORG_UNIT: "an org unit",
-    Stopped.TENANT: "everything in the tenant",
+    Stopped.TENANT: "the whole tenant",
 }
 _EXAMPLES = {Stopped.AGENT: "agent codex", Stopped.PAIR: "pair claude codex", Stopped.ORG_UNIT: "org sales"}
 
@@ -42,7 +42,9 @@ def _add_names(what: Stopped, parser: argparse.ArgumentParser) -> None:
 
 def _add_suspend(what: Stopped, parser: argparse.ArgumentParser) -> None:
     _add_names(what, parser)
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the audit log and for who is refused")
+    parser.add_argument(
+        "--reason", default="", metavar="TEXT", help="reason, for the audit log and for refused senders"
+    )
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
@@ -80,36 +82,34 @@ def _suspended_name(suspension: Mapping[str, str]) -> str:
 def _list(args: argparse.Namespace) -> int:
     suspensions = connection_of(args, agent=False).get("suspensions")
     columns = {
-        "WHAT": field_column("what"),
+        "KIND": field_column("what"),
         "NAME": lambda suspension: safe(suspension["name"].replace(PAIR_MARK, ", ")) or "-",
         "SINCE": age_column("at"),
         "BY": field_column("by"),
         "REASON": lambda suspension: safe(suspension["reason"]) or "-",
     }
-    show_table(args, screen_of(args), suspensions, columns, "Nothing is suspended.")
+    show_table(args, screen_of(args), suspensions, columns, "No suspensions.")
     return OK
 
 
 COMMANDS = {
     **{
         f"suspend {_NAMES[what][0]}": Command(
-            f"Stop {_DESCRIPTIONS[what]} at the next message",
+            f"Suspend {_DESCRIPTIONS[what]}",
             partial(_add_suspend, what),
             partial(_suspend, what),
-            (f"parley suspend {_EXAMPLES.get(what, 'tenant')} --reason 'it loops'",),
+            (f"parley suspend {_EXAMPLES.get(what, 'tenant')} --reason 'endless loop'",),
         )
         for what in Stopped
     },
     **{
         f"resume {_NAMES[what][0]}": Command(
-            f"Let {_DESCRIPTIONS[what]} go on",
+            f"Resume {_DESCRIPTIONS[what]}",
             partial(_add_names, what),
             partial(_resume, what),
             (f"parley resume {_EXAMPLES.get(what, 'tenant')}",),
         )
         for what in Stopped
     },
-    "suspensions": Command(
-        "List what is suspended", _add_list, _list, ("parley suspensions", "parley suspensions --json")
-    ),
+    "suspensions": Command("List suspensions", _add_list, _list, ("parley suspensions", "parley suspensions --json")),
 }

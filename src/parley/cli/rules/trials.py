@@ -1,4 +1,4 @@
-"""`parley policy explain|test|replay`: what the rules make of a message, and of what was said already."""
+"""`parley policy explain|test|replay`: try policies on a message, on test cases and on recorded messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.cli.command import Command, add_json, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import safe
+from parley.cli.output import count_of, safe
 from parley.cli.parts.remote import add_server_options, connection_of, field_column, parse_time_ago
 from parley.cli.rules.files import (
     add_as_option,
@@ -41,41 +41,47 @@ _OFFLINE = ("from_org", "to_org", "from_max", "to_max")
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--from", dest="sender", required=True, metavar="AGENT", help="who would send it")
-    parser.add_argument("--to", required=True, metavar="AGENT", help="who would get it")
-    parser.add_argument("--purpose", default=None, choices=_PURPOSES, help="what it would be for")
-    parser.add_argument("--classification", default=None, choices=_LEVELS, help="the level it would declare")
-    parser.add_argument("--text", default="", help="what it would say")
-    parser.add_argument("--round", type=_number, default=1, metavar="N", help="which round it would be (default: 1)")
-    parser.add_argument("--max-rounds", type=_number, default=None, metavar="N", help="how many it would ask for")
-    parser.add_argument("--data", action="append", default=[], choices=_LEVELS, help="data of that level in it")
-    parser.add_argument("--reply", action="store_true", help="it would answer what the other side began")
-    parser.add_argument("--human", action="store_true", help="a person would write it")
+    parser.add_argument("--from", dest="sender", required=True, metavar="AGENT", help="sender")
+    parser.add_argument("--to", required=True, metavar="AGENT", help="receiver")
+    parser.add_argument("--purpose", default=None, choices=_PURPOSES, help="purpose of the message")
+    parser.add_argument("--classification", default=None, choices=_LEVELS, help="declared level")
+    parser.add_argument("--text", default="", help="text of the message")
+    parser.add_argument("--round", type=_number, default=1, metavar="N", help="round of the exchange (default: 1)")
+    parser.add_argument(
+        "--max-rounds", type=_number, default=None, metavar="N", help="most rounds that the sender asks for"
+    )
+    parser.add_argument(
+        "--data", action="append", default=[], choices=_LEVELS, help="level of shared data; repeat the option for more"
+    )
+    parser.add_argument("--reply", action="store_true", help="the message is an answer")
+    parser.add_argument("--human", action="store_true", help="a person writes the message")
     group = parser.add_argument_group("without a server")
-    group.add_argument("--policies", default="", metavar="DIR", help="the policies: a folder, or one file")
+    group.add_argument("--policies", default="", metavar="DIR", help="policies to use: a folder or a file")
     for side, name in (("from", "sender"), ("to", "receiver")):
-        group.add_argument(f"--{side}-org", default="", metavar="UNIT", help=f"the {name}'s org unit")
-        group.add_argument(f"--{side}-max", default="", choices=_LEVELS, help=f"the most that the {name} may know")
+        group.add_argument(f"--{side}-org", default="", metavar="UNIT", help=f"org unit of the {name}")
+        group.add_argument(f"--{side}-max", default="", choices=_LEVELS, help=f"highest level of the {name}")
     add_server_options(parser, agent=False)
 
 
 def _add_test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="files with cases")
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing about cases that hold")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files with test cases")
+    parser.add_argument("-q", "--quiet", action="store_true", help="do not print passed cases")
     add_json(parser)
 
 
 def _add_replay(parser: argparse.ArgumentParser) -> None:
-    what = "one document, everything else as it is in force; or a folder, which is all that would be in force"
+    what = "policy file, which replaces one document in force; or folder, which replaces all"
     parser.add_argument("path", metavar="FILE|DIR", help=what)
     add_as_option(parser)
-    parser.add_argument("--since", default="", metavar="TIME", help="only what was sent since; 7d is seven days ago")
+    parser.add_argument(
+        "--since", default="", metavar="TIME", help="only messages since this time; 7d is seven days ago"
+    )
     parser.add_argument(
         "--limit",
         type=_number,
         default=_DEFAULT_LIMIT,
         metavar="N",
-        help=f"at most so many messages (default: {_DEFAULT_LIMIT})",
+        help=f"number of messages at most (default: {_DEFAULT_LIMIT})",
     )
     add_server_options(parser, agent=False)
 
@@ -99,8 +105,8 @@ def _explain(args: argparse.Namespace) -> int:
         columns = {
             "CHECK": field_column("check"),
             "VALUE": field_column("value"),
-            "SAID BY": field_column("source"),
-            "FOUND": field_column("found"),
+            "SOURCE": field_column("source"),
+            "RESULT": field_column("found"),
         }
         screen.table(tuple(columns), [[make(step) for make in columns.values()] for step in explanation["steps"]])
         screen.line()
@@ -112,18 +118,16 @@ def _verdict_line(screen: Screen, explanation: Mapping[str, Any]) -> str:
     """The verdict in one line."""
     word = screen.paint(explanation["verdict"], _COLOURS[explanation["verdict"]])
     if not explanation["governed"]:
-        return f"{word}: the rules do not concern it, it goes out as it is"
+        return f"{word}: the policies do not apply; the message is sent unchanged"
     if explanation["verdict"] == "allow":
-        return f"{word}: nothing stands against it"
+        return f"{word}: no policy forbids it"
     return f"{word} ({safe(explanation['code'])}): {safe(explanation['reason'])}"
 
 
 def _explain_on_server(args: argparse.Namespace) -> Mapping[str, Any]:
     offline_options = [f"--{name.replace('_', '-')}" for name in _OFFLINE if getattr(args, name)]
     if offline_options:
-        raise Invalid(
-            f"{offline_options[0]} goes with --policies", hint="on a server its directory knows who belongs where"
-        )
+        raise Invalid(f"{offline_options[0]} needs --policies", hint="a server takes it from its registered agents")
     body = {
         "sender": args.sender,
         "to": args.to,
@@ -167,7 +171,7 @@ def _explain_locally(args: argparse.Namespace) -> Mapping[str, Any]:
     return explanation_of(run_trial(trial, Rulebook(_load_policies(args.policies)))).to_dict()
 
 
-def _with_clearance(attributes: Any, level: str) -> Any:  # noqa: ANN401  # what the directory says about somebody
+def _with_clearance(attributes: Any, level: str) -> Any:  # noqa: ANN401  # the attributes of an agent
     from dataclasses import replace
 
     from parley.domain.content.classification import Classification
@@ -176,7 +180,7 @@ def _with_clearance(attributes: Any, level: str) -> Any:  # noqa: ANN401  # what
 
 
 def _load_policies(path: str) -> PolicySnapshot:
-    """What would be in force: the files of a folder, one file as the enterprise's, or what Parley brings along."""
+    """Load the files of a folder, one file, or Parley's default policy."""
     from parley.domain.rules.policy import CURRENT, PolicySnapshot, first_snapshot, with_document
 
     if not path:
@@ -237,8 +241,8 @@ def _test(args: argparse.Namespace) -> int:
             screen.line(f"{screen.paint('FAIL', 'red')}  {where}: {safe(result.case.name)}: {safe(result.difference)}")
         elif not args.quiet:
             screen.line(f"{screen.paint('ok', 'green')}    {safe(result.case.name)}")
-    cases = "1 case" if len(results) == 1 else f"{len(results)} cases"
-    screen.line(f"{cases}, {len(failed)} failed" if failed else f"{cases}, all as expected")
+    cases = count_of(len(results), "case")
+    screen.line(f"{cases}, {len(failed)} failed" if failed else f"{cases}, all passed")
     return FOUND_PROBLEMS if failed else OK
 
 
@@ -248,7 +252,7 @@ def _run_cases(file: str) -> list[_CaseResult]:
     from parley.wire.files.policy_cases import read_cases
 
     if os.path.isdir(file):
-        raise Invalid(f"{file} is a folder: it needs files with cases", hint=f"write {os.path.join(file, '*.yaml')}")
+        raise Invalid(f"{file} is a folder, not a file with test cases", hint=f"use {os.path.join(file, '*.yaml')}")
     cases = read_cases(read_file(file), file)
     folder = os.path.dirname(file) if file != "-" else ""
     book = Rulebook(_load_policies(os.path.join(folder, cases.policies) if cases.policies else ""))
@@ -278,26 +282,26 @@ def _replay(args: argparse.Namespace) -> int:
             for change in result["changes"]
         ]
         colours = [_COLOURS[change["now"]] for change in result["changes"]]
-        screen.table(("WHEN", "WHO", "WAS", "NOW", "WHY"), rows, colours)
+        screen.table(("TIME", "FROM AND TO", "BEFORE", "NOW", "REASON"), rows, colours)
         screen.line()
     for document in [name for name, text in documents.items() if text is None]:
-        screen.line(f"Without {safe(document)}, which is in force and not in {safe(args.path)}.")
+        screen.line(f"Tried without {safe(document)}, which is in force but not in {safe(args.path)}.")
     if not os.path.isdir(args.path):
-        screen.line(f"Tried as the document {safe(next(iter(documents)))}.")
+        screen.line(f"Tried as document {safe(next(iter(documents)))}.")
     screen.line(
-        f"{result['messages']} messages tried: {result['denied']} now denied, {result['held']} now held,"
+        f"{count_of(result['messages'], 'message')} tried: {result['denied']} now denied, {result['held']} now held,"
         f" {result['released']} now released."
     )
     without_content = result["messages"] - result["with_content"]
     if without_content:
-        screen.line(f"{without_content} were tried without what they said, by what was found in it then.")
+        screen.line(f"{count_of(without_content, 'message')} tried without content, by the detections recorded then.")
     if result["next"] is not None:
-        screen.line(f"There is more than {args.limit}: narrow it with --since, or raise --limit.")
+        screen.line(f"There are more than {count_of(args.limit, 'message')}: use --since or a higher --limit.")
     return OK
 
 
 def _documents(connection: Connection, path: str, document: str) -> dict[str, str | None]:
-    """What is to be tried, by document: a folder stands for everything, so what it lacks is taken away."""
+    """The documents to try: a folder stands for all policies, so documents that it lacks are removed (None)."""
     policies = connection.get("policies")["policies"]
     in_force: dict[str, str | None] = {f"{policy['scope']}/{policy['name']}": None for policy in policies}
     if not os.path.isdir(path):
@@ -306,14 +310,14 @@ def _documents(connection: Connection, path: str, document: str) -> dict[str, st
         note_new_document(read_as, document, path, in_force)
         return {read_as: text}
     if document:
-        raise Invalid("--as names one document, and a folder has several", hint="leave it out")
+        raise Invalid("--as needs a file, but the path is a folder", hint="leave out --as")
     return {**in_force, **folder_snapshot(path).texts}
 
 
 def _replay_in_batches(
     connection: Connection, documents: Mapping[str, str | None], since: str | None, limit: int
 ) -> dict[str, Any]:
-    """All of it, asked for in pieces."""
+    """Replay in batches and add up the results."""
     result: dict[str, Any] = {}
     after = 0
     counted = ("messages", "with_content", "denied", "held", "released")
@@ -324,7 +328,7 @@ def _replay_in_batches(
             body = {"documents": documents, "since": since, "after": after, "limit": min(_BATCH, remaining)}
             batch = connection.post("policies", "replay", body=body, timeout=120.0)
             if result and batch["policy_version"] != result["policy_version"]:
-                raise Conflict("the policies in force have changed meanwhile", hint="replay it again")
+                raise Conflict("the policies in force have changed meanwhile", hint="run the command again")
             changes = [*result.get("changes", ()), *batch["changes"]]
             result = {**batch, **{name: result.get(name, 0) + batch[name] for name in counted}, "changes": changes}
             progress.update(result["messages"])
@@ -336,7 +340,7 @@ def _replay_in_batches(
 
 
 class _ReplayProgress:
-    """How many messages were tried, on standard error, where a person looks."""
+    """The number of replayed messages on standard error, if that is a terminal."""
 
     def __init__(self) -> None:
         self._shown = False
@@ -355,7 +359,7 @@ class _ReplayProgress:
 
 COMMANDS = {
     "policy explain": Command(
-        "Say what the rules would make of a message, and why",
+        "Explain how the policies would treat a message",
         _add_explain,
         _explain,
         (
@@ -364,13 +368,13 @@ COMMANDS = {
         ),
     ),
     "policy test": Command(
-        "Test policies against cases; exit code 1 when one does not hold",
+        "Test policies with cases; exit code 1 on failures",
         _add_test,
         _test,
         ("parley policy test cases.yaml", "parley policy test tests/*.yaml --quiet"),
     ),
     "policy replay": Command(
-        "Show which recorded messages would be denied, held or released under other policies",
+        "Replay recorded messages under other policies",
         _add_replay,
         _replay,
         ("parley policy replay ./policies", "parley policy replay org/sales.yaml --since 7d --json"),

@@ -1,4 +1,4 @@
-"""`parley backup`: a consistent copy of a server's data, while it runs."""
+"""`parley backup`: write a consistent copy of a server's data while it runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BAR = 30
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="where the copy goes; it must not exist")
+    parser.add_argument("file", metavar="FILE", help="file to write; it must not exist")
     parser.add_argument("--data", default="", metavar="DIR", help=DATA_HELP)
     add_json(parser)
 
@@ -31,9 +31,9 @@ def _backup(args: argparse.Namespace) -> int:
 
     data, target = data_directory(settings_of(args)), os.path.abspath(args.file)
     if os.path.lexists(target):
-        raise Conflict(f"{target} exists", hint="name another file, or remove it")
+        raise Conflict(f"file {target} exists already", hint="name another file, or remove it")
     if not os.path.isdir(os.path.dirname(target)):
-        raise Invalid(f"there is no folder {os.path.dirname(target)}")
+        raise Invalid(f"no directory {os.path.dirname(target)}", hint="create it first")
     progress = ProgressBar("Copying")
     try:
         wiring.backup(data, target, progress.update)
@@ -46,7 +46,7 @@ def _backup(args: argparse.Namespace) -> int:
 
 
 class ProgressBar:
-    """How far a copy has come, on standard error, where a person looks."""
+    """A progress bar on standard error, if that is a terminal."""
 
     def __init__(self, doing: str) -> None:
         self._doing = doing
@@ -71,7 +71,7 @@ class ProgressBar:
 
 COMMANDS = {
     "backup": Command(
-        "Copy a server's data to a file, while it runs",
+        "Back up a server's data to a file while it runs",
         _add_arguments,
         _backup,
         ("parley backup team-$(date +%F).db", "parley backup /mnt/backups/team.db --data ./team --json"),

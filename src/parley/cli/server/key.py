@@ -1,4 +1,4 @@
-"""`parley key create|list|rotate|revoke` on a server, for admins."""
+"""`parley key create|list|rotate|revoke`: manage the API keys of a server, with an admin key."""
 
 from __future__ import annotations
 
@@ -32,14 +32,19 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
         default="",
         choices=["", *_KINDS],
         metavar="KIND",
-        help="agent speaks as one agent, service for any, human for a person, admin rules (default: by the options)",
+        help="agent (one agent), service (any agent), human (a person) or admin (default: by the other options)",
+    )
+    parser.add_argument("--agent", dest="speaker", default=None, metavar="AGENT", help="agent of an agent key")
+    parser.add_argument("--user", default=None, metavar="USER", help="person of a human key")
+    parser.add_argument(
+        "--tenant", default=None, metavar="TENANT", help="create the key in another tenant; needs the operator's key"
     )
     parser.add_argument(
-        "--agent", dest="speaker", default=None, metavar="AGENT", help="the agent that an agent key is for"
+        "--expires",
+        default="",
+        metavar="TIME",
+        help="when the key stops working: 7d, 12h, or a time like 2026-03-14T12:00:00Z",
     )
-    parser.add_argument("--user", default=None, metavar="USER", help="the person that a human key is for")
-    parser.add_argument("--tenant", default=None, metavar="TENANT", help="another tenant; only the operator may")
-    parser.add_argument("--expires", default="", metavar="TIME", help="7d, 12h, or a time like 2026-03-14T12:00:00Z")
     add_server_options(parser, agent=False)
 
 
@@ -48,7 +53,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_key_id(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("key_id", metavar="ID", help="the key's id, as `parley key list` shows it")
+    parser.add_argument("key_id", metavar="ID", help="id of the key; see: parley key list")
     add_server_options(parser, agent=False)
 
 
@@ -57,11 +62,11 @@ def _kind(args: argparse.Namespace) -> str:
         return str(args.kind)
     if args.speaker and args.user:
         raise Invalid(
-            "a key is for an agent or for a person, not both", hint="leave out --agent or --user, or add --kind"
+            "--agent and --user together: a key is for an agent or for a person", hint="leave one out, or add --kind"
         )
     if args.speaker or args.user:
         return "agent" if args.speaker else "human"
-    raise Invalid("which kind of key?", hint="give --agent NAME, --user NAME, --kind service or --kind admin")
+    raise Invalid("no kind of key given", hint="give --agent NAME, --user NAME, --kind service or --kind admin")
 
 
 def _create(args: argparse.Namespace) -> int:
@@ -84,12 +89,12 @@ def _rotate(args: argparse.Namespace) -> int:
 
 
 def _show_new_key(args: argparse.Namespace, key: Mapping[str, Any]) -> None:
-    # The secret goes to standard output alone, so that KEY=$(parley key create ...) works; the rest is for people.
+    # Only the secret goes to standard output, so that KEY=$(parley key create ...) works.
     import sys
 
     screen = screen_of(args)
     if not args.json:
-        sys.stderr.write(f"Created key {safe(key['id'])} for {safe(_holder(key))}; it is shown only now:\n")
+        sys.stderr.write(f"Created key {safe(key['id'])} for {safe(_holder(key))}. Save it; it is not shown again:\n")
     show_result(args, screen, key, safe(key["key"]))
 
 
@@ -112,22 +117,22 @@ def _list(args: argparse.Namespace) -> int:
         "STATE": _state_column,
         "AGE": age_column("created_at"),
         "TENANT": field_column("tenant_id"),
-        "FOR": lambda key: safe(key["agent_id"] or key["user_id"] or ("operator" if key["operator"] else "-")),
+        "HOLDER": lambda key: safe(key["agent_id"] or key["user_id"] or ("operator" if key["operator"] else "-")),
     }
-    show_table(args, screen_of(args), keys, columns, "There is no key.")
+    show_table(args, screen_of(args), keys, columns, "No keys.")
     return OK
 
 
 def _revoke(args: argparse.Namespace) -> int:
     revoked = connection_of(args, agent=False).send("DELETE", "keys", args.key_id).document
-    line = f"Revoked key {safe(revoked['id'])} of {safe(_holder(revoked))}; its streams end"
+    line = f"Revoked key {safe(revoked['id'])} of {safe(_holder(revoked))}; its streams are closed"
     show_result(args, screen_of(args), revoked, line)
     return OK
 
 
 COMMANDS = {
     "key create": Command(
-        "Create a key; it is shown once",
+        "Create an API key; it is printed once",
         _add_create,
         _create,
         (
@@ -136,9 +141,9 @@ COMMANDS = {
             "parley key create --user ada@example.org",
         ),
     ),
-    "key list": Command("List keys, without their secrets", _add_list, _list, ("parley key list",)),
+    "key list": Command("List API keys without their secrets", _add_list, _list, ("parley key list",)),
     "key rotate": Command(
-        "Replace a key by a new one; the old one ends at once", _add_key_id, _rotate, ("parley key rotate key_01K...",)
+        "Replace an API key; the old one stops working at once", _add_key_id, _rotate, ("parley key rotate key_01K...",)
     ),
-    "key revoke": Command("End a key for good", _add_key_id, _revoke, ("parley key revoke key_01K...",)),
+    "key revoke": Command("Revoke an API key", _add_key_id, _revoke, ("parley key revoke key_01K...",)),
 }

@@ -1,4 +1,4 @@
-"""`parley restore`: put a backup into a data directory that no server holds."""
+"""`parley restore`: restore a backup into a data directory that no server uses."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a backup that `parley backup` made")
+    parser.add_argument("file", metavar="FILE", help="backup that `parley backup` wrote")
     parser.add_argument("--data", default="", metavar="DIR", help=DATA_HELP)
-    parser.add_argument("--force", action="store_true", help="replace what is in the data directory")
+    parser.add_argument("--force", action="store_true", help="replace the present data")
     add_json(parser)
 
 
@@ -33,14 +33,14 @@ def _restore(args: argparse.Namespace) -> int:
     finally:
         progress.end()
     document = {"file": source, "data": data}
-    line = f"Restored {safe(source)} to {safe(data)}; start it with: parley up --data {safe(data)}"
+    line = f"Restored {safe(source)} to {safe(data)}; to start a server on it: parley up --data {safe(data)}"
     show_result(args, screen_of(args), document, line)
     return OK
 
 
 COMMANDS = {
     "restore": Command(
-        "Put a backup into a data directory; checks it first",
+        "Check a backup and restore it into a data directory",
         _add_arguments,
         _restore,
         ("parley restore team-2026-03-14.db --data ./team", "parley restore team.db --force"),

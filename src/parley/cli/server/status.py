@@ -1,4 +1,4 @@
-"""`parley status`: how the servers are that share a store, and the store."""
+"""`parley status`: show the state of the servers and of the store that they share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
-from parley.cli.output import safe
+from parley.cli.output import count_of, safe
 from parley.cli.parts.remote import add_server_options, connection_of
 from parley.domain.errors.errors import Unavailable
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HEADINGS = ("NODE", "STATE", "VERSION", "UP", "STREAMS", "QUEUE", "LAG", "CONNECTIONS", "LEADS", "URL")
 _STEP = 1024
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
-# Who asks this looks for what is wrong: a server that asks for patience is told of, not waited for.
+# A person looking for a problem should see an overloaded server at once, not wait for it.
 _RETRY_WITHIN_SECONDS = 2.0
 _TIMEOUT_SECONDS = 10.0
 
@@ -41,25 +41,25 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _fetch_status(connection: Connection) -> Any:  # noqa: ANN401  # as the server says it
-    """What a server says; without its database it can tell no key from another, and says nothing but that."""
+    """Fetch the status. Without its database a server cannot check the key and only answers that it is unavailable."""
     session = connection.session
     try:
         return connection.run(
             session.send("GET", "status", timeout=_TIMEOUT_SECONDS, within=_RETRY_WITHIN_SECONDS)
         ).document
     except Unavailable as error:
-        # It asks to come again; so might a balancer that has no server left.
+        # It answers 503 with Retry-After; so might a load balancer without servers.
         asks_again = error.code == Unavailable.code and "retry_after" in error.facts
         if not (asks_again and connection.run(_is_alive(session.place.prefix))):
             raise
     raise Unavailable(
-        f"the server at {connection.url} is alive, but its database does not answer",
-        hint="is the database running, and can the server reach it? The log of the server says why and since when",
+        f"the server at {connection.url} runs, but its database does not answer",
+        hint="check that the database runs and is reachable; the server's log has the reason",
     )
 
 
 def _is_alive(prefix: str) -> Flow[bool]:
-    """Whether the process of a server answers, which needs neither a key nor a database."""
+    """Whether the server answers its health check, which needs neither key nor database."""
     from parley.sdk.transport.port import Broken, Request
 
     try:
@@ -82,11 +82,11 @@ def _show_status(screen: Screen, status: Mapping[str, Any]) -> None:
     for concern in status["concerns"]:
         screen.line(screen.paint(f"{concern['code']}: {safe(concern['detail'])}", "red"))
     if status["ok"]:
-        screen.line(screen.paint("All is well.", "green"))
+        screen.line(screen.paint("No problems.", "green"))
 
 
 def _node_row(node: Mapping[str, Any]) -> tuple[str, ...]:
-    state = f"silent for {_duration(node['seen'])}" if node["silent"] else "answers" if node["here"] else "up"
+    state = f"no heartbeat for {_duration(node['seen'])}" if node["silent"] else "answers" if node["here"] else "up"
     of_pool = f"{node['connections']} of {node['pool']}" if node["pool"] else "-"
     return (
         safe(node["name"]),
@@ -102,33 +102,32 @@ def _node_row(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _store_lines(store: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if not store["version"]:
-        yield "store", f"{store['kind']}, which could not be asked"
+        yield "store", f"{store['kind']}, does not answer"
         return
-    yield "store", f"{store['kind']} {store['version']}, {_size(store['bytes'])}, {_count(store['tenants'], 'tenant')}"
+    yield (
+        "store",
+        f"{store['kind']} {store['version']}, {_size(store['bytes'])}, {count_of(store['tenants'], 'tenant')}",
+    )
     if store["kind"] != "postgresql":
-        yield "log", f"{_size(store['log_bytes'])} written ahead"
+        yield "log", f"{_size(store['log_bytes'])} write-ahead log"
         return
-    yield "journal", f"about {_count(store['journal'], 'row')}"
-    locks = "nobody waits for one"
+    yield "journal", f"about {count_of(store['journal'], 'row')}"
+    locks = "none awaited"
     if store["waiting"]:
-        locks = f"{_count(store['waiting'], 'transaction')} waiting, the longest for {store['longest_wait']:.1f} s"
+        locks = f"{count_of(store['waiting'], 'transaction')} waiting, the longest for {store['longest_wait']:.1f} s"
     yield "locks", f"{locks}; the oldest open transaction is {store['oldest_transaction']:.1f} s old"
-    room = f"{store['connections']} of {store['most_connections']} taken"
-    yield "connections", f"{room}; {store['wanted_connections']} when every node has opened all of its own"
+    used = f"{store['connections']} of {store['most_connections']} used"
+    yield "connections", f"{used}; at most {store['wanted_connections']} if every node uses its whole pool"
     waits = store["synchronous_standby_names"]
-    yield "commits", f"wait for {waits}" if waits else "wait for no standby"
+    yield "commits", f"wait for {waits}" if waits else "do not wait for a standby"
     for replica in store["replicas"]:
         state = replica["state"] or "state unknown: GRANT pg_read_all_stats to the role"
         yield "replica", f"{replica['name']}: {state}, {_size(replica['lag_bytes'])} behind"
-    yield "row security", "holds" if store["row_security"] else "does not hold: the role is a superuser"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    yield "row security", "on" if store["row_security"] else "off: the role is a superuser"
 
 
 def _size(number: int) -> str:
-    """A number of bytes as people read it."""
+    """Format a number of bytes."""
     size, unit = float(number), "bytes"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if size < _STEP:
@@ -138,7 +137,7 @@ def _size(number: int) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """How long, in the largest unit that it has."""
+    """Format seconds in the largest unit that fits."""
     for unit, length in (("d", _DAY), ("h", _HOUR), ("m", _MINUTE)):
         if seconds >= length:
             return f"{seconds / length:.0f}{unit}"
@@ -147,7 +146,7 @@ def _duration(seconds: float) -> str:
 
 COMMANDS = {
     "status": Command(
-        "Show the servers that share a store, and how the store is; exits 1 when something needs a person",
+        "Show the state of the servers; exit code 1 on problems",
         _add_arguments,
         _status,
         ("parley status", "parley status --json", "parley status --url http://10.0.0.2:8420"),

@@ -1,4 +1,4 @@
-"""`parley store copy`: move a store between a file and PostgreSQL, and see that all of it has come over."""
+"""`parley store copy`: copy a store between a file and PostgreSQL, and verify the copy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, INTERRUPTED, OK
-from parley.cli.output import safe
+from parley.cli.output import count_of, safe
 from parley.cli.server.backup import ProgressBar
 from parley.domain.errors.errors import Invalid, Problem
 
@@ -19,30 +19,31 @@ if TYPE_CHECKING:
     from parley.app.store.copy import Comparison, Copied, Outcome
     from parley.cli.output import Screen
 
-# What lies beside the store in a data directory, and belongs to the installation as much.
+# The files of a data directory that an installation needs besides the store.
 _FILES_BESIDE = ("audit.key", "audit.pub", "checkpoints", "policies")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     place = "a data directory, a parley.db, or postgresql://..."
-    parser.add_argument("source", metavar="FROM", help=f"the store that is copied: {place}")
-    parser.add_argument("target", metavar="TO", help="where it goes: empty, or a copy of it that was begun")
-    parser.add_argument("--verify-only", action="store_true", help="compare the two, and write nothing")
+    parser.add_argument("source", metavar="FROM", help=f"store to copy: {place}")
+    parser.add_argument("target", metavar="TO", help="target: empty, or an unfinished copy of FROM")
+    parser.add_argument("--verify-only", action="store_true", help="compare the two without writing")
     parser.add_argument(
         "--though-behind",
         action="store_true",
-        help="finish the copy although servers go on using FROM (for a trial: what they take meanwhile is not in it)",
+        help="finish the copy while servers still use FROM (for a trial: it lacks what they write meanwhile)",
     )
     add_json(parser)
     parser.description = (
         f"{parser.description}.\n\n"
-        "Servers may go on using FROM. None may run on TO, and none starts there before the copy is\n"
-        "finished: every row compared, every order and every hash computed again. If it is interrupted,\n"
-        "the same command goes on where it stopped. If a server still runs on FROM at the end, or FROM\n"
-        "was written to meanwhile, the copy is not finished and the exit code is 1: stop the servers and\n"
-        "run the command once more, which brings only what came since. With --verify-only the exit code\n"
-        "is 1 when the two differ. A log that was tampered with is exit code 2. A database that might\n"
-        "lose what it acknowledges is refused before anything is written, as by parley up: exit code 78."
+        "Servers may keep using FROM. No server can start on TO until the copy is\n"
+        "finished, which includes comparing every row and computing every hash again. If\n"
+        "the command is interrupted, run it again: it continues where it stopped.\n\n"
+        "If a server still runs on FROM at the end, or FROM was written to meanwhile,\n"
+        "the copy is not finished and the exit code is 1: stop the servers and run the\n"
+        "command again, which copies only what is new. With --verify-only the exit code\n"
+        "is 1 when the two differ. Exit code 2: a log was tampered with. Exit code 78:\n"
+        "the target database could lose acknowledged data; nothing was written."
     )
 
 
@@ -54,12 +55,12 @@ def _copy(args: argparse.Namespace) -> int:
     for place in (args.source, args.target):
         _check_place(place)
     if _absolute(args.source) == _absolute(args.target):
-        raise Invalid("FROM and TO are the same store")
+        raise Invalid("FROM and TO are the same store", hint="name another target")
     try:
         return asyncio.run(_compare(args) if args.verify_only else _run(args))
     except KeyboardInterrupt:
         if not args.verify_only:
-            sys.stderr.write("Interrupted. The same command goes on where it stopped.\n")
+            sys.stderr.write("Interrupted. Run the same command again to continue.\n")
         return INTERRUPTED
 
 
@@ -67,7 +68,7 @@ def _check_place(place: str) -> None:
     from parley.store_wiring import is_database
 
     if "://" in place and not is_database(place):
-        raise Invalid(f"{_printable_place(place)} is no store", hint="a path, or postgresql://USER@HOST/DATABASE")
+        raise Invalid(f"{_printable_place(place)} is not a store", hint="a path, or postgresql://USER@HOST/DATABASE")
 
 
 def _absolute(place: str) -> str:
@@ -76,7 +77,7 @@ def _absolute(place: str) -> str:
     if is_database(place):
         return place
     path = os.path.realpath(os.path.expanduser(place))
-    # A data directory by its file: it is the directory that no server may hold meanwhile.
+    # The lock is on the directory, so a file stands for its directory.
     return os.path.dirname(path) if os.path.basename(path) == "parley.db" else path
 
 
@@ -136,7 +137,7 @@ async def _compare(args: argparse.Namespace) -> int:
 
 
 class _CopyProgress:
-    """The bars of a copy, one after the other."""
+    """The progress bars of a copy, one per step."""
 
     def __init__(self) -> None:
         self._bars: dict[str, ProgressBar] = {}
@@ -153,15 +154,15 @@ class _CopyProgress:
 
 
 class _LogsCheck:
-    """The check of a store's ledgers, event logs and audit logs, and how much there was to check."""
+    """Verifies the ledgers, event logs and audit logs of a store, and counts them."""
 
     def __init__(self, args: argparse.Namespace, source: str) -> None:
         from parley.cli.audit.verify import checkpoints_in
         from parley.settings import checkpoints_directory
         from parley.store_wiring import is_database
 
-        # Checkpoints that lie beside the source are not in the store: they know how it was. Read before the source is:
-        # a server that runs meanwhile signs what is not copied.
+        # Checkpoint files beside the source are independent of the store. They are read first: a server that runs
+        # meanwhile signs entries that are not copied.
         folder = "" if is_database(source) else checkpoints_directory(settings_of(args), source)
         self._outside = checkpoints_in(folder)
         self.logs = 0
@@ -169,10 +170,10 @@ class _LogsCheck:
         self.intact = False
 
     def __str__(self) -> str:
-        return f"{self.logs} {'log' if self.logs == 1 else 'logs'}, {self.links:,} links"
+        return f"{count_of(self.logs, 'log')} with {count_of(self.links, 'entry', 'entries')}"
 
     async def check(self, place: str) -> None:
-        """Compute everything again; `Invalid` names the first bad entry of each log."""
+        """Verify all logs; `Invalid` names the first bad entry of each."""
         from parley.cli.audit.verify import check_logs, result_of
         from parley.store_wiring import open_copy
 
@@ -235,31 +236,33 @@ def _show_copy(screen: Screen, source: str, target: str, outcome: Outcome, logs:
         (table.table, *(f"{count:,}" for count in (table.rows, table.new, table.changed, table.gone)))
         for table in outcome.tables
     ]
-    screen.table(("TABLE", "ROWS", "NEW", "CHANGED", "GONE"), rows)
+    screen.table(("TABLE", "ROWS", "NEW", "CHANGED", "DELETED"), rows)
     total = sum(table.rows for table in outcome.tables)
-    screen.line(f"Copied {_printable_place(source)} to {_printable_place(target)}: {total:,} rows in {seconds:.1f} s")
-    screen.line(f"Compared row by row; in order; {logs}: whole.")
+    screen.line(
+        f"Copied {_printable_place(source)} to {_printable_place(target)}: {count_of(total, 'row')} in {seconds:.1f} s"
+    )
+    screen.line(f"Verified: all rows equal, order kept, {logs} intact.")
     _show_missing(screen, outcome)
     if outcome.finished:
         _show_next_steps(screen, source, target)
 
 
 def _show_missing(screen: Screen, outcome: Outcome) -> None:
-    """What is not in the copy, or will not be."""
+    """Print what the copy lacks, or will lack."""
     running, silent = (", ".join(map(safe, names)) for names in outcome.servers)
     if running:
-        screen.line(f"Servers run on FROM: {running}. What they take from now on is not in the copy.")
+        screen.line(f"Servers still use FROM: {running}. The copy will lack what they write from now on.")
     if not outcome.finished:
-        missing = "they may take more"
+        missing = "servers may write more"
         if outcome.moved:
-            missing = f"{outcome.behind:,} messages and events came" if outcome.behind else "something was changed"
-            missing += " meanwhile"
-        advice = "Stop the servers of FROM, and run the same command again: it brings only what is new."
+            new = count_of(outcome.behind, "new message or event", "new messages and events")
+            missing = f"{new if outcome.behind else 'FROM was changed'} meanwhile"
+        advice = "Stop the servers on FROM and run the same command again; it copies only what is new."
         screen.line(f"Not finished: {missing}. {advice}")
     elif outcome.moved:
-        screen.line(f"Finished without what came meanwhile ({outcome.behind:,} messages and events).")
+        screen.line(f"Finished. New messages and events that are not in the copy: {outcome.behind:,}.")
     if silent:
-        screen.line(f"Not heard of for a while, and took no leave: {silent}. See that they do not come back to FROM.")
+        screen.line(f"No heartbeat, but not shut down: {silent}. Make sure that they do not use FROM again.")
 
 
 def _show_next_steps(screen: Screen, source: str, target: str) -> None:
@@ -267,13 +270,13 @@ def _show_next_steps(screen: Screen, source: str, target: str) -> None:
 
     beside = _files_beside(source)
     if beside:
-        screen.line(f"Only the store was copied. The new --data needs from {safe(source)}: {', '.join(beside)}")
+        screen.line(f"Only the store was copied. Copy from {safe(source)} to the new --data: {', '.join(beside)}")
     elif is_database(source):
-        screen.line(f"Only the store was copied. The new --data needs from a node's: {', '.join(_FILES_BESIDE)}")
+        screen.line(f"Only the store was copied. Copy from a node's --data to the new one: {', '.join(_FILES_BESIDE)}")
     if is_database(target):
-        screen.line(f"Start a server on it with: parley up --store {_printable_place(target)} --data DIR")
+        screen.line(f"To start a server on it: parley up --store {_printable_place(target)} --data DIR")
     elif is_directory(target):
-        screen.line(f"Start a server on it with: parley up --data {safe(target)}")
+        screen.line(f"To start a server on it: parley up --data {safe(target)}")
 
 
 def _comparison_document(source: str, target: str, comparison: Comparison, logs: _LogsCheck) -> dict[str, Any]:
@@ -303,17 +306,17 @@ def _show_comparison(args: argparse.Namespace, comparison: Comparison, logs: _Lo
             )
             for difference in comparison.differences
         ]
-        screen.table(("TABLE", "MISSING", "OTHER", "SURPLUS", "FIRST"), rows)
+        screen.table(("TABLE", "MISSING", "DIFFERENT", "EXTRA", "FIRST"), rows)
     for problem in comparison.disorder:
         screen.line(safe(problem))
     if comparison.same and logs.intact:
         total = sum(table.rows for table in comparison.tables)
-        screen.line(f"The same: {total:,} rows; in order; {logs}: whole.")
+        screen.line(f"Equal: {count_of(total, 'row')}, order kept, {logs} intact.")
 
 
 COMMANDS = {
     "store copy": Command(
-        "Copy a server's store between a file and PostgreSQL, and verify it",
+        "Copy a store between a file and PostgreSQL",
         _add_arguments,
         _copy,
         (

@@ -1,4 +1,4 @@
-"""`parley tenant create` on a server, for its operator."""
+"""`parley tenant create`: create a tenant on a server, with the operator's key."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 def _add_create(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("tenant", metavar="TENANT", help="its short name")
-    parser.add_argument("--title", default=None, metavar="TEXT", help="its name for people")
+    parser.add_argument("tenant", metavar="TENANT", help="id of the tenant")
+    parser.add_argument("--title", default=None, metavar="TEXT", help="display name")
     add_server_options(parser, agent=False)
 
 
 def _create(args: argparse.Namespace) -> int:
     body = without_none({"id": args.tenant, "name": args.title})
     tenant = connection_of(args, agent=False).post("tenants", body=body)
-    hint = f"; give it a key with: parley key create --kind admin --tenant {safe(tenant['id'])}"
+    hint = f"; next: parley key create --kind admin --tenant {safe(tenant['id'])}"
     show_result(args, screen_of(args), tenant, f"Created tenant {safe(tenant['id'])}{hint}")
     return OK
 
 
 COMMANDS = {
     "tenant create": Command(
-        "Create a tenant, walled off from all others",
+        "Create a tenant, isolated from all others",
         _add_create,
         _create,
         ("parley tenant create acme --title 'Acme Ltd.'", "parley key create --kind admin --tenant acme"),

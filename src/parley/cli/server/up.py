@@ -1,4 +1,4 @@
-"""`parley up`: the server."""
+"""`parley up`: start a server and run it until it is stopped."""
 
 from __future__ import annotations
 
@@ -21,26 +21,38 @@ if TYPE_CHECKING:
     from parley.surfaces.http.http1.listener import Listener
 
 _DRAIN_SECONDS = 10.0
-# Who still waits for an answer when only so much is left is told that none will come from here.
+# Open long polls are answered with "stopping" this long before the end.
 _ANSWER_BEFORE_END_SECONDS = 2.0
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", default="", help="where to listen; 0 takes any free port (default: 8420)")
-    parser.add_argument("--host", default="", help="the address to listen on (default: 127.0.0.1, only this machine)")
-    parser.add_argument("--data", default="", metavar="DIR", help="where everything is kept (default: see config)")
+    parser.add_argument("--port", default="", help="port to listen on; 0 for any free port (default: 8420)")
+    parser.add_argument("--host", default="", help="address to listen on (default: 127.0.0.1, this machine only)")
+    parser.add_argument("--data", default="", metavar="DIR", help="data directory (default: see parley config)")
     parser.add_argument(
-        "--store", default="", metavar="URL", help="a PostgreSQL that many servers share, instead of a file in --data"
+        "--store",
+        default="",
+        metavar="URL",
+        help="PostgreSQL database to share with other servers, instead of a file in --data",
     )
-    parser.add_argument("--node", default="", metavar="NAME", help="this server among them (default: machine and port)")
     parser.add_argument(
-        "--linger", default="", metavar="SECONDS", help="when asked to stop, say so and go on for so long (default: 0)"
+        "--node", default="", metavar="NAME", help="name of this server among those (default: machine and port)"
     )
-    parser.add_argument("--ephemeral", action="store_true", help="keep nothing: all is gone when the server stops")
-    parser.add_argument("--tls-cert", default="", metavar="FILE", help="the certificate for https")
-    parser.add_argument("--tls-key", default="", metavar="FILE", help="its private key")
-    parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front of this server encrypts")
-    parser.add_argument("--allow-root", action="store_true", help="run as root although others can reach it")
+    parser.add_argument(
+        "--linger",
+        default="",
+        metavar="SECONDS",
+        help="keep serving for this many seconds after a stop signal, reporting not ready (default: 0)",
+    )
+    parser.add_argument("--ephemeral", action="store_true", help="keep data only until the server stops")
+    parser.add_argument("--tls-cert", default="", metavar="FILE", help="certificate for https")
+    parser.add_argument("--tls-key", default="", metavar="FILE", help="private key of the certificate")
+    parser.add_argument(
+        "--behind-proxy", action="store_true", help="allow plain http, since a proxy in front of this server encrypts"
+    )
+    parser.add_argument(
+        "--allow-root", action="store_true", help="allow running as root on an address that other machines can reach"
+    )
     add_json(parser)
 
 
@@ -60,11 +72,11 @@ def _up(args: argparse.Namespace) -> int:
     root = os.geteuid() == 0 and not args.allow_root
     server.check_exposure(host, encrypted=context is not None, behind_proxy=args.behind_proxy, root=root)
     os.umask(0o077)
-    # A server lives long, unlike the other commands. Each message makes some hundred objects and leaves few of them.
+    # A server runs long, unlike other commands. Each message allocates some hundred objects and keeps few of them.
     gc.set_threshold(5_000, 10, 10)
     gc.enable()
     if args.ephemeral and settings.store:
-        raise Invalid("--ephemeral keeps nothing, and a store keeps it", hint="leave one of the two out")
+        raise Invalid("--ephemeral and --store exclude each other", hint="leave one of them out")
     if args.ephemeral:
         with tempfile.TemporaryDirectory(prefix="parley-") as folder:
             _run(args, settings, folder, host, port, context)
@@ -78,31 +90,31 @@ def _port(settings: Settings) -> int:
     if not text.isascii() or not text.isdigit() or int(text[:6]) > 65_535:
         source = next(value.source for value in settings.sources if value.name == "port")
         kind = Invalid if source == "flag" else BadConfig
-        raise kind(f"{source}: {text[:20]!r} is not a port", hint="a number from 0 to 65535")
+        raise kind(f"{source}: {text[:20]!r} is not a port", hint="use a number from 0 to 65535")
     return int(text)
 
 
 def _check_approval_mailboxes(settings: Settings) -> None:
-    """Refuse to start where nobody could say into which mailboxes letters about approvals go."""
+    """Refuse to start if it is unclear which mailboxes get the notifications about approvals."""
     from parley import wiring
     from parley.domain.errors.errors import Ambiguous
 
     sources = {value.name: value.source for value in settings.sources}
     if settings.approvals_project and not settings.approvals_home:
         raise BadConfig(
-            f"{sources['approvals_project']}: approvals_project is set, and approvals_home is not",
-            hint="set PARLEY_APPROVALS_HOME to the home of its mailboxes",
+            f"{sources['approvals_project']}: approvals_project is set, but approvals_home is not",
+            hint="set PARLEY_APPROVALS_HOME to the directory of its projects",
         )
     if settings.approvals_home and not settings.approvals_project:
         try:
             wiring.approvals_project(settings)
         except Ambiguous as error:
             raise BadConfig(
-                f"{sources['approvals_home']}: approvals_home is set, and approvals_project is not: {error.message}",
+                f"{sources['approvals_home']}: approvals_home is set, but approvals_project is not: {error.message}",
                 hint="set PARLEY_APPROVALS_PROJECT to one of them",
             ) from None
         except NotFound:
-            pass  # it may come later; a letter is tried again
+            pass  # it may be created later; notifications are retried
 
 
 def _run(
@@ -142,26 +154,26 @@ async def _serve(
         )
         opened.team.nodes.url = _url(context, host, listener.port)
         await background.heartbeat(opened.team)
-        # Not before it can be reached: a key that is made is shown.
+        # Only once the server can be reached: a key that is created must be printed.
         admin_key = await keys.first_start(opened.team, settings.admin_key)
         opened.outbound.avoid(listener.port, names - server.LOCAL_NAMES)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, opened.team.policies.look.set)
         jobs = [asyncio.ensure_future(job) for job in background.jobs(opened.team, opened.outbound)]
         _print_address(args, opened.team.nodes.url, admin_key, data, settings.store)
-        gc.freeze()  # what was loaded so far stays: nobody has to look through it again
+        gc.freeze()  # what is loaded so far stays: the collector need not scan it again
         await stop.wait()
         await _shut_down(opened.team, listener, jobs, int(settings.linger))
 
 
 async def _shut_down(team: Team, listener: Listener, jobs: list[asyncio.Task[None]], linger: int) -> None:
-    """Stop so that nobody notices: others take over, who asks is sent to them, and who waits is answered."""
+    """Stop gracefully: hand leases to other nodes, report not ready, answer open requests."""
     import asyncio
     from contextlib import suppress
 
     team.nodes.leaving = True
     if team.nodes.nodes is not None:
         await _cancel_jobs(jobs)
-        with suppress(ParleyError):  # then they find out by themselves
+        with suppress(ParleyError):  # then the other nodes notice it by the missing heartbeat
             await team.nodes.leave()
     if linger:
         listener.leave()
@@ -184,7 +196,7 @@ async def _cancel_jobs(jobs: list[asyncio.Task[None]]) -> None:
 
 
 def _stopping_error() -> Unavailable:
-    return Unavailable("this server is about to stop", hint="ask again with the same idempotency key")
+    return Unavailable("this server is stopping", hint="retry with the same idempotency key")
 
 
 def _url(context: SSLContext | None, host: str, port: int) -> str:
@@ -193,17 +205,17 @@ def _url(context: SSLContext | None, host: str, port: int) -> str:
 
 
 def _print_address(args: argparse.Namespace, url: str, admin_key: str | None, data: str, store: str) -> None:
-    """Say where the server is, once it can be reached; the admin key is shown this one time."""
+    """Print the address of the server, and the admin key if one was created."""
     if args.json:
         document = {"url": url, "admin_key": admin_key, "data": data}
         lines = [json_text({**document, "store": without_password(store)} if store else document)]
     else:
         lines = [
-            f"Parley is up at {url}  (API: {url}/api/v1, to read: {url}/docs)",
+            f"Parley is up at {url}  (API: {url}/api/v1, documentation: {url}/docs)",
             f"Data in {without_password(store) or data}",
         ]
         if admin_key:
-            lines += ["", f"  Admin key, shown only now: {admin_key}", ""]
+            lines += ["", f"  Admin key: {admin_key}  (save it; it is not shown again)", ""]
             lines += [f"Try: export PARLEY_URL={url} PARLEY_KEY={admin_key}", "     parley intent create 'First steps'"]
         lines.append("Stop with Ctrl-C.")
     sys.stdout.write("\n".join(lines) + "\n")
@@ -212,7 +224,7 @@ def _print_address(args: argparse.Namespace, url: str, admin_key: str | None, da
 
 COMMANDS = {
     "up": Command(
-        "Start the server: channels over HTTP",
+        "Start a server for channels over HTTP",
         _add_arguments,
         _up,
         (

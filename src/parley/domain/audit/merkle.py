@@ -63,7 +63,7 @@ def tree_root(leaves: Sequence[bytes]) -> bytes:
 def inclusion(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     """The neighbours from a leaf up to the root."""
     if not 0 <= index < len(leaves):
-        raise ValueError("there is no such leaf")
+        raise ValueError("no such leaf")
     path: list[bytes] = []
     low, high = 0, len(leaves)
     while high - low > 1:
@@ -98,7 +98,7 @@ def is_included(leaf: bytes, index: int, size: int, path: Sequence[bytes], root:
 def consistency(leaves: Sequence[bytes], first: int) -> tuple[bytes, ...]:
     """The proof that the tree over all leaves extends the tree over the first of them."""
     if not 0 < first <= len(leaves):
-        raise ValueError("there is no tree of that size to begin with")
+        raise ValueError("no tree of that size to begin with")
     path: list[bytes] = []
     low, high, whole = 0, len(leaves), True
     while first < high:

@@ -195,7 +195,7 @@ def _answered(draft: PostDraft, request: Post | None, channel: Channel, sender: 
     if not draft.in_reply_to:
         raise _invalid("correlation_id", "a response names the request that it answers")
     if request is None or request.channel_id != channel.id or request.pattern is not Pattern.REQUEST:
-        raise BadCorrelation("correlation_id: there is no such request in this channel")
+        raise BadCorrelation("correlation_id: no such request in this channel")
     check_answerable(request, sender, now)
     if draft.to not in ("", request.sender):
         raise _invalid("to", "a response goes to the one who asked")

@@ -152,9 +152,9 @@ def check_may_decide(approval: Approval, caller: Caller, approvers: tuple[str, .
     if caller.user in approvers and (caller.user != approval.user or self_approval):
         return
     if caller.user != approval.user:
-        raise NotApprover("this is for somebody else to decide")
+        raise NotApprover("this key cannot decide this approval")
     if not self_approval:
-        raise SelfApproval("somebody else than the agent's own person has to decide this")
+        raise SelfApproval("a person other than the agent's own has to decide this")
 
 
 class DecisionRight(NamedTuple):

@@ -195,7 +195,7 @@ class _Loop:
 
     def review(self) -> Review:
         if self.request is None or self.state is None:
-            raise Invalid("there is no review in this conversation")
+            raise Invalid("no review in this conversation")
         is_request = self.request.kind is Kind.REVIEW_REQUEST
         others = ", ".join(self.request.to)
         author = self.request.sender if is_request else others

@@ -15,7 +15,7 @@ from parley.domain.rules.trial import Trial, TrialResult, run_trial_for_each
 # How an entry's outcome is called as a verdict.
 _VERDICTS = {"delivered": "allow", "held": "hold", "denied": "deny"}
 _STRICTNESS = {"allow": 0, "hold": 1, "deny": 2}
-_NOTHING_AGAINST = "nothing stands against it"
+_NOTHING_AGAINST = "no policy forbids it"
 
 
 class Change(NamedTuple):

@@ -164,7 +164,7 @@ def rule(proposal: Proposal, book: Rulebook) -> Ruling:
         shared = book.between(sender.attributes, one.attributes)
         if shared is None:
             raise PolicyUnavailable(
-                "there is no enterprise policy: nothing is allowed",
+                "no enterprise policy: nothing is allowed",
                 hint="an admin puts one into force: parley policy put enterprise/default FILE",
             )
         pairs.append((one, shared))

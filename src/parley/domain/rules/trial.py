@@ -138,7 +138,7 @@ def run_trial_for_each(
 
 
 _NOTHING_IN_FORCE = TrialResult(
-    Deny(PolicyUnavailable("there is no enterprise policy: nothing is allowed"), ends=False),
+    Deny(PolicyUnavailable("no enterprise policy: nothing is allowed"), ends=False),
     governed=True,
     policy=None,
     steps=(),

@@ -224,7 +224,7 @@ class Transaction:
             self._check_spends(tenant, changes.spends)
         for post in changes.posts:
             if self.record((tenant, Channel.kind, post.channel_id)) is None and not _makes(changes, post):
-                raise NotFound("there is no such channel")
+                raise NotFound("no such channel")
 
     def _check_version(self, key: RecordKey, version: int) -> Record | None:
         stored = self.record(key)

@@ -104,7 +104,7 @@ def _unknown(path: KeyPath, what: str, name: str, candidates: Collection[str]) -
     hint = (
         f"did you mean {close[0]}?" if close else f"there is {', '.join(candidates)}" if candidates else "there is none"
     )
-    return Fault(path, "unknown", f"there is no {what} {name} ({hint})")
+    return Fault(path, "unknown", f"no {what} {name} ({hint})")
 
 
 def circles(depends_on: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -69,7 +69,7 @@ class BaseAgent:
         """A client that speaks for this agent. There is none at a file mailbox."""
         client = self._running.workplace.client
         if client is None:
-            raise Invalid("there is no server at a mailbox", hint="use self.channels")
+            raise Invalid("no server at a mailbox", hint="use self.channels")
         return client
 
     @property

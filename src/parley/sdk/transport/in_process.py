@@ -74,7 +74,7 @@ class InProcessServer:
             if not self._ended:
                 return asyncio.run_coroutine_threadsafe(work, self._loop)
         work.close()
-        raise Broken("there is no server any more", arrived=False)
+        raise Broken("no server any more", arrived=False)
 
     def let_go(self, exchange: _Exchange) -> None:
         """End an exchange that nobody waits for; it does not matter when."""

@@ -114,7 +114,7 @@ class _Modules:
             return module
         except ModuleNotFoundError as error:
             if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-                raise _Unusable("unknown", f"there is no module {error.name} beside the file or installed") from None
+                raise _Unusable("unknown", f"no module {error.name} beside the file or installed") from None
             raise _Unusable("broken", f"{name} cannot be imported: {describe_error(error)}") from None
 
     def _check_not_hidden(self, name: str) -> None:
@@ -136,9 +136,7 @@ class _Modules:
         digest = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
         name = f"parley_handlers_{digest[:12]}"
         if not os.path.isfile(path):
-            raise _Unusable(
-                "unknown", f"there is no {DEFAULT_FILE} beside the file, and no module is named (handlers: MODULE)"
-            )
+            raise _Unusable("unknown", f"no {DEFAULT_FILE} beside the file, and no module is named (handlers: MODULE)")
         spec = spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None  # noqa: S101, PT018  # it ends in .py
         loader, module = spec.loader, module_from_spec(spec)

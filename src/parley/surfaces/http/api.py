@@ -205,8 +205,8 @@ def credentials_of(request: Request) -> tuple[str, str, str]:
 def _no_route(methods: dict[str, str] | None) -> Response:
     """The answer to a path that there is not, or to a method that the path does not have."""
     if methods is None:
-        return problem(404, "not_found", "there is no such thing")
-    answer = problem(405, "method_not_allowed", "this is not done here")
+        return problem(404, "not_found", "nothing at this path")
+    answer = problem(405, "method_not_allowed", "method not allowed for this path")
     answer.headers = ((b"Allow", ", ".join(sorted(methods)).encode()),)
     return answer
 

@@ -234,7 +234,7 @@ class _Document(Reading):
             return Reference(match[1], tuple(match[2][1:].split(".")))
         close = get_close_matches(match[1], self._steps, 1)
         if close and self.plain(path):
-            self.wrong(path, "unknown", f"there is no step {match[1]} (did you mean {close[0]}? a text has quotes)")
+            self.wrong(path, "unknown", f"no step {match[1]} (did you mean {close[0]}? a text has quotes)")
         return value
 
     def _handler(self, path: KeyPath, value: Value) -> HandlerRef | None:

@@ -263,7 +263,7 @@ class LogCheck:
         """The next entry."""
         wanted = len(self._leaves) + 1
         if number != wanted:
-            self.refuse(wanted, f"it is missing; entry {number} stands in its place")
+            self.refuse(wanted, f"missing; entry {number} is in its place")
             number = wanted
         try:
             leaf = bytes.fromhex(stated)
@@ -274,7 +274,7 @@ class LogCheck:
         self._leaves.append(leaf)
         if document:
             if sha256(b"\x00" + document).digest() != leaf:
-                self.refuse(number, "its hash does not fit its content", side, seq)
+                self.refuse(number, "hash does not match content", side, seq)
             self._content(number, side, seq, document)
         elif side:
             why = "its document is gone, and no entry says that it was let go of"
@@ -361,7 +361,7 @@ class LogCheck:
                 continue
             if size > len(self._leaves):
                 missing = len(self._leaves) + 1
-                self.refuse(missing, f"it is missing, but the checkpoint of {checkpoint.at} covers {size} entries")
+                self.refuse(missing, f"missing, but the checkpoint of {checkpoint.at} covers {size} entries")
                 break
             tree = grown(tree, self._leaves[tree.size : size])
             if tree.root().hex() != checkpoint.root:
@@ -488,7 +488,7 @@ def check_proof(content: bytes, verify: Verify, trusted: frozenset[str] = frozen
     document = bytes(entry.document)
     if document:
         if sha256(b"\x00" + document).digest() != leaf:
-            return proof, "the entry's hash does not fit its content"
+            return proof, "the entry's hash does not match its content"
         facts = msgspec.json.decode(document)
         if (facts.get("side"), facts.get("seq"), facts.get("tenant")) != (entry.side, entry.seq, checkpoint.tenant_id):
             return proof, "the entry was written for another place"

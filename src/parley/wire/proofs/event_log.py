@@ -124,7 +124,7 @@ class Chain:
         if document.get("sequence") != event.sequence or document.get("id") != event.id:
             self._broken(event, "it is kept in the place of another")
         if event_hash(document) != document.get("event_hash") or event.event_hash != document.get("event_hash"):
-            self._broken(event, "its hash does not fit its content")
+            self._broken(event, "hash does not match content")
         self.first = self.first or event.sequence
         self.last, self._previous = event.sequence, event.event_hash
         self.count += 1

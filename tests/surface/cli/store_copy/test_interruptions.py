@@ -74,7 +74,7 @@ def test_ctrl_c_leaves_a_copy_that_goes_on(stage: Stage, dsn: str, tmp_path: Pat
             break
 
     assert (ended, out) == (130, "")
-    assert err == "Interrupted. The same command goes on where it stopped.\n"
+    assert err == "Interrupted. Run the same command again to continue.\n"
     assert stage.run(*copying(data, back)).code == 0
 
 

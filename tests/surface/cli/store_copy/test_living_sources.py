@@ -59,7 +59,7 @@ def test_while_servers_go_on_writing_a_copy_brings_what_there_is_and_a_last_one_
     assert (first.code, first.json["finished"], first.json["moved_on"]) == (BEHIND, False, True)
     assert first.json["behind"] > 0
     assert second.code == BEHIND
-    assert "messages and events came meanwhile. Stop the servers of FROM, and run the same command" in second.out
+    assert "new messages and events meanwhile. Stop the servers on FROM and run the same command" in second.out
     assert (refused.code, "has not ended" in refused.err) == (4, True)
     last = stage.run(*copying(data, dsn, "--json"))
     assert (last.code, last.json["finished"], last.json["moved_on"]) == (0, True, False)
@@ -99,8 +99,8 @@ def test_while_idle_nodes_are_there_a_copy_is_not_finished_and_what_they_take_co
         acknowledged = say(b, channel)
     assert (told.json["finished"], told.json["moved_on"], told.json["running"]) == (False, False, ["a", "b"])
     assert shown.code == BEHIND
-    assert "Servers run on FROM: a, b. What they take from now on is not in the copy.\n" in shown.out
-    assert "Stop the servers of FROM, and run the same command again: it brings only what is new.\n" in shown.out
+    assert "Servers still use FROM: a, b. The copy will lack what they write from now on.\n" in shown.out
+    assert "Stop the servers on FROM and run the same command again; it copies only what is new.\n" in shown.out
     assert "Start a server on it" not in shown.out
     assert not (back / "parley.db").exists()
 
@@ -170,7 +170,7 @@ def test_a_frozen_node_is_running_and_one_that_died_is_named(stage: Stage, dsn: 
     asked(dsn, "UPDATE node SET seen = clock_timestamp() - interval '11 s'")
     dead = stage.run(*copying(dsn, tmp_path / "back"))
     assert dead.code == 0
-    assert "took no leave: a. See that they do not come back to FROM.\n" in dead.out
+    assert "not shut down: a. Make sure that they do not use FROM again.\n" in dead.out
 
 
 def asked(dsn: str, query: str) -> list[asyncpg.Record]:

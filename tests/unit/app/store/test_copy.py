@@ -222,7 +222,7 @@ async def test_a_trial_is_finished_though_it_is_behind(tmp_path: Path) -> None:
 @in_loop
 async def test_a_check_that_fails_leaves_the_copy_unfinished(tmp_path: Path) -> None:
     async def broken() -> None:
-        raise Invalid("number 3: its hash does not fit its content")
+        raise Invalid("number 3: hash does not match content")
 
     source, target = tmp_path / "a.db", tmp_path / "b.db"
     async with lived(source):

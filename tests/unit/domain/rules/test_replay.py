@@ -114,7 +114,7 @@ def test_a_message_is_now_denied_held_or_released(
     (change,) = again(a_rulebook(**said), texts=texts, outcome=was)
 
     assert change.now == now
-    assert change.why == ("nothing stands against it" if now == "allow" else change.why)
+    assert change.why == ("no policy forbids it" if now == "allow" else change.why)
 
 
 def test_what_is_no_longer_kept_is_tried_by_what_was_found_in_it() -> None:

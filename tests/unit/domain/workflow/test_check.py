@@ -49,10 +49,10 @@ def test_agents_channels_and_steps_that_are_not_there_are_named_with_what_was_pr
     steps = Step("a", assign="bob"), Step("b", assign="ann", depends_on=("x",))
 
     assert found(a_plan(*steps, agents=agents, channels=channels)) == [
-        (("channels", "talk", "members", 1), "there is no agent an (did you mean ann?)"),
-        (("agents", "ann", "on_message", 0, "channel"), "there is no channel progres (did you mean progress?)"),
-        (("workflow", "a", "assign"), "there is no agent bob (there is ann)"),
-        (("workflow", "b", "depends_on", 0), "there is no step x (there is a, b)"),
+        (("channels", "talk", "members", 1), "no agent an (did you mean ann?)"),
+        (("agents", "ann", "on_message", 0, "channel"), "no channel progres (did you mean progress?)"),
+        (("workflow", "a", "assign"), "no agent bob (there is ann)"),
+        (("workflow", "b", "depends_on", 0), "no step x (there is a, b)"),
     ]
 
 
@@ -93,7 +93,7 @@ def test_an_input_comes_from_a_step_that_is_done_before_and_gives_it() -> None:
     assert found(a_plan(first, middle, last, Step("other", assign="ann"))) == [
         (("workflow", "last", "inputs", "beside"), "other may not be done by then: name it in depends_on"),
         (("workflow", "last", "inputs", "unsaid"), "first does not give row, only rows, count"),
-        (("workflow", "last", "inputs", "nowhere", 0), "there is no step frist (did you mean first?)"),
+        (("workflow", "last", "inputs", "nowhere", 0), "no step frist (did you mean first?)"),
     ]
 
 

@@ -34,7 +34,7 @@ async def test_what_is_refused_is_raised_at_once() -> None:
     told: list[ParleyError] = []
 
     async def action() -> None:
-        raise NotFound("there is no such thing")
+        raise NotFound("no such thing")
 
     with pytest.raises(NotFound):
         await retry_while_unavailable(action, told.append, 0)

@@ -134,14 +134,14 @@ def test_everything_that_cannot_be_found_is_named_with_its_line(tmp_path: Path) 
     assert refused(tmp_path, "log_progres", "LIMIT", "wf_nowhere:f", "json.nowhere:f", "json:loud") == [
         "6: agents.ann.on_message[0].handler: handlers.py has no function log_progres (did you mean log_progress?)",
         "7: agents.ann.on_message[1].handler: LIMIT is int, not a function",
-        "8: agents.ann.on_message[2].handler: there is no module wf_nowhere beside the file or installed",
-        "9: agents.ann.on_message[3].handler: there is no module json.nowhere beside the file or installed",
+        "8: agents.ann.on_message[2].handler: no module wf_nowhere beside the file or installed",
+        "9: agents.ann.on_message[3].handler: no module json.nowhere beside the file or installed",
         "10: agents.ann.on_message[4].handler: json has no function loud (did you mean load?)",
     ]
 
 
 def test_a_folder_without_handlers_is_told_where_they_are_looked_for(tmp_path: Path) -> None:
-    said = "there is no handlers.py beside the file, and no module is named (handlers: MODULE)"
+    said = "no handlers.py beside the file, and no module is named (handlers: MODULE)"
 
     assert refused(tmp_path, "log") == [f"6: agents.ann.on_message[0].handler: {said}"]
 
@@ -166,7 +166,7 @@ def test_a_module_that_breaks_while_it_is_imported_says_where_once(
     name = module or "handlers.py"
     assert refused(tmp_path, "f", "g", "wf_nowhere:f", module=module) == [
         f"6: agents.ann.on_message[0].handler: {name} cannot be imported: {said}",
-        "8: agents.ann.on_message[2].handler: there is no module wf_nowhere beside the file or installed",
+        "8: agents.ann.on_message[2].handler: no module wf_nowhere beside the file or installed",
     ]
 
 

@@ -131,7 +131,7 @@ def test_a_shorter_log_with_its_own_checkpoints_is_found_by_what_lies_outside() 
     shorter = export_of(LOG[:8], MARKS[:1])
 
     assert checked(shorter).bad is None
-    assert bad(shorter, outside=MARKS) == (9, f"it is missing, but the checkpoint of {MARKS[1].at} covers 20 entries")
+    assert bad(shorter, outside=MARKS) == (9, f"missing, but the checkpoint of {MARKS[1].at} covers 20 entries")
 
 
 def test_two_heads_of_one_log_are_found() -> None:

@@ -105,7 +105,7 @@ def restore(source: str, target: str, progress: Callable[[int, int], None], *, f
     """Replace a store that no process has open by a copy. The old file stays until the new one is complete."""
     with sqlite_errors(source):
         if not os.path.exists(source):
-            raise NotFound(f"there is no backup {source}")
+            raise NotFound(f"no backup {source}")
         if os.path.exists(target) and not force:
             raise Conflict(f"{target} exists", hint="say --force to replace it")
         staged = f"{target}.restored"

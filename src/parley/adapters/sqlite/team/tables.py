@@ -152,7 +152,7 @@ class SqliteTables(_TableReader):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         if not os.path.exists(path):
-            raise NotFound(f"there is no store {path}")
+            raise NotFound(f"no store {path}")
         self._connection = team_file.connect(path, writes=False)
         self._beside = team_file.connect(path, writes=False)
         try:

@@ -111,7 +111,7 @@ async def decide(kernel: Kernel, approval_id: str, deciding: Deciding) -> Approv
 async def _speak(kernel: Kernel, human: HumanDecision, answer: Body) -> None:
     """My agent's message goes out: as it was held, or with the person's own words in its place."""
     if human.approval.draft is None:
-        raise NotReleasable("there is nothing to send in it", facts={"approval": human.approval.id})
+        raise NotReleasable("it has no message to send", facts={"approval": human.approval.id})
     draft = held_mail.draft_of(human.approval.draft, kernel.agent)
     if human.answers:
         draft = draft._replace(body=answer, kind=Kind.NOTIFICATION, extras={}, wishes=None, priority=None)

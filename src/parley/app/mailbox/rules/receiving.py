@@ -271,7 +271,7 @@ def _begun(docket: MailboxDocket, arrival: _Arrival, carried: Carried) -> Exchan
     sender, message = arrival.sender, arrival.kept.message
     policy = docket.book.between(sender.attributes, docket.me.attributes)
     if policy is None:
-        raise PolicyUnavailable("there is no enterprise policy: nothing is allowed")
+        raise PolicyUnavailable("no enterprise policy: nothing is allowed")
     latest = docket.now + timedelta(hours=policy.exchange_hours)
     return Exchange(
         id=carried.ext.exchange_id if carried.ext is not None else f"exch_{message.id}"[:128],

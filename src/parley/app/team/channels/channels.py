@@ -98,7 +98,7 @@ async def _drafted(
     if draft.task_id:
         task = await team.store.get(Task, caller.tenant, draft.task_id)
         if task is None or task.intent_id != intent.id:
-            raise Invalid.because([Problem("unknown", "task_id", "there is no such task on this intent")])
+            raise Invalid.because([Problem("unknown", "task_id", "no such task in this intent")])
         if task.status in TASK_OVER:
             raise ChannelClosed(f"the task is {task.status.value}: it takes no more channels")
         expects.append(expecting(task))
@@ -181,7 +181,7 @@ async def find_channel(team: Team, caller: Caller, channel_id: str) -> tuple[Cha
     channel = await team.store.get(Channel, caller.tenant, channel_id)
     access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
     if channel is None or access is None:
-        raise NotFound("there is no such channel")
+        raise NotFound("no such channel")
     view(channel, access, caller, team.at())
     return channel, access
 

@@ -164,7 +164,7 @@ async def _channel(team: Team, caller: Caller, channel_id: str) -> tuple[Channel
     channel = await team.store.get(Channel, caller.tenant, channel_id)
     access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
     if channel is None or access is None:
-        raise NotFound("there is no such channel")
+        raise NotFound("no such channel")
     return channel, access
 
 
@@ -309,10 +309,10 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     seen = view(channel, access, caller, team.at())
     request = await team.requests.get(caller.tenant, request_id)
     if request is None or request.channel_id != channel_id:
-        raise NotFound("there is no such message")
+        raise NotFound("no such message")
     # Of what it may not see an agent learns only that a request was not for it.
     if request.pattern is not Pattern.REQUEST and not request.visible_to(seen):
-        raise NotFound("there is no such message")
+        raise NotFound("no such message")
     if channel.is_open and seen.takes_part:
         check_answerable(request, caller.agent, team.at())
     answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
@@ -349,7 +349,7 @@ async def ask_again(team: Team, caller: Caller, request_id: str, patience: float
     """Wait on for the first answer to a request that was posted before, as one whose connection broke would."""
     request = await team.requests.get(caller.tenant, request_id)
     if request is None:
-        raise NotFound("there is no such message")
+        raise NotFound("no such message")
     answer = team.waits.begin(caller.tenant, request)
     try:
         # Begun before we look: what is answered from now on wakes us.

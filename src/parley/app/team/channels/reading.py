@@ -200,7 +200,7 @@ async def get(team: Team, caller: Caller, channel_id: str, message_id: str) -> R
     channel_view = check_takes_part(view(channel, access, caller, team.at()))
     post = await team.store.post(caller.tenant, message_id)
     if post is None or post.channel_id != channel_id or not post.visible_to(channel_view):
-        raise NotFound("there is no such message")
+        raise NotFound("no such message")
     return await team.store.with_receipt(caller.tenant, post, channel_view.agent)
 
 

@@ -57,9 +57,9 @@ async def check_follows(team: Team, caller: Caller, followed: Followed) -> None:
         access_list = await team.store.get(Access, caller.tenant, followed.intent_id)
         stands = stands_on(access_list, caller, team.at()) if access_list is not None else None
         if stands is None or not stands.allows(Permission.READ):
-            raise NotFound("there is no such intent")
+            raise NotFound("no such intent")
     elif caller.agent != followed.agent and not caller.all_seeing:
-        raise NotFound("there is no such agent")
+        raise NotFound("no such agent")
 
 
 async def follow(

@@ -67,7 +67,7 @@ async def get(team: Team, caller: Caller, approval_id: str) -> Approval:
 async def _get(docket: TeamDocket, caller: Caller, approval_id: str) -> Approval:
     approval = await docket.approval(approval_id)
     if approval is None or not await _sees(docket, caller, approval):
-        raise NotFound("there is no such approval")
+        raise NotFound("no such approval")
     return approval
 
 
@@ -121,7 +121,7 @@ async def _checked(docket: TeamDocket, caller: Caller, approval_id: str, decidin
     """The approval as it is now, if this person may decide so about it."""
     approval = await docket.approval(approval_id)
     if approval is None:
-        raise NotFound("there is no such approval")
+        raise NotFound("no such approval")
     await rules.check(docket, approval, caller, deciding.decision, deciding.digest)
     return approval
 
@@ -175,7 +175,7 @@ def held_draft(team: Team, approval: Approval) -> PostDraft:
     """What was held, as a draft again."""
     held = approval.draft
     if held is None:
-        raise NotReleasable("there is nothing to send in it", facts={"approval": approval.id})
+        raise NotReleasable("it has no message to send", facts={"approval": approval.id})
     metadata = held.metadata.encode()
     return PostDraft(
         Pattern(held.pattern),

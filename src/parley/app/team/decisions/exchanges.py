@@ -57,7 +57,7 @@ async def get(team: Team, caller: Caller, exchange_id: str) -> Exchange:
     exchange = await team.store.get(Exchange, caller.tenant, exchange_id)
     visible = await _visible(team, caller, exchange) if exchange is not None else None
     if visible is None:
-        raise NotFound("there is no such exchange")
+        raise NotFound("no such exchange")
     return visible
 
 
@@ -104,7 +104,7 @@ async def close(team: Team, caller: Caller, exchange_id: str, reason: str) -> Ex
         docket = await TeamDocket.open(team, caller.tenant)
         exchange = await docket.exchange(exchange_id)
         if exchange is None or not await sees(team, caller, exchange):
-            raise NotFound("there is no such exchange")
+            raise NotFound("no such exchange")
         if exchange.outcome is Outcome.ESCALATED and caller.kind is not KeyKind.HUMAN:
             raise HumanRequired("the exchange waits for a person: only a person ends it")
         sides = (exchange.initiator, *await docket.sides(exchange))

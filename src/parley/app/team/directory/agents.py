@@ -224,7 +224,7 @@ async def deregister(team: Team, caller: Caller, agent_id: str) -> Listed:
 async def _known(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
     record = await team.store.get(AgentRecord, caller.tenant, agent_id)
     if record is None:
-        raise NotFound("there is no such agent")
+        raise NotFound("no such agent")
     return record
 
 

@@ -58,7 +58,7 @@ async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
 async def _known(team: Team, tenant: str, agent_id: str) -> AgentRecord:
     record = await team.store.get(AgentRecord, tenant, agent_id)
     if record is None:
-        raise NotFound("there is no such agent")
+        raise NotFound("no such agent")
     return record
 
 

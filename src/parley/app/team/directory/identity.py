@@ -45,7 +45,7 @@ async def get(team: Team, caller: Caller, agent_id: str) -> Identity:
     """An agent's identity."""
     identity = await find(team, caller.tenant, agent_id)
     if identity is None:
-        raise NotFound("there is no such identity")
+        raise NotFound("no such identity")
     return identity
 
 
@@ -112,7 +112,7 @@ async def answer(  # the challenge, its key, and what came back
     check_changes(caller, agent_id)
     pending = await team.store.get(Challenge, caller.tenant, agent_id)
     if pending is None or pending.text != text or not pending.open(team.at()):
-        raise ProofInvalid("there is no such open challenge")
+        raise ProofInvalid("no such open challenge")
     is_signed = any(team.signatures.verify(raw_key, signature, content) for content in contents)
     if not is_signed:
         await _use_up(team, pending)

@@ -233,13 +233,13 @@ async def _check_rules(team: Team, caller: Caller, tenant: str) -> None:
     if tenant == caller.tenant:
         return
     if not caller.operator or await team.store.get(Tenant, NO_TENANT, tenant) is None:
-        raise NotFound("there is no such tenant")
+        raise NotFound("no such tenant")
 
 
 async def _known(team: Team, caller: Caller, key_id: str) -> Key:
     key = await team.store.get(Key, NO_TENANT, key_id)
     if key is None or not (key.owner == caller.tenant or caller.operator):
-        raise NotFound("there is no such key")
+        raise NotFound("no such key")
     return key
 
 

@@ -19,10 +19,10 @@ async def intent_access(team: Team, caller: Caller, intent_id: str, needed: Perm
     intent = await team.store.get(Intent, caller.tenant, intent_id)
     access = await team.store.get(Access, caller.tenant, intent_id)
     if intent is None or access is None:
-        raise NotFound("there is no such intent")
+        raise NotFound("no such intent")
     stands = stands_on(access, caller, team.at())
     if stands is None:
-        raise NotFound("there is no such intent")
+        raise NotFound("no such intent")
     if not stands.allows(needed):
         raise Forbidden(f"you have {stands.permission.value} on this intent; this needs {needed.value}")
     return intent, access

@@ -75,13 +75,13 @@ class Links(Protocol):
 async def make(team: Team, caller: Caller, intent_id: str) -> tuple[Checkpoint, bool]:
     """A checkpoint over what is new in an intent's log, and whether one was made; without news the last one."""
     if await team.store.get(Intent, caller.tenant, intent_id) is None:
-        raise NotFound("there is no such intent")
+        raise NotFound("no such intent")
     last = await _last(team, caller.tenant, intent_id)
     after = last.last_sequence if last else 0
     events = await _events(team, caller.tenant, intent_id, after, after + MOST_EVENTS)
     if not events:
         if last is None:
-            raise NotFound("there is no event in this intent's log")
+            raise NotFound("no event in this intent's log")
         return last, False
     checkpoint = Checkpoint(
         id=team.new_id("ckpt"),
@@ -171,11 +171,11 @@ async def get(team: Team, caller: Caller, checkpoint_id: str) -> Checkpoint:
     """One checkpoint."""
     checkpoint = await team.store.get(Checkpoint, caller.tenant, checkpoint_id)
     if checkpoint is None:
-        raise NotFound("there is no such checkpoint")
+        raise NotFound("no such checkpoint")
     try:
         await intent_access(team, caller, checkpoint.intent_id, Permission.READ)
     except NotFound:
-        raise NotFound("there is no such checkpoint") from None
+        raise NotFound("no such checkpoint") from None
     return checkpoint
 
 
@@ -184,7 +184,7 @@ async def proof(team: Team, caller: Caller, checkpoint_id: str, event_id: str) -
     checkpoint = await get(team, caller, checkpoint_id)
     event = await team.store.event(caller.tenant, event_id)
     if event is None or event.intent_id != checkpoint.intent_id or not checkpoint.covers(event.sequence):
-        raise NotFound("there is no such event in this checkpoint")
+        raise NotFound("no such event in this checkpoint")
     events = await _events(
         team,
         checkpoint.tenant_id,

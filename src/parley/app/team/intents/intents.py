@@ -96,7 +96,7 @@ async def _check_known(team: Team, caller: Caller, field: str, intent_id: str) -
     try:
         await intent_access(team, caller, intent_id, Permission.READ)
     except NotFound:
-        raise Invalid.because([Problem("unknown", field, "there is no such intent")]) from None
+        raise Invalid.because([Problem("unknown", field, "no such intent")]) from None
 
 
 async def get(team: Team, caller: Caller, intent_id: str) -> Intent:

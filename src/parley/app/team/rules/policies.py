@@ -78,7 +78,7 @@ async def remove(team: Team, caller: Caller, scope: str, name: str) -> PolicySna
 
     def changed(now: PolicySnapshot) -> PolicySnapshot:
         if document not in now.texts:
-            raise NotFound("there is no such policy")
+            raise NotFound("no such policy")
         return without_document(now, document)
 
     return await _swapped(team, caller, document, changed)
@@ -129,7 +129,7 @@ async def revision(team: Team, tenant: str, label: str) -> PolicySnapshot:
         return kept.snapshot
     now = await current(team, tenant)
     if now.label != label:
-        raise NotFound("there was no such policy", hint="see: parley policy list --history")
+        raise NotFound("no such version of the policies", hint="see: parley policy list --history")
     return now
 
 
@@ -158,7 +158,7 @@ async def show(team: Team, caller: Caller, scope: str, name: str) -> PolicySnaps
     document = f"{scope}/{name}"
     seen = await listed(team, caller)
     if document not in seen.texts:
-        raise NotFound("there is no such policy")
+        raise NotFound("no such policy")
     return replace(seen, texts={document: seen.texts[document]}, fragments={document: seen.fragments[document]})
 
 
@@ -168,7 +168,7 @@ async def in_force(team: Team, caller: Caller, agent: str = "") -> InForce:
         record = await team.store.get(AgentRecord, caller.tenant, agent)
         own = caller.kind is KeyKind.HUMAN and record is not None and record.attributes.user_id == caller.user
         if not own:
-            raise NotFound("there is no such agent")
+            raise NotFound("no such agent")
     agent = agent or caller.agent
     of = await _attributes(team, caller, agent)
     now = await current(team, caller.tenant)

@@ -135,7 +135,7 @@ async def get(team: Team, caller: Caller, subscription_id: str) -> Subscription:
     """One subscription; another's is as good as none."""
     subscription = await team.store.get(Subscription, caller.tenant, subscription_id)
     if subscription is None or not _is_known(subscription, caller):
-        raise NotFound("there is no such subscription")
+        raise NotFound("no such subscription")
     return subscription
 
 

@@ -143,7 +143,7 @@ class MailboxChannel:
             raise Invalid(f"there are no roles at a mailbox: {to}", hint="name the agent")
         names = self._thread.other_agents() if to == _EVERYONE else [name.strip() for name in to.split(",")]
         if not names:
-            raise Invalid("there is no other agent in this project", hint="add one with: parley agent add NAME")
+            raise Invalid("no other agent in this project", hint="add one with: parley agent add NAME")
         return names
 
     async def _ask_and_collect(

@@ -56,14 +56,14 @@ async def _created_again(call: Call, message_id: str) -> Response:
     if message_id.startswith("appr_"):
         approval = await call.team.store.get(Approval, call.caller.tenant, message_id)
         if approval is None:
-            raise NotFound("there is no such approval")
+            raise NotFound("no such approval")
         if approval.agent != (getattr(call.body, "sender", None) or call.caller.agent):
             # What the other side wanted to say is for a person to read.
             approval = replace(approval, escalation=None, detected_keywords=())
         return await _held(call, approval)
     post = await call.team.store.post(call.caller.tenant, message_id)
     if post is None:
-        raise NotFound("there is no such message")
+        raise NotFound("no such message")
     return await _created(
         call, post._replace(state=PostState.PENDING if post.recipients == () else PostState.DELIVERED)
     )

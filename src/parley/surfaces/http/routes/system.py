@@ -76,7 +76,7 @@ def routes(metrics: Metrics, all_of_them: Callable[[], tuple[Route, ...]]) -> tu
         name = call.params["name"].removesuffix(".json")
         components = described()["components"]["schemas"]
         if name not in components:
-            raise NotFound("there is no such schema")
+            raise NotFound("no such schema")
         document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **components[name]}
         return json(200, {**document, "$defs": components})
 
