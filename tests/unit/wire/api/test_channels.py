@@ -56,7 +56,7 @@ def refused(kind: Any, **fields: object) -> bool:  # noqa: ANN401  # a Struct
 
 
 def test_a_message_may_say_nothing_but_that_it_is_one() -> None:
-    assert draft_of(MessageIn(), 100) == PostDraft(Pattern.NOTIFY, b"{}")
+    assert draft_of(MessageIn(), 100) == PostDraft(Pattern.NOTIFY, b"{}", body={})
 
 
 def test_a_message_may_say_everything() -> None:
@@ -80,6 +80,7 @@ def test_a_message_may_say_everything() -> None:
         datetime(2026, 3, 13, 14, 30, tzinfo=UTC),
         TRACE,
         "evt_1",
+        body={"q": [1, "ü"]},
     )
 
 
