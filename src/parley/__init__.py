@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         VersionMismatch,
     )
     from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowInvalid, WorkflowTimedOut
-    from parley.domain.mailbox.listing import Found, Item
+    from parley.domain.mailbox.listing import FoundMessage, Item
     from parley.domain.message.message import Kind, Message, Priority
     from parley.domain.message.review import Review
     from parley.sdk.agent.agent import Agent, BaseAgent
@@ -149,7 +149,7 @@ __all__ = [
     "Exchange",
     "Explanation",
     "Forbidden",
-    "Found",
+    "FoundMessage",
     "Gone",
     "Grant",
     "Health",
@@ -253,7 +253,7 @@ _HOMES = {
     "EventProof": "parley.wire.api.records.intents",
     "Exchange": "parley.wire.api.records.rules",
     "Explanation": "parley.wire.api.records.rules",
-    "Found": "parley.domain.mailbox.listing",
+    "FoundMessage": "parley.domain.mailbox.listing",
     "Gone": "parley.domain.errors.team",
     "Grant": "parley.wire.api.records.intents",
     "Health": "parley.wire.api.records.directory",
@@ -306,15 +306,15 @@ _HOMES = {
     "run_agents": "parley.sdk.agent.running",
     "serve_agents": "parley.sdk.agent.running",
 }
-# As the RFC calls it.
-_OTHER_NAMES = {"MessageTimeoutError": "AskTimeout"}
+# As the RFC calls it, and as 0.5 called it.
+_OTHER_NAMES = {"MessageTimeoutError": "AskTimeout", "Found": "FoundMessage"}
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for a public one
 
     def __getattr__(name: str) -> object:
         """Import a public name when it is first asked for: a command that lists files pays for nothing else."""
-        if name not in __all__:
+        if name not in __all__ and name not in _OTHER_NAMES:
             raise AttributeError(f"module 'parley' has no attribute {name!r}")
         from importlib import import_module
 

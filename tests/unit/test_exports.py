@@ -51,7 +51,7 @@ PUBLIC = [
     "Exchange",
     "Explanation",
     "Forbidden",
-    "Found",
+    "FoundMessage",
     "Gone",
     "Grant",
     "Health",

@@ -13,7 +13,7 @@ from parley.wire.oacp.format import OacpFormat
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from parley.domain.mailbox.listing import Found, Item
+    from parley.domain.mailbox.listing import FoundMessage, Item
     from parley.domain.message.message import Value
 
 # Controls, other line breaks, and characters that reorder or hide text.
@@ -196,7 +196,7 @@ def item_fields(item: Item) -> dict[str, Value]:
     return {key: value for key, value in shown.items() if value is not None}
 
 
-def located_message_fields(located: Found) -> dict[str, Value]:
+def located_message_fields(located: FoundMessage) -> dict[str, Value]:
     """Return a message as a mapping with OACP's field names, with its folder and file."""
     doubts: list[Value] = [str(doubt) for doubt in located.doubts]
     fields = OacpFormat().fields(located.message)

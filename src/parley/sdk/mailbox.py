@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from parley.domain.content.envelope import Wishes
     from parley.domain.exchange.approval import Approval
     from parley.domain.exchange.exchange import Exchange
-    from parley.domain.mailbox.listing import Found, Item
+    from parley.domain.mailbox.listing import FoundMessage, Item
     from parley.domain.message.review import Review
 
 _POLL_SECONDS = 0.02
@@ -173,7 +173,7 @@ class Mailbox:
         """A message by id, file name or the end of its id, wherever it lies; without consuming it."""
         return self.find(ref).message
 
-    def find(self, ref: str | Message) -> Found:
+    def find(self, ref: str | Message) -> FoundMessage:
         """Like `read`, with the exact bytes, where it lies and what is odd about it."""
         return wiring.drive(self.kernel.find(_ref(ref)))
 

@@ -37,7 +37,7 @@ def test_results_are_typed_records(stage: Stage) -> None:
         assert isinstance(sent, parley.Message)
         assert isinstance(item, parley.Item)
         assert (sent.kind, sent.priority, sent.to) == (Kind.QUESTION, Priority.P1, ("codex",))
-        assert isinstance(codex.find(sent.id), parley.Found)
+        assert isinstance(codex.find(sent.id), parley.FoundMessage)
         assert codex.read(sent.id) == codex.find(sent.id).message == sent
         assert [one.id for one in claude.outbox()] == [sent.id]
 

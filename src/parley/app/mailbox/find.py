@@ -11,7 +11,7 @@ from parley.app.mailbox.read import listing
 from parley.domain.errors.errors import Ambiguous, Invalid, ParleyError, UnknownMessage
 from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import DeliveryKey, Status
-from parley.domain.mailbox.listing import Found, Item
+from parley.domain.mailbox.listing import FoundMessage, Item
 from parley.domain.message.message import search_text
 from parley.domain.names import is_message_file
 
@@ -30,7 +30,7 @@ _SEARCH_LIMIT = 1_000
 _SHORTEST_ID = 9
 
 
-async def find(kernel: Kernel, ref: str) -> Found:
+async def find(kernel: Kernel, ref: str) -> FoundMessage:
     """The message that `ref` names: an id, a file name, or the end of an id. `Ambiguous` when several fit."""
     matches = await by_id(kernel, ref) or await _by_file(kernel, ref) or await _by_ending(kernel, ref)
     if not matches:
@@ -57,7 +57,7 @@ async def full_id(kernel: Kernel, ref: str) -> str:
         return ref
 
 
-async def _is_claimed(kernel: Kernel, match: Found) -> bool:
+async def _is_claimed(kernel: Kernel, match: FoundMessage) -> bool:
     store = kernel.store_if_any
     deliveries = (
         await store.delivery(DeliveryKey(match.message.id, match.digest, kernel.agent)) if store is not None else None
@@ -65,7 +65,7 @@ async def _is_claimed(kernel: Kernel, match: Found) -> bool:
     return deliveries is not None and deliveries.status is Status.CLAIMED
 
 
-async def by_id(kernel: Kernel, message_id: str) -> list[Found]:
+async def by_id(kernel: Kernel, message_id: str) -> list[FoundMessage]:
     """Every message with exactly this id, those in the inbox first.
 
     What was claimed or sent through Parley is in the ledger; only for other tools' messages are all files read.
@@ -77,7 +77,7 @@ async def by_id(kernel: Kernel, message_id: str) -> list[Found]:
     return list({(match.message.id, match.digest): match for match in reversed(matches)}.values())[::-1]
 
 
-async def _in_ledger(kernel: Kernel, message_id: str) -> list[Found]:
+async def _in_ledger(kernel: Kernel, message_id: str) -> list[FoundMessage]:
     store = kernel.store_if_any
     if store is None:
         return []
@@ -92,7 +92,7 @@ async def _in_ledger(kernel: Kernel, message_id: str) -> list[Found]:
     return matches
 
 
-async def _by_file(kernel: Kernel, ref: str) -> list[Found]:
+async def _by_file(kernel: Kernel, ref: str) -> list[FoundMessage]:
     name = ref.rsplit("/", 1)[-1]
     name = name if is_message_file(name) else f"{name}.yaml"
     fitting = [entry for entry in await _all_files(kernel) if entry[1].file == name]
@@ -103,7 +103,7 @@ async def _by_file(kernel: Kernel, ref: str) -> list[Found]:
     return matches
 
 
-async def _by_ending(kernel: Kernel, ref: str) -> list[Found]:
+async def _by_ending(kernel: Kernel, ref: str) -> list[FoundMessage]:
     ending = "-" + ref.lstrip("-")
     matches = await _load(kernel, [entry for entry in await _all_files(kernel) if entry[1].id.endswith(ending)])
     store = kernel.store_if_any
@@ -117,7 +117,7 @@ async def _all_files(kernel: Kernel) -> list[tuple[str, Item]]:
     return [(place, item) for place in _PLACES for item in await listing(kernel, place)]
 
 
-async def _load(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[Found]:
+async def _load(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[FoundMessage]:
     """The whole messages of these files; one that vanished meanwhile, or is none, is left out."""
     matches = []
     for place, item in files:
@@ -127,15 +127,15 @@ async def _load(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[Found
             reading = kernel.format.inspect(content)
             if reading.message is not None:
                 doubts = tuple(reading.doubts)
-                matches.append(Found(reading.message, content, digest(content), place, name, doubts))
+                matches.append(FoundMessage(reading.message, content, digest(content), place, name, doubts))
     return matches
 
 
-def _from_ledger(stored: StoredMessage, place: str = "ledger", file: str = "") -> Found:
-    return Found(stored.message, stored.content, stored.digest, place, file)
+def _from_ledger(stored: StoredMessage, place: str = "ledger", file: str = "") -> FoundMessage:
+    return FoundMessage(stored.message, stored.content, stored.digest, place, file)
 
 
-async def thread(kernel: Kernel, ref: str) -> list[Found]:
+async def thread(kernel: Kernel, ref: str) -> list[FoundMessage]:
     """A whole conversation, oldest first: by its id, or by any message in it.
 
     Messages belong together by conversation id, and by parent where a tool left the conversation out.
@@ -161,7 +161,7 @@ async def thread(kernel: Kernel, ref: str) -> list[Found]:
     return _oldest_first(members.values())
 
 
-def _oldest_first(matches: Iterable[Found]) -> list[Found]:
+def _oldest_first(matches: Iterable[FoundMessage]) -> list[FoundMessage]:
     """By time, but no answer before what it answers: clocks differ, and one second holds many messages."""
     listed = list(matches)
     messages = {match.message.id: match.message for match in listed}
@@ -214,7 +214,7 @@ async def _remembered(kernel: Kernel, reach: _Reach) -> dict[tuple[str, str], St
     return {(stored.message.id, stored.digest): stored for stored in messages}
 
 
-async def search(kernel: Kernel, text: str) -> list[Found]:
+async def search(kernel: Kernel, text: str) -> list[FoundMessage]:
     """Messages sent or received whose id, subject or body contains `text` in any case, newest first."""
     wanted = text.casefold()
     readable = [entry for entry in await _all_files(kernel) if not entry[1].problem]

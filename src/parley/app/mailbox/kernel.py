@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from parley.domain.exchange.approval import Approval, ApprovalStatus, DecisionRight
     from parley.domain.exchange.exchange import Exchange
     from parley.domain.mailbox.delivery import DeliveryKey, Lease
-    from parley.domain.mailbox.listing import Claimed, Finished, Found, Item, Sent
+    from parley.domain.mailbox.listing import Claimed, Finished, FoundMessage, Item, Sent
     from parley.domain.message.message import Draft, Heading, Message
     from parley.domain.message.review import Review
     from parley.ports.mailbox import (
@@ -182,7 +182,7 @@ class Kernel:
 
         return await read.outbox(self)
 
-    async def find(self, ref: str) -> Found:
+    async def find(self, ref: str) -> FoundMessage:
         """See `app.mailbox.find.find`."""
         from parley.app.mailbox import find
 
@@ -194,13 +194,13 @@ class Kernel:
 
         return await find.full_id(self, ref)
 
-    async def thread(self, ref: str) -> list[Found]:
+    async def thread(self, ref: str) -> list[FoundMessage]:
         """See `app.mailbox.find.thread`."""
         from parley.app.mailbox import find
 
         return await find.thread(self, ref)
 
-    async def search(self, text: str) -> list[Found]:
+    async def search(self, text: str) -> list[FoundMessage]:
         """See `app.mailbox.find.search`."""
         from parley.app.mailbox import find
 

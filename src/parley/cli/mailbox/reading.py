@@ -13,7 +13,7 @@ from parley.wiring import drive
 if TYPE_CHECKING:
     import argparse
 
-    from parley.domain.mailbox.listing import Found
+    from parley.domain.mailbox.listing import FoundMessage
 
 
 def _add_ref(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def _thread(args: argparse.Namespace) -> int:
     return OK
 
 
-def _depths(messages: list[Found]) -> dict[str, int]:
+def _depths(messages: list[FoundMessage]) -> dict[str, int]:
     """The distance of each message from the start of its thread."""
     parents = {located.message.id: located.message.in_reply_to for located in messages}
     depths: dict[str, int] = {}
@@ -90,7 +90,7 @@ def _search(args: argparse.Namespace) -> int:
     return OK
 
 
-def _show_matches(screen: Screen, matches: list[Found]) -> None:
+def _show_matches(screen: Screen, matches: list[FoundMessage]) -> None:
     rows = [
         (
             format_time(match.message.created_at),

@@ -28,7 +28,7 @@ class Item(NamedTuple):
     problem: str = ""
 
 
-class Found(NamedTuple):
+class FoundMessage(NamedTuple):
     """A message and where it was found: inbox, archive, outbox or ledger."""
 
     message: Message

@@ -1,6 +1,6 @@
 """The records that a mailbox gives back start out harmless."""
 
-from parley.domain.mailbox.listing import Finished, Found, Item
+from parley.domain.mailbox.listing import Finished, FoundMessage, Item
 from parley.domain.message.message import Heading
 from tests.samples import a_message
 
@@ -18,5 +18,5 @@ def test_a_line_of_a_listing_is_new_and_without_a_problem_until_somebody_says_ot
 
 
 def test_a_found_message_is_without_doubt_and_a_finished_one_unchanged_by_default() -> None:
-    assert Found(a_message(), b"", "", "inbox", "a.yaml").doubts == ()
+    assert FoundMessage(a_message(), b"", "", "inbox", "a.yaml").doubts == ()
     assert Finished("m1", "a.yaml", "archived").content_changed is False
