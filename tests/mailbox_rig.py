@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parley import Mailbox, wiring
 from parley.sdk.agent.agent import BaseAgent
-from parley.sdk.agent.mailbox.thread import MailboxThread, Project
+from parley.sdk.agent.mailbox.thread import MailboxProject, MailboxThread
 from parley.sdk.agent.mailbox.workplace import MailboxWorkplace
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.agent.workplace import Arrival
@@ -20,7 +20,7 @@ class Boxes:
 
     def __init__(self, home: Path, *agents: str) -> None:
         wiring.create_project(str(home), "demo", agents)
-        self.project = Project(str(home), "demo")
+        self.project = MailboxProject(str(home), "demo")
         self.address = str(home / "projects" / "demo")
 
     def folder(self, agent: str) -> Path:

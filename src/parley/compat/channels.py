@@ -52,7 +52,7 @@ class Channels:
         members: Iterable[str] | None = None,
         member_policy: str = "intent",
         options: Mapping[str, Any] | None = None,
-    ) -> ChannelHandle:
+    ) -> CompatChannelHandle:
         """The open channel of this name; a new one when there is none, or one that is created meanwhile."""
         client = self._agent.async_client
         channel_id = await self._find_channel_id(intent_id, name)
@@ -64,7 +64,7 @@ class Channels:
                 channel_id = await self._find_channel_id(intent_id, name)
                 if channel_id is None:
                     raise
-        return ChannelHandle(self._agent, channel_id, name, intent_id)
+        return CompatChannelHandle(self._agent, channel_id, name, intent_id)
 
     async def _find_channel_id(self, intent_id: str, name: str) -> str | None:
         channels = await self._agent.async_client.list_channels(intent_id)
@@ -74,7 +74,7 @@ class Channels:
         )
 
 
-class ChannelHandle:
+class CompatChannelHandle:
     """An open channel, as their `_ChannelHandle`."""
 
     def __init__(self, agent: Any, channel_id: str, name: str, intent_id: str) -> None:  # noqa: ANN401

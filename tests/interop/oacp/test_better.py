@@ -13,7 +13,7 @@ import yaml
 
 from parley.adapters.files.inbox import FileInbox
 from parley.cli.oacp.listing import rows_of
-from parley.cli.oacp.policy import Policy
+from parley.cli.oacp.policy import SigningPolicy
 from parley.settings import load
 from tests.interop.oacp.pair import Case, make_workspace, tree
 from tests.interop.peer import BIN, Ran, ours, run
@@ -241,7 +241,7 @@ def test_a_file_that_vanishes_meanwhile_is_passed_over(place: Path, monkeypatch:
     (place / "h/projects/p/agents/bob/inbox/here.yaml").write_text("subject: here\n")
     monkeypatch.setattr(FileInbox, "names", names)
 
-    rows = list(rows_of(str(place / "h"), "p", "bob", load({}, {}), Policy("")))
+    rows = list(rows_of(str(place / "h"), "p", "bob", load({}, {}), SigningPolicy("")))
 
     assert [row.file for row in rows] == ["here.yaml"]
 

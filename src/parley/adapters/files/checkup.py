@@ -21,7 +21,7 @@ _OTHERS = 0o007
 _GROUP_READ = 0o040
 
 
-class Finding(NamedTuple):
+class CheckupFinding(NamedTuple):
     """A problem in a workspace that its owner should know; `fix` repairs it where that is possible."""
 
     level: str
@@ -31,39 +31,39 @@ class Finding(NamedTuple):
     fix: Callable[[], None] | None = None
 
 
-def examine(agent: AgentFolder, now: float) -> Iterator[Finding]:
+def examine(agent: AgentFolder, now: float) -> Iterator[CheckupFinding]:
     """All findings about one agent's files; `now` in seconds since the epoch."""
     try:
         with agent.folder("inbox") as inbox:
             yield from _abilities(agent, inbox)
             yield from _strays(agent, inbox, now)
     except NotFound:
-        yield Finding(
+        yield CheckupFinding(
             "fail", "no_inbox", agent.name, "has no inbox", lambda: agent.make_folder("inbox", mode=INBOX_MODE).close()
         )
         return
     except ParleyError as error:
-        yield Finding("fail", error.code, agent.name, error.message)
+        yield CheckupFinding("fail", error.code, agent.name, error.message)
         return
     yield from _modes(agent)
     yield from _unread(agent)
 
 
-def _abilities(agent: AgentFolder, inbox: Folder) -> Iterator[Finding]:
+def _abilities(agent: AgentFolder, inbox: Folder) -> Iterator[CheckupFinding]:
     with os_errors(inbox.path):
         abilities = probe(inbox)
     for ability in abilities:
         if not ability.works:
             detail = f"{ability.name} does not work here: {ability.detail}"
-            yield Finding("fail" if ability.vital else "note", "file_system", agent.name, detail)
+            yield CheckupFinding("fail" if ability.vital else "note", "file_system", agent.name, detail)
 
 
-def _strays(agent: AgentFolder, inbox: Folder, now: float) -> Iterator[Finding]:
+def _strays(agent: AgentFolder, inbox: Folder, now: float) -> Iterator[CheckupFinding]:
     for name in inbox.names():
         info = inbox.stat(name)
         if is_temporary(name) and info and now - info.st_mtime > _STRAY_SECONDS:
             detail = f"inbox/{name} was left by a sender that died"
-            yield Finding("warn", "stray_file", agent.name, detail, _stray_remover(agent, name))
+            yield CheckupFinding("warn", "stray_file", agent.name, detail, _stray_remover(agent, name))
 
 
 def _stray_remover(agent: AgentFolder, name: str) -> Callable[[], None]:
@@ -74,7 +74,7 @@ def _stray_remover(agent: AgentFolder, name: str) -> Callable[[], None]:
     return remove
 
 
-def _modes(agent: AgentFolder) -> Iterator[Finding]:
+def _modes(agent: AgentFolder) -> Iterator[CheckupFinding]:
     for name in ("inbox", "outbox", "dead_letter", LEDGER_FOLDER):
         try:
             with agent.folder(name) as folder:
@@ -84,7 +84,7 @@ def _modes(agent: AgentFolder) -> Iterator[Finding]:
         too_open = mode & _OTHERS or (name == "inbox" and mode & _GROUP_READ) or (name != "inbox" and mode & 0o070)
         if too_open:
             detail = f"{name} is open to other users (mode {mode:04o})"
-            yield Finding("warn", "open_mode", agent.name, detail, _mode_fixer(agent, name))
+            yield CheckupFinding("warn", "open_mode", agent.name, detail, _mode_fixer(agent, name))
 
 
 def _mode_fixer(agent: AgentFolder, name: str) -> Callable[[], None]:
@@ -95,10 +95,10 @@ def _mode_fixer(agent: AgentFolder, name: str) -> Callable[[], None]:
     return close
 
 
-def _unread(agent: AgentFolder) -> Iterator[Finding]:
+def _unread(agent: AgentFolder) -> Iterator[CheckupFinding]:
     """Report unread messages of an agent that has never read any."""
     unread = [name for name in os.listdir(f"{agent.path}/inbox") if is_message_file(name)]
     archive = f"{agent.path}/inbox/archive"
     has_read = os.path.isdir(archive) and any(is_message_file(name) for name in os.listdir(archive))
     if unread and not has_read and not agent.has_ledger:
-        yield Finding("note", "no_reader", agent.name, f"mail waits ({len(unread)}) and nobody has read any yet")
+        yield CheckupFinding("note", "no_reader", agent.name, f"mail waits ({len(unread)}) and nobody has read any yet")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from parley.adapters.files.checkup import Finding, examine
+from parley.adapters.files.checkup import CheckupFinding, examine
 from parley.adapters.files.workspace import Workspace
 from parley.cli.command import Command, add_mailbox_options, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
@@ -44,7 +44,7 @@ def _doctor(args: argparse.Namespace) -> int:
     return FOUND_PROBLEMS if any(finding.level != "note" for finding in left) else OK
 
 
-def _fields(finding: Finding) -> dict[str, object]:
+def _fields(finding: CheckupFinding) -> dict[str, object]:
     return {
         "level": finding.level,
         "code": finding.code,
@@ -54,7 +54,7 @@ def _fields(finding: Finding) -> dict[str, object]:
     }
 
 
-def _fix(finding: Finding) -> bool:
+def _fix(finding: CheckupFinding) -> bool:
     try:
         if finding.fix is not None:
             finding.fix()
@@ -63,7 +63,9 @@ def _fix(finding: Finding) -> bool:
     return True
 
 
-def _show_findings(screen: Screen, workspace: Workspace, findings: list[Finding], fixed: list[Finding]) -> None:
+def _show_findings(
+    screen: Screen, workspace: Workspace, findings: list[CheckupFinding], fixed: list[CheckupFinding]
+) -> None:
     agents = workspace.agents()
     screen.line(f"Project {workspace.project} in {safe(workspace.home)}: {count_of(len(agents), 'agent')}")
     for finding in findings:
@@ -77,22 +79,22 @@ def _show_findings(screen: Screen, workspace: Workspace, findings: list[Finding]
         screen.line(screen.paint("No problems.", "green"))
 
 
-def _project_findings(workspace: Workspace, settings: Settings) -> Iterator[Finding]:
+def _project_findings(workspace: Workspace, settings: Settings) -> Iterator[CheckupFinding]:
     names = workspace.folders()
     if not names:
-        yield Finding("note", "no_agents", "-", "the project has no agents; add one with: parley agent add NAME")
+        yield CheckupFinding("note", "no_agents", "-", "the project has no agents; add one with: parley agent add NAME")
     for name in names:
         try:
             yield from _agent_findings(workspace, name, settings)
         except ParleyError as error:
-            yield Finding("fail", error.code, name, error.message)
+            yield CheckupFinding("fail", error.code, name, error.message)
 
 
-def _agent_findings(workspace: Workspace, name: str, settings: Settings) -> Iterator[Finding]:
+def _agent_findings(workspace: Workspace, name: str, settings: Settings) -> Iterator[CheckupFinding]:
     folder = workspace.agent(name)
     kernel = open_kernel(workspace.home, workspace.project, name, settings)
     if not os.access(folder.path, os.W_OK):
-        yield Finding("warn", "read_only", name, f"this user cannot write to {folder.path}")
+        yield CheckupFinding("warn", "read_only", name, f"this user cannot write to {folder.path}")
         return
     yield from examine(folder, kernel.clock.now().at.timestamp())
     inbox = f"{folder.path}/inbox"
@@ -100,16 +102,18 @@ def _agent_findings(workspace: Workspace, name: str, settings: Settings) -> Iter
         yield from _mailbox_findings(kernel)
 
 
-def _mailbox_findings(kernel: Kernel) -> Iterator[Finding]:
+def _mailbox_findings(kernel: Kernel) -> Iterator[CheckupFinding]:
     """Check the inbox and the ledger."""
     items = drive(kernel.inbox_items())
     expired = sum(1 for item in items if item.expired)
     if expired:
         count = count_of(expired, "message")
-        yield Finding("note", "expired", kernel.agent, f"{count} expired; expired messages stay until you finish them")
+        yield CheckupFinding(
+            "note", "expired", kernel.agent, f"{count} expired; expired messages stay until you finish them"
+        )
     for item in items:
         if item.problem:
-            yield Finding(
+            yield CheckupFinding(
                 "warn",
                 "unreadable",
                 kernel.agent,
@@ -119,13 +123,15 @@ def _mailbox_findings(kernel: Kernel) -> Iterator[Finding]:
     if store is None:
         return
     if drive(store.deliveries(Status.PENDING)):
-        yield Finding("warn", "pending_send", kernel.agent, "a send was interrupted", lambda: drive(kernel.sweep()))
+        yield CheckupFinding(
+            "warn", "pending_send", kernel.agent, "a send was interrupted", lambda: drive(kernel.sweep())
+        )
     now = kernel.clock.now()
     for claim in drive(store.deliveries(Status.CLAIMED)):
         if claim.lease is not None and lease_over(claim.lease, now):
             message_id = claim.key.message_id
             detail = f"{message_id} was claimed until {claim.lease.until} and never finished"
-            yield Finding("warn", "stale_claim", kernel.agent, detail, _releaser(kernel, claim.file))
+            yield CheckupFinding("warn", "stale_claim", kernel.agent, detail, _releaser(kernel, claim.file))
 
 
 def _releaser(kernel: Kernel, file: str) -> Callable[[], None]:

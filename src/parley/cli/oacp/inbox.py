@@ -11,7 +11,7 @@ from parley.cli.oacp.arguments import make_parser
 from parley.cli.oacp.cells import cell, table
 from parley.cli.oacp.listing import Row, moment_of, rows_of
 from parley.cli.oacp.places import check_project, home_of, require_agent, shown
-from parley.cli.oacp.policy import Policy, policy_of
+from parley.cli.oacp.policy import SigningPolicy, policy_of
 from parley.cli.oacp.refusal import Refusal
 from parley.domain.names import is_name
 from parley.domain.times import age, format_time
@@ -29,7 +29,7 @@ class Section(NamedTuple):
 
     agent: str
     path: str
-    policy: Policy
+    policy: SigningPolicy
     rows: list[tuple[Row, datetime]]
 
 

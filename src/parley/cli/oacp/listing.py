@@ -16,7 +16,7 @@ from parley.wiring import drive, open_kernel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parley.cli.oacp.policy import Policy
+    from parley.cli.oacp.policy import SigningPolicy
     from parley.domain.message.message import Value
     from parley.settings import Settings
 
@@ -47,7 +47,7 @@ class Row(NamedTuple):
             return None
 
 
-def rows_of(home: str, project: str, agent: str, settings: Settings, policy: Policy) -> Iterator[Row]:
+def rows_of(home: str, project: str, agent: str, settings: Settings, policy: SigningPolicy) -> Iterator[Row]:
     """The rows of an inbox by file name. A file that vanishes meanwhile is passed over."""
     kernel = open_kernel(home, project, agent, settings)
     folder = shown(home, "projects", project, "agents", agent, "inbox")

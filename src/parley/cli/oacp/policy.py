@@ -13,7 +13,7 @@ _FILE = "config.yaml"
 _MODES = ("warn", "enforce")
 
 
-class Policy(NamedTuple):
+class SigningPolicy(NamedTuple):
     """The `signing` block, or why the file cannot be used."""
 
     path: str
@@ -49,7 +49,7 @@ class Policy(NamedTuple):
         return isinstance(self.block, dict) and self.block.get("sign_messages") is True
 
 
-def policy_of(home: str, project: str, agent: str) -> Policy:
+def policy_of(home: str, project: str, agent: str) -> SigningPolicy:
     """The signing policy of an agent that is there."""
     from parley.adapters.files.profiles import read_text
     from parley.adapters.files.workspace import Workspace
@@ -59,24 +59,24 @@ def policy_of(home: str, project: str, agent: str) -> Policy:
         with Workspace(home, project).agent(agent).open() as folder:
             text = read_text(folder, _FILE)
     except NotFound:
-        return Policy(path)
+        return SigningPolicy(path)
     except ParleyError as error:
-        return Policy(path, error=f"cannot parse policy file {path}: {error.message}")
+        return SigningPolicy(path, error=f"cannot parse policy file {path}: {error.message}")
     # A file that never says `signing` has no such block, and need not be parsed to know it.
-    return Policy(path) if text is None or "signing" not in text else _parsed(path, text)
+    return SigningPolicy(path) if text is None or "signing" not in text else _parsed(path, text)
 
 
-def _parsed(path: str, text: str) -> Policy:
+def _parsed(path: str, text: str) -> SigningPolicy:
     from parley.wire.yaml.strict import read_strict
 
     try:
         read_strict(text, DEFAULT_LIMITS)
     except Unreadable as error:
         if is_no_mapping(error):
-            return Policy(path, error=f"policy file {path} must be a YAML mapping")
-        return Policy(path, error=f"cannot parse policy file {path}: {explanation(error, text.encode())}")
+            return SigningPolicy(path, error=f"policy file {path} must be a YAML mapping")
+        return SigningPolicy(path, error=f"cannot parse policy file {path}: {explanation(error, text.encode())}")
     import yaml
 
     # The strict reader has seen that it is one plain bounded mapping; this one gives the types back.
     fields: dict[str, object] = yaml.safe_load(text)
-    return Policy(path, fields.get("signing"))
+    return SigningPolicy(path, fields.get("signing"))

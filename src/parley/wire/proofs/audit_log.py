@@ -177,7 +177,7 @@ def read_checkpoints(lines: Iterable[bytes]) -> Iterator[AuditCheckpoint]:
 # ---------------------------------------------------------------- the check
 
 
-class Finding(NamedTuple):
+class LogFinding(NamedTuple):
     """The first thing that is wrong: at which entry, and why. Number 0 is the file as a whole."""
 
     number: int
@@ -207,7 +207,7 @@ class Report(NamedTuple):
     # The size of the first checkpoint that covers all that was let go of.
     let_go_covered: int
     hidden: int
-    bad: Finding | None
+    bad: LogFinding | None
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
@@ -230,10 +230,10 @@ class LogCheck:
         self._ids: set[str] = set()
         self._inside: list[AuditCheckpoint] = []
         self._outside: list[AuditCheckpoint] = []
-        self._missing: list[Finding] = []
+        self._missing: list[LogFinding] = []
         self._through = 0
         self._hidden = 0
-        self._bad: Finding | None = None
+        self._bad: LogFinding | None = None
 
     def header(self, tenant: str, sides: Iterable[str] | None = None) -> None:
         """Whose log it is, and which sides are there as a whole; of the others there may be only hashes."""
@@ -247,7 +247,7 @@ class LogCheck:
     def refuse(self, number: int, why: str, side: str = "", seq: int = 0) -> None:
         """Something is wrong with an entry; the lowest one counts."""
         if self._bad is None or number < self._bad.number:
-            self._bad = Finding(number, side, seq, why)
+            self._bad = LogFinding(number, side, seq, why)
 
     def stored(self, entry: AuditEntry, document: bytes) -> None:
         """The next entry as a store has it: what it is looked up by must be what it says."""
@@ -278,7 +278,7 @@ class LogCheck:
             self._content(number, side, seq, document)
         elif side:
             why = "its document is gone, and no entry says that it was let go of"
-            self._missing.append(Finding(number, side, seq, why))
+            self._missing.append(LogFinding(number, side, seq, why))
             self._follow(number, side, seq, None)
         elif self._sides is not None:
             self._hidden += 1

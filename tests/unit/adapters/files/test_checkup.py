@@ -11,7 +11,7 @@ import pytest
 
 from parley.adapters.files import checkup
 from parley.adapters.files.abilities import Ability
-from parley.adapters.files.checkup import Finding, examine
+from parley.adapters.files.checkup import CheckupFinding, examine
 from parley.adapters.files.workspace import AgentFolder, Workspace
 from parley.domain.errors.errors import NotFound
 
@@ -36,7 +36,7 @@ def found(agent: AgentFolder) -> list[tuple[str, str]]:
     return [(finding.level, finding.code) for finding in examine(agent, NOW)]
 
 
-def mend(findings: list[Finding]) -> None:
+def mend(findings: list[CheckupFinding]) -> None:
     for finding in findings:
         assert finding.fix is not None
         finding.fix()

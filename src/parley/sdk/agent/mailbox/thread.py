@@ -20,29 +20,29 @@ _SCHEME = "mailbox:"
 _PROJECTS = "projects"
 
 
-class Project(NamedTuple):
+class MailboxProject(NamedTuple):
     """Where mailboxes are."""
 
     home: str
     name: str
 
 
-def project_at(address: str) -> Project:
+def project_at(address: str) -> MailboxProject:
     """The project that an address names: `mailbox:PROJECT`, found as on the command line, or its folder."""
     if address.startswith(_SCHEME):
-        return Project(*wiring.find_mailboxes(address.removeprefix(_SCHEME)))
+        return MailboxProject(*wiring.find_mailboxes(address.removeprefix(_SCHEME)))
     folder = os.path.abspath(os.path.expanduser(address))
     above, name = os.path.split(folder)
     home, projects = os.path.split(above)
     if projects != _PROJECTS or not os.path.isdir(folder):
         raise Invalid(f"{address} is no project's folder", hint="name HOME/projects/PROJECT, or mailbox:PROJECT")
-    return Project(home, name)
+    return MailboxProject(home, name)
 
 
 class MailboxThread:
     """One agent's mailbox, used in one thread only, one call at a time."""
 
-    def __init__(self, project: Project, agent: str) -> None:
+    def __init__(self, project: MailboxProject, agent: str) -> None:
         self.agent = agent
         self._project = project
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"parley-mailbox-{agent}")

@@ -11,18 +11,18 @@ import pytest
 
 from parley import wiring
 from parley.domain.errors.errors import Invalid, Unavailable, UnknownAgent, UnknownProject
-from parley.sdk.agent.mailbox.thread import MailboxThread, Project, project_at
+from parley.sdk.agent.mailbox.thread import MailboxProject, MailboxThread, project_at
 from tests.team_rig import in_loop
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
+def project(tmp_path: Path) -> MailboxProject:
     wiring.create_project(str(tmp_path), "demo", ("codex", "claude", "gemini"))
-    return Project(str(tmp_path), "demo")
+    return MailboxProject(str(tmp_path), "demo")
 
 
 def test_an_address_is_a_project_or_its_folder(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: MailboxProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PARLEY_HOME", project.home)
     monkeypatch.chdir(tmp_path / "projects")
@@ -35,7 +35,7 @@ def test_an_address_is_a_project_or_its_folder(
 
 @pytest.mark.parametrize("address", ["/", ".", "./nothing"])
 def test_a_folder_that_is_no_project_is_refused(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+    project: MailboxProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.chdir(tmp_path / "projects")
 
@@ -44,7 +44,7 @@ def test_a_folder_that_is_no_project_is_refused(
 
 
 @in_loop
-async def test_who_has_no_mailbox_is_told_so(project: Project) -> None:
+async def test_who_has_no_mailbox_is_told_so(project: MailboxProject) -> None:
     for where, agent, error in (
         (project, "nobody", UnknownAgent),
         (project._replace(name="x"), "codex", UnknownProject),
@@ -56,7 +56,7 @@ async def test_who_has_no_mailbox_is_told_so(project: Project) -> None:
 
 
 @in_loop
-async def test_everything_happens_in_one_thread(project: Project) -> None:
+async def test_everything_happens_in_one_thread(project: MailboxProject) -> None:
     thread = MailboxThread(project, "codex")
     await thread.open()
 
@@ -68,7 +68,7 @@ async def test_everything_happens_in_one_thread(project: Project) -> None:
 
 
 @in_loop
-async def test_what_was_begun_is_not_undone_when_nobody_waits_any_more(project: Project) -> None:
+async def test_what_was_begun_is_not_undone_when_nobody_waits_any_more(project: MailboxProject) -> None:
     begun, go_on, done = asyncio.Event(), threading.Event(), []
     loop = asyncio.get_running_loop()
     thread = MailboxThread(project, "codex")
@@ -91,7 +91,7 @@ async def test_what_was_begun_is_not_undone_when_nobody_waits_any_more(project: 
 
 
 @in_loop
-async def test_it_knows_the_other_agents_and_notices_what_arrives(project: Project, tmp_path: Path) -> None:
+async def test_it_knows_the_other_agents_and_notices_what_arrives(project: MailboxProject, tmp_path: Path) -> None:
     codex, claude = MailboxThread(project, "codex"), MailboxThread(project, "claude")
     await codex.open()
     await claude.open()
@@ -107,7 +107,7 @@ async def test_it_knows_the_other_agents_and_notices_what_arrives(project: Proje
 
 
 @in_loop
-async def test_a_closed_mailbox_thread_does_nothing(project: Project) -> None:
+async def test_a_closed_mailbox_thread_does_nothing(project: MailboxProject) -> None:
     thread = MailboxThread(project, "codex")
     await thread.open()
     thread.close()
