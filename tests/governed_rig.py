@@ -9,7 +9,7 @@ from typing import Any
 from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held
 from parley.app.team.decisions import approvals
-from parley.app.team.decisions.approvals import Deciding
+from parley.app.team.decisions.approvals import ApprovalDecision
 from parley.domain.agents.org_units import ALL, OrgUnits, with_unit
 from parley.domain.agents.party import Attributes
 from parley.domain.channel.post import Post, PostDraft
@@ -120,7 +120,7 @@ async def decide(
     """What a person says about what waits."""
     caller = person(user) if isinstance(user, str) else user
     given = {"digest": approval.digest, "answer": b'{"text":"I say it myself."}', **more}
-    return await approvals.decide(rig.team, caller, approval.id, Deciding(decision, **given))
+    return await approvals.decide(rig.team, caller, approval.id, ApprovalDecision(decision, **given))
 
 
 async def exchange_of(rig: Rig, what: Post | Approval) -> Exchange:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held
 from parley.app.team.decisions import approvals
-from parley.app.team.decisions.approvals import Deciding
+from parley.app.team.decisions.approvals import ApprovalDecision
 from parley.app.team.work import sweep
 from parley.domain.agents.party import Attributes
 from parley.domain.channel.post import Post, PostDraft
@@ -77,7 +77,7 @@ async def now(rig: Rig, approval: Approval) -> Approval:
 
 async def decide(rig: Rig, approval: Approval, decision: Decision, user: str = "ann") -> Approval:
     shown = await now(rig, approval)
-    return await approvals.decide(rig.team, person(user), approval.id, Deciding(decision, shown.digest))
+    return await approvals.decide(rig.team, person(user), approval.id, ApprovalDecision(decision, shown.digest))
 
 
 async def sweep_at(rig: Rig, **span: float) -> None:

@@ -318,8 +318,8 @@ if not TYPE_CHECKING:  # a type checker would take any name for a public one
             raise AttributeError(f"module 'parley' has no attribute {name!r}")
         from importlib import import_module
 
-        known = _OTHER_NAMES.get(name, name)
-        return getattr(import_module(_HOMES.get(known, "parley.domain.errors.errors")), known)
+        target = _OTHER_NAMES.get(name, name)
+        return getattr(import_module(_HOMES.get(target, "parley.domain.errors.errors")), target)
 
     def __dir__() -> list[str]:
         return [*__all__, "__version__"]

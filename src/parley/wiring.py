@@ -192,10 +192,10 @@ def public_key_of(secret: str) -> str:
 
 async def deciding(kernel: Kernel, approval: Approval, decision: str, *, key: str, note: str, answer: Body) -> Approval:
     """What a person decides about something in a mailbox; see `app.mail_approvals`."""
-    from parley.app.mailbox.rules.approvals import Deciding
+    from parley.app.mailbox.rules.approvals import MailboxDecision
     from parley.domain.exchange.approval import Decision
 
-    return await kernel.decide(approval.id, Deciding(Decision(decision), key, approval.digest, note, answer))
+    return await kernel.decide(approval.id, MailboxDecision(Decision(decision), key, approval.digest, note, answer))
 
 
 def open_mailbox(home: str = "", project: str = "", agent: str = "") -> tuple[Kernel, Settings]:

@@ -1,8 +1,12 @@
 """The rules of docs/placement.md that can be counted."""
 
+import ast
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+
+from tests import source_trees
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "parley"
 
@@ -19,6 +23,18 @@ OTHER_NAME_IN_APP = {
 # Health and metrics have no use case.
 WITHOUT_USE_CASE = {"system"}
 
+# A reader cannot tell from these what a function does or answers: say the verb and its object (`list_page`, `get`,
+# `create`), or the noun that it answers with.
+VAGUE_FUNCTIONS = re.compile(
+    "asked|coming|found|given|kept|known|led|let_go|listed|made|met|named|one|said|seen|settled|shows?|spelled|told"
+    "|traced|works"
+)
+# Participles and metaphors that do not say what an object is: name the record (`StoreTables`, `InboxVerdict`).
+VAGUE_CLASSES = re.compile(
+    "Asked|Blanked|Desk|FillingShelf|Found|Given|Kept|Known|LetGo|Listed|Made|Mailman|Met|Pulse|Said|Seen|Shelf|Shown"
+    "|Speaker|Spelling|Spoken|Station|Told|Wanted|Words"
+)
+
 
 def packages() -> dict[str, list[str]]:
     """Package -> its modules, tables of contents left out."""
@@ -33,6 +49,12 @@ def packages() -> dict[str, list[str]]:
 
 def stems(package: str) -> set[str]:
     return {path.stem for path in (SOURCE / package).rglob("*.py")}
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    """Every module, by its path below the package."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path.relative_to(SOURCE), source_trees.parsed(path.read_text(encoding="utf-8"), str(path))
 
 
 def test_a_package_has_at_most_15_modules() -> None:
@@ -75,3 +97,25 @@ def test_the_architecture_page_describes_every_package() -> None:
     present = {name for name, modules in packages().items() if modules and name != "."} | TABLES_OF_CONTENTS
 
     assert described == present
+
+
+def test_a_public_class_name_is_used_once_in_a_layer() -> None:
+    homes: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for place, tree in trees():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[place.parts[0], node.name].append(place.as_posix())
+
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
+def test_functions_and_classes_are_named_for_what_they_do_or_hold() -> None:
+    vague = [
+        f"{place.as_posix()}: {node.name}"
+        for place, tree in trees()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and VAGUE_FUNCTIONS.fullmatch(node.name))
+        or (isinstance(node, ast.ClassDef) and VAGUE_CLASSES.fullmatch(node.name))
+    ]
+
+    assert vague == []

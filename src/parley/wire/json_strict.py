@@ -128,5 +128,5 @@ class _Count:
     def _text(self, text: str) -> None:
         if len(text) * 4 > self._limits.string_bytes and len(text.encode()) > self._limits.string_bytes:
             raise Invalid.because([Problem("too_large", "", f"a text has at most {self._limits.string_bytes} bytes")])
-        if not text.isprintable() and any(one in text for one in _UNWANTED):
+        if not text.isprintable() and any(character in text for character in _UNWANTED):
             raise Invalid.because([Problem("invalid", "", "a text holds NUL or a byte order mark")])

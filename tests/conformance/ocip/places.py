@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from parley.app.mailbox.kernel import drive
-from parley.app.mailbox.rules.approvals import Deciding as MailboxDeciding
+from parley.app.mailbox.rules.approvals import MailboxDecision as MailboxDeciding
 from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held
 from parley.app.team.decisions import approvals, exchanges
-from parley.app.team.decisions.approvals import Deciding
+from parley.app.team.decisions.approvals import ApprovalDecision
 from parley.app.team.rules import suspensions
 from parley.app.team.work import sweep
 from parley.domain.content.classification import Classification, DataItem, OnOver
@@ -128,7 +128,7 @@ class ServerPlace:
         caller = governed_rig.person(person)
         waiting = await self._rig.store.children(Approval, DEFAULT_TENANT, "pending")
         approval = [one for one in waiting if one.user == person][number]
-        deciding = Deciding(Decision(decision), approval.digest, "", b'{"text":"%b"}' % ANSWER.encode())
+        deciding = ApprovalDecision(Decision(decision), approval.digest, "", b'{"text":"%b"}' % ANSWER.encode())
         try:
             return (await approvals.decide(self._rig.team, caller, approval.id, deciding)).status.value
         except ParleyError as refusal:

@@ -281,7 +281,7 @@ def input_of(proposal: Proposal, ruling: Ruling, receiver: Party) -> dict[str, A
         "initiates": proposal.sender.agent == ruling.begun.initiator,
         "origin": ruling.origin.value,
         "level": ruling.level.value,
-        "findings": [finding.name for finding in ruling.found],
+        "findings": [finding.name for finding in ruling.detections],
         "keywords": list(ruling.keywords),
         "shared": [item.classification.value for item in ruling.shared],
         "withheld": [item.classification.value for item in ruling.withheld],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from datetime import timedelta
 
-    from parley.app.mailbox.rules.approvals import Deciding
+    from parley.app.mailbox.rules.approvals import MailboxDecision
     from parley.app.mailbox.rules.sending import HumanDecision
     from parley.domain.exchange.approval import Approval, ApprovalStatus, DecisionRight
     from parley.domain.exchange.exchange import Exchange
@@ -266,7 +266,7 @@ class Kernel:
 
         return await approvals.standing(self, approval, key)
 
-    async def decide(self, approval_id: str, deciding: Deciding) -> Approval:
+    async def decide(self, approval_id: str, deciding: MailboxDecision) -> Approval:
         """See `app.mailbox.rules.approvals.decide`."""
         from parley.app.mailbox.rules import approvals
 

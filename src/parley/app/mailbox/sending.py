@@ -29,7 +29,7 @@ from parley.domain.times import format_time
 
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
-    from parley.app.mailbox.rules.sending import Governed, HumanDecision
+    from parley.app.mailbox.rules.sending import GovernedMail, HumanDecision
     from parley.domain.limits import Limits
     from parley.domain.message.message import Draft, Message
 
@@ -138,7 +138,7 @@ async def parent_of(kernel: Kernel, draft: Draft) -> Message | None:
 
 async def govern(
     kernel: Kernel, draft: Draft, message: Message, parent: Message | None, decided: HumanDecision | None = None
-) -> Governed | None:
+) -> GovernedMail | None:
     """What the rules make of a message; None, after a glance, for one that they cannot concern."""
     conversation = message.conversation_id
     if (
@@ -162,7 +162,7 @@ async def _commit(
     *,
     free_form: bool,
     decided: HumanDecision | None = None,
-) -> tuple[StoredMessage, tuple[Delivery, ...], Governed | None]:
+) -> tuple[StoredMessage, tuple[Delivery, ...], GovernedMail | None]:
     """Decide and commit; if an id, conversation or file name was taken meanwhile, choose another and repeat."""
     for attempt in range(_ATTEMPTS):
         now = kernel.clock.now().at

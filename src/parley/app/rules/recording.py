@@ -186,7 +186,7 @@ def _facts(submission: Submission[Any], ruling: Ruling) -> dict[str, Any]:
         "target_org": first.attributes.org_unit,
         "hops": ruling.ext.hops,
         "keywords": list(ruling.keywords),
-        "findings": [finding.name for finding in ruling.found],
+        "findings": [finding.name for finding in ruling.detections],
         "over": [item.classification.value for item in ruling.withheld],
         "shared_levels": [item.classification.value for item in ruling.shared],
         # What names no field cannot be taken out.

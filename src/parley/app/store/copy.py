@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from parley.ports.team import StoreTables, StoreTarget
 
     # What is being done, how many rows of it are done, and how many there are.
-    Told = Callable[[str, int, int], None]
+    ReportProgress = Callable[[str, int, int], None]
 
 COPYING = "Copying"
 CHECKING = "Checking"
@@ -49,7 +49,7 @@ class Difference(NamedTuple):
     first: str
 
 
-class Outcome(NamedTuple):
+class CopyOutcome(NamedTuple):
     """What has become of a copy. `behind`: messages and events that came to the source meanwhile."""
 
     tables: tuple[Copied, ...]
@@ -77,11 +77,11 @@ async def copy(
     source: StoreTables,
     target: StoreTarget,
     check: Callable[[], Awaitable[None]],
-    told: Told,
+    report: ReportProgress,
     *,
     though_behind: bool = False,
     served: Callable[[], Awaitable[Servers]],
-) -> Outcome:
+) -> CopyOutcome:
     """Make the target what the source was when it was opened, and see that it is; `check` looks at its logs then.
 
     It is finished when nobody has written to the source meanwhile and no server that could is there, which `served`
@@ -92,14 +92,14 @@ async def copy(
     if not origin:
         raise Invalid("the source is empty: no server was ever started on it")
     await target.begin(origin)
-    progress = await _progress(source, told, COPYING)
+    progress = await _progress(source, report, COPYING)
     tables = [await _copy_table(source, target, table, progress) for table in TABLES]
-    found = await compare(source, target, told)
-    if found.differences:
-        one = found.differences[0]
-        raise Unavailable(f"the target does not have what was written to it: {one.table}, {one.first}")
-    if found.disorder:
-        raise Invalid.because([Problem("out_of_order", "source", one) for one in found.disorder])
+    comparison = await compare(source, target, report)
+    if comparison.differences:
+        difference = comparison.differences[0]
+        raise Unavailable(f"the target does not have what was written to it: {difference.table}, {difference.first}")
+    if comparison.disorder:
+        raise Invalid.because([Problem("out_of_order", "source", detail) for detail in comparison.disorder])
     await check()
     # In this order: what a server has written before it went is seen.
     servers = await served()
@@ -108,12 +108,12 @@ async def copy(
     finished = though_behind or not (moved or servers.running)
     if finished:
         await target.finish()
-    return Outcome(tuple(tables), now.total - before.total, moved, servers, finished)
+    return CopyOutcome(tuple(tables), now.total - before.total, moved, servers, finished)
 
 
-async def compare(source: StoreTables, target: StoreTables, told: Told) -> Comparison:
+async def compare(source: StoreTables, target: StoreTables, report: ReportProgress) -> Comparison:
     """Look at every row of both, and at the order of the target's."""
-    progress = await _progress(source, told, CHECKING)
+    progress = await _progress(source, report, CHECKING)
     order = Order()
     tables, differences = [], []
     for table in TABLES:
@@ -134,15 +134,15 @@ async def compare(source: StoreTables, target: StoreTables, told: Told) -> Compa
     return Comparison(tuple(tables), tuple(differences), tuple(order.end()))
 
 
-async def _progress(source: StoreTables, told: Told, doing: str) -> _Progress:
-    return _Progress(told, doing, sum([await source.count(table) for table in TABLES]))
+async def _progress(source: StoreTables, report: ReportProgress, doing: str) -> _Progress:
+    return _Progress(report, doing, sum([await source.count(table) for table in TABLES]))
 
 
 class _Progress:
     """Says how far it has come."""
 
-    def __init__(self, told: Told, doing: str, total: int) -> None:
-        self._told = told
+    def __init__(self, report: ReportProgress, doing: str, total: int) -> None:
+        self._report = report
         self._doing = doing
         self._total = total
         self._done = 0
@@ -150,7 +150,7 @@ class _Progress:
     def add(self, rows: int) -> None:
         """So many more are done."""
         self._done += rows
-        self._told(self._doing, self._done, self._total)
+        self._report(self._doing, self._done, self._total)
 
 
 async def _copy_table(source: StoreTables, target: StoreTarget, table: Table, progress: _Progress) -> Copied:
@@ -181,8 +181,8 @@ async def _copy_table(source: StoreTables, target: StoreTarget, table: Table, pr
 def _check_history(table: Table, changed: list[tuple[Row, Row]], gone: list[Key]) -> None:
     other = [table.key_of(old) for old, now in changed if not is_trimmed(table, old, now)] + gone
     if other:
-        said = f"the target has another history: {table.key_text(min(other))} of its {table.name} log"
-        raise Conflict(said, hint="name an empty target")
+        detail = f"the target has another history: {table.key_text(min(other))} of its {table.name} log"
+        raise Conflict(detail, hint="name an empty target")
 
 
 def _differing(table: Table, ours: list[Row], theirs: list[Row]) -> tuple[list[Row], list[tuple[Row, Row]], list[Key]]:
@@ -191,11 +191,11 @@ def _differing(table: Table, ours: list[Row], theirs: list[Row]) -> tuple[list[R
     new: list[Row] = []
     changed: list[tuple[Row, Row]] = []
     for row in ours:
-        found = there.pop(table.key_of(row), None)
-        if found is None:
+        their_row = there.pop(table.key_of(row), None)
+        if their_row is None:
             new.append(row)
-        elif found != row:
-            changed.append((found, row))
+        elif their_row != row:
+            changed.append((their_row, row))
     return new, changed, list(there)
 
 

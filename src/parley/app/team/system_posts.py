@@ -79,23 +79,23 @@ def _decision_post(team: Team, channel: Channel, approval: Approval, now: str) -
     return post._replace(exchange_id=approval.exchange_id) if note else post
 
 
-def audited(team: Team, channel: Channel, said: Post, draft: PostDraft) -> EventDraft:
+def audited(team: Team, channel: Channel, post: Post, draft: PostDraft) -> EventDraft:
     """The copy of an audited message in its intent's log."""
     quoted = b'{"channel_id":"%b","channel_name":"%b","message_id":"%b","message_type":"%b","to":%b,"payload":%b}' % (
         channel.id.encode(),
         channel.label.encode(),
-        said.id.encode(),
-        said.pattern.value.encode(),
-        b'"%b"' % said.to.encode() if said.to else b"null",
-        said.payload,
+        post.id.encode(),
+        post.pattern.value.encode(),
+        b'"%b"' % post.to.encode() if post.to else b"null",
+        post.payload,
     )
     return EventDraft(
         team.new_id("evt"),
         channel.intent_id,
         CHANNEL_MESSAGE,
-        said.sender,
+        post.sender,
         quoted,
-        said.created_at,
+        post.created_at,
         draft.trace_id,
         draft.parent_event_id,
         draft.proof,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
-from parley.app.mailbox.rules.approvals import Deciding
+from parley.app.mailbox.rules.approvals import MailboxDecision
 from parley.cli.command import kernel_of, settings_of
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.rules import HumanRequired
@@ -39,7 +39,7 @@ class MailboxDecisions:
         return self._document(drive(self._kernel.approval(approval_id)))
 
     def decide(self, approval_id: str, decision: str, *, digest: str, note: str, answer: str | None = None) -> Document:
-        deciding = Deciding(Decision(decision), self._key(), digest, note, answer or "")
+        deciding = MailboxDecision(Decision(decision), self._key(), digest, note, answer or "")
         return self._document(drive(self._kernel.decide(approval_id, deciding)))
 
     def list_exchanges(self, wanted: ExchangeFilter, *, after: str, limit: int) -> list[Document]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from parley.app.store.copy import Comparison, Copied, Outcome
+    from parley.app.store.copy import Comparison, Copied, CopyOutcome
     from parley.cli.output import Screen
 
 # The files of a data directory that an installation needs besides the store.
@@ -208,7 +208,7 @@ def _files_beside(source: str) -> list[str]:
     )
 
 
-def _copy_document(source: str, target: str, outcome: Outcome, logs: _LogsCheck, seconds: float) -> dict[str, Any]:
+def _copy_document(source: str, target: str, outcome: CopyOutcome, logs: _LogsCheck, seconds: float) -> dict[str, Any]:
     return {
         "from": _printable_place(source),
         "to": _printable_place(target),
@@ -231,7 +231,9 @@ def _rows_written(tables: Sequence[Copied]) -> int:
     return sum(table.new + table.changed + table.gone for table in tables)
 
 
-def _show_copy(screen: Screen, source: str, target: str, outcome: Outcome, logs: _LogsCheck, seconds: float) -> None:
+def _show_copy(
+    screen: Screen, source: str, target: str, outcome: CopyOutcome, logs: _LogsCheck, seconds: float
+) -> None:
     rows = [
         (table.table, *(f"{count:,}" for count in (table.rows, table.new, table.changed, table.gone)))
         for table in outcome.tables
@@ -247,7 +249,7 @@ def _show_copy(screen: Screen, source: str, target: str, outcome: Outcome, logs:
         _show_next_steps(screen, source, target)
 
 
-def _show_missing(screen: Screen, outcome: Outcome) -> None:
+def _show_missing(screen: Screen, outcome: CopyOutcome) -> None:
     """Print what the copy lacks, or will lack."""
     running, silent = (", ".join(map(safe, names)) for names in outcome.servers)
     if running:

@@ -142,7 +142,7 @@ def content_digest(draft: HeldDraft, agent: str, classification: str, policy_ver
         draft.payload,
     )
     # The length before each part: no two lists of parts have one spelling.
-    return digest("".join(f"{len(one)}:{one}" for one in parts).encode())
+    return digest("".join(f"{len(part)}:{part}" for part in parts).encode())
 
 
 def check_may_decide(approval: Approval, caller: Caller, approvers: tuple[str, ...], *, self_approval: bool) -> None:
@@ -182,8 +182,8 @@ def standing_of(
 def deciders_of(approval: Approval, approvers: tuple[str, ...], *, self_approval: bool) -> tuple[str, ...]:
     """The people whom `check_may_decide` lets decide; nobody when the policy leaves nobody."""
     own = (approval.user,) if self_approval else ()
-    others = [one for one in approvers if one != approval.user or self_approval]
-    return tuple([one for one in dict.fromkeys((*own, *others)) if one not in ("", NOBODY)])
+    others = [approver for approver in approvers if approver != approval.user or self_approval]
+    return tuple([user for user in dict.fromkeys((*own, *others)) if user not in ("", NOBODY)])
 
 
 def check_decidable(approval: Approval, decision: Decision, given_digest: str, now: str) -> None:

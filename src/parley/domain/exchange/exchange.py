@@ -111,7 +111,7 @@ def chain_length(mine: Exchange | None, others: Iterable[Exchange], sender: str)
     Going to and fro between two is counted by rounds. Here counts what one of them carries on to a third: it follows
     from what was said to the sender by somebody else, whatever the sender replied, so a circle of agents counts on.
     """
-    heard = [one.hops + 1 for one in others if any(turn.sender != sender for turn in one.transcript)]
+    heard = [exchange.hops + 1 for exchange in others if any(turn.sender != sender for turn in exchange.transcript)]
     return max([1, *heard, mine.hops if mine else 1])
 
 
@@ -142,7 +142,7 @@ def overlaps(mine: Exchange, other: Exchange) -> bool:
 
 def caught_up(mine: Exchange, others: Iterable[Exchange]) -> Exchange:
     """The exchange with the rounds that were taken by another address: by a role, or everyone, nobody gets more."""
-    used = max([one.current_round for one in others if overlaps(mine, one)], default=0)
+    used = max([other.current_round for other in others if overlaps(mine, other)], default=0)
     return mine if used <= mine.current_round else replace(mine, current_round=used)
 
 
@@ -161,15 +161,15 @@ def check_open(exchange: Exchange, sender: str, now: str, *, human: bool = False
 def accepted(exchange: Exchange, sender: str, summary: str, at: str, hops: int) -> Exchange:
     """The exchange with one more message in it."""
     number = exchange.current_round + 1
-    said = changed(
+    updated = changed(
         exchange,
         current_round=number,
         transcript=(*exchange.transcript, Turn(number, sender, summary)),
         hops=hops,
     )
-    if said.reply_policy is ReplyPolicy.NO_REPLY:
-        return ended(said, Outcome.RESOLVED, at, sender, "no reply is needed")
-    return said
+    if updated.reply_policy is ReplyPolicy.NO_REPLY:
+        return ended(updated, Outcome.RESOLVED, at, sender, "no reply is needed")
+    return updated
 
 
 def escalated(exchange: Exchange, approval_id: str, *, limit: bool = False) -> Exchange:
@@ -181,7 +181,7 @@ def escalated(exchange: Exchange, approval_id: str, *, limit: bool = False) -> E
 
 def released(exchange: Exchange, approval_id: str) -> Exchange:
     """A held message was decided about; the exchange goes on when nothing else waits."""
-    holds = tuple(one for one in exchange.holds if one != approval_id)
+    holds = tuple(hold for hold in exchange.holds if hold != approval_id)
     waits = holds or exchange.limit_approval
     back = exchange.outcome is Outcome.ESCALATED and not waits
     return replace(exchange, holds=holds, outcome=Outcome.IN_PROGRESS if back else exchange.outcome)
@@ -203,7 +203,7 @@ def escalation(exchange: Exchange, sender: str, summary: str) -> dict[str, Any]:
         "conversationId": exchange.conversation_id,
         "currentRound": number,
         "maxRounds": exchange.max_rounds,
-        "conversationSummary": "\n".join(f"Round {one.round} ({one.sender}): {one.summary}" for one in turns),
+        "conversationSummary": "\n".join(f"Round {turn.round} ({turn.sender}): {turn.summary}" for turn in turns),
         "reason": f"Exchange reached maximum round limit ({exchange.max_rounds}). Human review required.",
     }
 
@@ -231,7 +231,9 @@ def _brief(value: object) -> str:
 
 
 def _visible(text: str) -> str:
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def _where(exchange: Exchange) -> dict[str, object]:

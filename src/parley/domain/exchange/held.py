@@ -45,7 +45,7 @@ def outgoing(draft: Draft, message: Message) -> HeldDraft:
     if draft.extras:
         beside["extras"] = dict(draft.extras)
     if draft.wishes is not None:
-        beside |= _asked(draft.wishes)
+        beside |= _wish_fields(draft.wishes)
     return HeldDraft(
         pattern=draft.kind.value,
         to=",".join(message.to),
@@ -87,33 +87,33 @@ def draft_of(held: HeldDraft, sender: str) -> Draft:
     )
 
 
-def _asked(wishes: Wishes) -> dict[str, Any]:
-    asked: dict[str, Any] = {}
+def _wish_fields(wishes: Wishes) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     if wishes.purpose is not None:
-        asked["exchange_type"] = wishes.purpose.value
+        fields["exchange_type"] = wishes.purpose.value
     if wishes.classification is not None:
-        asked["classification"] = wishes.classification.value
+        fields["classification"] = wishes.classification.value
     if wishes.max_rounds is not None:
-        asked["max_rounds"] = wishes.max_rounds
+        fields["max_rounds"] = wishes.max_rounds
     if wishes.expires_at:
-        asked["expires_at"] = wishes.expires_at
+        fields["expires_at"] = wishes.expires_at
     if wishes.data:
-        asked["data"] = [{**one._asdict(), "fields": list(one.fields)} for one in wishes.data]
-    return asked
+        fields["data"] = [{**item._asdict(), "fields": list(item.fields)} for item in wishes.data]
+    return fields
 
 
 def _wishes(beside: dict[str, Any]) -> Wishes | None:
-    found = Wishes(
+    wishes = Wishes(
         purpose=Purpose(beside["exchange_type"]) if "exchange_type" in beside else None,
         classification=Classification(beside["classification"]) if "classification" in beside else None,
         max_rounds=beside.get("max_rounds"),
         expires_at=beside.get("expires_at", ""),
         data=tuple(
-            DataItem(one["source"], tuple(one["fields"]), Classification(one["classification"]), one["description"])
-            for one in beside.get("data", ())
+            DataItem(item["source"], tuple(item["fields"]), Classification(item["classification"]), item["description"])
+            for item in beside.get("data", ())
         ),
     )
-    return found if found != Wishes() else None
+    return wishes if wishes != Wishes() else None
 
 
 def _json(fields: dict[str, Any]) -> str:

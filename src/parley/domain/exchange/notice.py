@@ -65,10 +65,10 @@ class Letter(NamedTuple):
 def stages(created_at: str, expires_at: str) -> list[tuple[str, Stage]]:
     """When each stage of an approval begins, in order; a short one has no last hour."""
     begin, end = from_stamp(created_at), from_stamp(expires_at)
-    found = [(created_at, Stage.WAITS), (stamp(begin + (end - begin) / 2), Stage.HALF_WAY)]
+    schedule = [(created_at, Stage.WAITS), (stamp(begin + (end - begin) / 2), Stage.HALF_WAY)]
     if end - _LAST > begin:
-        found.append((stamp(end - _LAST), Stage.LAST_HOUR))
-    return sorted(found, key=lambda one: one[0])
+        schedule.append((stamp(end - _LAST), Stage.LAST_HOUR))
+    return sorted(schedule, key=lambda item: item[0])
 
 
 def next_notice(approval: Approval) -> str:
@@ -79,13 +79,13 @@ def next_notice(approval: Approval) -> str:
 
 def stage_due(approval: Approval, now: str) -> Stage | None:
     """What is to be told at this moment: only the last of what was missed."""
-    past = [one for at, one in stages(approval.created_at, approval.expires_at) if approval.told_at < at <= now]
+    past = [stage for at, stage in stages(approval.created_at, approval.expires_at) if approval.told_at < at <= now]
     return past[-1] if past else None
 
 
 def stage_told(approval: Approval) -> Stage:
     """What was told last."""
-    past = [one for at, one in stages(approval.created_at, approval.expires_at) if at <= approval.told_at]
+    past = [stage for at, stage in stages(approval.created_at, approval.expires_at) if at <= approval.told_at]
     return past[-1] if past else Stage.WAITS
 
 

@@ -36,8 +36,8 @@ def encode_bytes(raw: bytes) -> str:
 
 def raw_of(text: str) -> bytes:
     """The other way round; nothing for what is neither."""
-    found = _SPELLED.fullmatch(text)
-    return bytes.fromhex(found[1]) if found else b""
+    match = _SPELLED.fullmatch(text)
+    return bytes.fromhex(match[1]) if match else b""
 
 
 def is_public_key(text: str) -> bool:
@@ -61,18 +61,18 @@ def statement(tenant: str, approval_id: str, by: str, number: int, message: Mess
         _content_digest(message),
     )
     # The length before each part: no two lists of parts have one spelling.
-    return "".join(f"{len(one)}:{one}" for one in parts).encode("utf-8", "surrogateescape")
+    return "".join(f"{len(part)}:{part}" for part in parts).encode("utf-8", "surrogateescape")
 
 
 def _content_digest(message: Message) -> str:
     """Of everything in a message but the signature itself, which cannot sign itself."""
-    said: dict[str, Any] = message._asdict()
-    said["created_at"] = stamp(message.created_at)
-    said["expires_at"] = stamp(message.expires_at) if message.expires_at is not None else ""
-    said["extras"] = dict(message.extras)
+    fields: dict[str, Any] = message._asdict()
+    fields["created_at"] = stamp(message.created_at)
+    fields["expires_at"] = stamp(message.expires_at) if message.expires_at is not None else ""
+    fields["extras"] = dict(message.extras)
     beside = message.extras.get("ocip_ext")
     approval = beside.get("approval") if isinstance(beside, dict) else None
     if isinstance(beside, dict) and isinstance(approval, dict):
         unsigned = {key: value for key, value in approval.items() if key != "signature"}
-        said["extras"]["ocip_ext"] = {**beside, "approval": unsigned}
-    return digest(json.dumps(said, sort_keys=True, separators=(",", ":")).encode())
+        fields["extras"]["ocip_ext"] = {**beside, "approval": unsigned}
+    return digest(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode())

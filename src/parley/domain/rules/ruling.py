@@ -105,7 +105,7 @@ class Ruling(NamedTuple):
     origin: Origin
     level: Classification
     # What was found in the content, and made it as secret as it is.
-    found: tuple[Detection, ...]
+    detections: tuple[Detection, ...]
     keywords: tuple[str, ...]
     # What may pass of the body; None: all of it.
     body: Body | None
@@ -132,7 +132,7 @@ class _Content(NamedTuple):
     over: tuple[DataItem, ...]
     ceiling: Classification
     level: Classification
-    found: tuple[Detection, ...]
+    detections: tuple[Detection, ...]
     keywords: tuple[str, ...]
 
 
@@ -149,29 +149,29 @@ def rule(proposal: Proposal, book: Rulebook) -> Ruling:
     if wishes.problem is not None:
         raise wishes.problem
     origin = origin_of(proposal)
-    known = proposal.exchange
+    exchange = proposal.exchange
     claims = wishes.envelope
     # What was held was checked when it was held; the round that it claimed then has passed.
     if claims is not None and proposal.approval is None:
-        check_claims(claims, source_of(sender, proposal.tenant), origin, sender.attributes, known)
+        check_claims(claims, source_of(sender, proposal.tenant), origin, sender.attributes, exchange)
     at = stamp(proposal.now)
-    if known is not None:
-        check_open(known, sender.agent, at, human=sender.human)
+    if exchange is not None:
+        check_open(exchange, sender.agent, at, human=sender.human)
         if proposal.approval is None:
-            check_fixed(wishes, known)
+            check_fixed(wishes, exchange)
     pairs: list[tuple[Party, Policy]] = []
-    for one in proposal.receivers:
-        shared = book.between(sender.attributes, one.attributes)
+    for receiver in proposal.receivers:
+        shared = book.between(sender.attributes, receiver.attributes)
         if shared is None:
             raise PolicyUnavailable(
                 "no enterprise policy: nothing is allowed",
                 hint="an admin puts one into force: parley policy put enterprise/default FILE",
             )
-        pairs.append((one, shared))
+        pairs.append((receiver, shared))
     policy = pairs[0][1]
     for _, other in pairs[1:]:
         policy = both(policy, other)
-    begun = caught_up(known or _begin(proposal, policy, pairs, at), proposal.others)
+    begun = caught_up(exchange or _begin(proposal, policy, pairs, at), proposal.others)
     return _ruled(proposal, origin, begun, policy, pairs, at)
 
 
@@ -179,7 +179,7 @@ def _begin(proposal: Proposal, policy: Policy, pairs: list[tuple[Party, Policy]]
     """The exchange that this message would begin."""
     wishes, claims = proposal.wishes, proposal.wishes.envelope
     purpose, reply_policy, commits = _semantics(proposal)
-    asked = wishes.max_rounds if wishes.max_rounds is not None else claims.max_rounds if claims else None
+    wished_rounds = wishes.max_rounds if wishes.max_rounds is not None else claims.max_rounds if claims else None
     return Exchange(
         id=proposal.fresh.exchange_id,
         tenant_id=proposal.tenant,
@@ -192,7 +192,9 @@ def _begin(proposal: Proposal, policy: Policy, pairs: list[tuple[Party, Policy]]
         purpose=purpose,
         reply_policy=reply_policy,
         requires_commitment=commits,
-        max_rounds=min([rounds_of(one, proposal.sender, receiver, asked) for receiver, one in pairs]),
+        max_rounds=min(
+            [rounds_of(pair_policy, proposal.sender, receiver, wished_rounds) for receiver, pair_policy in pairs]
+        ),
         started_at=at,
         expires_at=_expiry(proposal, policy),
         policy_version=policy.version,
@@ -214,8 +216,8 @@ def _expiry(proposal: Proposal, policy: Policy) -> str:
     """When it will be over: as asked, but never later than the policy allows. To the millisecond, as envelopes say."""
     latest = proposal.now + timedelta(hours=policy.exchange_hours)
     claims = proposal.wishes.envelope
-    asked = proposal.wishes.expires_at or (stamp(parse_time(claims.expires_at)) if claims else "")
-    end = min(latest, from_stamp(asked)) if asked else latest
+    wished_end = proposal.wishes.expires_at or (stamp(parse_time(claims.expires_at)) if claims else "")
+    end = min(latest, from_stamp(wished_end)) if wished_end else latest
     if end <= proposal.now:
         raise EnvelopeInvalid.because([Problem("invalid", "expires_at", "is in the past")])
     return stamp(end.replace(microsecond=end.microsecond // 1000 * 1000))
@@ -235,8 +237,8 @@ def _ruled(
     hops = chain_length(proposal.exchange, proposal.others, proposal.sender.agent)
     # Said twice, the higher one counts.
     claims = proposal.wishes.envelope
-    said = (proposal.wishes.classification, claims.classification if claims else None)
-    declared = highest(*[one for one in said if one is not None] or [DEFAULT_LEVEL])
+    levels = (proposal.wishes.classification, claims.classification if claims else None)
+    declared = highest(*[level for level in levels if level is not None] or [DEFAULT_LEVEL])
     content = _inspect(proposal, policy, declared, pairs)
     judged = _judged(proposal, origin, begun, content, pairs, hops)
     summary = summary_of(content.body if content.body is not None else proposal.body)
@@ -248,7 +250,7 @@ def _ruled(
         judged.excluded,
         origin,
         content.level,
-        content.found,
+        content.detections,
         content.keywords,
         content.body,
         content.shared,
@@ -278,10 +280,10 @@ def _over_told(content: _Content) -> str:
     """Which data is above the ceiling: from where, of which level; never what it says."""
     if not content.over:
         return ""
-    told = [f"{one.source[:_LONGEST_TOLD]} is {one.classification.value}" for one in content.over[:_MOST_TOLD]]
-    more = len(content.over) - len(told)
+    items = [f"{item.source[:_LONGEST_TOLD]} is {item.classification.value}" for item in content.over[:_MOST_TOLD]]
+    more = len(content.over) - len(items)
     rest = [f"{more} more"] if more else []
-    return f"{', '.join([*told, *rest])}; at most {content.ceiling.value} may be shared"
+    return f"{', '.join([*items, *rest])}; at most {content.ceiling.value} may be shared"
 
 
 _STRICTNESS: dict[type, int] = {Allow: 0, Hold: 1, Deny: 2}
@@ -318,14 +320,14 @@ def _judged(
         over_told=_over_told(content),
     )
     for receiver, policy in pairs:
-        found = judge(case if receiver is case.receiver else case._replace(receiver=receiver), policy)
-        if isinstance(found, Deny):
-            denial = denial or found
-            excluded.append((receiver.agent, found.error.code))
+        pair_verdict = judge(case if receiver is case.receiver else case._replace(receiver=receiver), policy)
+        if isinstance(pair_verdict, Deny):
+            denial = denial or pair_verdict
+            excluded.append((receiver.agent, pair_verdict.error.code))
             continue
         passing.append(receiver)
-        if isinstance(found, Hold) and not isinstance(verdict, Hold):
-            verdict = found
+        if isinstance(pair_verdict, Hold) and not isinstance(verdict, Hold):
+            verdict = pair_verdict
     if not passing:
         verdict = denial or Deny(PolicyDenied("nobody receives this"), ends=False)
     return _Judged(verdict, tuple(passing), tuple(excluded))
@@ -352,7 +354,7 @@ def _inspect(
     proposal: Proposal, policy: Policy, declared: Classification, pairs: list[tuple[Party, Policy]]
 ) -> _Content:
     """Take out what may not pass, then look at what is left: detectors only raise the level, and only add words."""
-    ceiling = lowest(*[ceiling_of(one, proposal.sender, receiver, declared) for receiver, one in pairs])
+    ceiling = lowest(*[ceiling_of(pair_policy, proposal.sender, receiver, declared) for receiver, pair_policy in pairs])
     items = sort_data(proposal.wishes.data, ceiling)
     body: Body | None = None
     text = proposal.text
@@ -366,10 +368,10 @@ def _inspect(
     texts = (*((text,) if text is not None else texts_of(shown)), *proposal.wishes.beside)
     if proposal.wishes.data:
         # What is said about data is told to the receiver even where the data is not.
-        texts += tuple([part for one in proposal.wishes.data for part in (one.source, one.description) if part])
+        texts += tuple([part for item in proposal.wishes.data for part in (item.source, item.description) if part])
     # The name of a conversation is chosen by who begins it, and everyone in it reads it.
     named = proposal.wishes.conversation_id
-    found = findings((*texts, named) if named else texts, policy.patterns)
+    detections = findings((*texts, named) if named else texts, policy.patterns)
     keywords: tuple[str, ...] = ()
     if not proposal.sender.human:
         keywords = detect(
@@ -380,7 +382,7 @@ def _inspect(
             match=policy.match,
             further=proposal.detectors,
         ).detected_keywords
-    return _Content(body, items.shared, items.over, ceiling, level_with(declared, found), found, keywords)
+    return _Content(body, items.shared, items.over, ceiling, level_with(declared, detections), detections, keywords)
 
 
 def _after(proposal: Proposal, begun: Exchange, verdict: Verdict, summary: str, hops: int, at: str) -> Exchange:

@@ -30,8 +30,8 @@ def check_claims(
     claims: Envelope, source: Source, origin: Origin, attributes: Attributes, exchange: Exchange | None
 ) -> None:
     """Refuse an envelope that says something else than the credential, the directory and the exchange."""
-    for field, said, true in zip(source._fields, claims.source_agent, source, strict=True):
-        if said != true:
+    for field, claimed, actual in zip(source._fields, claims.source_agent, source, strict=True):
+        if claimed != actual:
             raise IdentityMismatch(f"source_agent.{field} is not that of this key", facts={"field": field})
     if claims.message_type is not origin:
         raise MessageTypeForbidden(f"this key sends {origin.value} messages, not {claims.message_type.value}")
@@ -48,8 +48,8 @@ def check_claims(
 def check_fixed(wishes: Wishes, exchange: Exchange) -> None:
     """Refuse to change what was fixed when the exchange began."""
     claims = wishes.envelope
-    for asked in (wishes.max_rounds, claims.max_rounds if claims else None):
-        if asked is not None and asked != exchange.max_rounds:
+    for rounds in (wishes.max_rounds, claims.max_rounds if claims else None):
+        if rounds is not None and rounds != exchange.max_rounds:
             raise MaxRoundsFixed(
                 f"max_rounds is {exchange.max_rounds} since the exchange began",
                 facts={"max_rounds": exchange.max_rounds},
@@ -57,12 +57,9 @@ def check_fixed(wishes: Wishes, exchange: Exchange) -> None:
     for end in (wishes.expires_at, stamp(parse_time(claims.expires_at)) if claims else ""):
         if end and end[:_MILLISECONDS] != exchange.expires_at[:_MILLISECONDS]:
             raise ExpiryFixed(f"expires_at is {exchange.expires_at} since the exchange began")
-    for said in (wishes.conversation_id, claims.conversation_id if claims else ""):
-        if said and said != exchange.conversation_id:
-            _wrong("conversation_id", f"what it answers belongs to {exchange.conversation_id}")
     for conversation in (wishes.conversation_id, claims.conversation_id if claims else ""):
         if conversation and conversation != exchange.conversation_id:
-            _wrong("conversation_id", f"the exchange is part of {exchange.conversation_id}")
+            _wrong("conversation_id", f"what it answers belongs to {exchange.conversation_id}")
     if wishes.purpose is not None and wishes.purpose is not exchange.purpose:
         _wrong("exchange_type", f"the exchange is a {exchange.purpose.value}")
     if claims is not None and claims.reply_policy is not exchange.reply_policy:

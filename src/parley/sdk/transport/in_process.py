@@ -76,14 +76,14 @@ class InProcessServer:
         work.close()
         raise Broken("no server any more", arrived=False)
 
-    def let_go(self, exchange: _Exchange) -> None:
+    def abandon(self, exchange: _Exchange) -> None:
         """End an exchange that nobody waits for; it does not matter when."""
         with suppress(Broken):
             self.hand_over(exchange.end())
 
-    def keep(self, exchange: _Exchange, *, kept: bool) -> None:
+    def keep(self, exchange: _Exchange, *, active: bool) -> None:
         """Know of an exchange as long as it lasts."""
-        if kept:
+        if active:
             self._exchanges.add(exchange)
         else:
             self._exchanges.discard(exchange)
@@ -105,7 +105,7 @@ class _Exchange:
         handler = self.server.handler
         if handler is None:
             raise Broken("Connection refused", arrived=False)
-        self.server.keep(self, kept=True)
+        self.server.keep(self, active=True)
         answer = await self._answered(handler)
         if answer.stream is not None and not self._streams:
             pieces = []
@@ -167,7 +167,7 @@ class _Exchange:
     async def end(self) -> None:
         """Stop what runs, and close the stream."""
         self._ended = True
-        self.server.keep(self, kept=False)
+        self.server.keep(self, active=False)
         if (work := self._work) is not None:
             work.cancel()
             await asyncio.wait({work})
@@ -227,7 +227,7 @@ class _Pieces:
 
     def close(self) -> None:
         # Nobody waits for it: this may be called by the garbage collector, in the very thread of the server.
-        self._exchange.server.let_go(self._exchange)
+        self._exchange.server.abandon(self._exchange)
 
 
 class _AsyncPieces:
@@ -248,7 +248,7 @@ class _AsyncPieces:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        self._exchange.server.let_go(self._exchange)
+        self._exchange.server.abandon(self._exchange)
 
 
 def _result(exchange: _Exchange, work: Coroutine[Any, Any, T], seconds: float) -> T:
@@ -263,7 +263,7 @@ def _result(exchange: _Exchange, work: Coroutine[Any, Any, T], seconds: float) -
         raise _late() from None
     finally:
         if not done:
-            exchange.server.let_go(exchange)
+            exchange.server.abandon(exchange)
 
 
 async def _async_result(exchange: _Exchange, work: Coroutine[Any, Any, T], seconds: float) -> T:
@@ -280,7 +280,7 @@ async def _async_result(exchange: _Exchange, work: Coroutine[Any, Any, T], secon
     finally:
         if not done:
             future.add_done_callback(_unheard)
-            exchange.server.let_go(exchange)
+            exchange.server.abandon(exchange)
 
 
 def _unheard(future: asyncio.Future[Any]) -> None:

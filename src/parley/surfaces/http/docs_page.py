@@ -46,15 +46,16 @@ def page(document: dict[str, Any]) -> bytes:
 
 def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
     rows = "".join(
-        f"<tr><td><code>{escape(one['name'])}</code><td>{escape(one['in'])}<td>{escape(one.get('description', ''))}"
-        for one in operation["parameters"]
+        f"<tr><td><code>{escape(param['name'])}</code><td>{escape(param['in'])}"
+        f"<td>{escape(param.get('description', ''))}"
+        for param in operation["parameters"]
     )
     answers = "".join(
-        f"<tr><td>{escape(status)}<td>{escape(one['description'])}<td>{_named(one)}"
-        for status, one in operation["responses"].items()
+        f"<tr><td>{escape(status)}<td>{escape(response['description'])}<td>{_schema_link(response)}"
+        for status, response in operation["responses"].items()
     )
     body = operation.get("requestBody")
-    sent = f"<p>Body: {_named(body)}</p>" if body else ""
+    sent = f"<p>Body: {_schema_link(body)}</p>" if body else ""
     keys = ", ".join(operation["x-scope"]) or "no key needed"
     return (
         f"<details><summary><span class='verb'>{method.upper()}</span><code>{escape(path)}</code>"
@@ -63,7 +64,7 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
     )
 
 
-def _named(part: dict[str, Any]) -> str:
+def _schema_link(part: dict[str, Any]) -> str:
     for content in part.get("content", {}).values():
         schema = content["schema"]
         many = schema.get("type") == "array"

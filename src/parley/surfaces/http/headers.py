@@ -24,7 +24,7 @@ def needed_version(request: Request) -> int | None:
     return if_match(request)
 
 
-def traced(call: Call, caller: Caller | None = None) -> Caller:
+def with_trace(call: Call, caller: Caller | None = None) -> Caller:
     """The caller, with the trace that the request is part of."""
     caller = caller or call.caller
     trace = trace_of(call.request.header(b"traceparent"))

@@ -44,14 +44,14 @@ _WORDS = {
 def document(routes: Iterable[Route]) -> dict[str, Any]:
     """The OpenAPI 3.1 document of these routes."""
     routes = tuple(routes)
-    types = {one for route in routes for one in _types(route)} | {ProblemOut}
-    ordered = sorted((one for one in types if one not in (str, None)), key=str)
+    types = {kind for route in routes for kind in _types(route)} | {ProblemOut}
+    ordered = sorted((kind for kind in types if kind not in (str, None)), key=str)
     schemas, components = schema_components(ordered, _REF)
-    known = dict(zip(ordered, schemas, strict=True))
+    schema_of = dict(zip(ordered, schemas, strict=True))
     paths: dict[str, Any] = {}
     for route in routes:
         path = route.path if route.bare else "/api/v1" + route.path
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, known)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schema_of)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -72,13 +72,13 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
 
 
 def _types(route: Route) -> list[Any]:
-    found = [schema for schema in route.answers.values() if schema is not None]
-    return [*found, route.body] if route.body is not None else found
+    types = [schema for schema in route.answers.values() if schema is not None]
+    return [*types, route.body] if route.body is not None else types
 
 
-def _operation(route: Route, known: dict[Any, Any]) -> dict[str, Any]:
-    parameters = [_parameter(one, "query") for one in route.query]
-    parameters += [_parameter(one, "header") for one in route.headers]
+def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
+    parameters = [_parameter(param, "query") for param in route.query]
+    parameters += [_parameter(param, "header") for param in route.headers]
     parameters += [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in _PART.findall(route.path)
@@ -95,14 +95,14 @@ def _operation(route: Route, known: dict[Any, Any]) -> dict[str, Any]:
         "summary": route.summary,
         "tags": [route.tag],
         "parameters": parameters,
-        "responses": _responses(route, known),
+        "responses": _responses(route, schema_of),
         "security": [] if route.scope == PUBLIC else [{"key": []}, {"bearer": []}],
         "x-scope": sorted(route.scope),
     }
     if route.body is not None:
         operation["requestBody"] = {
             "required": not route.body_optional,
-            "content": {"application/json": {"schema": known[route.body]}},
+            "content": {"application/json": {"schema": schema_of[route.body]}},
         }
     return operation
 
@@ -123,19 +123,19 @@ def _parameter(param: Param, where: str) -> dict[str, Any]:
     return {"name": param.name, "in": where, "description": param.about, "schema": schema}
 
 
-def _responses(route: Route, known: dict[Any, Any]) -> dict[str, Any]:
+def _responses(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, schema in route.answers.items():
         described: dict[str, Any] = {"description": _WORDS[status]}
         if schema is not None:
-            content = {"type": "string"} if schema is str else known[schema]
+            content = {"type": "string"} if schema is str else schema_of[schema]
             described["content"] = {route.content_type: {"schema": content}}
         responses[str(status)] = described
     statuses = {*_ANYWHERE, *route.refusals}
     statuses |= {401} if route.scope else set()
     statuses |= {415} if route.body is not None else set()
     statuses |= {409} if route.method != "GET" else set()
-    problem = {"application/problem+json": {"schema": known[ProblemOut]}}
+    problem = {"application/problem+json": {"schema": schema_of[ProblemOut]}}
     for status in sorted(statuses - set(route.answers)):
         responses[str(status)] = {"description": _WORDS[status], "content": problem}
     return responses

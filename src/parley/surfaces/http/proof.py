@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from parley.wire.api.channels import MessageIn
 
 
-async def check_proof(call: Call, caller: Caller, channel_id: str, given: MessageIn, draft: PostDraft) -> None:
+async def check_proof(call: Call, caller: Caller, channel_id: str, message: MessageIn, draft: PostDraft) -> None:
     """Refuse a proof that does not fit; who may not know of the channel is told that there is none."""
-    if not given.metadata or "proof" not in given.metadata:
+    if not message.metadata or "proof" not in message.metadata:
         return
     team = call.team
     await channels.find_channel(team, caller, channel_id)
     to = await proofs.addressee(team, caller, draft)
-    contents = identity.message_contents(channel_id, caller.agent, to, draft, given)
-    await proofs.check(team, caller, identity.proof_of(given.metadata["proof"]), contents, identity.raw_key)
+    contents = identity.message_contents(channel_id, caller.agent, to, draft, message)
+    await proofs.check(team, caller, identity.proof_of(message.metadata["proof"]), contents, identity.raw_key)
 
 
-async def check_named_proof(call: Call, caller: Caller, name: str, given: MessageIn, draft: PostDraft) -> None:
+async def check_named_proof(call: Call, caller: Caller, name: str, message: MessageIn, draft: PostDraft) -> None:
     """The same for a channel by its name; one that does not exist yet has no id that could have been signed."""
-    if not given.metadata or "proof" not in given.metadata:
+    if not message.metadata or "proof" not in message.metadata:
         return
     intent_id = call.params["intent_id"]
     await intent_access(call.team, caller, intent_id, Permission.WRITE)
@@ -40,4 +40,4 @@ async def check_named_proof(call: Call, caller: Caller, name: str, given: Messag
     if channel is None:
         detail = "the channel does not exist yet: create it, and sign its id"
         raise Invalid.because([Problem("invalid", "metadata.proof", detail)])
-    await check_proof(call, caller, channel.id, given, draft)
+    await check_proof(call, caller, channel.id, message, draft)

@@ -128,12 +128,12 @@ class MessagePatch(Struct, forbid_unknown_fields=True):
 # ---------------------------------------------------------------- to domain
 
 
-def draft_of(given: MessageIn, metadata_bytes: int, payload_keys: int = 1_000) -> PostDraft:
+def draft_of(message_in: MessageIn, metadata_bytes: int, payload_keys: int = 1_000) -> PostDraft:
     """The draft of a posted message."""
-    payload = _encode(given.payload)
-    if len(payload) > payload_keys * _SHORTEST_FIELD and key_count(given.payload) > payload_keys:
+    payload = _encode(message_in.payload)
+    if len(payload) > payload_keys * _SHORTEST_FIELD and key_count(message_in.payload) > payload_keys:
         raise Invalid.because([Problem("too_many", "payload", f"at most {payload_keys} keys")])
-    metadata = given.metadata
+    metadata = message_in.metadata
     spelled = b"{}"
     trace = parent = ""
     proof = b""
@@ -141,19 +141,19 @@ def draft_of(given: MessageIn, metadata_bytes: int, payload_keys: int = 1_000) -
         spelled = _encode(metadata)
         if len(spelled) > metadata_bytes:
             raise Invalid.because([Problem("too_large", "metadata", f"at most {metadata_bytes} bytes")])
-        trace, parent = traced(metadata)
+        trace, parent = trace_fields(metadata)
         proof = _encode(metadata["proof"]) if "proof" in metadata else b""
     return PostDraft(
-        given.message_type,
+        message_in.message_type,
         payload,
-        address(given.to) if given.to else "",
-        given.correlation_id or "",
+        address(message_in.to) if message_in.to else "",
+        message_in.correlation_id or "",
         spelled,
-        moment(given.expires_at),
+        moment(message_in.expires_at),
         trace,
         parent,
         proof,
-        body=given.payload,
+        body=message_in.payload,
     )
 
 
@@ -164,7 +164,7 @@ def key_count(value: object) -> int:
     return sum(map(key_count, value)) if isinstance(value, list) else 0
 
 
-def traced(metadata: Mapping) -> tuple[str, str]:
+def trace_fields(metadata: Mapping) -> tuple[str, str]:
     """Trace id and parent event that the log takes over; what is no trace id is left where it is."""
     trace, parent = metadata.get("trace_id"), metadata.get("parent_event_id")
     is_trace = isinstance(trace, str) and len(trace) == 32 and not trace.strip("0123456789abcdef")
@@ -182,18 +182,18 @@ def moment(text: str | None, field: str = "expires_at") -> datetime | None:
         raise Invalid.because([Problem("invalid", field, error.message)]) from None
 
 
-def options_of(given: OptionsIn | None) -> Options:
-    if given is None:
+def options_of(options: OptionsIn | None) -> Options:
+    if options is None:
         return Options()
-    return Options(audit=given.audit, ttl_seconds=given.ttl_seconds, max_messages=given.max_messages)
+    return Options(audit=options.audit, ttl_seconds=options.ttl_seconds, max_messages=options.max_messages)
 
 
 # ---------------------------------------------------------------- from domain
 
 
-def message(seen: ReaderPost, now: str) -> bytes:
+def message(reader_post: ReaderPost, now: str) -> bytes:
     """A message as one reader sees it."""
-    return posted(seen.post, status_of(seen.post, seen.read_at, now), seen.read_at)
+    return posted(reader_post.post, status_of(reader_post.post, reader_post.read_at, now), reader_post.read_at)
 
 
 def posted(post: Post, status: str, read_at: str = "") -> bytes:
@@ -211,7 +211,7 @@ def posted(post: Post, status: str, read_at: str = "") -> bytes:
 
 def messages(seen_posts: Iterable[ReaderPost], now: str) -> bytes:
     """A bare list of messages."""
-    return b"[" + b",".join([message(seen, now) for seen in seen_posts]) + b"]"
+    return b"[" + b",".join([message(reader_post, now) for reader_post in seen_posts]) + b"]"
 
 
 def channel_of(stored: StoredChannel, tally: Tally) -> Channel:

@@ -100,12 +100,12 @@ def identity_of(stored: StoredIdentity) -> Identity:
 
 def raw_key(text: str, field: str = "public_key") -> bytes:
     """The 32 bytes of a public key, or what is wrong with its spelling."""
-    found = _decoded(text.removeprefix(KEY_PREFIX), _KEY_BYTES) if text.startswith(KEY_PREFIX) else None
-    if found is None:
+    raw = _decoded(text.removeprefix(KEY_PREFIX), _KEY_BYTES) if text.startswith(KEY_PREFIX) else None
+    if raw is None:
         raise Invalid.because([Problem("invalid", field, "is not ed25519: with 32 bytes in base64url")])
-    if int.from_bytes(found, "little") % 2**255 % _PRIME in _WEAK:
+    if int.from_bytes(raw, "little") % 2**255 % _PRIME in _WEAK:
         raise Invalid.because([Problem("invalid", field, "is a key for which anybody can sign")])
-    return found
+    return raw
 
 
 def spelled_key(raw: bytes) -> str:
@@ -125,10 +125,10 @@ def did_key(raw: bytes) -> str:
 
 def _decoded(text: str, length: int) -> bytes | None:
     try:
-        found = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
+        content = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return None
-    return found if len(found) == length else None
+    return content if len(content) == length else None
 
 
 def _base58(content: bytes) -> str:
@@ -149,27 +149,29 @@ def challenge_contents(challenge: str) -> tuple[bytes, ...]:
     return (challenge.encode(),) if raw is None else (challenge.encode(), raw)
 
 
-def rotation_content(given: RotateIn) -> bytes:
+def rotation_content(request: RotateIn) -> bytes:
     """The request without its signature."""
     return canonical(
-        {"action": given.action, "new_public_key": given.new_public_key, "old_public_key": given.old_public_key}
+        {"action": request.action, "new_public_key": request.new_public_key, "old_public_key": request.old_public_key}
     )
 
 
-def message_contents(channel_id: str, sender: str, to: str, draft: PostDraft, given: MessageIn) -> tuple[bytes, ...]:
+def message_contents(
+    channel_id: str, sender: str, to: str, draft: PostDraft, message_in: MessageIn
+) -> tuple[bytes, ...]:
     """The canonical JSON that the proof of a message is over: the message as it will be, without the proof itself.
 
     Its `expires_at` may be spelled as it was sent, or as it will be shown.
     """
-    metadata = given.metadata or {}
+    metadata = message_in.metadata or {}
     document = {
         "channel_id": channel_id,
         "sender": sender,
         "to": to or None,
         "message_type": draft.pattern.value,
         "correlation_id": draft.in_reply_to or None,
-        "payload": given.payload,
-        "expires_at": given.expires_at,
+        "payload": message_in.payload,
+        "expires_at": message_in.expires_at,
         "metadata": {name: value for name, value in metadata.items() if name != "proof"},
     }
     if draft.expires_at is None:
@@ -177,10 +179,10 @@ def message_contents(channel_id: str, sender: str, to: str, draft: PostDraft, gi
     return (canonical(document), canonical({**document, "expires_at": stamp(draft.expires_at)}))
 
 
-def proof_of(given: object) -> Proof:
+def proof_of(document: object) -> Proof:
     """The proof that stands in a message's metadata; one that cannot be read fits nothing."""
     try:
-        proof = convert(given, ProofIn)
+        proof = convert(document, ProofIn)
     except ValidationError:
         raise ProofInvalid("metadata.proof is not {type, created, verification_method, signature}") from None
     if not proof.type.lower().startswith("ed25519"):

@@ -68,7 +68,7 @@ def headers(push: Push, content: bytes) -> tuple[tuple[str, str], ...]:
     return (
         ("webhook-id", push.id),
         ("webhook-timestamp", str(seconds)),
-        ("webhook-signature", " ".join(sign(one, push.id, seconds, content) for one in push.secrets)),
+        ("webhook-signature", " ".join(sign(secret, push.id, seconds, content) for secret in push.secrets)),
     )
 
 
@@ -132,9 +132,9 @@ def verify(
     if abs(now.timestamp() - seconds) > tolerance.total_seconds():
         raise WebhookInvalid("the webhook is not of this moment")
     expected = sign(secret, webhook_id, seconds, content).encode()
-    given = fields.get("webhook-signature", "").encode("utf-8", "replace").split()
+    signatures = fields.get("webhook-signature", "").encode("utf-8", "replace").split()
     # Every one is compared to its end, whichever fits.
-    if sum([hmac.compare_digest(one, expected) for one in given]) == 0:
+    if sum([hmac.compare_digest(signature, expected) for signature in signatures]) == 0:
         raise WebhookInvalid("no signature fits the webhook")
     if memory is not None:
         if webhook_id in memory:

@@ -13,7 +13,7 @@ import pytest
 
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.adapters.sqlite.team.tables import SqliteTables, SqliteTarget
-from parley.app.store.copy import CHECKING, COPYING, Comparison, Outcome, compare, copy
+from parley.app.store.copy import CHECKING, COPYING, Comparison, CopyOutcome, compare, copy
 from parley.domain.errors.errors import Conflict, Invalid
 from parley.domain.store.changes import TeamChanges
 from parley.domain.store.kinds import KINDS
@@ -75,7 +75,7 @@ async def copied(
     *,
     though_behind: bool = False,
     served: Callable[[], Awaitable[Servers]] = nobody,
-) -> Outcome:
+) -> CopyOutcome:
     async with closing(SqliteTables(str(source))) as taken, closing(SqliteTarget(str(target))) as filling:
         return await copy(taken, filling, check, told, though_behind=though_behind, served=served)
 
@@ -286,7 +286,7 @@ async def test_where_nothing_ever_happened_there_is_nothing_to_copy(tmp_path: Pa
     store = SqliteTeamStore(str(tmp_path / "a.db"), KINDS, durable=False)
     await store.close()
 
-    with pytest.raises(Invalid, match="nothing in the source"):
+    with pytest.raises(Invalid, match="the source is empty"):
         await copied(tmp_path / "a.db", tmp_path / "b.db")
 
 

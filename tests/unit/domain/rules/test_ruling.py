@@ -318,7 +318,7 @@ def test_what_is_found_in_the_content_raises_the_level_and_never_lowers_it() -> 
     plain = ruled(**cleared(), wishes=Wishes(classification=CONFIDENTIAL), body={"t": "hello"})
 
     assert (found.level, found.envelope.classification) == (RESTRICTED, RESTRICTED)
-    assert [one.name for one in found.found] == ["payment_card"]
+    assert [one.name for one in found.detections] == ["payment_card"]
     assert plain.level is CONFIDENTIAL
 
 

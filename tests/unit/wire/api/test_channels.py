@@ -29,7 +29,7 @@ from parley.wire.api.channels import (
     key_count,
     moment,
     options_of,
-    traced,
+    trace_fields,
 )
 from parley.wire.api.records.channels import ChannelMessage
 from tests.contract.team_store import a_channel, a_post, a_request
@@ -208,7 +208,7 @@ def test_the_keys_of_a_payload_are_counted_over_all_levels() -> None:
     ],
 )
 def test_only_what_is_a_trace_is_taken_into_the_log(metadata: dict[str, Any], expected: tuple[str, str]) -> None:
-    assert traced(metadata) == expected
+    assert trace_fields(metadata) == expected
 
 
 # ---------------------------------------------------------------- what goes out

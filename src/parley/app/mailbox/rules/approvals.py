@@ -31,7 +31,7 @@ _ATTEMPTS = 8
 _KEY_CHARACTERS = 12
 
 
-class Deciding(NamedTuple):
+class MailboxDecision(NamedTuple):
     """What a person says about an approval, with the key that says who it is. `answer` is what it says instead."""
 
     decision: Decision
@@ -80,7 +80,7 @@ def _caller(docket: MailboxDocket, key: str) -> Caller:
     return Caller(docket.tenant, "", KeyKind.HUMAN, key_digest(key)[:_KEY_CHARACTERS], user)
 
 
-async def decide(kernel: Kernel, approval_id: str, deciding: Deciding) -> Approval:
+async def decide(kernel: Kernel, approval_id: str, deciding: MailboxDecision) -> Approval:
     """Decide about what waits, once. Raises `HumanRequired` for a key that is no person's."""
     caller = _caller(MailboxDocket(kernel), deciding.key)
     approval = await get(kernel, approval_id)
@@ -120,9 +120,9 @@ async def _speak(kernel: Kernel, human: HumanDecision, answer: Body) -> None:
 
 async def _admit(kernel: Kernel, human: HumanDecision, receipt: InboxReceipt) -> StoredMessage:
     """Another's message is handed to my agent from now on; or its person answers it, and my agent need not."""
-    kept = await _kept(kernel, receipt)
+    stored = await _stored_message(kernel, receipt)
     for _ in range(_ATTEMPTS):
-        admission = await receiving.judge_incoming(kernel, kept, receipt.file, human)
+        admission = await receiving.judge_incoming(kernel, stored, receipt.file, human)
         if admission is None:
             raise Conflict("the rules no longer concern it")
         if admission.waits and admission.refusal is not None:
@@ -133,7 +133,7 @@ async def _admit(kernel: Kernel, human: HumanDecision, receipt: InboxReceipt) ->
             continue
         if admission.refusal is not None:
             raise admission.refusal
-        return kept
+        return stored
     raise Conflict("too much happens in this exchange at this moment", hint="try again")
 
 
@@ -141,14 +141,14 @@ async def _answer(kernel: Kernel, human: HumanDecision, receipt: InboxReceipt, a
     """The person's answer to a message that never reached its agent."""
     # One that was interrupted has left the message answered, but nothing was said yet.
     interrupted = receipt.status is InboxVerdict.ANSWERED
-    kept = await (_kept(kernel, receipt) if interrupted else _admit(kernel, human, receipt))
+    stored = await (_stored_message(kernel, receipt) if interrupted else _admit(kernel, human, receipt))
     blank = Draft(kernel.agent, (), Kind.NOTIFICATION, "", answer)
-    draft = sending.answer(blank, kept.message, kernel.limits, kind_given=True)
+    draft = sending.answer(blank, stored.message, kernel.limits, kind_given=True)
     await sending.send(kernel, draft, decided=human)
 
 
-async def _kept(kernel: Kernel, receipt: InboxReceipt) -> StoredMessage:
-    for kept in await kernel.store.find(receipt.message_id):
-        if kept.digest == receipt.id:
-            return kept
+async def _stored_message(kernel: Kernel, receipt: InboxReceipt) -> StoredMessage:
+    for stored in await kernel.store.find(receipt.message_id):
+        if stored.digest == receipt.id:
+            return stored
     raise UnknownMessage(f"{receipt.message_id} is no longer there")

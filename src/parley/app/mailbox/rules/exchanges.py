@@ -24,9 +24,9 @@ async def list_all(kernel: Kernel) -> list[Exchange]:
 
 async def get(kernel: Kernel, exchange_id: str) -> Exchange:
     """One exchange, by its id, the end of it, or its conversation."""
-    known = await list_all(kernel)
-    fitting = [exchange for exchange in known if exchange_id in (exchange.id, exchange.conversation_id)]
-    fitting = fitting or [exchange for exchange in known if exchange_id and exchange.id.endswith(exchange_id)]
+    exchanges = await list_all(kernel)
+    fitting = [exchange for exchange in exchanges if exchange_id in (exchange.id, exchange.conversation_id)]
+    fitting = fitting or [exchange for exchange in exchanges if exchange_id and exchange.id.endswith(exchange_id)]
     if len(fitting) != 1:
         raise NotFound(f"{kernel.agent} has no exchange {exchange_id!r}", hint="look with: parley exchange list")
     return fitting[0]

@@ -51,7 +51,7 @@ def signed(
 
 
 async def vouched(
-    kernel: Kernel, governance: Governance, sender: Party, to: str, carried: Carried | None, kept: StoredMessage
+    kernel: Kernel, governance: Governance, sender: Party, to: str, carried: Carried | None, stored: StoredMessage
 ) -> Proof | None:
     """The approval behind a message that says that there is one; None for one that claims nothing.
 
@@ -84,12 +84,12 @@ async def vouched(
     policy = governance.book.of(sender.attributes) or Policy()
     if ext.approved_by not in deciders_of(approval, policy.approvers, self_approval=policy.self_approval):
         raise MessageTypeForbidden(f"{ext.approved_by} does not decide for {sender.agent}")
-    _check_signature(kernel, governance, ext, envelope.exchange_round, kept.message)
+    _check_signature(kernel, governance, ext, envelope.exchange_round, stored.message)
     name = vouched_id(sender.agent, ext.approval_id)
     used = await kernel.store.record(Vouched, name)
-    if used is not None and used.digest != kept.digest:
+    if used is not None and used.digest != stored.digest:
         raise ApprovalUnproven("its approval was for another message, which was here before")
-    return Proof(approval, used or Vouched(id=name, tenant_id=governance.tenant, digest=kept.digest))
+    return Proof(approval, used or Vouched(id=name, tenant_id=governance.tenant, digest=stored.digest))
 
 
 def _check_signature(kernel: Kernel, governance: Governance, ext: Ext, number: int, message: Message) -> None:

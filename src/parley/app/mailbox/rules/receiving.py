@@ -84,7 +84,7 @@ class Admission(NamedTuple):
 class _Arrival(NamedTuple):
     """A message as this side sees it, before it is judged."""
 
-    kept: StoredMessage
+    stored: StoredMessage
     file: str
     sender: Party
     # What it carries because of the rules; limits above mine are lowered.
@@ -102,27 +102,27 @@ class _Arrival(NamedTuple):
 
 
 async def judge_incoming(
-    kernel: Kernel, kept: StoredMessage, file: str, human: HumanDecision | None = None
+    kernel: Kernel, stored: StoredMessage, file: str, human: HumanDecision | None = None
 ) -> Admission | None:
     """What the rules make of a message in the inbox; None when they do not concern it.
 
     It is judged once; `human` is my person, who has looked at what was held.
     """
-    receipt = await kernel.store.record(InboxReceipt, kept.digest)
+    receipt = await kernel.store.record(InboxReceipt, stored.digest)
     if receipt is not None and human is None:
         return await _judged_before(kernel, receipt)
     docket = MailboxDocket(kernel)
-    arrival = _Arrival(kept, file, docket.governance.party(kept.message.sender), human=human)
+    arrival = _Arrival(stored, file, docket.governance.party(stored.message.sender), human=human)
     try:
-        _check_tenant(docket, kept.message)
+        _check_tenant(docket, stored.message)
         check_not_stopped(docket.governance.directory.stopped, arrival.sender, docket.me)
-        carried = kernel.envelopes.read(kept.content) if "ocip" in kept.message.extras else None
-        if kept.message.sender == kernel.agent:
+        carried = kernel.envelopes.read(stored.content) if "ocip" in stored.message.extras else None
+        if stored.message.sender == kernel.agent:
             return await _from_myself(docket, arrival, carried)
-        arrival = arrival._replace(mine=await _exchange(docket, kept.message, carried, human))
+        arrival = arrival._replace(mine=await _exchange(docket, stored.message, carried, human))
         if carried is None and arrival.mine is None and not _concerned(docket, arrival.sender):
             return None
-        proof = await vouched(kernel, docket.governance, arrival.sender, kernel.agent, carried, kept)
+        proof = await vouched(kernel, docket.governance, arrival.sender, kernel.agent, carried, stored)
         arrival = _with_view(docket, arrival._replace(carried=carried, proof=proof))
         submission = _submission(docket, arrival)
         decision = approvals.ask_again_if_stale(docket, submission)
@@ -153,14 +153,14 @@ async def admitted(kernel: Kernel, message_id: str) -> None:
     fitting = [match for match in await find.by_id(kernel, message_id) if "ocip" in match.message.extras]
     if not fitting:
         return
-    kept = StoredMessage(fitting[0].message, fitting[0].content, fitting[0].digest)
+    stored = StoredMessage(fitting[0].message, fitting[0].content, fitting[0].digest)
     for _ in range(_ATTEMPTS):
-        admission = await judge_incoming(kernel, kept, fitting[0].file)
+        admission = await judge_incoming(kernel, stored, fitting[0].file)
         if admission is None:
             return
         try:
             if admission.changes != Changes():
-                await kernel.store.commit(admission.changes._replace(messages=(kept,)))
+                await kernel.store.commit(admission.changes._replace(messages=(stored,)))
         except Stale:
             continue
         if admission.refusal is not None:
@@ -217,8 +217,8 @@ async def _exchange(
     ext = carried.ext if carried is not None else None
     conversation = carried.envelope.conversation_id if carried is not None else message.conversation_id
     pair = pair_name(message.sender, docket.kernel.agent if len(message.to) == 1 else EVERYONE)
-    known = await docket.kernel.store.records(Exchange, conversation) if conversation else ()
-    mine = next((exchange for exchange in known if exchange.name == pair), None)
+    exchanges = await docket.kernel.store.records(Exchange, conversation) if conversation else ()
+    mine = next((exchange for exchange in exchanges if exchange.name == pair), None)
     named = await docket.exchange(ext.exchange_id) if ext is not None else None
     if ext is not None and (mine or named) and (mine is None or mine.id != ext.exchange_id):
         _wrong("ocip_ext.exchange_id", "is not that of this conversation")
@@ -229,10 +229,10 @@ async def _from_myself(docket: MailboxDocket, arrival: _Arrival, carried: Carrie
     """A note to myself was judged, and recorded on both sides, when I sent it; one that I never sent is not mine."""
     if carried is None:
         return None
-    kept = arrival.kept
-    if all(sent.digest != kept.digest for sent in await docket.kernel.store.find(kept.message.id)):
+    stored = arrival.stored
+    if all(sent.digest != stored.digest for sent in await docket.kernel.store.find(stored.message.id)):
         raise IdentityMismatch("it says that it is from me, and I never sent it")
-    exchange = await _exchange(docket, kept.message, carried, None)
+    exchange = await _exchange(docket, stored.message, carried, None)
     if exchange is None:
         return None
     receipt = await _receipt(docket, arrival, InboxVerdict.ADMITTED, exchange.id)
@@ -250,17 +250,17 @@ def _with_view(docket: MailboxDocket, arrival: _Arrival) -> _Arrival:
         return arrival._replace(view=mine)
     envelope = carried.envelope
     number = envelope.exchange_round
-    known = mine or _begun(docket, arrival, carried)
-    most = min(envelope.max_rounds, known.max_rounds)
-    ends = min(stamp(parse_time(envelope.expires_at)), known.expires_at)
-    if ends <= docket.at and not known.over:
+    exchange = mine or _begun(docket, arrival, carried)
+    most = min(envelope.max_rounds, exchange.max_rounds)
+    ends = min(stamp(parse_time(envelope.expires_at)), exchange.expires_at)
+    if ends <= docket.at and not exchange.over:
         raise ExchangeExpired(f"the exchange expired at {ends}")
-    had = any(turn.round == number for turn in known.transcript)
+    had = any(turn.round == number for turn in exchange.transcript)
     if had or (number > most and envelope.message_type is not Origin.HUMAN):
         expected = (mine.current_round if mine is not None else 0) + 1
         raise RoundMismatch(f"round {number} does not fit here", facts={"exchange_round": expected})
     hops = carried.ext.hops if carried.ext is not None else 1
-    view = replace(known, current_round=number - 1, hops=hops, max_rounds=most, expires_at=ends)
+    view = replace(exchange, current_round=number - 1, hops=hops, max_rounds=most, expires_at=ends)
     lowered = envelope._replace(max_rounds=most, expires_at=envelope_time(ends))
     return arrival._replace(view=view, carried=carried._replace(envelope=lowered))
 
@@ -268,7 +268,7 @@ def _with_view(docket: MailboxDocket, arrival: _Arrival) -> _Arrival:
 def _begun(docket: MailboxDocket, arrival: _Arrival, carried: Carried) -> Exchange:
     """The exchange that this is the first message of, as far as I know."""
     envelope: Envelope = carried.envelope
-    sender, message = arrival.sender, arrival.kept.message
+    sender, message = arrival.sender, arrival.stored.message
     policy = docket.book.between(sender.attributes, docket.me.attributes)
     if policy is None:
         raise PolicyUnavailable("no enterprise policy: nothing is allowed")
@@ -295,7 +295,7 @@ def _begun(docket: MailboxDocket, arrival: _Arrival, carried: Carried) -> Exchan
 
 def _ruled(docket: MailboxDocket, arrival: _Arrival) -> tuple[Proposal, Ruling]:
     """What my rules make of it, for the exchange as my ledger knows it."""
-    message, carried, view, mine = arrival.kept.message, arrival.carried, arrival.view, arrival.mine
+    message, carried, view, mine = arrival.stored.message, arrival.carried, arrival.view, arrival.mine
     claims = carried.envelope if carried is not None else None
     ext = carried.ext if carried is not None else None
     human = arrival.origin is Origin.HUMAN
@@ -355,23 +355,23 @@ def _merged(docket: MailboxDocket, arrival: _Arrival, ruling: Ruling) -> Exchang
 
 
 def _submission(docket: MailboxDocket, arrival: _Arrival) -> Submission[StoredMessage]:
-    kept, human, proof = arrival.kept, arrival.human, arrival.proof
+    stored, human, proof = arrival.stored, arrival.human, arrival.proof
     carries = human.approval.id if human is not None else proof.approval.id if proof is not None else ""
     signer = proof.approval.decided_by if proof is not None else ""
     return Submission(
-        message_id=kept.message.id,
+        message_id=stored.message.id,
         sender=arrival.sender,
         receivers=(docket.me,),
-        to=addressee(kept.message),
+        to=addressee(stored.message),
         actor=signer if arrival.origin is Origin.HUMAN and signer else arrival.sender.agent,
         key=human.key_id if human is not None else "",
         user=docket.me.user,
         annotated=arrival.carried is not None,
-        digest=kept.digest,
-        hold=lambda _: held_mail.incoming(kept.message, docket.kernel.agent, kept.digest),
-        deliver=lambda _: Delivered(kept, kept.digest),
+        digest=stored.digest,
+        hold=lambda _: held_mail.incoming(stored.message, docket.kernel.agent, stored.digest),
+        deliver=lambda _: Delivered(stored, stored.digest),
         incoming=True,
-        unique=f"{INCOMING}{kept.digest}",
+        unique=f"{INCOMING}{stored.digest}",
         releases=human.approval if human is not None and not human.answers else None,
         approval_id=carries,
         approved_by=human.user if human is not None else signer,
@@ -403,14 +403,14 @@ async def _admission(docket: MailboxDocket, arrival: _Arrival, decision: Decisio
 
 
 async def _receipt(docket: MailboxDocket, arrival: _Arrival, status: InboxVerdict, exchange_id: str) -> InboxReceipt:
-    kept = arrival.kept
-    before = await docket.kernel.store.record(InboxReceipt, kept.digest)
+    stored = arrival.stored
+    before = await docket.kernel.store.record(InboxReceipt, stored.digest)
     if before is not None:
         return replace(before, status=status, exchange_id=exchange_id or before.exchange_id)
     return InboxReceipt(
-        id=kept.digest,
+        id=stored.digest,
         tenant_id=docket.tenant,
-        message_id=kept.message.id,
+        message_id=stored.message.id,
         file=arrival.file,
         status=status,
         at=docket.at,

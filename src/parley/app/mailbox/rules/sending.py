@@ -49,7 +49,7 @@ class HumanDecision(NamedTuple):
     answers: bool = False
 
 
-class Governed(NamedTuple):
+class GovernedMail(NamedTuple):
     """What the rules make of a message: how it goes out, or the refusal that stands in its place."""
 
     message: Message
@@ -74,7 +74,7 @@ async def addressed(kernel: Kernel, draft: Draft) -> Draft:
 
 async def govern(
     kernel: Kernel, draft: Draft, message: Message, parent: Message | None, decided: HumanDecision | None
-) -> Governed | None:
+) -> GovernedMail | None:
     """What the rules make of a message; None when they do not concern it."""
     docket = MailboxDocket(kernel)
     sender = docket.me._replace(human=decided is not None and decided.answers)
@@ -100,11 +100,11 @@ async def govern(
             decision = await messages.refuse_overspent(docket, submission, error)
     changes = await docket.changes(decision)
     if decision.held is not None:
-        return Governed(message, changes=changes, refusal=docket.held(decision.held))
+        return GovernedMail(message, changes=changes, refusal=docket.held(decision.held))
     if decision.message is None or decision.ruling is None:
-        return Governed(message, changes=changes, refusal=decision.refusal)
+        return GovernedMail(message, changes=changes, refusal=decision.refusal)
     excluded = [Problem("excluded", "to", f"{name} does not get it: {why}") for name, why in decision.ruling.excluded]
-    return Governed(*decision.message, changes, warnings=tuple(excluded))
+    return GovernedMail(*decision.message, changes, warnings=tuple(excluded))
 
 
 def _concerned(docket: MailboxDocket, sender: Party, receivers: tuple[Party, ...]) -> bool:

@@ -46,25 +46,25 @@ GONE = "[erased]"
 # ---------------------------------------------------------------- old documents
 
 
-async def let_go_forever(team: Team) -> None:
+async def trim_forever(team: Team) -> None:
     """Let go of what is due, a piece a minute."""
     while True:
         try:
-            await let_go_due(team)
+            await trim_due(team)
         except ParleyError as error:
             _log.warning("nothing was let go of", extra={"action": LET_GO, "code": error.code})
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def let_go_due(team: Team) -> int:
+async def trim_due(team: Team) -> int:
     """Let go of audit documents that are older than the tenant wants to keep them. How many."""
     if not team.limits.audit_retention_days or team.clock.now().stepped:
         return 0
-    tenants = {one.id for one in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
-    return sum([await _let_go(team, tenant) for tenant in sorted(tenants)])
+    tenants = {tenant.id for tenant in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
+    return sum([await _trim(team, tenant) for tenant in sorted(tenants)])
 
 
-async def _let_go(team: Team, tenant: str) -> int:
+async def _trim(team: Team, tenant: str) -> int:
     """Only what a signed checkpoint covers, from the oldest on."""
     mark = await mark_of(team, tenant)
     end = stamp(team.now() - timedelta(days=team.limits.audit_retention_days))
@@ -72,8 +72,8 @@ async def _let_go(team: Team, tenant: str) -> int:
     if through <= mark.let_go:
         return 0
     query = AuditQuery(after=mark.let_go, through=through, limit=1, since=end, bare=True)
-    kept = await team.store.audits(tenant, query)
-    through = kept[0].number - 1 if kept else through
+    recent = await team.store.audits(tenant, query)
+    through = recent[0].number - 1 if recent else through
     if through <= mark.let_go:
         return 0
     facts = {"through": through, "checkpoint": mark.size, "older_than": end}
@@ -112,21 +112,23 @@ async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_
         if conversation_id
         else _of_agent(team, caller.tenant, agent_id)
     )
-    approvals = [one async for one in _approvals(team, caller.tenant) if _asks(one, conversation_id, agent_id)]
-    held = sum([await _blank_approval(team, caller, approval.id) for approval in approvals])
-    told = sum([await _blank_exchange(team, caller, exchange_id, agent_id) for exchange_id in exchanges])
+    approvals = [
+        approval async for approval in _approvals(team, caller.tenant) if _asks(approval, conversation_id, agent_id)
+    ]
+    approval_count = sum([await _erase_approval(team, caller, approval.id) for approval in approvals])
+    exchange_count = sum([await _erase_exchange(team, caller, exchange_id, agent_id) for exchange_id in exchanges])
     which = {"conversation_id": conversation_id} if conversation_id else {"agent_id": agent_id}
-    done = Erasure(0, told, held, "")
+    done = Erasure(0, exchange_count, approval_count, "")
     last: tuple[ErasableMessage, ...] = ()
     async for piece in _pieces(team, caller.tenant, ErasureQuery(exchanges if conversation_id else (), agent_id)):
         if last:
-            done = await _blank(team, caller._replace(saved=None), which, last, done)
+            done = await _erase_piece(team, caller._replace(saved=None), which, last, done)
         last = piece
     # The idempotency key goes with the last one: who asks again before that has the rest erased.
     if last:
-        done = await _blank(team, caller, which, last, done)
-    if not done.entry_id and (held or told):
-        done = await _blank(team, caller, which, (), done)
+        done = await _erase_piece(team, caller, which, last, done)
+    if not done.entry_id and (approval_count or exchange_count):
+        done = await _erase_piece(team, caller, which, (), done)
     if not done.entry_id:  # where nothing was there to erase, nothing is recorded either
         raise NotFound("nothing was found to erase: it was never said, or erased before")
     return done
@@ -134,19 +136,19 @@ async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_
 
 async def _pieces(team: Team, tenant: str, words: ErasureQuery) -> AsyncIterator[tuple[ErasableMessage, ...]]:
     """What is to be erased, so much at once that nobody has to wait for its commit."""
-    found: list[ErasableMessage] = []
+    messages: list[ErasableMessage] = []
     after = 0
     while True:
         more, after = await team.store.words(tenant, words, after)
-        found += more
-        while len(found) >= _PIECE or (found and not after):
-            yield tuple(found[:_PIECE])
-            del found[:_PIECE]
+        messages += more
+        while len(messages) >= _PIECE or (messages and not after):
+            yield tuple(messages[:_PIECE])
+            del messages[:_PIECE]
         if not after:
             return
 
 
-async def _blank(
+async def _erase_piece(
     team: Team, caller: Caller, which: dict[str, str], piece: tuple[ErasableMessage, ...], done: Erasure
 ) -> Erasure:
     """Erase a piece after what is done. The entry says what is erased, and both are one commit."""
@@ -168,7 +170,7 @@ def _asks(approval: Approval, conversation_id: str, agent_id: str) -> bool:
     return approval.agent == agent_id
 
 
-async def _blank_exchange(team: Team, caller: Caller, exchange_id: str, agent_id: str) -> bool:
+async def _erase_exchange(team: Team, caller: Caller, exchange_id: str, agent_id: str) -> bool:
     """Blank what somebody, or everybody, said in an exchange; whether there was anything."""
 
     async def decide() -> TeamChanges | None:
@@ -185,7 +187,7 @@ async def _blank_exchange(team: Team, caller: Caller, exchange_id: str, agent_id
     return await committed(team, caller._replace(saved=None), decide, "exchange") is not None
 
 
-async def _blank_approval(team: Team, caller: Caller, approval_id: str) -> bool:
+async def _erase_approval(team: Team, caller: Caller, approval_id: str) -> bool:
     """What was held goes; what still waited for a decision can no longer be decided. Whether there was anything."""
 
     async def decide() -> TeamChanges | None:
@@ -199,9 +201,9 @@ async def _blank_approval(team: Team, caller: Caller, approval_id: str) -> bool:
             approval = decided(approval, ApprovalStatus.CLOSED, caller.actor, docket.at, "erased")
             audits = (decision_entry(docket, approval, approval.agent, caller.actor, caller.key_id),)
         draft = replace(approval.draft, payload="{}", metadata="{}") if approval.draft else None
-        told = {**approval.escalation, "conversationSummary": GONE} if approval.escalation else None
+        escalation = {**approval.escalation, "conversationSummary": GONE} if approval.escalation else None
         note = GONE if approval.note else ""
-        blanked = replace(approval, draft=draft, escalation=told, note=note)
+        blanked = replace(approval, draft=draft, escalation=escalation, note=note)
         if blanked == before:
             return None
         if not before.pending:
@@ -213,29 +215,29 @@ async def _blank_approval(team: Team, caller: Caller, approval_id: str) -> bool:
 
 
 async def _of_conversation(team: Team, tenant: str, conversation_id: str) -> tuple[str, ...]:
-    found: list[str] = []
+    exchange_ids: list[str] = []
     while page := await team.store.children(
-        Exchange, tenant, conversation_id, after=found[-1] if found else "", limit=_PAGE
+        Exchange, tenant, conversation_id, after=exchange_ids[-1] if exchange_ids else "", limit=_PAGE
     ):
-        found += [one.id for one in page]
-    return tuple(found)
+        exchange_ids += [exchange.id for exchange in page]
+    return tuple(exchange_ids)
 
 
 async def _of_agent(team: Team, tenant: str, agent_id: str) -> tuple[str, ...]:
     """The exchanges that an agent took part in; its side of the audit log knows them all."""
-    found: dict[str, None] = {}
+    exchange_ids: dict[str, None] = {}
     after = 0
     while page := await team.store.audits(tenant, AuditQuery(after, 0, _MOST, (agent_id,), bare=True)):
-        found.update(dict.fromkeys(one.exchange_id for one in page if one.exchange_id))
+        exchange_ids.update(dict.fromkeys(entry.exchange_id for entry in page if entry.exchange_id))
         after = page[-1].number
-    return tuple(found)
+    return tuple(exchange_ids)
 
 
 async def _approvals(team: Team, tenant: str) -> AsyncIterator[Approval]:
     after = ""
     while page := await team.store.every(Approval, tenant, after=after, limit=_PAGE):
-        for one in page:
-            yield one
+        for approval in page:
+            yield approval
         after = page[-1].id
 
 

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from parley.domain.directory.callers import Caller
 
 
-class Placed(NamedTuple):
+class BookmarkWithHead(NamedTuple):
     """A bookmark, and the tenant's last position at this moment."""
 
     bookmark: Bookmark
     head: int
 
 
-async def open_(team: Team, caller: Caller, agent_id: str, name: str, start: Start) -> Placed:
+async def open_(team: Team, caller: Caller, agent_id: str, name: str, start: Start) -> BookmarkWithHead:
     """Take a bookmark over, from whoever held it. `start` says where one begins that is not there yet."""
     check_changes(caller, agent_id)
     key = bookmark_id(agent_id, name)
@@ -45,7 +45,7 @@ async def open_(team: Team, caller: Caller, agent_id: str, name: str, start: Sta
         return TeamChanges(caller.tenant, puts=(opened(bookmark, holder, team.at()),))
 
     bookmark = await put(team, caller, decide, Bookmark, "bookmark")
-    return Placed(bookmark, await team.store.head(caller.tenant))
+    return BookmarkWithHead(bookmark, await team.store.head(caller.tenant))
 
 
 async def _new(team: Team, tenant: str, agent_id: str, name: str, start: Start, holder: str) -> Bookmark:
@@ -86,11 +86,11 @@ async def _oldest(team: Team, tenant: str, agent_id: str) -> int | None:
 
 async def save(
     team: Team, caller: Caller, agent_id: str, name: str, holder: str, position: int, still: Iterable[int]
-) -> Placed:
+) -> BookmarkWithHead:
     """Keep how far the holder is; to say the same twice is to say it once. `BookmarkTaken` for who holds it no more."""
     check_changes(caller, agent_id)
     still = tuple(still)
-    placed: Placed
+    placed: BookmarkWithHead
 
     async def decide() -> TeamChanges | None:
         nonlocal placed
@@ -101,13 +101,13 @@ async def save(
     written = await committed(team, caller, decide, "bookmark")
     record = written.puts[0] if written else placed.bookmark
     assert isinstance(record, Bookmark)  # noqa: S101  # what was put
-    return Placed(record, placed.head)
+    return BookmarkWithHead(record, placed.head)
 
 
-async def get(team: Team, caller: Caller, agent_id: str, name: str) -> Placed:
+async def get(team: Team, caller: Caller, agent_id: str, name: str) -> BookmarkWithHead:
     """How far it is."""
     check_changes(caller, agent_id)
-    return Placed(await _known(team, caller, agent_id, name), await team.store.head(caller.tenant))
+    return BookmarkWithHead(await _stored(team, caller, agent_id, name), await team.store.head(caller.tenant))
 
 
 async def delete(team: Team, caller: Caller, agent_id: str, name: str) -> None:
@@ -115,12 +115,12 @@ async def delete(team: Team, caller: Caller, agent_id: str, name: str) -> None:
     check_changes(caller, agent_id)
 
     async def decide() -> TeamChanges:
-        return TeamChanges(caller.tenant, drops=(await _known(team, caller, agent_id, name),))
+        return TeamChanges(caller.tenant, drops=(await _stored(team, caller, agent_id, name),))
 
     await committed(team, caller, decide, "bookmark")
 
 
-async def _known(team: Team, caller: Caller, agent_id: str, name: str) -> Bookmark:
+async def _stored(team: Team, caller: Caller, agent_id: str, name: str) -> Bookmark:
     bookmark = await team.store.get(Bookmark, caller.tenant, bookmark_id(agent_id, name))
     if bookmark is None:
         raise NotFound("no such bookmark", hint="open it first")

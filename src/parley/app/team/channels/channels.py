@@ -67,14 +67,14 @@ class ChannelChange(NamedTuple):
     status: ChannelStatus | None = None
 
 
-class Shown(NamedTuple):
+class ChannelWithTally(NamedTuple):
     """A channel with its counters."""
 
     channel: Channel
     tally: Tally
 
 
-async def create(team: Team, caller: Caller, intent_id: str, draft: ChannelDraft) -> Shown:
+async def create(team: Team, caller: Caller, intent_id: str, draft: ChannelDraft) -> ChannelWithTally:
     """A new channel on an intent."""
 
     async def decide() -> TeamChanges:
@@ -84,7 +84,7 @@ async def create(team: Team, caller: Caller, intent_id: str, draft: ChannelDraft
         entry = team.entry(caller, "channel_created", channel.id, intent=intent_id, name=channel.label)
         return TeamChanges(caller.tenant, expects=tuple(expects), puts=(channel,), entries=(entry,))
 
-    return Shown(await put(team, caller, decide, Channel, "intent"), Tally())
+    return ChannelWithTally(await put(team, caller, decide, Channel, "intent"), Tally())
 
 
 async def _drafted(
@@ -157,7 +157,7 @@ async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, dr
         )
 
 
-async def list_all(team: Team, caller: Caller, intent_id: str) -> list[Shown]:
+async def list_all(team: Team, caller: Caller, intent_id: str) -> list[ChannelWithTally]:
     """The channels of an intent that the caller may know of."""
     _, access = await intent_access(team, caller, intent_id, Permission.READ)
     shown = []
@@ -170,7 +170,7 @@ async def list_all(team: Team, caller: Caller, intent_id: str) -> list[Shown]:
     return shown
 
 
-async def get(team: Team, caller: Caller, channel_id: str) -> Shown:
+async def get(team: Team, caller: Caller, channel_id: str) -> ChannelWithTally:
     """One channel."""
     channel, _ = await find_channel(team, caller, channel_id)
     return await _current(team, channel)
@@ -186,16 +186,16 @@ async def find_channel(team: Team, caller: Caller, channel_id: str) -> tuple[Cha
     return channel, access
 
 
-async def _current(team: Team, channel: Channel) -> Shown:
+async def _current(team: Team, channel: Channel) -> ChannelWithTally:
     """A channel whose time has run out is shown closed, whether or not the sweep has been here."""
     tally = await team.store.tally(channel.tenant_id, channel.id)
     end = lifetime_end(channel, tally) if channel.is_open else ""
     if end and end <= team.at():
         channel = closed(channel, end, team.limits.retention)
-    return Shown(channel, tally)
+    return ChannelWithTally(channel, tally)
 
 
-async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelChange) -> Shown:
+async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelChange) -> ChannelWithTally:
     """Change members, options or status."""
 
     async def decide() -> TeamChanges:
@@ -203,20 +203,20 @@ async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelCha
         check_manages(channel, access, caller)
         current = (await _current(team, channel)).channel
         expects = [expecting(access)]
-        changed = await _changed(team, current, access, wanted, expects)
+        changed = await _apply_change(team, current, access, wanted, expects)
         if wanted.status is ChannelStatus.CLOSED and current.is_open:
             changed = closed(changed, team.at(), team.limits.retention)
-        facts = {"status": changed.status.value, "members": ",".join(one.agent for one in changed.members)}
+        facts = {"status": changed.status.value, "members": ",".join(member.agent for member in changed.members)}
         entry = team.entry(caller, "channel_changed", channel.id, **facts)
         ended = (channel.id,) if channel.is_open and not changed.is_open else ()
         return TeamChanges(caller.tenant, expects=tuple(expects), puts=(changed,), ended=ended, entries=(entry,))
 
-    kept = await put(team, caller, decide, Channel, "channel")
+    stored = await put(team, caller, decide, Channel, "channel")
     await roles.deliver_waiting(team, caller.tenant, channel_id=channel_id)
-    return Shown(kept, await team.store.tally(kept.tenant_id, channel_id))
+    return ChannelWithTally(stored, await team.store.tally(stored.tenant_id, channel_id))
 
 
-async def _changed(
+async def _apply_change(
     team: Team, channel: Channel, access: Access, wanted: ChannelChange, expects: list[Expect]
 ) -> Channel:
     """The channel as it is wanted; what that depends on is added to `expects`."""
@@ -226,9 +226,9 @@ async def _changed(
         if wanted.status is None or wanted != ChannelChange(status=ChannelStatus.CLOSED):
             raise ChannelClosed(f"the channel {channel.label} is closed")
         return channel
-    agents = [one.agent for one in channel.members] if wanted.members is None else list(wanted.members)
+    agents = [member.agent for member in channel.members] if wanted.members is None else list(wanted.members)
     agents = [agent for agent in (*agents, *wanted.add_members) if agent not in wanted.remove_members]
-    present = {one.agent for one in channel.members}
+    present = {member.agent for member in channel.members}
     changed = channel
     if {*agents} != present:
         changed = with_members(channel, tuple(agents))
@@ -260,9 +260,9 @@ async def delete(team: Team, caller: Caller, channel_id: str) -> None:
 async def closing(team: Team, tenant: str, intent_id: str, *, task_id: str = "") -> tuple[Channel, ...]:
     """The open channels of an intent, or of one of its tasks, closed as of now: for the commit that ends it."""
     now = team.at()
-    found = []
+    channels = []
     for channel in await team.store.children(Channel, tenant, intent_id):
         if channel.is_open and (not task_id or channel.task_id == task_id):
             current = (await _current(team, channel)).channel
-            found.append(closed(current, now, team.limits.retention) if current.is_open else current)
-    return tuple(found)
+            channels.append(closed(current, now, team.limits.retention) if current.is_open else current)
+    return tuple(channels)

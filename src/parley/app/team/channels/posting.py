@@ -188,11 +188,11 @@ async def decide(
     venue = await find_venue()
     channel, access, expects = venue.channel, venue.access, venue.expects
     docket = await TeamDocket.open(team, caller.tenant, expects)
-    seen = view(channel, access, caller, docket.at)
+    sender_view = view(channel, access, caller, docket.at)
     record = await check_present(team, caller.tenant, caller.agent, expects)
     posts: list[Post] = []
-    for given, message_id in zip(drafts, ids, strict=True):
-        draft = given._replace(to=given.to.partition(TENANT_MARK)[0]) if TENANT_MARK in given.to else given
+    for original, message_id in zip(drafts, ids, strict=True):
+        draft = original._replace(to=original.to.partition(TENANT_MARK)[0]) if TENANT_MARK in original.to else original
         role = await addressed_role(team, caller.tenant, draft, expects)
         request = await _request(team, caller.tenant, draft)
         longest = team.limits.longest_expiry if draft.expires_at else timedelta(0)
@@ -201,7 +201,7 @@ async def decide(
             message_id,
             docket.now,
             caller.agent,
-            seen,
+            sender_view,
             channel,
             access,
             role=role,
@@ -221,13 +221,13 @@ async def decide(
     if channel.options.audit:
         # Everybody with access to the intent reads its log, of whichever org unit.
         apart = await rules.several_units(team, caller.tenant, expects)
-        shown = [_unread(said) if apart and said.recipients is not None else said for said in posts]
-        events = tuple(audited(team, channel, said, draft) for said, draft in zip(shown, drafts, strict=True))
+        shown = [_unread(post) if apart and post.recipients is not None else post for post in posts]
+        events = tuple(audited(team, channel, post, draft) for post, draft in zip(shown, drafts, strict=True))
         changes = changes._replace(events=events, expects=tuple(expects))
     return Decided(_with_channel(changes, venue))
 
 
-async def _governed(docket: TeamDocket, venue: Venue, draft: PostDraft, governed: governing.Governed) -> Decided:
+async def _governed(docket: TeamDocket, venue: Venue, draft: PostDraft, governed: governing.GovernedPost) -> Decided:
     """What the decision about the one message writes."""
     decision = governed.decision
     assert decision is not None  # noqa: S101  # there is no post to send as it is
@@ -271,10 +271,10 @@ async def check_present(team: Team, tenant: str, agent: str, expects: list[Expec
     return record
 
 
-async def check_reachable(team: Team, tenant: str, said: Post, expects: list[Expect]) -> AgentRecord | None:
+async def check_reachable(team: Team, tenant: str, post: Post, expects: list[Expect]) -> AgentRecord | None:
     """Refuse what is said to one agent that has left; else the agent's record, if it has one."""
-    if said.recipients and not said.to.startswith(ROLE_PREFIX):
-        return await check_present(team, tenant, said.to, expects)
+    if post.recipients and not post.to.startswith(ROLE_PREFIX):
+        return await check_present(team, tenant, post.to, expects)
     return None
 
 
@@ -306,14 +306,14 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     """Answer a request: whom it goes to and what it answers follow from the request."""
     check_speaks(caller)
     channel, access = await _channel(team, caller, channel_id)
-    seen = view(channel, access, caller, team.at())
+    sender_view = view(channel, access, caller, team.at())
     request = await team.requests.get(caller.tenant, request_id)
     if request is None or request.channel_id != channel_id:
         raise NotFound("no such message")
     # Of what it may not see an agent learns only that a request was not for it.
-    if request.pattern is not Pattern.REQUEST and not request.visible_to(seen):
+    if request.pattern is not Pattern.REQUEST and not request.visible_to(sender_view):
         raise NotFound("no such message")
-    if channel.is_open and seen.takes_part:
+    if channel.is_open and sender_view.takes_part:
         check_answerable(request, caller.agent, team.at())
     answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
     return await post(team, caller, channel_id, answer)

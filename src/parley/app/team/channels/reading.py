@@ -69,7 +69,7 @@ async def page(team: Team, caller: Caller, channel_id: str, wanted: MessageFilte
         messages = await _waited(team, caller, query, wanted.wait)
     else:
         if _asks(team, caller, channel_id, wanted):
-            await _answered(team, caller, channel_id)
+            await _wait_for_answer(team, caller, channel_id)
             query = query._replace(now=team.at())
         messages = await _whole(team, caller.tenant, query)
     return MessagePage(messages, place.oldest)
@@ -101,7 +101,7 @@ def _asks(team: Team, caller: Caller, channel_id: str, wanted: MessageFilter) ->
     )
 
 
-async def _answered(team: Team, caller: Caller, channel_id: str) -> None:
+async def _wait_for_answer(team: Team, caller: Caller, channel_id: str) -> None:
     """Until the caller's last request is answered, for a moment at most."""
     listener = team.tail.listen(of_channel(caller.tenant, channel_id))
     try:
@@ -245,7 +245,7 @@ async def search(team: Team, caller: Caller, text: str, *, channel_id: str = "",
     while len(messages) < limit:
         page = await team.store.search(caller.tenant, spelled, channel_id=channel_id, before=before, limit=_FOUND)
         for post in page:
-            message = await _seen(team, caller, post)
+            message = await _visible_post(team, caller, post)
             if message is not None:
                 messages.append(message)
         if len(page) < _FOUND:
@@ -254,7 +254,7 @@ async def search(team: Team, caller: Caller, text: str, *, channel_id: str = "",
     return messages[:limit]
 
 
-async def _seen(team: Team, caller: Caller, post: Post) -> ReaderPost | None:
+async def _visible_post(team: Team, caller: Caller, post: Post) -> ReaderPost | None:
     """The message as the caller sees it now, if it may."""
     try:
         channel, access = await find_channel(team, caller, post.channel_id)

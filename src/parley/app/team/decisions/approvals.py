@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PAGE = 500
 
 
-class Deciding(NamedTuple):
+class ApprovalDecision(NamedTuple):
     """What a person says about an approval. `answer` is JSON: what it says itself instead."""
 
     decision: Decision
@@ -95,7 +95,7 @@ async def standing(team: Team, caller: Caller, approval: Approval) -> DecisionRi
     return await rules.standing(await TeamDocket.open(team, approval.tenant_id), approval, caller)
 
 
-async def decide(team: Team, caller: Caller, approval_id: str, deciding: Deciding) -> Approval:
+async def decide(team: Team, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Approval:
     """Decide about what waits, once."""
     if caller.kind is not KeyKind.HUMAN:
         raise HumanRequired("only a person decides this, with a key of its own")
@@ -117,7 +117,7 @@ async def decide(team: Team, caller: Caller, approval_id: str, deciding: Decidin
     return decision.decided[0]
 
 
-async def _checked(docket: TeamDocket, caller: Caller, approval_id: str, deciding: Deciding) -> Approval:
+async def _checked(docket: TeamDocket, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Approval:
     """The approval as it is now, if this person may decide so about it."""
     approval = await docket.approval(approval_id)
     if approval is None:
@@ -126,7 +126,7 @@ async def _checked(docket: TeamDocket, caller: Caller, approval_id: str, decidin
     return approval
 
 
-async def _speak(team: Team, caller: Caller, approval_id: str, deciding: Deciding) -> Decided:
+async def _speak(team: Team, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Decided:
     """The held message, decided about as if it came now, or what the person says in its place."""
     approval = await _checked(await TeamDocket.open(team, caller.tenant), caller, approval_id, deciding)
     draft, answers = held_draft(team, approval), deciding.decision is Decision.ANSWER
@@ -147,7 +147,7 @@ async def _speak(team: Team, caller: Caller, approval_id: str, deciding: Decidin
     )
 
 
-async def _reject(team: Team, caller: Caller, approval_id: str, deciding: Deciding) -> Approval:
+async def _reject(team: Team, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Approval:
     rejected: list[Approval] = []
 
     async def decide() -> TeamChanges:

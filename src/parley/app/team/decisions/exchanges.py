@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PAGE = 500
 
 
-class Wanted(NamedTuple):
+class ExchangeQuery(NamedTuple):
     """Which exchanges somebody looks for; an empty field asks for nothing."""
 
     outcome: Outcome | None = None
@@ -32,24 +32,24 @@ class Wanted(NamedTuple):
     limit: int = 100
 
 
-async def list_page(team: Team, caller: Caller, wanted: Wanted) -> list[Exchange]:
+async def list_page(team: Team, caller: Caller, query: ExchangeQuery) -> list[Exchange]:
     """The exchanges that a caller takes part in, or rules over, oldest first."""
     exchanges: list[Exchange] = []
-    after = wanted.after
-    while len(exchanges) < wanted.limit:
-        if wanted.conversation_id:
-            page = await team.store.children(Exchange, caller.tenant, wanted.conversation_id, after=after, limit=_PAGE)
+    after = query.after
+    while len(exchanges) < query.limit:
+        if query.conversation_id:
+            page = await team.store.children(Exchange, caller.tenant, query.conversation_id, after=after, limit=_PAGE)
         else:
             page = await team.store.every(Exchange, caller.tenant, after=after, limit=_PAGE)
         for exchange in page:
-            fits = wanted.outcome is None or exchange.outcome is wanted.outcome
-            if fits and (not wanted.agent or exchange.includes(wanted.agent)):
+            has_outcome = query.outcome is None or exchange.outcome is query.outcome
+            if has_outcome and (not query.agent or exchange.includes(query.agent)):
                 visible = await _visible(team, caller, exchange)
                 exchanges += [visible] if visible is not None else []
         if len(page) < _PAGE:
             break
         after = page[-1].id
-    return exchanges[: wanted.limit]
+    return exchanges[: query.limit]
 
 
 async def get(team: Team, caller: Caller, exchange_id: str) -> Exchange:
@@ -76,7 +76,7 @@ async def _visible(team: Team, caller: Caller, exchange: Exchange) -> Exchange |
     spoke = [turn.sender for turn in exchange.transcript]
     parties = dict.fromkeys((exchange.initiator, exchange.responder, *spoke) if spoke else (exchange.initiator,))
     if caller.kind is KeyKind.HUMAN:
-        mine = [one for one in parties if await acts_for(team, caller, (one,))]
+        mine = [party for party in parties if await acts_for(team, caller, (party,))]
     else:
         mine = [caller.agent] if caller.agent in parties else []
     if not mine:

@@ -30,7 +30,7 @@ async def newest(team: Team, tenant: str) -> int:
     return await team.store.audit_size(tenant) * _PLACES + 1
 
 
-async def coming(team: Team, tenant: str, after: int, limit: int) -> tuple[list[FeedItem], int]:
+async def list_after(team: Team, tenant: str, after: int, limit: int) -> tuple[list[FeedItem], int]:
     """The notices of so many entries after a position, and up to where that goes; 0: there are no more."""
     entries = await team.store.audits(tenant, AuditQuery(after=(after - 1) // _PLACES, limit=limit))
     items: list[FeedItem] = []
@@ -41,7 +41,7 @@ async def coming(team: Team, tenant: str, after: int, limit: int) -> tuple[list[
     return items, entries[-1].number * _PLACES + 1 if entries else 0
 
 
-async def shows(team: Team, caller: Caller, notice: Notice) -> bool:
+async def can_see(team: Team, caller: Caller, notice: Notice) -> bool:
     """Whether a caller may be told this, by the rules of this moment."""
     if notice.approval is not None:
         return await approvals.sees(team, caller, notice.approval)

@@ -38,13 +38,13 @@ async def tell(team: Team, tenant: str, approval_id: str) -> None:
     if stage is None and not (approval.mail_again and approval.mail_again <= now):
         return
     reached = await _mailed(team, approval, stage or stage_told(approval))
-    told = replace(approval, mail_again="" if reached else stamp(team.now() + TRY_AGAIN))
+    notified = replace(approval, mail_again="" if reached else stamp(team.now() + TRY_AGAIN))
     audits: tuple[AuditDraft, ...] = ()
     if stage is not None:
         reminded_at = approval.reminded_at if stage is Stage.WAITS else now
-        told = replace(told, told_at=now, reminded_at=reminded_at)
+        notified = replace(notified, told_at=now, reminded_at=reminded_at)
         audits = (_entry(team, approval, stage),)
-    await team.store.commit(TeamChanges(tenant, puts=(told,), audits=audits))
+    await team.store.commit(TeamChanges(tenant, puts=(notified,), audits=audits))
 
 
 async def _mailed(team: Team, approval: Approval, stage: Stage) -> bool:

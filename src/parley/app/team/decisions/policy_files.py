@@ -42,7 +42,7 @@ async def follow(team: Team, folder: PolicyFolder) -> None:
     """One look at the files of all tenants."""
     after = ""
     while page := await team.store.children(Tenant, NO_TENANT, "", after=after, limit=_PAGE):
-        looks = await folder.look([one.id for one in page])
+        looks = await folder.look([tenant.id for tenant in page])
         await team.store.catch_up(*looks)
         for tenant, look in looks.items():
             try:
@@ -83,11 +83,11 @@ async def _take_over(team: Team, tenant: str, look: PolicyLook) -> bool:
             continue
         about = {"action": policies.CHANGED, "tenant": tenant, "document": edit.document, "policy": now.label}
         _log.info("a policy file was taken over", extra=about)
-    known = {one.message for one in team.policies.broken.get(tenant, ())}
+    reported = {file.message for file in team.policies.broken.get(tenant, ())}
     team.policies.broken[tenant] = tuple(broken)
-    for one in broken:
-        if one.message not in known:
-            about = {"action": "policy_broken", "tenant": tenant, "file": one.file, "detail": one.message}
+    for file in broken:
+        if file.message not in reported:
+            about = {"action": "policy_broken", "tenant": tenant, "file": file.file, "detail": file.message}
             _log.error("a policy file cannot be used; what was in force before stays in force", extra=about)
     return passed
 

@@ -49,12 +49,14 @@ class Replayed(NamedTuple):
 async def explain(team: Team, caller: Caller, sender: str, receiver: str, trial: Trial) -> TrialResult:
     """What the rules would make of a message between two agents of the tenant, and why."""
     in_force = await rules.in_force(team, caller.tenant, [])
-    one = await rules.party(team, caller.tenant, sender)
-    other = await rules.party(team, caller.tenant, receiver)
-    found = run_trial(trial._replace(sender=one, receiver=other), in_force.book, team.governance.detectors)
+    sender_party = await rules.party(team, caller.tenant, sender)
+    receiver_party = await rules.party(team, caller.tenant, receiver)
+    result = run_trial(
+        trial._replace(sender=sender_party, receiver=receiver_party), in_force.book, team.governance.detectors
+    )
     if team.governance.extension is None:
-        return found
-    return found._replace(steps=(*found.steps, _OWN_RULES))
+        return result
+    return result._replace(steps=(*result.steps, _OWN_RULES))
 
 
 async def proposed(team: Team, tenant: str, documents: Mapping[str, tuple[str, Fragment | None]]) -> PolicySnapshot:
@@ -72,21 +74,21 @@ async def replay(
     team: Team, caller: Caller, snapshot: PolicySnapshot, *, since: str = "", after: int = 0, most: int = 10_000
 ) -> Replayed:
     """Try the recorded messages of a tenant under another snapshot, oldest first, from an entry on."""
-    again = _Again(team, caller.tenant, Rulebook(snapshot))
+    run = _Replay(team, caller.tenant, Rulebook(snapshot))
     while True:
         query = AuditQuery(after=after, limit=_PAGE, since=since, action=AGENT_EXCHANGE)
         page = await team.store.audits(caller.tenant, query)
         for entry in page:
-            if again.messages >= most:
-                return again.found(snapshot.label, after)
+            if run.messages >= most:
+                return run.result(snapshot.label, after)
             after = entry.number
             if entry.document:
-                await again.look(Recorded(entry.id, entry.at, json.loads(entry.document)))
+                await run.look(Recorded(entry.id, entry.at, json.loads(entry.document)))
         if len(page) < _PAGE:
-            return again.found(snapshot.label, None)
+            return run.result(snapshot.label, None)
 
 
-class _Again:
+class _Replay:
     """One replay: what it has found, and what it need not look up twice."""
 
     def __init__(self, team: Team, tenant: str, book: Rulebook) -> None:
@@ -99,7 +101,7 @@ class _Again:
         self._books: dict[str, Rulebook | None] = {}
         self.messages = 0
 
-    def found(self, label: str, after: int | None) -> Replayed:
+    def result(self, label: str, after: int | None) -> Replayed:
         return Replayed(self.messages, label, self._changes, self._with_content, after)
 
     async def look(self, entry: Recorded) -> None:
@@ -109,7 +111,7 @@ class _Again:
         if not replayable(facts) or not names:
             return
         sender = await self._party(str(facts["sender"]))
-        receivers = tuple([await self._party(one) for one in names])
+        receivers = tuple([await self._party(name) for name in names])
         texts = await self._texts(facts)
         own = await self._own_limit(facts, sender, receivers)
         trial = trial_of(facts, sender, receivers[0], texts, own_limit=own)

@@ -90,7 +90,7 @@ async def replace_all(
             entries=str(len(grants)),
         )
 
-    return await _changed(team, caller, decide)
+    return await _commit_access(team, caller, decide)
 
 
 async def grant(team: Team, caller: Caller, intent_id: str, draft: GrantDraft) -> Grant:
@@ -104,7 +104,7 @@ async def grant(team: Team, caller: Caller, intent_id: str, draft: GrantDraft) -
         event = team.event_by(caller, intent_id, ACCESS_GRANTED, **facts)
         return _changes(team, caller, with_grant(access, new_grant), event, "access_granted", **facts)
 
-    return (await _changed(team, caller, decide)).grants[-1]
+    return (await _commit_access(team, caller, decide)).grants[-1]
 
 
 async def revoke(team: Team, caller: Caller, intent_id: str, grant_id: str) -> None:
@@ -119,7 +119,7 @@ async def revoke(team: Team, caller: Caller, intent_id: str, grant_id: str) -> N
         event = team.event_by(caller, intent_id, ACCESS_REVOKED, **facts)
         return _changes(team, caller, without_grant(access, grant_id), event, "access_revoked", **facts)
 
-    await _changed(team, caller, decide)
+    await _commit_access(team, caller, decide)
 
 
 async def expire(team: Team, tenant: str, intent_id: str) -> None:
@@ -164,7 +164,7 @@ def _changes(team: Team, caller: Caller, access: Access, event: EventDraft, acti
     return TeamChanges(caller.tenant, puts=(access,), events=(event,), entries=(entry,))
 
 
-async def _changed(team: Team, caller: Caller, decide: Attempt) -> Access:
+async def _commit_access(team: Team, caller: Caller, decide: Attempt) -> Access:
     done = await committed(team, caller, decide, "access list")
     record = done.puts[0] if done else None
     assert isinstance(record, Access)  # noqa: S101  # what was put
@@ -238,7 +238,7 @@ async def approve(
     """Let somebody in: the answer and the entry are one commit."""
 
     async def decide() -> TeamChanges:
-        access, access_request = await _asked(team, caller, intent_id, request_id)
+        access, access_request = await _stored_request(team, caller, intent_id, request_id)
         decided = access_request.decided(RequestStatus.APPROVED, caller.actor, team.at(), reason)
         draft = GrantDraft(
             access_request.principal_id,
@@ -260,7 +260,7 @@ async def approve(
             entries=(team.entry(caller, "access_request_approved", intent_id, request=request_id, **facts),),
         )
 
-    decided = await _decided(team, caller, decide)
+    decided = await _commit_decision(team, caller, decide)
     await roles.deliver_waiting(team, caller.tenant)
     return decided
 
@@ -269,7 +269,7 @@ async def deny(team: Team, caller: Caller, intent_id: str, request_id: str, reas
     """Keep somebody out."""
 
     async def decide() -> TeamChanges:
-        access, access_request = await _asked(team, caller, intent_id, request_id)
+        access, access_request = await _stored_request(team, caller, intent_id, request_id)
         decided = access_request.decided(RequestStatus.DENIED, caller.actor, team.at(), reason)
         facts = {"request_id": request_id, "principal_id": access_request.principal_id, "reason": reason}
         return TeamChanges(
@@ -280,17 +280,17 @@ async def deny(team: Team, caller: Caller, intent_id: str, request_id: str, reas
             entries=(team.entry(caller, "access_request_denied", intent_id, request=request_id),),
         )
 
-    return await _decided(team, caller, decide)
+    return await _commit_decision(team, caller, decide)
 
 
-async def _decided(team: Team, caller: Caller, decide: Attempt) -> AccessRequest:
+async def _commit_decision(team: Team, caller: Caller, decide: Attempt) -> AccessRequest:
     done = await committed(team, caller, decide, "request")
     record = done.puts[0] if done else None
     assert isinstance(record, AccessRequest)  # noqa: S101  # what was put
     return record
 
 
-async def _asked(team: Team, caller: Caller, intent_id: str, request_id: str) -> tuple[Access, AccessRequest]:
+async def _stored_request(team: Team, caller: Caller, intent_id: str, request_id: str) -> tuple[Access, AccessRequest]:
     _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
     access_request = await team.store.get(AccessRequest, caller.tenant, request_id)
     if access_request is None or access_request.intent_id != intent_id:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from parley.domain.store.changes import Committed
 
 
-class Listed(NamedTuple):
+class AgentWithStatus(NamedTuple):
     """An agent and how it is at this moment."""
 
     record: AgentRecord
@@ -80,7 +80,7 @@ async def attributes(team: Team, caller: Caller, agent_id: str) -> Attributes:
     return record.attributes if record is not None else UNKNOWN_ATTRIBUTES
 
 
-async def register(team: Team, caller: Caller, draft: AgentDraft) -> Listed:
+async def register(team: Team, caller: Caller, draft: AgentDraft) -> AgentWithStatus:
     """Register an agent: for the first time, again with what has changed, or anew after it had left."""
     agent_id = party_name(draft.agent_id)
     check_changes(caller, agent_id)
@@ -103,23 +103,23 @@ async def register(team: Team, caller: Caller, draft: AgentDraft) -> Listed:
             continue
         for role in granted:
             await roles.deliver_waiting(team, caller.tenant, role_id=role.id)
-        return _listed(team, committed.puts[0])
+        return _with_status(team, committed.puts[0])
     raise Conflict("the agent changes too often at this moment", hint="try again")
 
 
 async def _register(
-    team: Team, caller: Caller, draft: AgentDraft, known: AgentRecord | None
+    team: Team, caller: Caller, draft: AgentDraft, earlier: AgentRecord | None
 ) -> tuple[tuple[Role, ...], Committed]:
-    forgotten = await _make_room(team, caller.tenant) if known is None else ()
-    record = registered(draft, caller.tenant, known, team.at())
-    granted = await roles.registering(team, caller, record.id, known, draft.role_id)
+    forgotten = await _make_room(team, caller.tenant) if earlier is None else ()
+    record = registered(draft, caller.tenant, earlier, team.at())
+    granted = await roles.registering(team, caller, record.id, earlier, draft.role_id)
     facts = {"role": record.role_id} if record.role_id else {}
     units: tuple[OrgUnits, ...] = ()
     audits: tuple[AuditDraft, ...] = ()
-    before = known.attributes if known else UNKNOWN_ATTRIBUTES
+    before = earlier.attributes if earlier else UNKNOWN_ATTRIBUTES
     if record.attributes != before:
         units = await _units(team, caller.tenant, record.attributes.org_unit)
-        audits = (_told(team, caller, record),)
+        audits = (_attributes_audit(team, caller, record),)
     entry = team.entry(caller, "agent_registered", record.id, **facts)
     changes = TeamChanges(
         caller.tenant, puts=(record, *granted, *units), drops=forgotten, entries=(entry,), audits=audits
@@ -134,7 +134,7 @@ async def _units(team: Team, tenant: str, name: str) -> tuple[OrgUnits, ...]:
     return () if changed is units else (changed,)
 
 
-def _told(team: Team, caller: Caller, record: AgentRecord) -> AuditDraft:
+def _attributes_audit(team: Team, caller: Caller, record: AgentRecord) -> AuditDraft:
     """That an agent now belongs elsewhere, or may know something else: it changes what may be told to it."""
     shown = record.attributes
     facts = {
@@ -164,12 +164,12 @@ async def _make_room(team: Team, tenant: str) -> tuple[AgentRecord, ...]:
     raise QuotaExceeded(f"a tenant has at most {most} agents")
 
 
-async def get(team: Team, caller: Caller, agent_id: str) -> Listed:
+async def get(team: Team, caller: Caller, agent_id: str) -> AgentWithStatus:
     """One agent's record."""
-    return _listed(team, await _known(team, caller, agent_id))
+    return _with_status(team, await _stored(team, caller, agent_id))
 
 
-async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> list[Listed]:
+async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> list[AgentWithStatus]:
     """The agents of the tenant that are as one wants them, by name."""
     holders: frozenset[str] | None = None
     if wanted.role_id:
@@ -178,14 +178,14 @@ async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> list[Lis
     records = await team.store.children(AgentRecord, caller.tenant, "", limit=team.limits.agents_per_tenant + 1)
     return [
         agent
-        for agent in (_listed(team, record) for record in records)
+        for agent in (_with_status(team, record) for record in records)
         if (wanted.status is None or agent.status is wanted.status)
         and (holders is None or agent.record.id in holders)
         and (not wanted.capability or wanted.capability in agent.record.capabilities)
     ]
 
 
-async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int) -> Listed:
+async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int) -> AgentWithStatus:
     """An agent is alive. One that counts as dead or has deregistered is told so: it has to register anew."""
     check_changes(caller, agent_id)
 
@@ -195,10 +195,10 @@ async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int
         alive = replace(record, status=status, last_heartbeat_at=team.at(), current_load=current_load)
         return TeamChanges(caller.tenant, puts=(alive,))
 
-    return _listed(team, await put(team, caller, decide, AgentRecord, "agent"))
+    return _with_status(team, await put(team, caller, decide, AgentRecord, "agent"))
 
 
-async def change_status(team: Team, caller: Caller, agent_id: str, status: AgentStatus) -> Listed:
+async def change_status(team: Team, caller: Caller, agent_id: str, status: AgentStatus) -> AgentWithStatus:
     """Set an agent active or draining, or have it leave."""
     check_changes(caller, agent_id)
     if status is AgentStatus.DEREGISTERED:
@@ -211,17 +211,17 @@ async def change_status(team: Team, caller: Caller, agent_id: str, status: Agent
         entry = team.entry(caller, "agent_status", agent_id, status=status.value)
         return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
 
-    return _listed(team, await put(team, caller, decide, AgentRecord, "agent"))
+    return _with_status(team, await put(team, caller, decide, AgentRecord, "agent"))
 
 
-async def deregister(team: Team, caller: Caller, agent_id: str) -> Listed:
+async def deregister(team: Team, caller: Caller, agent_id: str) -> AgentWithStatus:
     """Have an agent leave. Its record stays and says so; to leave twice is to leave once."""
     check_changes(caller, agent_id)
-    await _known(team, caller, agent_id)
-    return _listed(team, await departure.depart(team, caller, agent_id))
+    await _stored(team, caller, agent_id)
+    return _with_status(team, await departure.depart(team, caller, agent_id))
 
 
-async def _known(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
+async def _stored(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
     record = await team.store.get(AgentRecord, caller.tenant, agent_id)
     if record is None:
         raise NotFound("no such agent")
@@ -229,12 +229,12 @@ async def _known(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
 
 
 async def _present(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
-    record = await _known(team, caller, agent_id)
+    record = await _stored(team, caller, agent_id)
     if health(record, team.at()) in GONE:
         raise AgentGone("the agent has left or counts as dead", hint="register it again")
     return record
 
 
-def _listed(team: Team, record: object) -> Listed:
+def _with_status(team: Team, record: object) -> AgentWithStatus:
     assert isinstance(record, AgentRecord)  # noqa: S101  # what was put
-    return Listed(record, health(record, team.at()))
+    return AgentWithStatus(record, health(record, team.at()))

@@ -38,7 +38,7 @@ async def depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
 
 async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
     async def decide() -> TeamChanges | None:
-        record = await _known(team, caller.tenant, agent_id)
+        record = await _stored(team, caller.tenant, agent_id)
         if record.status is AgentStatus.DEREGISTERED:
             return None
         # Who leaves by itself is done with what it was told; one that only fell silent may come back and go on.
@@ -52,10 +52,10 @@ async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
 
     await committed(team, caller, decide, "list of the agent's channels")
     await _lead_out(team, caller, agent_id)
-    return await _known(team, caller.tenant, agent_id)
+    return await _stored(team, caller.tenant, agent_id)
 
 
-async def _known(team: Team, tenant: str, agent_id: str) -> AgentRecord:
+async def _stored(team: Team, tenant: str, agent_id: str) -> AgentRecord:
     record = await team.store.get(AgentRecord, tenant, agent_id)
     if record is None:
         raise NotFound("no such agent")
@@ -86,7 +86,7 @@ async def _lead_out(team: Team, caller: Caller, agent_id: str) -> None:
     """Take an agent that has left out of what it was added to while its departure was decided, elsewhere."""
 
     async def decide() -> TeamChanges | None:
-        record = await _known(team, caller.tenant, agent_id)
+        record = await _stored(team, caller.tenant, agent_id)
         if not record.gone:
             return None  # it is back
         channels = [

@@ -45,7 +45,7 @@ class KeyDraft(NamedTuple):
     expires_at: datetime | None = None
 
 
-class Made(NamedTuple):
+class CreatedKey(NamedTuple):
     """A key and its secret, which nobody will see again."""
 
     key: Key
@@ -114,7 +114,7 @@ async def tenants(team: Team, caller: Caller) -> list[Tenant]:
     return all_tenants
 
 
-async def create(team: Team, caller: Caller, draft: KeyDraft) -> Made:
+async def create(team: Team, caller: Caller, draft: KeyDraft) -> CreatedKey:
     """A new key: for the caller's tenant, or for any when the operator asks."""
     owner = draft.tenant or caller.tenant
     await _check_rules(team, caller, owner)
@@ -138,9 +138,11 @@ async def create(team: Team, caller: Caller, draft: KeyDraft) -> Made:
     entry = team.entry(caller, "key_created", key.id, **_facts(key))
     await team.commit(
         caller,
-        TeamChanges(owner, puts=(key, _issued(key)), entries=(entry,), audits=_told(team, caller, "key_created", key)),
+        TeamChanges(
+            owner, puts=(key, _issued(key)), entries=(entry,), audits=_human_key_audit(team, caller, "key_created", key)
+        ),
     )
-    return Made(key, fresh.secret)
+    return CreatedKey(key, fresh.secret)
 
 
 async def list_all(team: Team, caller: Caller) -> list[Key]:
@@ -154,25 +156,27 @@ async def revoke(team: Team, caller: Caller, key_id: str) -> Key:
     """End a key, at once and for good; its open streams end too."""
 
     async def decide() -> TeamChanges | None:
-        key = await _known(team, caller, key_id)
+        key = await _stored(team, caller, key_id)
         if key.revoked_at:
             return None
         if key.operator:
             raise Conflict("the operator's key cannot be revoked", hint="rotate it")
         ended = replace(key, revoked_at=team.at())
         entry = team.entry(caller, "key_revoked", key.id, **_facts(key))
-        return TeamChanges(key.owner, puts=(ended,), entries=(entry,), audits=_told(team, caller, "key_revoked", key))
+        return TeamChanges(
+            key.owner, puts=(ended,), entries=(entry,), audits=_human_key_audit(team, caller, "key_revoked", key)
+        )
 
     await committed(team, caller, decide, "key")
-    return await _known(team, caller, key_id)
+    return await _stored(team, caller, key_id)
 
 
-async def rotate(team: Team, caller: Caller, key_id: str) -> Made:
+async def rotate(team: Team, caller: Caller, key_id: str) -> CreatedKey:
     """A new key in place of one that ends at this moment; whoever held the old secret is out, open streams included."""
     fresh = _fresh(team)
 
     async def decide() -> TeamChanges:
-        key = await _known(team, caller, key_id)
+        key = await _stored(team, caller, key_id)
         if key.operator:
             _check_operator(caller)  # its successor is the operator's too, and would be the caller's
         if not key.valid(team.at()):
@@ -184,10 +188,10 @@ async def rotate(team: Team, caller: Caller, key_id: str) -> Made:
             key.owner,
             puts=(new_key, ended, _issued(new_key)),
             entries=(entry,),
-            audits=_told(team, caller, "key_rotated", new_key),
+            audits=_human_key_audit(team, caller, "key_rotated", new_key),
         )
 
-    return Made(await put(team, caller, decide, Key, "key"), fresh.secret)
+    return CreatedKey(await put(team, caller, decide, Key, "key"), fresh.secret)
 
 
 class _Fresh(NamedTuple):
@@ -215,7 +219,7 @@ def _facts(key: Key) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _told(team: Team, caller: Caller, action: str, key: Key) -> tuple[AuditDraft, ...]:
+def _human_key_audit(team: Team, caller: Caller, action: str, key: Key) -> tuple[AuditDraft, ...]:
     """That somebody may decide as a person from now on, or no more: whoever checks an approval wants to know."""
     if key.key_kind is not KeyKind.HUMAN:
         return ()
@@ -236,7 +240,7 @@ async def _check_rules(team: Team, caller: Caller, tenant: str) -> None:
         raise NotFound("no such tenant")
 
 
-async def _known(team: Team, caller: Caller, key_id: str) -> Key:
+async def _stored(team: Team, caller: Caller, key_id: str) -> Key:
     key = await team.store.get(Key, NO_TENANT, key_id)
     if key is None or not (key.owner == caller.tenant or caller.operator):
         raise NotFound("no such key")

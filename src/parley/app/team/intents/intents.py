@@ -158,7 +158,7 @@ async def patch(team: Team, caller: Caller, intent_id: str, version: int | None,
             caller.tenant, expects=(expecting(access),), puts=(changed,), events=(event,), entries=(entry,)
         )
 
-    return await _changed(team, caller, decide)
+    return await _commit_intent(team, caller, decide)
 
 
 async def set_status(
@@ -184,7 +184,7 @@ async def set_status(
             entries=(entry,),
         )
 
-    intent = await _changed(team, caller, decide)
+    intent = await _commit_intent(team, caller, decide)
     if status in RESOLVED:
         await close_late(team, caller, intent_id)
     return intent
@@ -202,7 +202,7 @@ async def close_late(team: Team, caller: Caller, intent_id: str, *, task_id: str
     await committed(team, caller._replace(saved=None), decide, "intent")
 
 
-async def _changed(team: Team, caller: Caller, decide: Attempt) -> Intent:
+async def _commit_intent(team: Team, caller: Caller, decide: Attempt) -> Intent:
     done = await committed(team, caller, decide, "intent")
     record = done.puts[0] if done else None
     assert isinstance(record, Intent)  # noqa: S101  # what was put

@@ -83,7 +83,7 @@ async def create(team: Team, caller: Caller, intent_id: str, draft: TaskDraft) -
 
 async def get(team: Team, caller: Caller, task_id: str) -> Task:
     """One task."""
-    task, _ = await _known(team, caller, task_id, Permission.READ)
+    task, _ = await _stored(team, caller, task_id, Permission.READ)
     return task
 
 
@@ -109,9 +109,9 @@ async def change(team: Team, caller: Caller, task_id: str, version: int | None, 
         party_name(wanted.assigned_agent)
 
     async def decide() -> TeamChanges:
-        task, access = await _known(team, caller, task_id, Permission.WRITE)
+        task, access = await _stored(team, caller, task_id, Permission.WRITE)
         check_version(task, version)
-        changed = _changed(task, wanted, team.at())
+        changed = _apply_change(task, wanted, team.at())
         _check_size(team, changed)
         event_type = task_event(task.status, changed.status)
         over = changed.status in TASK_OVER
@@ -137,7 +137,7 @@ async def change(team: Team, caller: Caller, task_id: str, version: int | None, 
     return record
 
 
-def _changed(task: Task, wanted: TaskChange, now: str) -> Task:
+def _apply_change(task: Task, wanted: TaskChange, now: str) -> Task:
     status = wanted.status or task.status
     begins = status is TaskStatus.RUNNING and not task.started_at
     return replace(
@@ -160,7 +160,7 @@ def _check_size(team: Team, task: Task) -> None:
         raise Invalid.because([Problem("too_large", "", detail)])
 
 
-async def _known(team: Team, caller: Caller, task_id: str, needed: Permission) -> tuple[Task, Access]:
+async def _stored(team: Team, caller: Caller, task_id: str, needed: Permission) -> tuple[Task, Access]:
     task = await team.store.get(Task, caller.tenant, task_id)
     if task is None:
         raise NotFound("no such task")

@@ -64,7 +64,7 @@ class Message(NamedTuple):
         return self.draft.wishes is not None and self.draft.wishes.annotated
 
 
-class Governed(NamedTuple):
+class GovernedPost(NamedTuple):
     """What the rules make of a message: the message to post, or a decision in its place."""
 
     post: Post | None = None
@@ -72,7 +72,7 @@ class Governed(NamedTuple):
     submission: Submission[Post] | None = None
 
 
-async def govern(docket: TeamDocket, message: Message) -> Governed:
+async def govern(docket: TeamDocket, message: Message) -> GovernedPost:
     """What the rules make of a message; without a decision when they do not concern it."""
     placed = message.placed
     sender = rules.speaker(
@@ -85,9 +85,9 @@ async def govern(docket: TeamDocket, message: Message) -> Governed:
         exchange, others = await _exchanges(docket, message)
     except ParleyError as refusal:
         submission = _submission(docket.team, message, sender, tuple(receivers or ()))
-        return Governed(None, refuse(docket, submission, refusal), submission)
+        return GovernedPost(None, refuse(docket, submission, refusal), submission)
     if receivers is None:
-        return Governed(placed)
+        return GovernedPost(placed)
     if not (
         message.annotated
         or exchange is not None
@@ -98,10 +98,10 @@ async def govern(docket: TeamDocket, message: Message) -> Governed:
         # Where there are several org units, what is said to everyone is said to those who are there now; and what is
         # said to a role, to those of its holders whom nobody has stopped.
         names = tuple([party.agent for party in receivers])
-        return Governed(placed if placed.recipients == names else placed._replace(recipients=names))
+        return GovernedPost(placed if placed.recipients == names else placed._replace(recipients=names))
     submission = _submission(docket.team, message, sender, tuple(receivers))
     proposal = _proposal(docket, message, submission, exchange, others)
-    return Governed(None, await decide(docket, submission, proposal), submission)
+    return GovernedPost(None, await decide(docket, submission, proposal), submission)
 
 
 def _concerns(docket: TeamDocket, sender: Party, receiver: Party) -> bool:
@@ -160,8 +160,8 @@ async def _exchanges(docket: TeamDocket, message: Message) -> tuple[Exchange | N
     elif message.request is not None and message.request.exchange_id:
         mine = await docket.exchange(message.request.exchange_id)
     elif wishes.parent_message_id:
-        led = await team.store.post(tenant, wishes.parent_message_id)
-        parent = led.exchange_id if led is not None else ""
+        parent_post = await team.store.post(tenant, wishes.parent_message_id)
+        parent = parent_post.exchange_id if parent_post is not None else ""
     claimed = wishes.envelope.conversation_id if wishes.envelope else ""
     conversation = mine.conversation_id if mine is not None else wishes.conversation_id or claimed
     others: list[Exchange] = []
@@ -170,8 +170,8 @@ async def _exchanges(docket: TeamDocket, message: Message) -> tuple[Exchange | N
         exchange = await docket.exchange(exchange_id)
         if exchange is None or not exchange.reserved or (mine is not None and exchange.id == mine.id):
             continue
-        fits = exchange.conversation_id == conversation
-        if mine is None and fits and exchange.name == pair_name(sender, to):
+        same_conversation = exchange.conversation_id == conversation
+        if mine is None and same_conversation and exchange.name == pair_name(sender, to):
             mine = exchange
         elif exchange.includes(sender) or exchange.id == parent:
             others.append(exchange)

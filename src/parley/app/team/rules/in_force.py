@@ -35,13 +35,13 @@ async def in_force(team: Team, tenant: str, expects: list[Expect]) -> Rules:
     snapshot = await team.store.get(PolicySnapshot, tenant, CURRENT)
     stopped = await team.store.get(Suspensions, tenant, suspension.ALL)
     book = team.governance.rulebook(tenant, snapshot or team.policies.first(tenant))
-    known = team.governance.in_force.get(tenant)
-    if known is None or known.book is not book or known.stopped is not stopped:
+    rules = team.governance.in_force.get(tenant)
+    if rules is None or rules.book is not book or rules.stopped is not stopped:
         policy = expecting(snapshot) if snapshot is not None else _NO_POLICY
-        known = Rules(book, stopped, (policy, expecting(stopped) if stopped is not None else NO_SUSPENSIONS))
-        team.governance.in_force[tenant] = known
-    expects += known.expects
-    return known
+        rules = Rules(book, stopped, (policy, expecting(stopped) if stopped is not None else NO_SUSPENSIONS))
+        team.governance.in_force[tenant] = rules
+    expects += rules.expects
+    return rules
 
 
 async def several_units(team: Team, tenant: str, expects: list[Expect]) -> bool:
@@ -73,12 +73,12 @@ async def audience(
     """Everyone who could read what is said to everyone now, as far as the directory and the lists name them."""
     tenant = channel.tenant_id
     if channel.policy is MemberPolicy.EXPLICIT:
-        names = [one.agent for one in channel.members]
+        names = [member.agent for member in channel.members]
     else:
-        listed = await team.store.children(AgentRecord, tenant, "", limit=team.limits.agents_per_tenant + 1)
-        names = [one.id for one in listed if not one.gone]
-        names += [access.created_by, *(one.agent_id for one in access.assignments)]
-        names += [one.principal_id for one in access.grants]
-        names += [one.agent for one in channel.members]
-    wanted = [one for one in dict.fromkeys(names) if one != sender and reaches(channel, access, one, now)]
-    return [await party(team, tenant, one, expects) for one in wanted]
+        records = await team.store.children(AgentRecord, tenant, "", limit=team.limits.agents_per_tenant + 1)
+        names = [record.id for record in records if not record.gone]
+        names += [access.created_by, *(assignment.agent_id for assignment in access.assignments)]
+        names += [grant.principal_id for grant in access.grants]
+        names += [member.agent for member in channel.members]
+    wanted = [name for name in dict.fromkeys(names) if name != sender and reaches(channel, access, name, now)]
+    return [await party(team, tenant, name, expects) for name in wanted]

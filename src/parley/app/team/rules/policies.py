@@ -124,9 +124,9 @@ async def _swapped(
 
 async def revision(team: Team, tenant: str, label: str) -> PolicySnapshot:
     """A snapshot that was in force once, or still is."""
-    kept = await team.store.get(PolicyRevision, tenant, label)
-    if kept is not None:
-        return kept.snapshot
+    stored = await team.store.get(PolicyRevision, tenant, label)
+    if stored is not None:
+        return stored.snapshot
     now = await current(team, tenant)
     if now.label != label:
         raise NotFound("no such version of the policies", hint="see: parley policy list --history")
@@ -135,31 +135,37 @@ async def revision(team: Team, tenant: str, label: str) -> PolicySnapshot:
 
 async def history(team: Team, tenant: str) -> list[PolicySnapshot]:
     """All that were in force, the newest first."""
-    found: list[PolicyRevision] = []
-    while page := await team.store.children(PolicyRevision, tenant, "", after=found[-1].id if found else ""):
-        found += page
-    kept = [one.snapshot for one in found] or [await current(team, tenant)]
-    return sorted(kept, key=lambda one: one.number, reverse=True)
+    revisions: list[PolicyRevision] = []
+    while page := await team.store.children(PolicyRevision, tenant, "", after=revisions[-1].id if revisions else ""):
+        revisions += page
+    snapshots = [revision.snapshot for revision in revisions] or [await current(team, tenant)]
+    return sorted(snapshots, key=lambda snapshot: snapshot.number, reverse=True)
 
 
-async def listed(team: Team, caller: Caller, label: str = "") -> PolicySnapshot:
+async def visible_snapshot(team: Team, caller: Caller, label: str = "") -> PolicySnapshot:
     """The documents in force that a caller may read: an admin and a service all, others those that concern them."""
     now = await (revision(team, caller.tenant, label) if label else current(team, caller.tenant))
     if caller.all_seeing:
         return now
     of = await _attributes(team, caller, caller.agent)
     mine = (f"{Scope.ORG}/{of.org_unit}", f"{Scope.TEAM}/{of.team}", f"{Scope.USER}/{of.user_id}")
-    texts = {one: text for one, text in now.texts.items() if one in mine or one.startswith(f"{Scope.ENTERPRISE}/")}
-    return replace(now, texts=texts, fragments={one: now.fragments[one] for one in texts})
+    texts = {
+        document: text
+        for document, text in now.texts.items()
+        if document in mine or document.startswith(f"{Scope.ENTERPRISE}/")
+    }
+    return replace(now, texts=texts, fragments={document: now.fragments[document] for document in texts})
 
 
-async def show(team: Team, caller: Caller, scope: str, name: str) -> PolicySnapshot:
+async def get(team: Team, caller: Caller, scope: str, name: str) -> PolicySnapshot:
     """A snapshot with just this document; one that does not concern the caller is not there."""
     document = f"{scope}/{name}"
-    seen = await listed(team, caller)
-    if document not in seen.texts:
+    snapshot = await visible_snapshot(team, caller)
+    if document not in snapshot.texts:
         raise NotFound("no such policy")
-    return replace(seen, texts={document: seen.texts[document]}, fragments={document: seen.fragments[document]})
+    return replace(
+        snapshot, texts={document: snapshot.texts[document]}, fragments={document: snapshot.fragments[document]}
+    )
 
 
 async def in_force(team: Team, caller: Caller, agent: str = "") -> InForce:

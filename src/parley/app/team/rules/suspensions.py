@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from parley.domain.directory.callers import Caller
 
 
-async def listed(team: Team, caller: Caller) -> tuple[Suspension, ...]:
+async def list_all(team: Team, caller: Caller) -> tuple[Suspension, ...]:
     """Everything that is stopped in the tenant."""
-    known = await team.store.get(Suspensions, caller.tenant, suspension.ALL)
-    return known.stopped if known is not None else ()
+    stored = await team.store.get(Suspensions, caller.tenant, suspension.ALL)
+    return stored.stopped if stored is not None else ()
 
 
 async def suspend(team: Team, caller: Caller, what: Stopped, name: str, reason: str) -> Suspension:
     """Stop something; what is stopped already stays so, with another reason when one is given."""
     name = checked(what, name)
-    one = Suspension(what=what, name=name, reason=reason, by=caller.actor, at=team.at())
+    suspension_record = Suspension(what=what, name=name, reason=reason, by=caller.actor, at=team.at())
 
     async def decide() -> TeamChanges | None:
-        known = await _known(team, caller)
-        changed = with_suspension(known, one)
-        return None if changed is known else _changes(team, caller, changed, "suspended", one)
+        stored = await _stored(team, caller)
+        changed = with_suspension(stored, suspension_record)
+        return None if changed is stored else _changes(team, caller, changed, "suspended", suspension_record)
 
     await committed(team, caller, decide, "suspensions")
-    return next(other for other in await listed(team, caller) if other.key == one.key)
+    return next(other for other in await list_all(team, caller) if other.key == suspension_record.key)
 
 
 async def lift(team: Team, caller: Caller, what: Stopped, name: str) -> None:
@@ -43,11 +43,11 @@ async def lift(team: Team, caller: Caller, what: Stopped, name: str) -> None:
     name = checked(what, name)
 
     async def decide() -> TeamChanges:
-        known = await _known(team, caller)
-        stopped = next((one for one in known.stopped if one.key == (what, name)), None)
+        stored = await _stored(team, caller)
+        stopped = next((entry for entry in stored.stopped if entry.key == (what, name)), None)
         if stopped is None:
             raise NotFound("this is not suspended")
-        return _changes(team, caller, without_suspension(known, what, name), "suspension_lifted", stopped)
+        return _changes(team, caller, without_suspension(stored, what, name), "suspension_lifted", stopped)
 
     await committed(team, caller, decide, "suspensions")
 
@@ -58,19 +58,19 @@ def checked(what: Stopped, name: str) -> str:
         return ""
     parts = name.split(PAIR_MARK) if what is Stopped.PAIR else [name]
     wanted = 2 if what is Stopped.PAIR else 1
-    if len(parts) != wanted or not all(is_name(one.strip()) for one in parts):
+    if len(parts) != wanted or not all(is_name(part.strip()) for part in parts):
         needed = "two names with a comma between them" if what is Stopped.PAIR else "a name"
         raise Invalid.because([Problem("invalid", "name", f"must be {needed}")])
-    return pair_name(*[one.strip() for one in parts]) if what is Stopped.PAIR else name
+    return pair_name(*[part.strip() for part in parts]) if what is Stopped.PAIR else name
 
 
-async def _known(team: Team, caller: Caller) -> Suspensions:
-    known = await team.store.get(Suspensions, caller.tenant, suspension.ALL)
-    return known or Suspensions(id=suspension.ALL, tenant_id=caller.tenant)
+async def _stored(team: Team, caller: Caller) -> Suspensions:
+    stored = await team.store.get(Suspensions, caller.tenant, suspension.ALL)
+    return stored or Suspensions(id=suspension.ALL, tenant_id=caller.tenant)
 
 
-def _changes(team: Team, caller: Caller, changed: Suspensions, action: str, one: Suspension) -> TeamChanges:
-    facts = {"what": one.what.value, "name": one.name, "reason": one.reason, "key": caller.key_id}
+def _changes(team: Team, caller: Caller, changed: Suspensions, action: str, subject: Suspension) -> TeamChanges:
+    facts = {"what": subject.what.value, "name": subject.name, "reason": subject.reason, "key": caller.key_id}
     audit = AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), action, caller.actor, facts)
-    entry = team.entry(caller, action, one.name or caller.tenant, what=one.what.value, reason=one.reason)
+    entry = team.entry(caller, action, subject.name or caller.tenant, what=subject.what.value, reason=subject.reason)
     return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,), audits=(audit,))

@@ -62,8 +62,8 @@ class RulesState:
     async def conversation(self, store: TeamStore, tenant: str, conversation_id: str) -> tuple[str, ...]:
         """The ids of a conversation's exchanges."""
         key = (tenant, conversation_id)
-        known = self._conversations.get(key)
-        if known is None:
+        exchange_ids = self._conversations.get(key)
+        if exchange_ids is None:
             meanwhile: list[str] = []
             asking = self._asking.setdefault(key, [])
             asking.append(meanwhile)
@@ -74,9 +74,9 @@ class RulesState:
                 if not asking:
                     self._asking.pop(key, None)
             ids = (*(exchange.id for exchange in exchanges), *meanwhile, *self._conversations.get(key, ()))
-            known = tuple(dict.fromkeys(ids))
-            self._remember(key, known)
-        return known
+            exchange_ids = tuple(dict.fromkeys(ids))
+            self._remember(key, exchange_ids)
+        return exchange_ids
 
     def queue(self, tenant: str, conversation: str) -> asyncio.Lock:
         """Where those who speak in one conversation wait for each other, instead of trying against each other."""

@@ -70,7 +70,7 @@ async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: 
         return Progress(ready)
     subscription, _ = ready
     after = max(after, subscription.cursor)
-    page, reached = await _coming(team, subscription, after)
+    page, reached = await _page_after(team, subscription, after)
     left = AT_ONCE
     for item in page:
         if wants(subscription, item):
@@ -82,16 +82,16 @@ async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: 
         if not left:
             return Progress(PushOutcome.MORE, after)
     # A short page may have been cut off because there was much in it.
-    more = len(page) == PAGE or (reached and (await _coming(team, subscription, reached, 1))[1])
+    more = len(page) == PAGE or (reached and (await _page_after(team, subscription, reached, 1))[1])
     return Progress(PushOutcome.MORE if more else PushOutcome.IDLE, reached or after)
 
 
-async def _coming(
+async def _page_after(
     team: Team, subscription: Subscription, after: int, limit: int = PAGE
 ) -> tuple[Sequence[FeedItem], int]:
     """What comes after a position, and up to where that goes; 0: there is nothing."""
     if subscription.notices:
-        return await notices.coming(team, subscription.tenant_id, after, limit)
+        return await notices.list_after(team, subscription.tenant_id, after, limit)
     page = await team.store.feed(subscription.tenant_id, after, limit)
     return page, page[-1].position if page else 0
 
@@ -197,7 +197,7 @@ async def _fresh(team: Team, tenant: str, item: FeedItem) -> FeedItem | None:
 
 async def _may_see(team: Team, caller: Caller, subscription: Subscription, item: FeedItem) -> bool:
     if item.notice is not None:
-        return await notices.shows(team, caller, item.notice)
+        return await notices.can_see(team, caller, item.notice)
     if subscription.intent_id or not subscription.subscriber_id:
         followed = Followed(intent_id=subscription.intent_id or item.intent_id)
     else:

@@ -180,18 +180,18 @@ async def switch(team: Team, caller: Caller, subscription_id: str, *, active: bo
             raise BadTransition("the agent has no endpoint", hint="register one")
         return replace(enabled(now), key_id="" if now.endpoint else caller.key_id)
 
-    return await _changed(team, caller, subscription_id, "enabled" if active else "disabled", switched)
+    return await _change(team, caller, subscription_id, "enabled" if active else "disabled", switched)
 
 
 async def renew_secret(team: Team, caller: Caller, subscription_id: str) -> Subscription:
     """Sign by a new secret; the old one goes on signing beside it for a day."""
     secret = _new_secret(team)
-    return await _changed(
+    return await _change(
         team, caller, subscription_id, "secret_renewed", lambda now: with_secret(now, secret, team.now())
     )
 
 
-async def _changed(
+async def _change(
     team: Team, caller: Caller, subscription_id: str, action: str, change: Callable[[Subscription], Subscription]
 ) -> Subscription:
     async def decide() -> TeamChanges:

@@ -37,7 +37,7 @@ def jobs(team: Team, outbound: Outbound) -> tuple[Coroutine[None, None, None], .
         run_while_leader(team, "sweep", lambda: sweep_forever(team)),
         run_while_leader(team, "webhooks", lambda: webhooks.deliver_forever(team, outbound)),
         run_while_leader(team, "checkpoints", lambda: audit_checkpoints.keep_forever(team)),
-        run_while_leader(team, "retention", lambda: retention.let_go_forever(team)),
+        run_while_leader(team, "retention", lambda: retention.trim_forever(team)),
         policy_files.follow_forever(team),
         heartbeat_forever(team),
     )

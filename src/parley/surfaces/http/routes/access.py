@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parley.app.team.directory import access as access_lists
 from parley.app.team.directory.access import GrantDraft, RequestDraft
-from parley.surfaces.http.headers import TRACEPARENT, traced
+from parley.surfaces.http.headers import TRACEPARENT, with_trace
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Route, json
 from parley.wire.api.access import (
@@ -34,18 +34,18 @@ async def replace_all(call: Call) -> Response:
     body: AclIn = call.body
     drafts = [_draft(entry, f"entries[{number}].expires_at") for number, entry in enumerate(body.entries)]
     intent_id = call.params["intent_id"]
-    access = await access_lists.replace_all(call.team, traced(call), intent_id, body.default_policy, drafts)
+    access = await access_lists.replace_all(call.team, with_trace(call), intent_id, body.default_policy, drafts)
     return json(200, access_list_of(access))
 
 
 async def grant(call: Call) -> Response:
     intent_id = call.params["intent_id"]
-    new_grant = await access_lists.grant(call.team, traced(call), intent_id, _draft(call.body, "expires_at"))
+    new_grant = await access_lists.grant(call.team, with_trace(call), intent_id, _draft(call.body, "expires_at"))
     return json(201, grant_of(intent_id, new_grant))
 
 
 async def revoke(call: Call) -> Response:
-    await access_lists.revoke(call.team, traced(call), call.params["intent_id"], call.params["entry_id"])
+    await access_lists.revoke(call.team, with_trace(call), call.params["intent_id"], call.params["entry_id"])
     return Response(204)
 
 
@@ -54,7 +54,7 @@ async def request(call: Call) -> Response:
     draft = RequestDraft(
         body.requested_permission, body.principal_type, body.reason or "", tuple(body.capabilities or ())
     )
-    caller = traced(call, call.speaker(body.principal_id))
+    caller = with_trace(call, call.speaker(body.principal_id))
     access_request = await access_lists.request(call.team, caller, call.params["intent_id"], draft)
     return json(201, access_request_of(access_request))
 
@@ -68,7 +68,7 @@ async def approve(call: Call) -> Response:
     body: ApproveIn = call.body
     decided = await access_lists.approve(
         call.team,
-        traced(call, call.speaker(body.decided_by)),
+        with_trace(call, call.speaker(body.decided_by)),
         call.params["intent_id"],
         call.params["request_id"],
         permission=body.permission,
@@ -82,7 +82,7 @@ async def deny(call: Call) -> Response:
     body: DenyIn = call.body
     decided = await access_lists.deny(
         call.team,
-        traced(call, call.speaker(body.decided_by)),
+        with_trace(call, call.speaker(body.decided_by)),
         call.params["intent_id"],
         call.params["request_id"],
         body.reason or "",

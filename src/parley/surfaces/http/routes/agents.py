@@ -18,11 +18,11 @@ from parley.wire.api.records.directory import AgentInfo, Heartbeat
 from parley.wire.api.records.record import fill_record
 
 if TYPE_CHECKING:
-    from parley.app.team.directory.agents import Listed
+    from parley.app.team.directory.agents import AgentWithStatus
     from parley.surfaces.http.http1.message import Response
 
 
-async def _shown(call: Call, agent: Listed) -> Response:
+async def _response(call: Call, agent: AgentWithStatus) -> Response:
     identity = await identities.find(call.team, call.caller.tenant, agent.record.id)
     return json(200, registry.agent_of(agent.record, agent.status, identity), etag(agent.record.version))
 
@@ -44,11 +44,11 @@ async def register(call: Call) -> Response:
         registry.attributes_of(body, attributes),
     )
     registry.check_metadata(body.metadata, call.team.limits.metadata_bytes)
-    return await _shown(call, await agents.register(call.team, caller, draft))
+    return await _response(call, await agents.register(call.team, caller, draft))
 
 
 async def get(call: Call) -> Response:
-    return await _shown(call, await agents.get(call.team, call.caller, call.params["agent_id"]))
+    return await _response(call, await agents.get(call.team, call.caller, call.params["agent_id"]))
 
 
 async def list_page(call: Call) -> Response:
@@ -93,11 +93,11 @@ async def heartbeat(call: Call) -> Response:
 async def change_status(call: Call) -> Response:
     body: AgentStatusIn = call.body
     status = AgentStatus(body.status)
-    return await _shown(call, await agents.change_status(call.team, call.caller, call.params["agent_id"], status))
+    return await _response(call, await agents.change_status(call.team, call.caller, call.params["agent_id"], status))
 
 
 async def deregister(call: Call) -> Response:
-    return await _shown(call, await agents.deregister(call.team, call.caller, call.params["agent_id"]))
+    return await _response(call, await agents.deregister(call.team, call.caller, call.params["agent_id"]))
 
 
 _TAG = "agents"

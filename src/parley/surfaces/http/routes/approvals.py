@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.team.decisions import approvals
-from parley.app.team.decisions.approvals import Deciding
+from parley.app.team.decisions.approvals import ApprovalDecision
 from parley.domain.exchange.approval import ApprovalStatus
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire.api import approvals as governance
@@ -40,7 +40,7 @@ async def get(call: Call) -> Response:
 
 async def decide(call: Call) -> Response:
     body: DecisionIn = call.body
-    deciding = Deciding(body.decision, body.digest, body.note, governance.answer_payload(body.answer))
+    deciding = ApprovalDecision(body.decision, body.digest, body.note, governance.answer_payload(body.answer))
     approval = await approvals.decide(call.team, call.caller, call.params["approval_id"], deciding)
     return json(200, await _approval(call, approval))
 

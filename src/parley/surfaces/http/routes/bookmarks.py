@@ -11,10 +11,10 @@ from parley.wire.api.bookmarks import BookmarkIn, BookmarkOpenIn, bookmark_of
 from parley.wire.api.records.directory import Bookmark
 
 if TYPE_CHECKING:
-    from parley.app.team.channels.bookmarks import Placed
+    from parley.app.team.channels.bookmarks import BookmarkWithHead
 
 
-def _shown(placed: Placed) -> Response:
+def _response(placed: BookmarkWithHead) -> Response:
     return json(200, bookmark_of(placed.bookmark, placed.head))
 
 
@@ -24,18 +24,18 @@ def _which(call: Call) -> tuple[str, str]:
 
 async def open_(call: Call) -> Response:
     body: BookmarkOpenIn = call.body
-    return _shown(await bookmarks.open_(call.team, call.caller, *_which(call), body.start))
+    return _response(await bookmarks.open_(call.team, call.caller, *_which(call), body.start))
 
 
 async def save(call: Call) -> Response:
     body: BookmarkIn = call.body
     agent_id, name = _which(call)
     dealt = (body.position, body.open)
-    return _shown(await bookmarks.save(call.team, call.caller, agent_id, name, body.holder, *dealt))
+    return _response(await bookmarks.save(call.team, call.caller, agent_id, name, body.holder, *dealt))
 
 
 async def get(call: Call) -> Response:
-    return _shown(await bookmarks.get(call.team, call.caller, *_which(call)))
+    return _response(await bookmarks.get(call.team, call.caller, *_which(call)))
 
 
 async def delete(call: Call) -> Response:

@@ -14,11 +14,11 @@ from parley.wire.api.channels import ChannelIn, ChannelPatch
 from parley.wire.api.records.channels import Channel
 
 if TYPE_CHECKING:
-    from parley.app.team.channels.channels import Shown
+    from parley.app.team.channels.channels import ChannelWithTally
     from parley.surfaces.http.http1.message import Response
 
 
-def _channel(shown: Shown) -> Channel:
+def _channel(shown: ChannelWithTally) -> Channel:
     return rfc0021.channel_of(shown.channel, shown.tally)
 
 
@@ -44,7 +44,7 @@ async def get(call: Call) -> Response:
     return json(200, _channel(await channels.get(call.team, call.caller, call.params["channel_id"])))
 
 
-async def _made_again(call: Call, channel_id: str) -> Response:
+async def _create_again(call: Call, channel_id: str) -> Response:
     return json(201, _channel(await channels.get(call.team, call.caller, channel_id)))
 
 
@@ -84,7 +84,7 @@ ROUTES = (
         _TAG,
         {201: Channel},
         body=ChannelIn,
-        again=_made_again,
+        again=_create_again,
     ),
     Route(
         "GET",

@@ -10,7 +10,7 @@ import msgspec
 from parley.app.team.intents import events
 from parley.app.team.intents.events import EventFilter
 from parley.domain.errors.errors import Invalid, Problem
-from parley.surfaces.http.headers import TRACEPARENT, traced
+from parley.surfaces.http.headers import TRACEPARENT, with_trace
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Param, Route, json
 from parley.wire.api import intents as openintent
@@ -33,7 +33,7 @@ def _list(call: Call, stored: Iterable[StoredEvent], headers: tuple[tuple[bytes,
 
 async def append(call: Call) -> Response:
     body: EventIn = call.body
-    caller = traced(call, call.speaker(body.actor))
+    caller = with_trace(call, call.speaker(body.actor))
     if body.trace_id:
         caller = caller._replace(trace_id=body.trace_id)
     event = await events.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.team.decisions import exchanges
-from parley.app.team.decisions.exchanges import Wanted
+from parley.app.team.decisions.exchanges import ExchangeQuery
 from parley.domain.exchange.exchange import Outcome
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire.api.approvals import CloseIn, exchange_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def list_page(call: Call) -> Response:
     query = call.query
     outcome = call.choice("outcome", "", *[choice.value for choice in Outcome])
-    wanted = Wanted(
+    wanted = ExchangeQuery(
         Outcome(outcome) if outcome else None,
         query.get("agent", ""),
         query.get("conversation_id", ""),

@@ -8,7 +8,7 @@ from parley.app.team.intents import intents
 from parley.app.team.intents.intents import IntentDraft
 from parley.domain.directory.intent import IntentStatus
 from parley.domain.errors.errors import Invalid, Problem
-from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, traced
+from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, with_trace
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Param, Route, etag, json
 from parley.wire.api import intents as openintent
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _STATUSES = tuple(status.value for status in IntentStatus)
 
 
-def _answered(status: int, intent: StoredIntent) -> Response:
+def _response(status: int, intent: StoredIntent) -> Response:
     return json(status, openintent.intent_of(intent), etag(intent.version))
 
 
@@ -37,8 +37,8 @@ async def create(call: Call) -> Response:
         body.parent_intent_id or "",
         tuple(body.depends_on or ()),
     )
-    caller = traced(call, call.speaker(body.created_by))
-    return _answered(201, await intents.create(call.team, caller, draft))
+    caller = with_trace(call, call.speaker(body.created_by))
+    return _response(201, await intents.create(call.team, caller, draft))
 
 
 async def list_page(call: Call) -> Response:
@@ -56,26 +56,26 @@ async def list_page(call: Call) -> Response:
 
 
 async def get(call: Call) -> Response:
-    return _answered(200, await intents.get(call.team, call.caller, call.params["intent_id"]))
+    return _response(200, await intents.get(call.team, call.caller, call.params["intent_id"]))
 
 
-async def _made_again(call: Call, intent_id: str) -> Response:
-    return _answered(201, await intents.get(call.team, call.caller, intent_id))
+async def _create_again(call: Call, intent_id: str) -> Response:
+    return _response(201, await intents.get(call.team, call.caller, intent_id))
 
 
 async def patch(call: Call) -> Response:
     patches = openintent.patches_of(call.body)
     version = needed_version(call.request)
-    return _answered(200, await intents.patch(call.team, traced(call), call.params["intent_id"], version, patches))
+    return _response(200, await intents.patch(call.team, with_trace(call), call.params["intent_id"], version, patches))
 
 
 async def set_status(call: Call) -> Response:
     body: IntentStatusIn = call.body
     version = needed_version(call.request)
     intent = await intents.set_status(
-        call.team, traced(call), call.params["intent_id"], version, body.status, body.reason or ""
+        call.team, with_trace(call), call.params["intent_id"], version, body.status, body.reason or ""
     )
-    return _answered(200, intent)
+    return _response(200, intent)
 
 
 async def assign(call: Call) -> Response:
@@ -84,12 +84,12 @@ async def assign(call: Call) -> Response:
     if not agent:
         raise Invalid.because([Problem("required", "agent_id", "name the agent to be assigned")])
     intent_id = call.params["intent_id"]
-    assignment = await intents.assign(call.team, traced(call), intent_id, agent, body.role)
+    assignment = await intents.assign(call.team, with_trace(call), intent_id, agent, body.role)
     return json(200, openintent.assignment_of(intent_id, assignment))
 
 
 async def unassign(call: Call) -> Response:
-    await intents.unassign(call.team, traced(call), call.params["intent_id"], call.params["agent_id"])
+    await intents.unassign(call.team, with_trace(call), call.params["intent_id"], call.params["agent_id"])
     return Response(204)
 
 
@@ -112,7 +112,7 @@ ROUTES = (
         {201: Intent},
         body=IntentIn,
         headers=(TRACEPARENT,),
-        again=_made_again,
+        again=_create_again,
     ),
     Route(
         "GET",

@@ -73,7 +73,9 @@ async def _sent_again(call: Call, message_id: str) -> Response:
     body: MessageIn = call.body
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait and not message_id.startswith("appr_"):
-        return await _answered(call, await posting.ask_again(call.team, call.speaker(body.sender), message_id, wait))
+        return await _answer_response(
+            call, await posting.ask_again(call.team, call.speaker(body.sender), message_id, wait)
+        )
     return await _created_again(call, message_id)
 
 
@@ -82,10 +84,10 @@ async def _asked_again(call: Call, message_id: str) -> Response:
     if message_id.startswith("appr_"):
         return await _created_again(call, message_id)
     answer = await posting.ask_again(call.team, call.speaker(body.sender), message_id, body.timeout)
-    return await _answered(call, answer)
+    return await _answer_response(call, answer)
 
 
-async def _answered(call: Call, answer: Post | Held) -> Response:
+async def _answer_response(call: Call, answer: Post | Held) -> Response:
     """The answer, unless the key was revoked while it was waited for, or the question waits for a person."""
     if isinstance(answer, Held):
         return await _created(call, answer)
@@ -117,7 +119,7 @@ async def send(call: Call) -> Response:
     await check_proof(call, caller, channel_id, body, draft)
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait:
-        return await _answered(call, await posting.ask(call.team, caller, channel_id, draft, wait))
+        return await _answer_response(call, await posting.ask(call.team, caller, channel_id, draft, wait))
     return await _created(call, await posting.post(call.team, caller, channel_id, draft))
 
 
@@ -153,7 +155,7 @@ async def ask(call: Call) -> Response:
     draft = _draft(call, message)
     channel_id = call.params["channel_id"]
     await check_proof(call, caller, channel_id, message, draft)
-    return await _answered(call, await posting.ask(call.team, caller, channel_id, draft, body.timeout))
+    return await _answer_response(call, await posting.ask(call.team, caller, channel_id, draft, body.timeout))
 
 
 async def reply(call: Call) -> Response:

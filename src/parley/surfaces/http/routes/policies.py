@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 async def list_page(call: Call) -> Response:
     label = call.query.get("label", "")
-    snapshot = await policies.listed(call.team, call.caller, label)
+    snapshot = await policies.visible_snapshot(call.team, call.caller, label)
     # Files are the business of those who may write them.
     broken = call.team.policies.broken.get(call.caller.tenant, ()) if call.caller.all_seeing and not label else ()
     return json(200, policy_json.policies_of(snapshot, broken, texts=call.flag("texts")))
 
 
 async def get(call: Call) -> Response:
-    snapshot = await policies.show(call.team, call.caller, call.params["scope"], call.params["name"])
+    snapshot = await policies.get(call.team, call.caller, call.params["scope"], call.params["name"])
     return json(200, policy_json.documents_of(snapshot)[0])
 
 

@@ -93,7 +93,7 @@ def _frame(item: FeedItem, *, upper: bool) -> bytes:
         data = data[:-1] + f',"intent_id":"{item.post.intent_id}"}}'.encode()
     else:
         assert item.event is not None  # noqa: S101  # an item is one or the other
-        name, data = _named(item.event)
+        name, data = _type_and_data(item.event)
     data = (
         data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029").replace(b"\xc2\x85", b"\\u0085")
     )
@@ -101,7 +101,7 @@ def _frame(item: FeedItem, *, upper: bool) -> bytes:
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (item.position, (name.upper() if upper else name).encode(), data)
 
 
-def _named(event: Event) -> tuple[str, bytes]:
+def _type_and_data(event: Event) -> tuple[str, bytes]:
     """An event under the name that the SDK's runtime knows it by, with the fields that it reads."""
     if event.event_type not in ("state_patched", "status_changed", "agent_assigned"):
         return event.event_type, event.document

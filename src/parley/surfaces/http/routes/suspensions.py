@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def list_page(call: Call) -> Response:
-    return json(200, [suspension_of(stored) for stored in await suspensions.listed(call.team, call.caller)])
+    return json(200, [suspension_of(stored) for stored in await suspensions.list_all(call.team, call.caller)])
 
 
 async def suspend(call: Call) -> Response:

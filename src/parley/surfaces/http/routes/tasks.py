@@ -8,7 +8,7 @@ from parley.app.team.intents import tasks
 from parley.app.team.intents.tasks import TaskChange, TaskDraft
 from parley.domain.directory.intent import TaskStatus
 from parley.domain.errors.errors import Invalid, Problem
-from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, traced
+from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, with_trace
 from parley.surfaces.http.route import Call, Param, Route, etag, json
 from parley.wire.api.records.intents import Task
 from parley.wire.api.tasks import TaskIn, TaskPatch, details_of, task_of
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 _STATUSES = tuple(status.value for status in TaskStatus)
 
 
-def _answered(status: int, task: StoredTask) -> Response:
+def _response(status: int, task: StoredTask) -> Response:
     return json(status, task_of(task), etag(task.version))
 
 
 async def create(call: Call) -> Response:
     body: TaskIn = call.body
     draft = TaskDraft(body.name, body.description or "", body.assigned_agent or "", details_of(body))
-    return _answered(201, await tasks.create(call.team, traced(call), body.intent_id, draft))
+    return _response(201, await tasks.create(call.team, with_trace(call), body.intent_id, draft))
 
 
 async def get(call: Call) -> Response:
-    return _answered(200, await tasks.get(call.team, call.caller, call.params["task_id"]))
+    return _response(200, await tasks.get(call.team, call.caller, call.params["task_id"]))
 
 
-async def _made_again(call: Call, task_id: str) -> Response:
-    return _answered(201, await tasks.get(call.team, call.caller, task_id))
+async def _create_again(call: Call, task_id: str) -> Response:
+    return _response(201, await tasks.get(call.team, call.caller, task_id))
 
 
 async def list_page(call: Call) -> Response:
@@ -57,7 +57,7 @@ async def change(call: Call) -> Response:
     body: TaskPatch = call.body
     wanted = TaskChange(body.status, body.name, body.description, body.assigned_agent, details_of(body))
     version = needed_version(call.request)
-    return _answered(200, await tasks.change(call.team, traced(call), call.params["task_id"], version, wanted))
+    return _response(200, await tasks.change(call.team, with_trace(call), call.params["task_id"], version, wanted))
 
 
 _TAG = "tasks"
@@ -71,7 +71,7 @@ ROUTES = (
         {201: Task},
         body=TaskIn,
         headers=(TRACEPARENT,),
-        again=_made_again,
+        again=_create_again,
     ),
     Route("GET", "/tasks/{task_id}", get, "Get a task", _TAG, {200: Task}),
     Route(

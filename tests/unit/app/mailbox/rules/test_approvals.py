@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parley.app.mailbox.kernel import drive
-from parley.app.mailbox.rules.approvals import Deciding
+from parley.app.mailbox.rules.approvals import MailboxDecision
 from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.errors.errors import Invalid, NotFound, ParleyError
 from parley.domain.errors.rules import (
@@ -48,7 +48,7 @@ def incoming(rig: Rig) -> Approval:
 def decide(
     rig: Rig, agent: str, approval: Approval, decision: Decision, key: str, answer: str = "", digest: str = ""
 ) -> Approval:
-    deciding = Deciding(decision, key, digest or approval.digest, "because", answer)
+    deciding = MailboxDecision(decision, key, digest or approval.digest, "because", answer)
     return drive(rig.kernel(agent).decide(approval.id, deciding))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from parley.app.mailbox.kernel import Kernel, drive
-from parley.app.mailbox.rules.approvals import Deciding
+from parley.app.mailbox.rules.approvals import MailboxDecision
 from parley.app.mailbox.rules.proving import person
 from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.errors.rules import HumanRequired, MessageHeld, PolicyUnavailable
@@ -34,7 +34,7 @@ def released(rig: Rig, body: str = PROMISE, decision: Decision = Decision.APPROV
     kernel = rig.kernel("claude")
     approval = drive(kernel.approval(str(held.value.facts["approval"])))
     answer = "I promise it myself." if decision is Decision.ANSWER else ""
-    drive(kernel.decide(approval.id, Deciding(decision, ANN, approval.digest, answer=answer)))
+    drive(kernel.decide(approval.id, MailboxDecision(decision, ANN, approval.digest, answer=answer)))
     (file,) = set(rig.files("codex")) - before
     return rig.path("codex") / file
 

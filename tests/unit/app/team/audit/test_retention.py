@@ -64,8 +64,8 @@ async def test_documents_that_are_old_enough_go_and_the_log_is_still_whole(rig: 
     await entries(rig, 3, days_ago=10)
     await audit_checkpoints.make(rig.team, DEFAULT_TENANT)
 
-    gone = await retention.let_go_due(keeping(rig, 30))
-    again = await retention.let_go_due(rig.team)
+    gone = await retention.trim_due(keeping(rig, 30))
+    again = await retention.trim_due(rig.team)
     await audit_checkpoints.make(rig.team, DEFAULT_TENANT)
 
     found = await rig.store.audits(DEFAULT_TENANT, AuditQuery())
@@ -83,7 +83,7 @@ async def test_only_what_a_checkpoint_covers_may_go(rig: Rig) -> None:
     await audit_checkpoints.make(rig.team, DEFAULT_TENANT)
     await entries(rig, 2, days_ago=40)
 
-    assert await retention.let_go_due(keeping(rig, 30)) == 2
+    assert await retention.trim_due(keeping(rig, 30)) == 2
     assert [one.number for one in await rig.store.audits(DEFAULT_TENANT, AuditQuery()) if not one.document] == [1, 2]
 
 
@@ -93,7 +93,7 @@ async def test_a_lot_goes_in_pieces(rig: Rig, monkeypatch: pytest.MonkeyPatch) -
     await entries(rig, 7, days_ago=40)
     await audit_checkpoints.make(rig.team, DEFAULT_TENANT)
 
-    gone = [await retention.let_go_due(keeping(rig, 30)) for _ in range(4)]
+    gone = [await retention.trim_due(keeping(rig, 30)) for _ in range(4)]
 
     assert gone == [3, 3, 1, 0]
     assert (await checked(rig)).bad is None
@@ -106,10 +106,10 @@ async def test_without_a_limit_and_while_the_clock_is_in_doubt_nothing_goes(
     await entries(rig, 2, days_ago=4000)
     await audit_checkpoints.make(rig.team, DEFAULT_TENANT)
 
-    assert await retention.let_go_due(keeping(rig, 0)) == 0
+    assert await retention.trim_due(keeping(rig, 0)) == 0
     doubtful = rig.clock.now()._replace(stepped=True)
     monkeypatch.setattr(rig.clock, "now", lambda: doubtful)
-    assert await retention.let_go_due(keeping(rig, 1)) == 0
+    assert await retention.trim_due(keeping(rig, 1)) == 0
 
 
 @with_rig
@@ -117,7 +117,7 @@ async def test_an_entry_is_still_proved_when_its_neighbours_are_gone(rig: Rig) -
     await entries(rig, 5, days_ago=40)
     await entries(rig, 1)
     await audit_checkpoints.make(rig.team, DEFAULT_TENANT)
-    await retention.let_go_due(keeping(rig, 30))
+    await retention.trim_due(keeping(rig, 30))
 
     (last,) = await rig.store.audits(DEFAULT_TENANT, AuditQuery(after=5, through=6))
     proof = await audit_checkpoints.prove(rig.team, DEFAULT_TENANT, last)

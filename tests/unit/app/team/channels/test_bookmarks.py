@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from parley.app.team.channels import bookmarks
-from parley.app.team.channels.bookmarks import Placed
+from parley.app.team.channels.bookmarks import BookmarkWithHead
 from parley.app.team.directory import agents as registry
 from parley.app.team.directory import departure
 from parley.app.team.intents import intents
@@ -25,11 +25,13 @@ from tests.team_rig import INTENT, Rig, with_rig
 pytestmark = pytest.mark.both_stores
 
 
-async def opened(rig: Rig, name: str = "main", *, agent: str = "bob", start: Start = Start.UNANSWERED) -> Placed:
+async def opened(
+    rig: Rig, name: str = "main", *, agent: str = "bob", start: Start = Start.UNANSWERED
+) -> BookmarkWithHead:
     return await bookmarks.open_(rig.team, rig.caller(agent), agent, name, start)
 
 
-async def saved(rig: Rig, holder: str, position: int, *still: int) -> Placed:
+async def saved(rig: Rig, holder: str, position: int, *still: int) -> BookmarkWithHead:
     return await bookmarks.save(rig.team, rig.caller("bob"), "bob", "main", holder, position, still)
 
 
@@ -148,9 +150,9 @@ async def test_an_opening_beside_saves_loses_none_that_was_confirmed(rig: Rig) -
 
     taken, *outcomes = await asyncio.gather(opened(rig), *saves, return_exceptions=True)
 
-    assert isinstance(taken, Placed)
-    confirmed = [n for n, one in enumerate(outcomes, 1) if isinstance(one, Placed)]
-    assert all(isinstance(one, Placed | BookmarkTaken) for one in outcomes)
+    assert isinstance(taken, BookmarkWithHead)
+    confirmed = [n for n, one in enumerate(outcomes, 1) if isinstance(one, BookmarkWithHead)]
+    assert all(isinstance(one, BookmarkWithHead | BookmarkTaken) for one in outcomes)
     assert (await shown(rig)).position == max(confirmed, default=0)
     assert (await shown(rig)).holder == taken.bookmark.holder
 
@@ -162,7 +164,7 @@ async def test_the_same_twice_is_written_once(rig: Rig) -> None:
     once = await saved(rig, placed.bookmark.holder, 2, 1)
     version = (await shown(rig)).version
 
-    assert await saved(rig, placed.bookmark.holder, 2, 1) == Placed(await shown(rig), once.head)
+    assert await saved(rig, placed.bookmark.holder, 2, 1) == BookmarkWithHead(await shown(rig), once.head)
     assert (await shown(rig)).version == version
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from parley.app.team.channels import channels, posting, reading
-from parley.app.team.channels.channels import ChannelChange, ChannelDraft, Shown
+from parley.app.team.channels.channels import ChannelChange, ChannelDraft, ChannelWithTally
 from parley.domain.channel.channel import Channel, ChannelStatus, MemberPolicy, Options
 from parley.domain.channel.post import PostDraft, PostState
 from parley.domain.directory.access import AccessPolicy, Permission
@@ -42,16 +42,16 @@ async def refusal(verb: Awaitable[object]) -> type[ParleyError]:
     return type(refused.value)
 
 
-def creates(rig: Rig, agent: str = "bob", **draft: object) -> Awaitable[Shown]:
+def creates(rig: Rig, agent: str = "bob", **draft: object) -> Awaitable[ChannelWithTally]:
     wanted = ChannelDraft(**{"label": "talk", **draft})  # type: ignore[arg-type]
     return channels.create(rig.team, rig.caller(agent), INTENT, wanted)
 
 
-def changes(rig: Rig, agent: str = "alice", **wanted: object) -> Awaitable[Shown]:
+def changes(rig: Rig, agent: str = "alice", **wanted: object) -> Awaitable[ChannelWithTally]:
     return channels.change(rig.team, rig.caller(agent), CHANNEL, ChannelChange(**wanted))  # type: ignore[arg-type]
 
 
-def names(shown: Shown) -> list[str]:
+def names(shown: ChannelWithTally) -> list[str]:
     return [one.agent for one in shown.channel.members]
 
 

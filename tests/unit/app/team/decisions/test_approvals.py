@@ -8,7 +8,7 @@ import pytest
 from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held
 from parley.app.team.decisions import approvals
-from parley.app.team.decisions.approvals import Deciding
+from parley.app.team.decisions.approvals import ApprovalDecision
 from parley.app.team.work import sweep
 from parley.domain.channel.post import Post
 from parley.domain.content.classification import Classification, ContentPattern, OnOver
@@ -326,7 +326,7 @@ async def test_a_delegate_who_answers_is_named_as_who_speaks(rig: Rig) -> None:
 async def test_only_a_person_decides_and_only_one_whom_it_concerns(rig: Rig) -> None:
     await two_agents(rig)
     approval = await held(rig, "alice", "bob")
-    deciding = Deciding(Decision.APPROVE, approval.digest)
+    deciding = ApprovalDecision(Decision.APPROVE, approval.digest)
 
     for caller in (rig.caller("alice"), rig.caller("bob"), ADMIN, Caller("default", "", KeyKind.SERVICE, "k", "ann")):
         assert (await refusal(approvals.decide(rig.team, caller, approval.id, deciding))).code == "human_required"

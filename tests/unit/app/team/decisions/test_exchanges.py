@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from parley.app.team.decisions import exchanges
-from parley.app.team.decisions.exchanges import Wanted
+from parley.app.team.decisions.exchanges import ExchangeQuery
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.exchange.approval import ApprovalStatus
 from parley.domain.exchange.exchange import Outcome
@@ -29,7 +29,7 @@ ADMIN = Caller("default", "", KeyKind.ADMIN, "key_admin")
 
 
 async def seen(rig: Rig, caller: Caller, **wanted: object) -> list[str]:
-    found = await exchanges.list_page(rig.team, caller, Wanted(**wanted))  # type: ignore[arg-type]
+    found = await exchanges.list_page(rig.team, caller, ExchangeQuery(**wanted))  # type: ignore[arg-type]
     return [one.conversation_id for one in found]
 
 
@@ -85,7 +85,7 @@ async def test_exchanges_are_found_by_what_they_are(rig: Rig) -> None:
     assert await seen(rig, alice, agent="bob") == ["conv-1"]
     assert await seen(rig, alice, conversation_id="conv-1", agent="dora") == ["conv-1"]
     assert await seen(rig, alice, limit=2) == ["conv-1", "conv-1"]
-    first = (await exchanges.list_page(rig.team, alice, Wanted(limit=1)))[0]
+    first = (await exchanges.list_page(rig.team, alice, ExchangeQuery(limit=1)))[0]
     assert await seen(rig, alice, after=first.id) == ["conv-1", "conv-2"]
 
 
@@ -99,7 +99,7 @@ async def test_all_pages_together_are_all_there_is(rig: Rig, monkeypatch: pytest
 
     found: list[str] = []
     after = ""
-    while page := await exchanges.list_page(rig.team, rig.caller("alice"), Wanted(after=after, limit=2)):
+    while page := await exchanges.list_page(rig.team, rig.caller("alice"), ExchangeQuery(after=after, limit=2)):
         found += [one.conversation_id for one in page]
         after = page[-1].id
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parley.app.team.decisions import approvals, exchanges, notices
-from parley.app.team.decisions.approvals import Deciding
+from parley.app.team.decisions.approvals import ApprovalDecision
 from parley.app.team.webhooks import delivering as webhooks
 from parley.app.team.webhooks import pushing, subscriptions
 from parley.app.team.webhooks.subscriptions import SubscriptionDraft
@@ -32,7 +32,7 @@ ALL = tuple(one.value for one in NoticeType)
 
 
 async def types(rig: Rig, after: int = 0, limit: int = 500) -> list[str]:
-    items, _ = await notices.coming(rig.team, DEFAULT_TENANT, after, limit)
+    items, _ = await notices.list_after(rig.team, DEFAULT_TENANT, after, limit)
     return [one.notice.type.value for one in items if one.notice is not None]
 
 
@@ -73,7 +73,7 @@ async def test_what_begins_to_wait_and_what_is_rejected_is_told_and_so_is_the_en
 async def test_a_cursor_between_two_notices_of_one_entry_gives_the_second(rig: Rig) -> None:
     await peopled(rig)
     await decide(rig, await waiting(rig), Decision.REJECT)
-    items, reached = await notices.coming(rig.team, DEFAULT_TENANT, 0, 500)
+    items, reached = await notices.list_after(rig.team, DEFAULT_TENANT, 0, 500)
 
     first, second = [one.position for one in items]
 
@@ -126,7 +126,7 @@ async def test_a_closed_exchange_tells_that_nobody_has_to_decide_any_more(rig: R
     await exchanges.close(rig.team, person("ann"), approval.exchange_id, "never mind")
 
     assert await types(rig) == ["approval.decided", "exchange.ended"]
-    (decided, _), _ = await notices.coming(rig.team, DEFAULT_TENANT, 0, 500)
+    (decided, _), _ = await notices.list_after(rig.team, DEFAULT_TENANT, 0, 500)
     assert decided.notice is not None
     assert facts_of(decided.notice)["status"] == "closed"
 
@@ -137,7 +137,7 @@ async def test_a_limit_that_a_person_answers_tells_the_decision_and_the_end(rig:
     approval = await _at_the_limit(rig)
     after = await notices.newest(rig.team, DEFAULT_TENANT)
 
-    saying = Deciding(Decision.ANSWER, approval.digest, "", b'{"text":"Let us talk tomorrow."}')
+    saying = ApprovalDecision(Decision.ANSWER, approval.digest, "", b'{"text":"Let us talk tomorrow."}')
     await approvals.decide(rig.team, person("ann"), approval.id, saying)
 
     assert await types(rig, after) == ["approval.decided", "exchange.ended"]
@@ -166,7 +166,7 @@ async def test_an_entry_whose_document_was_let_go_of_tells_nothing(rig: Rig) -> 
 
     await rig.store.commit(TeamChanges(DEFAULT_TENANT, trim_audit=size))
 
-    assert await notices.coming(rig.team, DEFAULT_TENANT, 0, 500) == ([], size * 2 + 1)
+    assert await notices.list_after(rig.team, DEFAULT_TENANT, 0, 500) == ([], size * 2 + 1)
 
 
 @with_rig

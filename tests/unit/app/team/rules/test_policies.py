@@ -166,7 +166,7 @@ async def test_an_admin_and_a_service_see_all_and_an_agent_what_concerns_it(rig:
     await rig.agent("alice", attributes=Attributes(org_unit="sales", team="north", user_id="ana"))
 
     async def seen(caller: Caller) -> set[str]:
-        return set((await policies.listed(rig.team, caller)).texts) - {DEFAULT_DOCUMENT, "enterprise/privacy"}
+        return set((await policies.visible_snapshot(rig.team, caller)).texts) - {DEFAULT_DOCUMENT, "enterprise/privacy"}
 
     human = Caller("default", "", KeyKind.HUMAN, "key_1", user="bo")
     assert await seen(admin(rig)) == await seen(rig.caller(kind=KeyKind.SERVICE))
@@ -181,12 +181,12 @@ async def test_one_document_is_shown_to_whom_it_concerns(rig: Rig) -> None:
     await put(rig, "org/sales", max_rounds=2)
     await rig.agent("alice", attributes=Attributes(org_unit="sales"))
 
-    shown = await policies.show(rig.team, rig.caller("alice"), "org", "sales")
+    shown = await policies.get(rig.team, rig.caller("alice"), "org", "sales")
 
     assert list(shown.texts) == list(shown.fragments) == ["org/sales"]
     for caller in (rig.caller("bob"), admin(rig, "globex")):
         with pytest.raises(NotFound):
-            await policies.show(rig.team, caller, "org", "sales")
+            await policies.get(rig.team, caller, "org", "sales")
 
 
 @with_rig

@@ -22,7 +22,7 @@ async def test_what_is_suspended_is_stopped_at_the_next_message_until_it_is_lift
     assert (await refusal(send(rig, "alice", "bob"))).code == "suspended"
     await suspensions.lift(rig.team, ADMIN, Stopped.PAIR, "alice,bob")
     await said(rig, "alice", "bob")
-    assert await suspensions.listed(rig.team, ADMIN) == ()
+    assert await suspensions.list_all(rig.team, ADMIN) == ()
 
 
 @pytest.mark.both_stores
@@ -33,7 +33,7 @@ async def test_it_lasts_over_a_restart_and_is_of_its_tenant_alone(rig: Rig) -> N
     await rig.reopen()
 
     assert (await refusal(send(rig, "alice", "bob"))).code == "suspended"
-    assert await suspensions.listed(rig.team, ADMIN._replace(tenant="globex")) == ()
+    assert await suspensions.list_all(rig.team, ADMIN._replace(tenant="globex")) == ()
 
 
 @with_rig
@@ -105,7 +105,7 @@ async def test_what_waits_is_not_released_while_its_agent_is_suspended_and_can_b
 @with_rig
 async def test_what_cannot_be_is_not_suspended(rig: Rig, what: Stopped, name: str) -> None:
     assert (await refusal(suspensions.suspend(rig.team, ADMIN, what, name, ""))).code == "invalid"
-    assert await suspensions.listed(rig.team, ADMIN) == ()
+    assert await suspensions.list_all(rig.team, ADMIN) == ()
 
 
 def test_a_tenant_needs_no_name() -> None:
