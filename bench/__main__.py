@@ -3,6 +3,7 @@
 `mailbox` is everything beside oacp-cli, `channels` everything beside the OpenIntent server and SDK, `governance` what
 the rules cost beside doing without them, `sdk` how fast agents are, `postgres` many nodes on one PostgreSQL.
 `--quick`, or PARLEY_BENCH=quick, takes about a minute for the channels. Exit code 1 when a goal is missed.
+`python -m bench against TREE` compares this checkout with another one of Parley, for example an earlier release.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import parley
-from bench import cold_inbox, cold_send, durable_send, listing, next_done, reading, senders, start
+from bench import against, cold_inbox, cold_send, durable_send, listing, next_done, reading, senders, start
 from bench.channels import asks, posts, pushes, sdk_asks, server_start, volume
 from bench.figures import Figure, table
 from bench.governance import decisions, sends, verifying
@@ -80,6 +81,8 @@ _SCRATCH = Path(__file__).parent / "results" / "local"
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["against"]:
+        return against.main(arguments[1:])
     args = _parser().parse_args(arguments)
     quick = args.quick or os.environ.get("PARLEY_BENCH") == "quick"
     chosen = [name for choice in args.benches or _GROUPS for name in _GROUPS.get(choice, [choice])]

@@ -7,14 +7,14 @@ from bench.measure import cpus, walls
 from bench.workspace import READER, SENDER, Bench, oacp, parley
 
 _GOAL = Goal(">=", 1.7, "x")
-_MESSAGE = ("--to", READER, "--type", "question", "--subject", "mTLS or JWT?", "--body", "For internal calls.")
+MESSAGE = ("--to", READER, "--type", "question", "--subject", "mTLS or JWT?", "--body", "For internal calls.")
 
 
 def run(bench: Bench) -> list[Figure]:
     ours, theirs = bench.runner.in_turns(
         bench.repeat(40),
-        parley("send", bench.home("cold-send"), SENDER, *_MESSAGE),
-        oacp("send", bench.home("cold-send-theirs"), "--from", SENDER, *_MESSAGE),
+        parley("send", bench.home("cold-send"), SENDER, *MESSAGE),
+        oacp("send", bench.home("cold-send-theirs"), "--from", SENDER, *MESSAGE),
     )
     return [
         Figure("cold_send", "cold send", "ms", walls(ours), walls(theirs), _GOAL),

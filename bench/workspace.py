@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -48,8 +49,8 @@ def agent_folder(home: str, agent: str, name: str) -> str:
     return f"{home}/projects/{PROJECT}/agents/{agent}/{name}"
 
 
-def parley(verb: str, home: str, agent: str, *more: str) -> list[str]:
-    return [PARLEY, verb, "--home", home, "--project", PROJECT, "--agent", agent, *more]
+def parley(verb: str, home: str, agent: str, *more: str, program: Sequence[str] = (PARLEY,)) -> list[str]:
+    return [*program, verb, "--home", home, "--project", PROJECT, "--agent", agent, *more]
 
 
 def oacp(verb: str, home: str, *more: str) -> list[str]:

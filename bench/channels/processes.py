@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 KEY = "bench-key-of-forty-characters-0123456789"
@@ -76,9 +76,9 @@ def request(method: str, path: str, body: object = None, agent: str = AGENT) -> 
     ) + f"\r\n{content}"
 
 
-def parley_up(data: str) -> Server:
+def parley_up(data: str, program: Sequence[str] = (sys.executable, "-m", "parley.cli.main")) -> Server:
     """`parley up` on a data directory; returns when it has said that it is ready."""
-    command = [sys.executable, "-m", "parley.cli.main", "up", "--json", "--port", "0", "--data", data]
+    command = [*program, "up", "--json", "--port", "0", "--data", data]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=_ENVIRONMENT | {"HOME": data, "PARLEY_ADMIN_KEY": KEY}
     )
