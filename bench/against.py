@@ -105,22 +105,28 @@ def _measure_posts(bench: Bench, trees: list[Tree]) -> dict[str, list[list[float
     print("  posts ...", flush=True)
     with ExitStack() as stack:
         clients = stack.enter_context(load())
-        plain, governed = list[Turn](), list[Turn]()
-        for number, tree in enumerate(trees):
-            server = stack.enter_context(parley_up(f"{bench.folder}/data-{number}", tree.program))
-            requests = _requests(server)
-            plain.append(_post_cpu(clients, server, requests[0]))
-            governed.append(_post_cpu(clients, server, requests[1]))
-        times = bench.repeat(100)
-        return dict(zip(_FIGURES, (_in_turns(times, plain), _in_turns(times, governed)), strict=False))
+        servers = [
+            stack.enter_context(parley_up(f"{bench.folder}/data-{number}", tree.program))
+            for number, tree in enumerate(trees)
+        ]
+        figures = {}
+        for name, prepare in _REQUESTS.items():
+            sides = [_post_cpu(clients, server, prepare(server)) for server in servers]
+            figures[name] = _in_turns(bench.repeat(100), sides)
+        return figures
 
 
-def _requests(server: Server) -> tuple[str, str]:
-    """A plain post in a channel of a server, and a governed one."""
+def _plain_request(server: Server) -> str:
+    return posts.post(server.channel("plain"))
+
+
+def _governed_request(server: Server) -> str:
     sends.set_up(server)
-    return posts.post(server.channel("plain")), sends.post(
-        server.channel("governed"), {"exchange_type": "information_query"}
-    )
+    return sends.post(server.channel("governed"), {"exchange_type": "information_query"})
+
+
+# In this order: a server on which nobody has set a policy yet, and then the same one with a policy.
+_REQUESTS = {_FIGURES[0]: _plain_request, _FIGURES[1]: _governed_request}
 
 
 def _post_cpu(clients: Worker, server: Server, request: str) -> Turn:
@@ -159,7 +165,8 @@ def _count(bench: Bench, trees: list[Tree]) -> dict[str, list[float]]:
     figures: dict[str, list[float]] = {name: [] for name in _FIGURES}
     for number, tree in enumerate(trees):
         with load() as clients, parley_up(f"{bench.folder}/counted-{number}", tree.counted) as server:
-            for name, request in zip(_FIGURES, _requests(server), strict=False):
+            for name, prepare in _REQUESTS.items():
+                request = prepare(server)
                 figures[name].append(min(_post_calls(clients, server, tree, request) for _ in range(_COUNTS)))
     for name, commands in _commands(bench, "counted", [tree.counted for tree in trees]).items():
         for tree, command in zip(trees, commands, strict=True):

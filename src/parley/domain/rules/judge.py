@@ -7,8 +7,6 @@ A denial wins over a hold, wherever it stands: people are never asked about a me
 
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
-from collections.abc import Iterator
-from itertools import chain
 from typing import NamedTuple
 
 from parley.domain.agents.party import Party
@@ -110,92 +108,107 @@ def judge(case: Case, policy: Policy) -> Verdict:
     return hold or ALLOW
 
 
-def checks(case: Case, policy: Policy) -> Iterator[Check]:
+def checks(case: Case, policy: Policy) -> list[Check]:
     """Every check of a judgement, in its order."""
-    return chain(_participation_checks(case, policy), _content_checks(case, policy), _human_checks(case, policy))
+    return [*_participation_checks(case, policy), *_content_checks(case, policy), *_human_checks(case, policy)]
 
 
-def _participation_checks(case: Case, policy: Policy) -> Iterator[Check]:
+def _participation_checks(case: Case, policy: Policy) -> tuple[Check, ...]:
     sender, receiver, purpose = case.sender.attributes, case.receiver.attributes, case.purpose
-    verdict: Hold | Deny | None = None
-    if case.initiates and not receiver.can_receive_queries:
-        verdict = Deny(ReceiverRefuses(f"{case.receiver.agent} takes no queries"))
-    yield "can_receive_queries", DIRECTORY, receiver.can_receive_queries, case.receiver.agent, verdict
-    for name, party in (
-        ("supported_exchange_types (receiver)", case.receiver),
-        ("supported_exchange_types (sender)", case.sender),
-    ):
-        supported = party.attributes.supported_exchange_types
-        verdict = None
-        if purpose not in supported:
-            verdict = Deny(ReceiverRefuses(f"{party.agent} does not take part in a {purpose.value}"))
-        yield name, DIRECTORY, supported, purpose, verdict
-    facts: dict[str, object] = {"policy": policy.version}
-    verdict = None
-    if not policy.enabled:
-        verdict = Deny(PolicyDenied("the policy allows no exchange between agents", facts=facts))
-    yield "enabled", POLICY, policy.enabled, "", verdict
-    verdict = None
-    if purpose not in policy.exchange_types:
-        verdict = Deny(PolicyDenied(f"the policy allows no {purpose.value}", facts=facts))
-    yield "exchange_types", POLICY, policy.exchange_types, purpose, verdict
-    verdict = None
+    receives, sends = receiver.supported_exchange_types, sender.supported_exchange_types
     route = route_of(case.sender, case.receiver)
-    if policy.cross_org is CrossOrg.DENY and route != SAME_ORG_UNIT:
-        facts |= {"action": CROSS_ORG_ACTION, "sourceOrgUnit": sender.org_unit, "targetOrgUnit": receiver.org_unit}
-        verdict = Deny(PolicyDenied(f"the policy allows nothing from {route}", facts=facts))
-    elif policy.cross_org is CrossOrg.APPROVAL and route != SAME_ORG_UNIT and not case.approved:
-        verdict = Hold(Cause.CROSS_ORG, f"The policy asks for approval from {route}.")
-    yield "cross_org", POLICY, policy.cross_org, route, verdict
+    queried: Deny | None = None
+    if case.initiates and not receiver.can_receive_queries:
+        queried = Deny(ReceiverRefuses(f"{case.receiver.agent} takes no queries"))
+    enabled: Deny | None = None
+    if not policy.enabled:
+        enabled = Deny(PolicyDenied("the policy allows no exchange between agents", facts={"policy": policy.version}))
+    typed: Deny | None = None
+    if purpose not in policy.exchange_types:
+        typed = Deny(PolicyDenied(f"the policy allows no {purpose.value}", facts={"policy": policy.version}))
+    return (
+        ("can_receive_queries", DIRECTORY, receiver.can_receive_queries, case.receiver.agent, queried),
+        ("supported_exchange_types (receiver)", DIRECTORY, receives, purpose, _unsupported(purpose, case.receiver)),
+        ("supported_exchange_types (sender)", DIRECTORY, sends, purpose, _unsupported(purpose, case.sender)),
+        ("enabled", POLICY, policy.enabled, "", enabled),
+        ("exchange_types", POLICY, policy.exchange_types, purpose, typed),
+        ("cross_org", POLICY, policy.cross_org, route, _cross_org(case, policy, route)),
+    )
 
 
-def _content_checks(case: Case, policy: Policy) -> Iterator[Check]:
+def _unsupported(purpose: Purpose, party: Party) -> Deny | None:
+    if purpose in party.attributes.supported_exchange_types:
+        return None
+    return Deny(ReceiverRefuses(f"{party.agent} does not take part in a {purpose.value}"))
+
+
+def _cross_org(case: Case, policy: Policy, route: str) -> Hold | Deny | None:
+    if route == SAME_ORG_UNIT:
+        return None
+    if policy.cross_org is CrossOrg.DENY:
+        facts = {
+            "policy": policy.version,
+            "action": CROSS_ORG_ACTION,
+            "sourceOrgUnit": case.sender.attributes.org_unit,
+            "targetOrgUnit": case.receiver.attributes.org_unit,
+        }
+        return Deny(PolicyDenied(f"the policy allows nothing from {route}", facts=facts))
+    if policy.cross_org is CrossOrg.APPROVAL and not case.approved:
+        return Hold(Cause.CROSS_ORG, f"The policy asks for approval from {route}.")
+    return None
+
+
+def _content_checks(case: Case, policy: Policy) -> list[Check]:
     sender, receiver, level = case.sender, case.receiver, case.level
-    sends, receives = sender.attributes.max_classification, receiver.attributes.max_classification
+    sends, receives, rank = sender.attributes.max_classification, receiver.attributes.max_classification, level.rank
+    content: list[Check] = []
     for name, source, maximum, who, may in (
         ("max_classification (sender)", DIRECTORY, sends, sender.agent, "may share"),
         ("max_classification", POLICY, policy.max_classification, "the policy", "allows"),
         ("max_classification (receiver)", DIRECTORY, receives, receiver.agent, "may know"),
     ):
         verdict = None
-        if level.rank > maximum.rank:
+        if rank > maximum.rank:
             detail = f"the message is {level.value}; {who} {may} at most {maximum.value}"
             facts = {"classification": level.value, "maximum": maximum.value, "policy": policy.version}
             verdict = Deny(ClassificationExceeded(detail, facts=facts))
-        yield name, source, maximum, level, verdict
-    verdict = None
+        content.append((name, source, maximum, level, verdict))
+    amount, verdict = "no data above the ceiling", None
     if case.over:
         detail = f"it holds data above what may be shared here{f': {case.over_told}' if case.over_told else ''}"
         verdict = Deny(ClassificationExceeded(detail, facts={"classification": level.value}))
-    amount = "data above the ceiling" if case.over else "no data above the ceiling"
-    yield "on_over_classified", POLICY, policy.on_over_classified, amount, verdict
+        amount = "data above the ceiling"
+    content.append(("on_over_classified", POLICY, policy.on_over_classified, amount, verdict))
     verdict = None
     if case.hops > policy.hop_limit and case.origin is not Origin.HUMAN:
         verdict = Deny(LoopDetected(f"more than {policy.hop_limit} messages follow from one another"))
-    yield "hop_limit", POLICY, policy.hop_limit, f"hop {case.hops}", verdict
+    content.append(("hop_limit", POLICY, policy.hop_limit, f"hop {case.hops}", verdict))
+    return content
 
 
-def _human_checks(case: Case, policy: Policy) -> Iterator[Check]:
+def _human_checks(case: Case, policy: Policy) -> tuple[Check, ...]:
     human = case.origin is Origin.HUMAN
     replies_alone = not (case.initiates or human or case.approved)
-    verdict = None
+    responds = case.sender.attributes.can_auto_respond
+    rounds: Hold | None = None
     if case.round > case.max_rounds and not human:
         reason = f"Exchange reached maximum round limit ({case.max_rounds}). Human review required."
-        verdict = Hold(Cause.ROUND_LIMIT, reason)
-    yield "max_rounds", POLICY, case.max_rounds, f"round {case.round}", verdict
-    verdict = None
+        rounds = Hold(Cause.ROUND_LIMIT, reason)
+    reply: Hold | None = None
     if replies_alone and case.reply_policy is ReplyPolicy.HUMAN_ONLY:
-        verdict = Hold(Cause.HUMAN_ONLY, HUMAN_ONLY)
-    yield "reply_policy", PURPOSE, case.reply_policy, "asks" if case.initiates else "replies", verdict
-    responds = case.sender.attributes.can_auto_respond
-    verdict = None
+        reply = Hold(Cause.HUMAN_ONLY, HUMAN_ONLY)
+    silent: Hold | None = None
     if replies_alone and not responds:
         reason = f"{case.sender.agent} does not respond by itself. Human approval required."
-        verdict = Hold(Cause.HUMAN_ONLY, reason)
-    yield "can_auto_respond", DIRECTORY, responds, case.sender.agent, verdict
-    verdict = None if human or case.approved else _commitment_hold(case, policy)
-    yield "commitments", POLICY, policy.commitments, case.keywords or "no commitment words", verdict
-    yield "requires_commitment", PURPOSE, case.requires_commitment, case.purpose, None
+        silent = Hold(Cause.HUMAN_ONLY, reason)
+    commitment = None if human or case.approved else _commitment_hold(case, policy)
+    return (
+        ("max_rounds", POLICY, case.max_rounds, f"round {case.round}", rounds),
+        ("reply_policy", PURPOSE, case.reply_policy, "asks" if case.initiates else "replies", reply),
+        ("can_auto_respond", DIRECTORY, responds, case.sender.agent, silent),
+        ("commitments", POLICY, policy.commitments, case.keywords or "no commitment words", commitment),
+        ("requires_commitment", PURPOSE, case.requires_commitment, case.purpose, None),
+    )
 
 
 def _commitment_hold(case: Case, policy: Policy) -> Hold | None:

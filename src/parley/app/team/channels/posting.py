@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from parley.app.rules.messages import refuse_overspent
 from parley.app.team.rules import governing
@@ -112,7 +112,7 @@ async def _committed(
     for _ in range(ATTEMPTS):
         decided = await attempt()
         try:
-            return await _commit(team, caller, decided)
+            return await _commit(team, caller, decided), decided.held
         except Overspent as error:
             if decided.docket is None or decided.submission is None:
                 raise
@@ -121,7 +121,7 @@ async def _committed(
             refused = await refuse_overspent(decided.docket, decided.submission, error)
             changes = await decided.docket.changes(refused)
             try:
-                return await _commit(team, caller, Decided(changes, refusal=refused.refusal))
+                return await _commit(team, caller, Decided(changes, refusal=refused.refusal)), None
             except (Stale, NameTaken):
                 continue
         except NameTaken:
@@ -133,13 +133,16 @@ async def _committed(
     raise Conflict("the channel changes too often at this moment", hint="try again")
 
 
-async def _commit(team: Team, caller: Caller, decided: Decided) -> tuple[Committed, Approval | None]:
+def _commit(team: Team, caller: Caller, decided: Decided) -> Awaitable[Committed]:
     if decided.refusal is not None:
-        # A refusal does not consume the idempotency key, so a corrected request can reuse it.
-        await team.store.commit(decided.changes)
-        raise decided.refusal
-    held = decided.held
-    return await team.commit(caller, decided.changes, held.id if held else ""), held
+        return _commit_refusal(team, decided.changes, decided.refusal)
+    return team.commit(caller, decided.changes, decided.held.id if decided.held else "")
+
+
+async def _commit_refusal(team: Team, changes: TeamChanges, refusal: ParleyError) -> NoReturn:
+    # A refusal does not consume the idempotency key, so a corrected request can reuse it.
+    await team.store.commit(changes)
+    raise refusal
 
 
 def queued(team: Team, caller: Caller, draft: PostDraft) -> AbstractAsyncContextManager[None]:
@@ -187,7 +190,7 @@ async def decide(
             return Decided(changes, refusal=refusal)
     venue = await find_venue()
     channel, access, expects = venue.channel, venue.access, venue.expects
-    docket = await TeamDocket.open(team, caller.tenant, expects)
+    docket = TeamDocket(team, caller.tenant, await rules.in_force(team, caller.tenant, expects), expects)
     sender_view = view(channel, access, caller, docket.at)
     record = await check_present(team, caller.tenant, caller.agent, expects)
     posts: list[Post] = []

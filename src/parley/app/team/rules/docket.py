@@ -102,17 +102,22 @@ class TeamDocket:
         if decision.exchange is not None:
             puts = (decision.exchange, *puts)
         # What is put carries the version that it replaces: it need not be expected as well.
-        replaced = {(record.kind, record.id) for record in puts if record.version}
+        replaced = [(record.kind, record.id) for record in puts if record.version]
+        decided = decision.decided if decision.approvals else ()
         changes = TeamChanges(
             self.tenant,
             (decision.message,) if decision.message is not None else (),
-            tuple([expect for expect in self.expects if (expect.kind, expect.id) not in replaced]),
+            tuple(
+                [expect for expect in self.expects if (expect.kind, expect.id) not in replaced]
+                if replaced
+                else self.expects
+            ),
             puts=puts,
             events=events,
             audits=decision.audits,
-            spends=(*decision.spends, *queue_freed(decision.decided)),
+            spends=(*decision.spends, *queue_freed(decided)) if decided else decision.spends,
         )
-        return await system_posts.with_decisions(self.team, changes, decision.decided, self.at)
+        return await system_posts.with_decisions(self.team, changes, decided, self.at) if decided else changes
 
 
 async def commit(docket: TeamDocket, decision: Decision[Any]) -> None:

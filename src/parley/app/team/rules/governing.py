@@ -93,7 +93,7 @@ async def govern(docket: TeamDocket, message: Message) -> GovernedPost:
         or exchange is not None
         or message.releases is not None
         or message.replaces is not None
-        or any(_concerns(docket, sender, receiver) for receiver in receivers or (sender,))
+        or _concerned(docket, sender, receivers or [sender])
     ):
         # Where there are several org units, what is said to everyone is said to those who are there now; and what is
         # said to a role, to those of its holders whom nobody has stopped.
@@ -104,8 +104,13 @@ async def govern(docket: TeamDocket, message: Message) -> GovernedPost:
     return GovernedPost(None, await decide(docket, submission, proposal), submission)
 
 
-def _concerns(docket: TeamDocket, sender: Party, receiver: Party) -> bool:
-    return concerns(docket.book.between(sender.attributes, receiver.attributes), sender, receiver)
+def _concerned(docket: TeamDocket, sender: Party, receivers: list[Party]) -> bool:
+    """Whether the rules concern a message to any of these."""
+    attributes = sender.attributes
+    for receiver in receivers:
+        if concerns(docket.book.between(attributes, receiver.attributes), sender, receiver):
+            return True
+    return False
 
 
 async def _receivers(docket: TeamDocket, message: Message, sender: Party) -> list[Party] | None:
@@ -119,7 +124,7 @@ async def _receivers(docket: TeamDocket, message: Message, sender: Party) -> lis
     if (
         not message.annotated
         and not stopped
-        and not _concerns(docket, sender, sender)
+        and not _concerned(docket, sender, [sender])
         and not await rules.several_units(team, tenant, expects)
     ):
         return None
