@@ -31,7 +31,7 @@ Everything here is imported from `parley`, except where it says otherwise.
 | to | use | shown in |
 |---|---|---|
 | write an agent | [Agents](#agents) | [Write an agent](../how-to/write-an-agent.md) |
-| talk to a server | [Client](#client) | [Talk to a server from Python](../how-to/talk-to-a-server-from-python.md) |
+| use a server | [Client](#client) | [Use a server from Python](../how-to/talk-to-a-server-from-python.md) |
 | run a workflow | [Workflow](#workflow) | [Run a workflow](../how-to/run-a-workflow.md) |
 | test agents | [parley.testing](#parleytesting) | [Test an agent](../how-to/test-an-agent.md) |
 | use a mailbox | [Mailbox](#mailbox) | [Use mailboxes from Python](../how-to/use-from-python.md) |
