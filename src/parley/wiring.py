@@ -192,10 +192,13 @@ def public_key_of(secret: str) -> str:
 
 async def deciding(kernel: Kernel, approval: Approval, decision: str, *, key: str, note: str, answer: Body) -> Approval:
     """What a person decides about something in a mailbox; see `app.mail_approvals`."""
+    from parley.app.mailbox.rules import approvals
     from parley.app.mailbox.rules.approvals import MailboxDecision
     from parley.domain.exchange.approval import Decision
 
-    return await kernel.decide(approval.id, MailboxDecision(Decision(decision), key, approval.digest, note, answer))
+    return await approvals.decide(
+        kernel, approval.id, MailboxDecision(Decision(decision), key, approval.digest, note, answer)
+    )
 
 
 def open_mailbox(home: str = "", project: str = "", agent: str = "") -> tuple[Kernel, Settings]:
@@ -374,6 +377,7 @@ def approvals_project(settings: Settings) -> str:
 
 def _deliver(settings: Settings, user: str, letter: Letter) -> bool:
     """Send a letter to a person's folder in the project, if it has one; the sender's folder is made for it."""
+    from parley.app.mailbox import sending
     from parley.domain.message.message import Draft, Kind, Priority
     from parley.domain.times import from_stamp
 
@@ -390,7 +394,7 @@ def _deliver(settings: Settings, user: str, letter: Letter) -> bool:
         subject = letter.subject[: settings.limits.subject_chars]
         priority = Priority.P1 if letter.urgent else Priority.P2
         draft = Draft(sender, (user,), Kind.NOTIFICATION, subject, letter.body, priority)
-        drive(kernel.send(draft._replace(expires_at=from_stamp(letter.expires_at))))
+        drive(sending.send(kernel, draft._replace(expires_at=from_stamp(letter.expires_at))))
     finally:
         kernel.close()
     return True

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import parley
 from parley import wiring
+from parley.app.mailbox import claims, read, sending
 from parley.app.mailbox.kernel import Kernel
 from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.errors.errors import ParleyError
@@ -88,7 +89,7 @@ def send(play: Play) -> None:
     play.gate()
     for tag in play.options["tags"]:
         try:
-            wiring.drive(kernel.send(play.draft(tag)))
+            wiring.drive(sending.send(kernel, play.draft(tag)))
         except ParleyError as error:
             play.say(f"error {error.code} {error.message}")
         else:
@@ -118,7 +119,7 @@ def claim(play: Play) -> None:
     """`next`, once; the process lives on until its answer is written."""
     kernel = play.kernel()
     play.gate()
-    claimed = wiring.drive(kernel.claim_next(play.lease))
+    claimed = wiring.drive(claims.claim_next(kernel, play.lease))
     play.say(f"ok {tag_of(claimed.message)}" if claimed else "nothing")
     kernel.close()
 
@@ -126,13 +127,13 @@ def claim(play: Play) -> None:
 def done(play: Play) -> None:
     """`next` before the gate, `done` behind it."""
     kernel = play.kernel()
-    claimed = wiring.drive(kernel.claim_next(play.lease))
+    claimed = wiring.drive(claims.claim_next(kernel, play.lease))
     assert claimed is not None
     tag = tag_of(claimed.message)
     play.say(f"claimed {tag}")
     play.gate()
     finished = wiring.drive(
-        kernel.done(claimed.message.id, delete=bool(play.options.get("delete")), token=claimed.lease.token)
+        claims.done(kernel, claimed.message.id, delete=bool(play.options.get("delete")), token=claimed.lease.token)
     )
     play.say(f"ok {tag} {finished.how}")
     play.leave(kernel)
@@ -142,10 +143,10 @@ def drain(play: Play) -> None:
     """`next` and `done` until nothing waits."""
     kernel = play.kernel()
     play.gate()
-    while claimed := wiring.drive(kernel.claim_next(play.lease)):
+    while claimed := wiring.drive(claims.claim_next(kernel, play.lease)):
         tag = tag_of(claimed.message)
         doubts = "".join(f" {doubt.code}" for doubt in claimed.doubts)
-        wiring.drive(kernel.done(claimed.message.id, token=claimed.lease.token))
+        wiring.drive(claims.done(kernel, claimed.message.id, token=claimed.lease.token))
         play.say(f"ok {tag}{doubts}")
     kernel.close()
 
@@ -163,7 +164,7 @@ def init(play: Play) -> None:
 
 
 def listing(play: Play) -> None:
-    for item in wiring.drive(play.kernel().inbox_items()):
+    for item in wiring.drive(read.inbox(play.kernel())):
         play.say(f"ok {item.subject or item.file} {item.problem}".rstrip())
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from parley.app.mailbox import claims, read, sending
 from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import BadAgentName, ContentChanged, InboxFull, NameExists, NotRegular, ParleyError
 from parley.domain.limits import DEFAULT_LIMITS
@@ -67,7 +68,7 @@ def test_a_file_rewritten_by_its_sender_after_the_claim_changes_nothing_for_the_
     # When its sender, who owns the file, writes another content into the same file
     path = rig.path("codex") / sent.file
     path.write_bytes(path.read_bytes().replace(b"Token", b"Taken").replace(b"tests pass", b"tests fail"))
-    finished = drive(reader.done(handed.message.id))
+    finished = drive(claims.done(reader, handed.message.id))
 
     # Then what was processed is what was hashed and is archived, and the change is put aside under its name
     assert finished.content_changed
@@ -92,10 +93,10 @@ def test_a_name_that_is_taken_is_an_error_and_the_first_file_stays(rig: Rig) -> 
 def test_a_chosen_name_that_is_taken_is_refused_to_the_sender(rig: Rig) -> None:
     """A27"""
     kernel = rig.kernel("claude")
-    first = drive(kernel.send(a_draft(), suffix="mine"))
+    first = drive(sending.send(kernel, a_draft(), suffix="mine"))
 
     with pytest.raises(NameExists):
-        drive(kernel.send(a_draft(subject="Another"), suffix="mine"))
+        drive(sending.send(kernel, a_draft(subject="Another"), suffix="mine"))
 
     assert rig.files("codex") == [first.file]
 
@@ -152,7 +153,7 @@ def test_what_is_no_regular_file_goes_to_the_dead_letters_and_blocks_nobody(
 
     # When the reader looks, and reads
     with not_blocked():
-        listed = [item.file for item in drive(reader.inbox_items())]
+        listed = [item.file for item in drive(read.inbox(reader))]
         handed = [one.message.id for one in drained(reader)]
 
     # Then it is named as what it is, and the message behind it is handled
@@ -225,7 +226,7 @@ def test_an_inbox_swapped_for_a_link_during_sends_leads_nothing_outside(rig: Rig
     try:
         for number in range(60):
             try:
-                sent.append(drive(kernel.send(a_draft(subject=f"Number {number}"))).file)
+                sent.append(drive(sending.send(kernel, a_draft(subject=f"Number {number}"))).file)
             except ParleyError as error:
                 refused.add(error.code)
     finally:
@@ -242,16 +243,16 @@ def test_a_user_who_floods_an_inbox_is_told_that_it_is_full(rig: Rig) -> None:
     limits = DEFAULT_LIMITS._replace(inbox_messages=20)
     kernel = rig.kernel("claude", limits=limits)
     for number in range(20):
-        drive(kernel.send(a_draft(subject=f"Number {number}")))
+        drive(sending.send(kernel, a_draft(subject=f"Number {number}")))
 
     with pytest.raises(InboxFull) as refusal:
-        drive(kernel.send(a_draft(subject="One too many")))
+        drive(sending.send(kernel, a_draft(subject="One too many")))
 
     assert refusal.value.code == "inbox_full"
     assert len(rig.files("codex")) == 20
     reader = rig.kernel("codex")
-    drive(reader.done(claimed(reader).message.id))
-    drive(kernel.send(a_draft(subject="There is room again")))
+    drive(claims.done(reader, claimed(reader).message.id))
+    drive(sending.send(kernel, a_draft(subject="There is room again")))
 
 
 def grown(path: Path) -> None:
@@ -281,16 +282,16 @@ def test_a_file_that_grows_while_it_is_read_is_cut_off_at_the_limit(rig: Rig, mo
     """A65: the size that was looked at is not the size that is read"""
     path = rig.path("codex") / "0.yaml"
     path.write_bytes(a_file())
-    read = os.read
+    os_read = os.read
 
     def grow_then_read(fd: int, count: int) -> bytes:
         if path.exists() and os.fstat(fd).st_ino == path.stat().st_ino:
             os.truncate(path, os.fstat(fd).st_size + DEFAULT_LIMITS.file_bytes)
-        return read(fd, count)
+        return os_read(fd, count)
 
     monkeypatch.setattr(os, "read", grow_then_read)
 
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
     assert reason(rig, "0.yaml") == "too_large"
 
 
@@ -337,10 +338,10 @@ def test_a_lock_that_somebody_takes_after_the_claim_is_waited_for_a_moment_only(
     with open(rig.path("codex") / sent.file, "rb") as file, not_blocked():
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(ParleyError) as refusal:
-            drive(reader.done(sent.message.id))
+            drive(claims.done(reader, sent.message.id))
 
     assert refusal.value.code == "already_claimed"
-    assert drive(reader.done(sent.message.id)).how == "archived"
+    assert drive(claims.done(reader, sent.message.id)).how == "archived"
 
 
 def test_thousands_of_files_are_listed_within_moments(rig: Rig, full: bool) -> None:
@@ -350,7 +351,7 @@ def test_thousands_of_files_are_listed_within_moments(rig: Rig, full: bool) -> N
         (rig.path("codex") / f"{number}.yaml").write_bytes(a_file())
 
     with not_blocked():
-        assert len(drive(rig.kernel("codex").inbox_items())) == count
+        assert len(drive(read.inbox(rig.kernel("codex")))) == count
 
 
 def test_a_lease_is_neither_immortal_nor_dead_when_the_clock_is_set(rig: Rig) -> None:
@@ -360,7 +361,7 @@ def test_a_lease_is_neither_immortal_nor_dead_when_the_clock_is_set(rig: Rig) ->
 
     for jump in (timedelta(days=-400), timedelta(days=900)):
         rig.clock.at += jump
-        assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+        assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
     rig.clock.at -= timedelta(days=3_650)
     rig.clock.pass_by(minutes=31)
 
@@ -394,7 +395,7 @@ def test_files_that_vanish_while_they_are_listed_are_passed_over(rig: Rig, monke
     monkeypatch.setattr(os, "open", delete_then_open)
     reader = rig.kernel("codex")
 
-    assert {item.file for item in drive(reader.inbox_items())} == {one.file for one in sent} - vanishing
+    assert {item.file for item in drive(read.inbox(reader))} == {one.file for one in sent} - vanishing
     assert {one.file for one in drained(reader)} == {one.file for one in sent} - vanishing
     assert rig.files("codex", "dead_letter") == []
 
@@ -432,9 +433,9 @@ def test_a_reader_waits_while_a_live_sender_still_has_two_names_for_a_file(rig: 
     os.link(path, temporary)
     reader = rig.kernel("codex")
 
-    with open(temporary, "rb") as sending:
-        fcntl.flock(sending, fcntl.LOCK_EX)
-        assert drive(reader.claim_next(HALF_AN_HOUR)) is None
+    with open(temporary, "rb") as unsent:
+        fcntl.flock(unsent, fcntl.LOCK_EX)
+        assert drive(claims.claim_next(reader, HALF_AN_HOUR)) is None
         assert temporary.exists()
         temporary.unlink()
 

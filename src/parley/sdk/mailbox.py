@@ -70,6 +70,8 @@ class Mailbox:
         written, `Undelivered` when some recipients refused it while the others have it, `Denied` when the rules refuse
         it, and `MessageHeld` when it waits for a person: its `facts` name the approval.
         """
+        from parley.app.mailbox import sending
+
         draft = self.draft(
             to=to,
             kind=kind,
@@ -86,7 +88,7 @@ class Mailbox:
             extras=extras,
         )
         draft = draft._replace(wishes=_wishes(rules))
-        return wiring.drive(self.kernel.send(draft)).message
+        return wiring.drive(sending.send(self.kernel, draft)).message
 
     def reply(  # noqa: PLR0913  # one parameter a field
         self,
@@ -105,6 +107,8 @@ class Mailbox:
 
         An answer in an exchange is under its rules, whether it names any or not; see `send`.
         """
+        from parley.app.mailbox import sending
+
         draft = self.draft(
             to=to,
             kind=kind or Kind.NOTIFICATION,
@@ -115,7 +119,7 @@ class Mailbox:
             context_keys=context_keys,
         )
         draft = draft._replace(wishes=_wishes(rules))
-        return wiring.drive(self.kernel.reply(_ref(ref), draft, kind_given=kind is not None)).message
+        return wiring.drive(sending.reply(self.kernel, _ref(ref), draft, kind_given=kind is not None)).message
 
     def draft(  # noqa: PLR0913  # one parameter a field
         self,
@@ -156,18 +160,22 @@ class Mailbox:
             related_packet=related_packet,
             related_pr=str(related_pr),
             conversation_id=conversation,
-            in_reply_to=wiring.drive(self.kernel.full_id(reply_to)) if reply_to else "",
+            in_reply_to=self._full_id(reply_to) if reply_to else "",
             context_keys=context_keys if isinstance(context_keys, str) else "".join(f"- {k}\n" for k in context_keys),
             extras=extras or {},
         )
 
     def inbox(self) -> list[Item]:
         """What waits, in processing order. Looking consumes nothing."""
-        return wiring.drive(self.kernel.inbox_items())
+        from parley.app.mailbox import read
+
+        return wiring.drive(read.inbox(self.kernel))
 
     def outbox(self) -> list[Item]:
         """Copies of what this agent sent, newest first."""
-        return wiring.drive(self.kernel.outbox_items())
+        from parley.app.mailbox import read
+
+        return wiring.drive(read.outbox(self.kernel))
 
     def read(self, ref: str | Message) -> Message:
         """A message by id, file name or the end of its id, wherever it lies; without consuming it."""
@@ -175,7 +183,9 @@ class Mailbox:
 
     def find(self, ref: str | Message) -> FoundMessage:
         """Like `read`, with the exact bytes, where it lies and what is odd about it."""
-        return wiring.drive(self.kernel.find(_ref(ref)))
+        from parley.app.mailbox import find
+
+        return wiring.drive(find.find(self.kernel, _ref(ref)))
 
     def next(self, lease: str | timedelta | None = "30m") -> Message | None:
         """Claim the first message in processing order that is not claimed; None when there is none.
@@ -183,7 +193,9 @@ class Mailbox:
         The claim ends when the lease does; then the message goes to the next reader. With `lease=None` it
         lasts as long as this process lives.
         """
-        claimed = wiring.drive(self.kernel.claim_next(_length(lease)))
+        from parley.app.mailbox import claims
+
+        claimed = wiring.drive(claims.claim_next(self.kernel, _length(lease)))
         if claimed is None:
             return None
         self._tokens[claimed.message.id] = claimed.file, claimed.lease.token
@@ -191,38 +203,51 @@ class Mailbox:
 
     def extend(self, ref: str | Message, lease: str | timedelta = "30m") -> None:
         """Hold a claimed message for longer, counted from now."""
+        from parley.app.mailbox import claims
+
         length = _length(lease)
         if length is not None:
-            wiring.drive(self.kernel.extend(_ref(ref), length, self._token(_ref(ref))))
+            wiring.drive(claims.extend(self.kernel, _ref(ref), length, self._token(_ref(ref))))
 
     def release(self, ref: str | Message) -> None:
         """Release a claimed message, so that the next reader gets it."""
-        wiring.drive(self.kernel.release(_ref(ref), self._token(_ref(ref))))
+        from parley.app.mailbox import claims
+
+        wiring.drive(claims.release(self.kernel, _ref(ref), self._token(_ref(ref))))
 
     def done(self, ref: str | Message, *, delete: bool = False) -> None:
         """Finish a message: its file moves to the archive, or is deleted. Doing it twice is no error.
 
         Raises `LeaseLost` when the lease had run out and another reader has the message now.
         """
-        wiring.drive(self.kernel.done(_ref(ref), delete=delete, token=self._token(_ref(ref))))
+        from parley.app.mailbox import claims
+
+        wiring.drive(claims.done(self.kernel, _ref(ref), delete=delete, token=self._token(_ref(ref))))
 
     def thread(self, ref: str | Message) -> list[Message]:
         """A whole conversation, oldest first, by its id or by any message in it."""
-        return [match.message for match in wiring.drive(self.kernel.thread(_ref(ref)))]
+        from parley.app.mailbox import find
+
+        return [match.message for match in wiring.drive(find.thread(self.kernel, _ref(ref)))]
 
     def search(self, text: str) -> list[Message]:
         """Messages sent or received that contain `text`, newest first."""
-        return [match.message for match in wiring.drive(self.kernel.search(text))]
+        from parley.app.mailbox import find
+
+        return [match.message for match in wiring.drive(find.search(self.kernel, text))]
 
     def review(self, ref: str | Message) -> Review:
         """Where the review in a conversation stands."""
-        return wiring.drive(self.kernel.review(_ref(ref)))
+        from parley.app.mailbox import find
+
+        return wiring.drive(find.review(self.kernel, _ref(ref)))
 
     def approvals(self, status: str = "pending") -> list[Approval]:
         """What waits for a person in this mailbox, mine and others'; with `status=""` also what was decided."""
+        from parley.app.mailbox.rules import approvals
         from parley.domain.exchange.approval import ApprovalStatus
 
-        return wiring.drive(self.kernel.approvals(ApprovalStatus(status) if status else None))
+        return wiring.drive(approvals.list_all(self.kernel, ApprovalStatus(status) if status else None))
 
     def decide(
         self, approval: Approval, decision: str, *, key: str, note: str = "", answer: str | Mapping[str, Value] = ""
@@ -235,7 +260,9 @@ class Mailbox:
 
     def exchanges(self) -> list[Exchange]:
         """The exchanges that this agent takes part in, as its own ledger knows them."""
-        return wiring.drive(self.kernel.exchanges())
+        from parley.app.mailbox.rules import exchanges
+
+        return wiring.drive(exchanges.list_all(self.kernel))
 
     def watch(
         self, watcher: str = "default", *, timeout: float | None = None, pause: Callable[[float], None] = time.sleep
@@ -244,6 +271,8 @@ class Mailbox:
 
         An item counts as seen when the loop asks for the next one, so what a crash interrupts comes again.
         """
+        from parley.app.mailbox import follow
+
         quiet_seconds = 0.0
         mark: tuple[int, int] | None = None
         while timeout is None or quiet_seconds <= timeout:
@@ -251,9 +280,9 @@ class Mailbox:
             # A change within the clock's grain leaves the time as it was: look again for a second after one.
             if now != mark or quiet_seconds < 1.0:
                 mark = now
-                for item in wiring.drive(self.kernel.unseen(watcher)):
+                for item in wiring.drive(follow.unseen(self.kernel, watcher)):
                     yield item
-                    wiring.drive(self.kernel.shown(watcher, [item]))
+                    wiring.drive(follow.shown(self.kernel, watcher, [item]))
                     quiet_seconds = 0.0
             pause(_POLL_SECONDS)
             quiet_seconds += _POLL_SECONDS
@@ -269,6 +298,11 @@ class Mailbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _full_id(self, ref: str) -> str:
+        from parley.app.mailbox import find
+
+        return wiring.drive(find.full_id(self.kernel, ref))
 
     def _token(self, ref: str) -> str | None:
         """The token of what this mailbox claimed under that name, so that it cannot finish what another holds now."""

@@ -6,7 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from parley.app.mailbox import sending
 from parley.app.mailbox.kernel import drive
+from parley.app.mailbox.rules import approvals as mailbox_approvals
+from parley.app.mailbox.rules import exchanges as mailbox_exchanges
 from parley.app.mailbox.rules.approvals import MailboxDecision as MailboxDeciding
 from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held
@@ -196,7 +199,7 @@ class MailboxPlace:
         kind = Kind.NOTIFICATION if note else Kind.REVIEW_REQUEST if body else Kind.QUESTION
         draft = a_draft(kind, sender=sender, to=(to,), body=body or text, conversation_id=self._talk, wishes=wishes)
         try:
-            sent = drive(self._rig.kernel(sender).send(draft))
+            sent = drive(sending.send(self._rig.kernel(sender), draft))
         except MessageHeld as held:
             self._talk = str(held.facts["conversation_id"])
             return "held"
@@ -211,10 +214,10 @@ class MailboxPlace:
 
     async def decide(self, person: str, decision: str, number: int = 0) -> str:
         kernel = self._rig.kernel(PEOPLE[person])
-        approval = [one for one in drive(kernel.approvals()) if one.pending][number]
+        approval = [one for one in drive(mailbox_approvals.list_all(kernel)) if one.pending][number]
         deciding = MailboxDeciding(Decision(decision), _key(person), approval.digest, "", ANSWER)
         try:
-            status = drive(kernel.decide(approval.id, deciding)).status.value
+            status = drive(mailbox_approvals.decide(kernel, approval.id, deciding)).status.value
         except ParleyError as refusal:
             return refusal.code
         self._read(approval.to)
@@ -222,14 +225,14 @@ class MailboxPlace:
 
     async def close(self, agent: str) -> None:
         kernel = self._rig.kernel(agent)
-        (exchange,) = drive(kernel.exchanges())
+        (exchange,) = drive(mailbox_exchanges.list_all(kernel))
         key = _key(CAST[agent]["user_id"]) if exchange.outcome == "escalated" else ""
-        drive(kernel.close_exchange(exchange.id, "enough", key))
+        drive(mailbox_exchanges.close(kernel, exchange.id, "enough", key))
 
     async def pass_by(self, hours: int) -> None:
         self._rig.clock.pass_by(hours=hours)
         for agent in CAST:
-            drive(self._rig.kernel(agent).exchanges())
+            drive(mailbox_exchanges.list_all(self._rig.kernel(agent)))
 
     async def trail(self) -> Trail:
         return {agent: self._rig.audits(agent) if agent in self._rig.stores else [] for agent in CAST}

@@ -17,6 +17,7 @@ from parley.adapters.files.governance import GovernanceFiles
 from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import Workspace
 from parley.adapters.memory import MemoryStore
+from parley.app.mailbox import claims, sending
 from parley.app.mailbox.kernel import Kernel, drive
 from parley.domain.limits import DEFAULT_LIMITS, Limits
 from parley.domain.mailbox.listing import Claimed, Sent
@@ -153,7 +154,7 @@ class Rig:
     def send(self, kind: Kind = Kind.TASK_REQUEST, *, ids: Ids | None = None, **changes: object) -> Sent:
         """claude sends codex a message, unless the changes say otherwise."""
         draft = a_draft(kind, **changes)
-        return drive(self.kernel(draft.sender, ids=ids).send(draft))
+        return drive(sending.send(self.kernel(draft.sender, ids=ids), draft))
 
     def actions(self, agent: str) -> list[str]:
         """What the agent's ledger says has happened, in order."""
@@ -179,13 +180,13 @@ def a_rig(folder: Path, agents: Iterable[str] = ("claude", "codex", "gemini")) -
 
 def claimed(kernel: Kernel, length: timedelta | None = HALF_AN_HOUR) -> Claimed:
     """The next message, which must be there."""
-    found = drive(kernel.claim_next(length))
+    found = drive(claims.claim_next(kernel, length))
     assert found is not None
     return found
 
 
 def drained(kernel: Kernel) -> Iterator[Claimed]:
     """Every message that `next` hands out, each finished before the next one."""
-    while (found := drive(kernel.claim_next(HALF_AN_HOUR))) is not None:
-        drive(kernel.done(found.message.id))
+    while (found := drive(claims.claim_next(kernel, HALF_AN_HOUR))) is not None:
+        drive(claims.done(kernel, found.message.id))
         yield found

@@ -1,7 +1,4 @@
-"""The use cases bound to their ports: what a surface is given.
-
-Each verb imports its module when it is first used, so that a command pays only for what it does.
-"""
+"""The ports of one mailbox: what every use case of `app.mailbox` is given."""
 
 from __future__ import annotations
 
@@ -12,16 +9,9 @@ from parley.domain.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from datetime import timedelta
 
-    from parley.app.mailbox.rules.approvals import MailboxDecision
-    from parley.app.mailbox.rules.sending import HumanDecision
-    from parley.domain.exchange.approval import Approval, ApprovalStatus, DecisionRight
-    from parley.domain.exchange.exchange import Exchange
-    from parley.domain.mailbox.delivery import DeliveryKey, Lease
-    from parley.domain.mailbox.listing import Claimed, Finished, FoundMessage, Item, Sent
-    from parley.domain.message.message import Draft, Heading, Message
-    from parley.domain.message.review import Review
+    from parley.domain.mailbox.delivery import DeliveryKey
+    from parley.domain.message.message import Heading
     from parley.ports.mailbox import (
         Clock,
         Courier,
@@ -144,18 +134,6 @@ class Kernel:
             self._store = None
         self._courier = None  # with it go the folders that it kept open
 
-    async def send(self, draft: Draft, *, suffix: str = "", decided: HumanDecision | None = None) -> Sent:
-        """See `app.mailbox.sending.send`."""
-        from parley.app.mailbox import sending as post
-
-        return await post.send(self, draft, suffix=suffix, decided=decided)
-
-    async def preview(self, draft: Draft) -> Message:
-        """See `app.mailbox.preview.preview`."""
-        from parley.app.mailbox import preview
-
-        return await preview.preview(self, draft)
-
     def over(self, store: Store) -> Kernel:
         """The same kernel over another ledger."""
         from copy import copy
@@ -163,138 +141,6 @@ class Kernel:
         other = copy(self)
         other._store = store  # of the same class
         return other
-
-    async def reply(self, ref: str, draft: Draft, *, kind_given: bool) -> Sent:
-        """See `app.mailbox.sending.reply`."""
-        from parley.app.mailbox import sending as post
-
-        return await post.reply(self, ref, draft, kind_given=kind_given)
-
-    async def inbox_items(self) -> list[Item]:
-        """See `app.mailbox.read.inbox`."""
-        from parley.app.mailbox import read
-
-        return await read.inbox(self)
-
-    async def outbox_items(self) -> list[Item]:
-        """See `app.mailbox.read.outbox`."""
-        from parley.app.mailbox import read
-
-        return await read.outbox(self)
-
-    async def find(self, ref: str) -> FoundMessage:
-        """See `app.mailbox.find.find`."""
-        from parley.app.mailbox import find
-
-        return await find.find(self, ref)
-
-    async def full_id(self, ref: str) -> str:
-        """See `app.mailbox.find.full_id`."""
-        from parley.app.mailbox import find
-
-        return await find.full_id(self, ref)
-
-    async def thread(self, ref: str) -> list[FoundMessage]:
-        """See `app.mailbox.find.thread`."""
-        from parley.app.mailbox import find
-
-        return await find.thread(self, ref)
-
-    async def search(self, text: str) -> list[FoundMessage]:
-        """See `app.mailbox.find.search`."""
-        from parley.app.mailbox import find
-
-        return await find.search(self, text)
-
-    async def review(self, ref: str) -> Review:
-        """See `app.mailbox.find.review`."""
-        from parley.app.mailbox import find
-
-        return await find.review(self, ref)
-
-    async def claim_next(self, length: timedelta | None) -> Claimed | None:
-        """See `app.mailbox.claims.claim_next`."""
-        from parley.app.mailbox import claims as receipts
-
-        return await receipts.claim_next(self, length)
-
-    async def extend(self, ref: str, length: timedelta, token: str | None = None) -> tuple[str, Lease]:
-        """See `app.mailbox.claims.extend`."""
-        from parley.app.mailbox import claims as receipts
-
-        return await receipts.extend(self, ref, length, token)
-
-    async def release(self, ref: str, token: str | None = None) -> str:
-        """See `app.mailbox.claims.release`."""
-        from parley.app.mailbox import claims as receipts
-
-        return await receipts.release(self, ref, token)
-
-    async def done(self, ref: str, *, delete: bool = False, token: str | None = None) -> Finished:
-        """See `app.mailbox.claims.done`."""
-        from parley.app.mailbox import claims as receipts
-
-        return await receipts.done(self, ref, delete=delete, token=token)
-
-    async def unseen(self, watcher: str) -> list[Item]:
-        """See `app.mailbox.follow.unseen`."""
-        from parley.app.mailbox import follow
-
-        return await follow.unseen(self, watcher)
-
-    async def shown(self, watcher: str, items: list[Item]) -> None:
-        """See `app.mailbox.follow.shown`."""
-        from parley.app.mailbox import follow
-
-        await follow.shown(self, watcher, items)
-
-    async def approvals(self, status: ApprovalStatus | None = None) -> list[Approval]:
-        """See `app.mailbox.rules.approvals.list_all`."""
-        from parley.app.mailbox.rules import approvals
-
-        return await approvals.list_all(self, status)
-
-    async def approval(self, approval_id: str) -> Approval:
-        """See `app.mailbox.rules.approvals.get`."""
-        from parley.app.mailbox.rules import approvals
-
-        return await approvals.get(self, approval_id)
-
-    async def standing(self, approval: Approval, key: str = "") -> DecisionRight:
-        """See `app.mailbox.rules.approvals.standing`."""
-        from parley.app.mailbox.rules import approvals
-
-        return await approvals.standing(self, approval, key)
-
-    async def decide(self, approval_id: str, deciding: MailboxDecision) -> Approval:
-        """See `app.mailbox.rules.approvals.decide`."""
-        from parley.app.mailbox.rules import approvals
-
-        return await approvals.decide(self, approval_id, deciding)
-
-    async def exchanges(self) -> list[Exchange]:
-        """See `app.mailbox.rules.exchanges.list_all`."""
-        from parley.app.mailbox.rules import exchanges
-
-        return await exchanges.list_all(self)
-
-    async def exchange(self, exchange_id: str) -> Exchange:
-        """See `app.mailbox.rules.exchanges.get`."""
-        from parley.app.mailbox.rules import exchanges
-
-        return await exchanges.get(self, exchange_id)
-
-    async def close_exchange(self, exchange_id: str, reason: str = "", key: str = "") -> Exchange:
-        """See `app.mailbox.rules.exchanges.close`."""
-        from parley.app.mailbox.rules import exchanges
-
-        return await exchanges.close(self, exchange_id, reason, key)
-
-    async def sweep(self) -> None:
-        """See `app.mailbox.sweep.sweep`."""
-        from parley.app.mailbox import sweep
-
-        await sweep.sweep(self)
 
 
 def drive(use_case: Coroutine[object, None, T]) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parley.app.mailbox import claims
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe, show_message
@@ -45,7 +46,7 @@ def _add_done(parser: argparse.ArgumentParser) -> None:
 def _next(args: argparse.Namespace) -> int:
     length = parse_duration(args.lease or settings_of(args).lease)
     kernel = kernel_of(args)
-    claimed = drive(kernel.claim_next(length))
+    claimed = drive(claims.claim_next(kernel, length))
     screen = screen_of(args)
     if claimed is None:
         if args.json:
@@ -67,7 +68,7 @@ def _next(args: argparse.Namespace) -> int:
 
 def _extend(args: argparse.Namespace) -> int:
     length = parse_duration(args.lease or settings_of(args).lease)
-    message_id, lease = drive(kernel_of(args).extend(args.message, length, args.token))
+    message_id, lease = drive(claims.extend(kernel_of(args), args.message, length, args.token))
     screen = screen_of(args)
     if args.json:
         screen.json({"id": message_id, "lease": {"token": lease.token, "until": lease.until}})
@@ -77,7 +78,7 @@ def _extend(args: argparse.Namespace) -> int:
 
 
 def _release(args: argparse.Namespace) -> int:
-    message_id = drive(kernel_of(args).release(args.message, args.token))
+    message_id = drive(claims.release(kernel_of(args), args.message, args.token))
     screen = screen_of(args)
     if args.json:
         screen.json({"id": message_id, "status": "new"})
@@ -87,7 +88,7 @@ def _release(args: argparse.Namespace) -> int:
 
 
 def _done(args: argparse.Namespace) -> int:
-    finished = drive(kernel_of(args).done(args.message, delete=args.delete, token=args.token))
+    finished = drive(claims.done(kernel_of(args), args.message, delete=args.delete, token=args.token))
     screen = screen_of(args)
     if args.json:
         changed = finished.content_changed

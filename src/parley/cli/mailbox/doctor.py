@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from parley.adapters.files.checkup import CheckupFinding, examine
 from parley.adapters.files.workspace import Workspace
+from parley.app.mailbox import claims, read, sweep
 from parley.cli.command import Command, add_mailbox_options, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import Screen, count_of, safe
@@ -104,7 +105,7 @@ def _agent_findings(workspace: Workspace, name: str, settings: Settings) -> Iter
 
 def _mailbox_findings(kernel: Kernel) -> Iterator[CheckupFinding]:
     """Check the inbox and the ledger."""
-    items = drive(kernel.inbox_items())
+    items = drive(read.inbox(kernel))
     expired = sum(1 for item in items if item.expired)
     if expired:
         count = count_of(expired, "message")
@@ -124,7 +125,7 @@ def _mailbox_findings(kernel: Kernel) -> Iterator[CheckupFinding]:
         return
     if drive(store.deliveries(Status.PENDING)):
         yield CheckupFinding(
-            "warn", "pending_send", kernel.agent, "a send was interrupted", lambda: drive(kernel.sweep())
+            "warn", "pending_send", kernel.agent, "a send was interrupted", lambda: drive(sweep.sweep(kernel))
         )
     now = kernel.clock.now()
     for claim in drive(store.deliveries(Status.CLAIMED)):
@@ -136,7 +137,7 @@ def _mailbox_findings(kernel: Kernel) -> Iterator[CheckupFinding]:
 
 def _releaser(kernel: Kernel, file: str) -> Callable[[], None]:
     def release() -> None:
-        drive(kernel.release(file))
+        drive(claims.release(kernel, file))
 
     return release
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parley.app.mailbox import read
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import count_of, item_fields, show_items
@@ -28,7 +29,7 @@ def _outbox(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace, place: str) -> int:
     kernel = kernel_of(args)
-    items = drive(kernel.inbox_items() if place == "inbox" else kernel.outbox_items())
+    items = drive(read.inbox(kernel) if place == "inbox" else read.outbox(kernel))
     screen = screen_of(args)
     if args.json:
         screen.json([item_fields(item) for item in items])

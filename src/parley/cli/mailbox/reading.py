@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parley.app.mailbox import find
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import Screen, located_message_fields, safe, show_message
@@ -33,7 +34,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 
 
 def _read(args: argparse.Namespace) -> int:
-    located = drive(kernel_of(args).find(args.message))
+    located = drive(find.find(kernel_of(args), args.message))
     screen = screen_of(args)
     if args.raw:
         import sys
@@ -50,7 +51,7 @@ def _read(args: argparse.Namespace) -> int:
 
 
 def _thread(args: argparse.Namespace) -> int:
-    messages = drive(kernel_of(args).thread(args.conversation))
+    messages = drive(find.thread(kernel_of(args), args.conversation))
     screen = screen_of(args)
     if args.json:
         screen.json([located_message_fields(located) for located in messages])
@@ -79,7 +80,7 @@ def _depths(messages: list[FoundMessage]) -> dict[str, int]:
 
 
 def _search(args: argparse.Namespace) -> int:
-    matches = drive(kernel_of(args).search(args.text))
+    matches = drive(find.search(kernel_of(args), args.text))
     screen = screen_of(args)
     if args.json:
         screen.json([located_message_fields(match) for match in matches])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parley.app.mailbox import find
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import Screen, safe
@@ -21,7 +22,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _status(args: argparse.Namespace) -> int:
-    review = drive(kernel_of(args).review(args.conversation))
+    review = drive(find.review(kernel_of(args), args.conversation))
     screen = screen_of(args)
     if args.json:
         fields = review._asdict()

@@ -112,19 +112,21 @@ def _kinds_help() -> str:
 
 def _send(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
-    draft = _draft(args, kernel, KINDS[args.kind])
-    answered = drive(kernel.full_id(args.reply_to)) if args.reply_to else ""
-    draft = draft._replace(in_reply_to=answered, conversation_id=args.conversation)
+    draft = _draft(args, kernel, KINDS[args.kind])._replace(conversation_id=args.conversation)
+    if args.reply_to:
+        from parley.app.mailbox import find
+
+        draft = draft._replace(in_reply_to=drive(find.full_id(kernel, args.reply_to)))
     return _send_or_preview(args, kernel, draft)
 
 
 def _reply(args: argparse.Namespace) -> int:
-    from parley.app.mailbox.sending import answer
+    from parley.app.mailbox import find, sending
 
     kernel = kernel_of(args)
-    answered = drive(kernel.find(args.message)).message
+    answered = drive(find.find(kernel, args.message)).message
     kind = KINDS[args.kind] if args.kind else default_reply(answered.kind)
-    draft = answer(_draft(args, kernel, kind), answered, kernel.limits, kind_given=True)
+    draft = sending.answer(_draft(args, kernel, kind), answered, kernel.limits, kind_given=True)
     return _send_or_preview(args, kernel, draft)
 
 
@@ -167,11 +169,13 @@ def _wishes(args: argparse.Namespace) -> Wishes | None:
 
 
 def _send_or_preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> int:
+    from parley.app.mailbox import sending
+
     try:
         if args.dry_run:
             _preview(args, kernel, draft)
         else:
-            _show_sent(args, drive(kernel.send(draft)))
+            _show_sent(args, drive(sending.send(kernel, draft)))
     except Undelivered as error:
         if args.json and isinstance(error.sent, Sent):
             _show_sent(args, error.sent)
@@ -216,7 +220,9 @@ def _deciders(held: ParleyError) -> str:
 
 def _preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> None:
     """Print the file as it would be sent; ids are placeholders."""
-    content = kernel.format.encode(drive(kernel.preview(draft)))
+    from parley.app.mailbox import preview
+
+    content = kernel.format.encode(drive(preview.preview(kernel, draft)))
     screen = screen_of(args)
     if args.json:
         screen.json(OacpFormat().fields(kernel.format.decode(content)))

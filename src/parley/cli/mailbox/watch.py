@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from parley.app.mailbox import follow
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import Screen, item_fields, safe
@@ -59,7 +60,7 @@ def _watch(args: argparse.Namespace) -> int:
         raise Invalid("--watcher needs a name")
     screen = screen_of(args)
     if args.new_only:
-        drive(kernel.shown(args.watcher, drive(kernel.unseen(args.watcher))))
+        drive(follow.shown(kernel, args.watcher, drive(follow.unseen(kernel, args.watcher))))
     quiet, wait, failed = 0.0, _RETRY_SECONDS, False
     while True:
         shown, failed = _show_new_items(args, kernel, screen)
@@ -86,7 +87,7 @@ def _wait_for_change(kernel: Kernel, pause: float, *, failed: bool, timeout: flo
 def _show_new_items(args: argparse.Namespace, kernel: Kernel, screen: Screen) -> tuple[int, bool]:
     """Show new items; return how many, and whether a command failed. The cursor moves past every shown item."""
     shown, failed = 0, False
-    for item in drive(kernel.unseen(args.watcher)):
+    for item in drive(follow.unseen(kernel, args.watcher)):
         if args.run and not item.problem:
             if not _execute(args, kernel, item):
                 failed = True
@@ -94,7 +95,7 @@ def _show_new_items(args: argparse.Namespace, kernel: Kernel, screen: Screen) ->
         else:
             _print(args, screen, item)
         sys.stdout.flush()
-        drive(kernel.shown(args.watcher, [item]))
+        drive(follow.shown(kernel, args.watcher, [item]))
         shown += 1
     return shown, failed
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
+from parley.app.mailbox.rules import approvals, exchanges
 from parley.app.mailbox.rules.approvals import MailboxDecision
 from parley.cli.command import kernel_of, settings_of
 from parley.domain.errors.errors import Invalid
@@ -32,29 +33,29 @@ class MailboxDecisions:
         self._kernel = kernel_of(args)
 
     def list_approvals(self, status: str, *, after: str, limit: int) -> list[Document]:
-        approvals = drive(self._kernel.approvals(ApprovalStatus(status) if status else None))
-        return [self._document(approval) for approval in _page(approvals, after, limit)]
+        matches = drive(approvals.list_all(self._kernel, ApprovalStatus(status) if status else None))
+        return [self._document(approval) for approval in _page(matches, after, limit)]
 
     def get_approval(self, approval_id: str) -> Document:
-        return self._document(drive(self._kernel.approval(approval_id)))
+        return self._document(drive(approvals.get(self._kernel, approval_id)))
 
     def decide(self, approval_id: str, decision: str, *, digest: str, note: str, answer: str | None = None) -> Document:
         deciding = MailboxDecision(Decision(decision), self._key(), digest, note, answer or "")
-        return self._document(drive(self._kernel.decide(approval_id, deciding)))
+        return self._document(drive(approvals.decide(self._kernel, approval_id, deciding)))
 
     def list_exchanges(self, wanted: ExchangeFilter, *, after: str, limit: int) -> list[Document]:
-        exchanges = [exchange for exchange in drive(self._kernel.exchanges()) if _matches(exchange, wanted)]
-        return [exchange_of(exchange).to_dict() for exchange in _page(exchanges, after, limit)]
+        matches = [exchange for exchange in drive(exchanges.list_all(self._kernel)) if _matches(exchange, wanted)]
+        return [exchange_of(exchange).to_dict() for exchange in _page(matches, after, limit)]
 
     def get_exchange(self, exchange_id: str) -> Document:
-        return exchange_of(drive(self._kernel.exchange(exchange_id))).to_dict()
+        return exchange_of(drive(exchanges.get(self._kernel, exchange_id))).to_dict()
 
     def close_exchange(self, exchange_id: str, reason: str) -> Document:
-        exchange = drive(self._kernel.close_exchange(exchange_id, reason, self._known_key()))
+        exchange = drive(exchanges.close(self._kernel, exchange_id, reason, self._known_key()))
         return exchange_of(exchange).to_dict()
 
     def _document(self, approval: Approval) -> Document:
-        standing = drive(self._kernel.standing(approval, self._known_key()))
+        standing = drive(approvals.standing(self._kernel, approval, self._known_key()))
         return approval_of(approval, standing).to_dict()
 
     def _known_key(self) -> str:

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from parley.app.mailbox import claims, find
 from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import Ambiguous, Conflict, LeaseLost, UnknownMessage
 from parley.domain.mailbox.delivery import Status
@@ -25,7 +26,7 @@ def reason(rig: Rig, file: str) -> dict[str, str]:
 
 
 def test_an_empty_inbox_hands_out_nothing(rig: Rig) -> None:
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
 
 
 def test_messages_are_handed_out_in_processing_order(rig: Rig) -> None:
@@ -41,7 +42,7 @@ def test_a_claimed_message_is_not_handed_out_twice(rig: Rig) -> None:
 
     claimed(rig.kernel("codex"))
 
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
     assert len(rig.files("codex")) == 1
 
 
@@ -64,7 +65,7 @@ def test_a_lease_that_ran_out_gives_the_message_to_the_next_reader(rig: Rig) -> 
     rig.send()
     first = claimed(rig.kernel("codex"))
     rig.clock.pass_by(minutes=29, seconds=59)
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
     rig.clock.pass_by(seconds=1)
 
     second = claimed(rig.kernel("codex"))
@@ -79,7 +80,7 @@ def test_setting_the_wall_clock_moves_no_lease(rig: Rig, jump: timedelta) -> Non
     claimed(rig.kernel("codex"))
     rig.clock.at += jump
 
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
 
     rig.clock.pass_by(minutes=30)
     assert claimed(rig.kernel("codex")).tries == 2
@@ -99,7 +100,7 @@ def test_a_claim_without_a_length_lasts_as_long_as_its_process(rig: Rig) -> None
     claimed(reader, None)
     rig.clock.pass_by(days=3)
 
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
     reader.close()
     assert claimed(rig.kernel("codex")).tries == 2
 
@@ -127,7 +128,7 @@ def test_five_tries_still_held_by_a_live_lease_are_left_alone(rig: Rig) -> None:
         rig.clock.pass_by(minutes=30)
     claimed(rig.kernel("codex"))
 
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
     assert len(rig.files("codex")) == 1
 
 
@@ -137,7 +138,7 @@ def test_a_message_given_back_has_not_failed(rig: Rig) -> None:
     for _ in range(8):
         found = claimed(kernel)
         assert found.tries == 1
-        drive(kernel.release(found.message.id))
+        drive(claims.release(kernel, found.message.id))
 
     assert rig.files("codex", "dead_letter") == []
 
@@ -147,7 +148,7 @@ def test_a_message_moved_back_from_the_dead_letters_gets_five_tries_again(rig: R
     for _ in range(5):
         claimed(rig.kernel("codex"))
         rig.clock.pass_by(minutes=30)
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
     dead = rig.path("codex", "dead_letter") / PLANTED
     dead.rename(rig.path("codex") / PLANTED)
 
@@ -160,11 +161,11 @@ def test_an_extended_lease_is_counted_from_now_and_keeps_its_token(rig: Rig) -> 
     found = claimed(kernel)
     rig.clock.pass_by(minutes=20)
 
-    message_id, lease = drive(kernel.extend(found.message.id, HALF_AN_HOUR, found.lease.token))
+    message_id, lease = drive(claims.extend(kernel, found.message.id, HALF_AN_HOUR, found.lease.token))
 
     assert (message_id, lease.token, lease.until) == (found.message.id, found.lease.token, "2026-03-13T15:20:00Z")
     rig.clock.pass_by(minutes=29)
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
 
 
 def test_extending_turns_a_claim_of_the_process_into_a_lease(rig: Rig) -> None:
@@ -172,10 +173,10 @@ def test_extending_turns_a_claim_of_the_process_into_a_lease(rig: Rig) -> None:
     kernel = rig.kernel("codex")
     found = claimed(kernel, None)
 
-    drive(kernel.extend(found.message.id, HALF_AN_HOUR))
+    drive(claims.extend(kernel, found.message.id, HALF_AN_HOUR))
     kernel.close()
 
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
     rig.clock.pass_by(minutes=30)
     assert claimed(rig.kernel("codex")).tries == 2
 
@@ -183,7 +184,7 @@ def test_extending_turns_a_claim_of_the_process_into_a_lease(rig: Rig) -> None:
 def test_giving_back_a_claim_of_the_process_frees_its_lock(rig: Rig) -> None:
     rig.send()
     kernel = rig.kernel("codex")
-    drive(kernel.release(claimed(kernel, None).message.id))
+    drive(claims.release(kernel, claimed(kernel, None).message.id))
 
     assert claimed(rig.kernel("codex")).tries == 1
 
@@ -196,16 +197,16 @@ def test_whoever_lost_the_lease_is_told_so_and_changes_nothing(rig: Rig, verb: s
     fast = claimed(rig.kernel("codex"))
     kernel, token, message_id = rig.kernel("codex"), slow.lease.token, slow.message.id
     act: dict[str, Callable[[], object]] = {
-        "extend": lambda: drive(kernel.extend(message_id, HALF_AN_HOUR, token)),
-        "release": lambda: drive(kernel.release(message_id, token)),
-        "done": lambda: drive(kernel.done(message_id, token=token)),
+        "extend": lambda: drive(claims.extend(kernel, message_id, HALF_AN_HOUR, token)),
+        "release": lambda: drive(claims.release(kernel, message_id, token)),
+        "done": lambda: drive(claims.done(kernel, message_id, token=token)),
     }
 
     with pytest.raises(LeaseLost):
         act[verb]()
 
     assert len(rig.files("codex")) == 1
-    assert drive(kernel.done(fast.message.id, token=fast.lease.token)).how == "archived"
+    assert drive(claims.done(kernel, fast.message.id, token=fast.lease.token)).how == "archived"
 
 
 @pytest.mark.parametrize("verb", ["extend", "release"])
@@ -214,7 +215,11 @@ def test_only_a_claimed_message_can_be_held_longer_or_given_back(rig: Rig, verb:
     kernel = rig.kernel("codex")
 
     with pytest.raises(Conflict, match="is not claimed"):
-        drive(kernel.extend(sent.message.id, HALF_AN_HOUR) if verb == "extend" else kernel.release(sent.message.id))
+        drive(
+            claims.extend(kernel, sent.message.id, HALF_AN_HOUR)
+            if verb == "extend"
+            else claims.release(kernel, sent.message.id)
+        )
 
 
 def test_finishing_moves_the_file_to_the_archive_unchanged(rig: Rig) -> None:
@@ -222,7 +227,7 @@ def test_finishing_moves_the_file_to_the_archive_unchanged(rig: Rig) -> None:
     content = (rig.path("codex") / sent.file).read_bytes()
     kernel = rig.kernel("codex")
 
-    finished = drive(kernel.done(claimed(kernel).message.id))
+    finished = drive(claims.done(kernel, claimed(kernel).message.id))
 
     assert (finished.how, finished.file, rig.files("codex")) == ("archived", sent.file, [])
     assert (rig.path("codex", "inbox/archive") / sent.file).read_bytes() == content
@@ -232,7 +237,7 @@ def test_finishing_with_delete_keeps_no_file(rig: Rig) -> None:
     rig.send()
     kernel = rig.kernel("codex")
 
-    finished = drive(kernel.done(claimed(kernel).message.id, delete=True))
+    finished = drive(claims.done(kernel, claimed(kernel).message.id, delete=True))
 
     assert (finished.how, rig.files("codex"), rig.files("codex", "inbox/archive")) == ("deleted", [], [])
 
@@ -242,7 +247,7 @@ def test_finishing_twice_is_no_error_and_says_what_was_done(rig: Rig) -> None:
     kernel = rig.kernel("codex")
     found = claimed(kernel)
 
-    ways = [drive(kernel.done(found.message.id)).how for _ in range(3)]
+    ways = [drive(claims.done(kernel, found.message.id)).how for _ in range(3)]
 
     assert ways == ["archived"] * 3
     assert rig.actions("codex") == ["claimed", "done"]
@@ -251,17 +256,17 @@ def test_finishing_twice_is_no_error_and_says_what_was_done(rig: Rig) -> None:
 def test_a_message_that_nobody_claimed_can_be_finished_too(rig: Rig) -> None:
     sent = rig.send()
 
-    finished = drive(rig.kernel("codex").done(sent.message.id))
+    finished = drive(claims.done(rig.kernel("codex"), sent.message.id))
 
     assert (finished.how, rig.files("codex", "inbox/archive")) == ("archived", [sent.file])
-    assert drive(rig.kernel("codex").find(sent.message.id)).place == "archive"
+    assert drive(find.find(rig.kernel("codex"), sent.message.id)).place == "archive"
 
 
 def test_a_message_of_the_outbox_cannot_be_finished(rig: Rig) -> None:
     sent = rig.send()
 
     with pytest.raises(UnknownMessage, match="not in the inbox of claude"):
-        drive(rig.kernel("claude").done(sent.message.id))
+        drive(claims.done(rig.kernel("claude"), sent.message.id))
 
 
 def test_a_file_that_another_tool_deleted_under_the_claim_is_finished_as_gone(rig: Rig) -> None:
@@ -270,17 +275,17 @@ def test_a_file_that_another_tool_deleted_under_the_claim_is_finished_as_gone(ri
     found = claimed(kernel)
     (rig.path("codex") / sent.file).unlink()
 
-    assert drive(kernel.done(found.message.id)).how == "deleted"
+    assert drive(claims.done(kernel, found.message.id)).how == "deleted"
 
 
 def test_a_repeated_delivery_of_a_finished_message_is_put_away_and_not_handed_out(rig: Rig) -> None:
     sent = rig.send()
     content = (rig.path("codex") / sent.file).read_bytes()
     kernel = rig.kernel("codex")
-    drive(kernel.done(claimed(kernel).message.id))
+    drive(claims.done(kernel, claimed(kernel).message.id))
     (rig.path("codex") / "again.yaml").write_bytes(content)
 
-    assert drive(kernel.claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(kernel, HALF_AN_HOUR)) is None
     assert (rig.files("codex"), rig.actions("codex")[-1]) == ([], "repeated")
     assert len(rig.files("codex", "inbox/archive")) >= 1
 
@@ -290,23 +295,23 @@ def test_a_repeated_delivery_of_a_deleted_message_is_put_away_too(rig: Rig) -> N
     path = rig.path("codex") / sent.file
     content = path.read_bytes()
     kernel = rig.kernel("codex")
-    drive(kernel.done(claimed(kernel).message.id, delete=True))
+    drive(claims.done(kernel, claimed(kernel).message.id, delete=True))
     path.write_bytes(content)
 
-    assert drive(kernel.claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(kernel, HALF_AN_HOUR)) is None
     assert rig.files("codex") == []
 
 
 def test_a_file_moved_back_from_the_archive_is_handed_out_again(rig: Rig) -> None:
     sent = rig.send()
     kernel = rig.kernel("codex")
-    drive(kernel.done(claimed(kernel).message.id))
+    drive(claims.done(kernel, claimed(kernel).message.id))
     (rig.path("codex", "inbox/archive") / sent.file).rename(rig.path("codex") / sent.file)
 
     again = claimed(rig.kernel("codex"))
 
     assert (again.message.id, again.tries) == (sent.message.id, 1)
-    assert drive(kernel.done(again.message.id)).how == "archived"
+    assert drive(claims.done(kernel, again.message.id)).how == "archived"
 
 
 def test_an_expired_message_is_skipped_and_stays(rig: Rig) -> None:
@@ -326,7 +331,7 @@ def test_a_bad_file_goes_to_the_dead_letters_with_its_reason_and_the_reader_goes
 
     # What is no message sorts last, so the good one comes first and the bad one with the next question.
     assert claimed(rig.kernel("codex")).message.id == good.message.id
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
 
     assert rig.files("codex", "dead_letter") == ["bad.yaml"]
     assert (rig.path("codex", "dead_letter") / "bad.yaml").read_bytes() == a_file("type", id="bad")
@@ -341,7 +346,7 @@ def test_a_bad_file_goes_to_the_dead_letters_with_its_reason_and_the_reader_goes
 def test_two_bad_files_of_one_name_are_both_kept(rig: Rig) -> None:
     for content in (b"\xff", b"\xfe"):
         (rig.path("codex") / "bad.yaml").write_bytes(content)
-        assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+        assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
 
     dead = rig.path("codex", "dead_letter")
     assert sorted(path.read_bytes() for path in dead.glob("*.yaml")) == [b"\xfe", b"\xff"]
@@ -356,7 +361,7 @@ def test_a_file_that_changed_under_the_claim_is_put_aside_and_what_was_processed
     found = claimed(kernel)
     path.write_bytes(a_file(id=f'"{sent.message.id}"', subject='"Something else"'))
 
-    finished = drive(kernel.done(found.message.id))
+    finished = drive(claims.done(kernel, found.message.id))
 
     assert finished.content_changed
     assert (rig.path("codex", "inbox/archive") / sent.file).read_bytes() == processed
@@ -372,12 +377,12 @@ def test_a_file_that_became_unreadable_under_the_claim_is_put_aside(rig: Rig) ->
     path.unlink()
     os.mkfifo(path)
 
-    finished = drive(kernel.done(found.message.id))
+    finished = drive(claims.done(kernel, found.message.id))
 
     assert (finished.how, finished.content_changed) == ("archived", True)
     assert reason(rig, sent.file)["code"] == "not_regular"
     assert rig.files("codex", "inbox/archive") == [sent.file]
-    assert drive(kernel.find(found.message.id)).message == sent.message
+    assert drive(find.find(kernel, found.message.id)).message == sent.message
 
 
 def test_a_file_whose_second_name_is_in_the_archive_is_finished_not_refused(rig: Rig) -> None:
@@ -387,7 +392,7 @@ def test_a_file_whose_second_name_is_in_the_archive_is_finished_not_refused(rig:
     # A reader died after giving the file its name in the archive, before dropping the one in the inbox.
     os.link(rig.path("codex") / sent.file, rig.path("codex", "inbox/archive") / sent.file)
 
-    finished = drive(rig.kernel("codex").done(found.message.id))
+    finished = drive(claims.done(rig.kernel("codex"), found.message.id))
 
     assert (finished.how, rig.files("codex"), rig.files("codex", "dead_letter")) == ("archived", [], [])
     assert rig.files("codex", "inbox/archive") == [sent.file]
@@ -399,7 +404,7 @@ def test_a_reader_that_died_while_archiving_leaves_nothing_to_do_for_the_next_on
     os.link(rig.path("codex") / sent.file, rig.path("codex", "inbox/archive") / sent.file)
     rig.clock.pass_by(minutes=30)
 
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
     assert (rig.files("codex"), rig.files("codex", "dead_letter")) == ([], [])
     assert rig.files("codex", "inbox/archive") == [sent.file]
 
@@ -409,9 +414,9 @@ def test_a_sender_that_is_another_user_is_doubted_or_refused_where_that_is_asked
 
     found = claimed(rig.kernel("codex"))
     assert [doubt.code for doubt in found.doubts] == ["unverified"]
-    drive(rig.kernel("codex").release(found.message.id))
+    drive(claims.release(rig.kernel("codex"), found.message.id))
 
-    assert drive(rig.kernel("codex", enforce_owner=True).claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex", enforce_owner=True), HALF_AN_HOUR)) is None
     assert reason(rig, "stranger.yaml")["code"] == "from_uid_mismatch"
 
 
@@ -422,8 +427,8 @@ def test_one_id_with_two_contents_is_two_messages(rig: Rig) -> None:
 
     subjects = {claimed(kernel).message.subject for _ in range(2)}
     with pytest.raises(Ambiguous, match="fits 2 messages"):
-        drive(kernel.done("msg-20260313T1430Z-claude-a8f3"))
-    finished = {drive(kernel.done(f"{name}.yaml")).file for name in ("one", "two")}
+        drive(claims.done(kernel, "msg-20260313T1430Z-claude-a8f3"))
+    finished = {drive(claims.done(kernel, f"{name}.yaml")).file for name in ("one", "two")}
 
     assert (subjects, finished) == ({"one", "two"}, {"one.yaml", "two.yaml"})
 
@@ -433,7 +438,7 @@ def test_a_claim_is_named_by_the_end_of_its_id_too(rig: Rig) -> None:
     kernel = rig.kernel("codex")
     found = claimed(kernel)
 
-    assert drive(kernel.release("a8f3")) == found.message.id
+    assert drive(claims.release(kernel, "a8f3")) == found.message.id
 
 
 def test_the_bytes_that_are_handed_over_are_the_bytes_that_are_kept(rig: Rig) -> None:
@@ -442,7 +447,7 @@ def test_the_bytes_that_are_handed_over_are_the_bytes_that_are_kept(rig: Rig) ->
     kernel = rig.kernel("codex")
 
     found = claimed(kernel)
-    drive(kernel.done(found.message.id))
+    drive(claims.done(kernel, found.message.id))
 
     assert found.message.extras == {"unknown_field": "kept"}
     assert drive(kernel.store.find(found.message.id))[0].content == content
@@ -456,5 +461,5 @@ def test_a_reader_that_comes_second_in_the_ledger_gets_nothing(rig: Rig) -> None
     states = [one.status for one in drive(slow.store.deliveries(Status.CLAIMED))]
 
     assert states == [Status.CLAIMED]
-    assert drive(slow.claim_next(HALF_AN_HOUR)) is None
-    assert drive(fast.done(key_holder.message.id)).how == "archived"
+    assert drive(claims.claim_next(slow, HALF_AN_HOUR)) is None
+    assert drive(claims.done(fast, key_holder.message.id)).how == "archived"

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from parley.app.mailbox import claims, find
 from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import Forbidden, Invalid
 from tests.samples import a_file
@@ -18,7 +19,7 @@ def test_a_claimed_file_that_went_away_and_came_back_is_handed_out_again(rig: Ri
     kernel = rig.kernel("codex")
     claimed(kernel)
     away = path.rename(path.with_suffix(".away"))
-    assert drive(kernel.claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(kernel, HALF_AN_HOUR)) is None
 
     away.rename(path)
 
@@ -53,9 +54,9 @@ def test_two_files_with_the_same_content_are_one_claim(rig: Rig) -> None:
     path.with_name("b.yaml").write_bytes(path.read_bytes())
     first, second = rig.kernel("codex"), rig.kernel("codex")
 
-    assert drive(first.claim_next(None)) is not None
-    assert drive(second.claim_next(None)) is None
-    assert drive(first.claim_next(None)) is None
+    assert drive(claims.claim_next(first, None)) is not None
+    assert drive(claims.claim_next(second, None)) is None
+    assert drive(claims.claim_next(first, None)) is None
 
 
 def test_a_new_message_under_the_name_of_a_claimed_one_is_offered_and_survives_its_done(rig: Rig) -> None:
@@ -66,7 +67,7 @@ def test_a_new_message_under_the_name_of_a_claimed_one_is_offered_and_survives_i
     path.write_bytes(a_file(id="another"))
 
     second = claimed(kernel)
-    finished = drive(kernel.done(first.message.id))
+    finished = drive(claims.done(kernel, first.message.id))
 
     assert (second.message.id, finished.content_changed) == ("another", True)
     assert path.exists()
@@ -78,11 +79,11 @@ def test_a_repeat_is_known_by_its_numbered_name_in_the_archive_too(rig: Rig) -> 
     kernel = rig.kernel("codex")
     for message_id in ("one", "two"):
         path.write_bytes(a_file(id=message_id))
-        drive(kernel.done(claimed(kernel).message.id))
+        drive(claims.done(kernel, claimed(kernel).message.id))
 
     path.write_bytes(a_file(id="two"))
 
-    assert drive(kernel.claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(kernel, HALF_AN_HOUR)) is None
     assert rig.files("codex", "inbox/archive") == ["a.yaml", "a_2.yaml"]
 
 
@@ -92,11 +93,11 @@ def test_the_claimed_one_of_two_messages_with_one_id_is_the_one_that_is_answered
     kernel = rig.kernel("codex")
     found = claimed(kernel)
 
-    assert drive(kernel.find("same")).message.subject == found.message.subject
+    assert drive(find.find(kernel, "same")).message.subject == found.message.subject
 
 
 def test_a_lease_longer_than_time_goes_is_refused(rig: Rig) -> None:
     rig.send()
 
     with pytest.raises(Invalid, match="longer than time goes"):
-        drive(rig.kernel("codex").claim_next(timedelta(days=9_999_999)))
+        drive(claims.claim_next(rig.kernel("codex"), timedelta(days=9_999_999)))

@@ -9,6 +9,7 @@ import pytest
 from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import Workspace
 from parley.adapters.memory import MemoryStore
+from parley.app.mailbox import read, sweep
 from parley.app.mailbox.kernel import Kernel, drive
 from parley.ports.mailbox import Courier, Store
 from parley.wire.oacp.format import OacpFormat
@@ -37,7 +38,7 @@ def test_looking_opens_neither_ledger_nor_courier(rig: Rig) -> None:
         ids=Ids(),
     )
 
-    assert len(drive(kernel.inbox_items())) == 1
+    assert len(drive(read.inbox(kernel))) == 1
     assert kernel.store_if_any is None
 
 
@@ -79,7 +80,7 @@ def test_closing_gives_back_every_lock(rig: Rig) -> None:
 
 def test_closing_twice_is_no_error(rig: Rig) -> None:
     kernel = rig.kernel("codex")
-    drive(kernel.sweep())
+    drive(sweep.sweep(kernel))
 
     kernel.close()
     kernel.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parley.app.mailbox import preview
 from parley.app.mailbox.kernel import drive
 from parley.app.mailbox.preview import Unwritten
 from parley.domain.content.classification import Classification
@@ -27,7 +28,7 @@ def a_question(**changes: object) -> Draft:
 def test_what_is_under_rules_is_shown_with_its_envelope(rig: Rig) -> None:
     rig.govern()
 
-    would = drive(rig.kernel("claude").preview(a_question()))
+    would = drive(preview.preview(rig.kernel("claude"), a_question()))
     sent = rig.send(Kind.QUESTION, body="How far is it?", wishes=ASKS)
 
     assert would.extras["ocip"] == sent.message.extras["ocip"]
@@ -36,7 +37,7 @@ def test_what_is_under_rules_is_shown_with_its_envelope(rig: Rig) -> None:
 
 
 def test_what_is_under_no_rules_is_shown_as_it_is(rig: Rig) -> None:
-    would = drive(rig.kernel("claude").preview(a_question(wishes=None)))
+    would = drive(preview.preview(rig.kernel("claude"), a_question(wishes=None)))
 
     assert (would.extras, would.conversation_id) == ({}, "")
 
@@ -46,11 +47,11 @@ def test_what_would_not_go_out_is_said_and_leaves_no_trace(rig: Rig) -> None:
     kernel = rig.kernel("claude")
 
     with pytest.raises(MessageHeld) as held:
-        drive(kernel.preview(a_question(body="I promise it.")))
+        drive(preview.preview(kernel, a_question(body="I promise it.")))
     with pytest.raises(ClassificationExceeded):
-        drive(kernel.preview(a_question(wishes=Wishes(classification=Classification.RESTRICTED))))
+        drive(preview.preview(kernel, a_question(wishes=Wishes(classification=Classification.RESTRICTED))))
     with pytest.raises(CrossEnterpriseBlocked):
-        drive(kernel.preview(a_question(to=("codex@globex",))))
+        drive(preview.preview(kernel, a_question(to=("codex@globex",))))
 
     assert held.value.facts["deciders"] == ["ann"]
     assert (drive(kernel.store.records(Approval)), drive(kernel.store.records(Exchange))) == ((), ())

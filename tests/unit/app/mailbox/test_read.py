@@ -34,13 +34,13 @@ def test_an_inbox_is_listed_by_priority_then_requests_for_work_then_age_then_id(
         expected.append(rig.send(kind, priority=priority, ids=Ids(f"aaa{number}")).message.id)
         rig.clock.at += timedelta(hours=age)
 
-    assert [item.id for item in drive(rig.kernel("codex").inbox_items())] == expected
+    assert [item.id for item in drive(read.inbox(rig.kernel("codex")))] == expected
 
 
 def test_at_the_same_moment_the_id_decides(rig: Rig) -> None:
     ids = [rig.send(ids=Ids(suffix)).message.id for suffix in ("zzzz", "aaaa", "mmmm")]
 
-    assert [item.id for item in drive(rig.kernel("codex").inbox_items())] == sorted(ids)
+    assert [item.id for item in drive(read.inbox(rig.kernel("codex")))] == sorted(ids)
 
 
 def test_looking_consumes_nothing_and_leaves_no_trace(rig: Rig) -> None:
@@ -48,7 +48,7 @@ def test_looking_consumes_nothing_and_leaves_no_trace(rig: Rig) -> None:
     before = {path: path.stat().st_mtime_ns for path in rig.path("codex").rglob("*")}
 
     for _ in range(2):
-        assert len(drive(rig.kernel("codex").inbox_items())) == 1
+        assert len(drive(read.inbox(rig.kernel("codex")))) == 1
 
     assert {path: path.stat().st_mtime_ns for path in rig.path("codex").rglob("*")} == before
     assert rig.actions("codex") == []
@@ -56,10 +56,10 @@ def test_looking_consumes_nothing_and_leaves_no_trace(rig: Rig) -> None:
 
 def test_an_expired_message_is_flagged_and_stays(rig: Rig) -> None:
     rig.send(expires_at=rig.clock.at + timedelta(minutes=5))
-    fresh = drive(rig.kernel("codex").inbox_items())[0]
+    fresh = drive(read.inbox(rig.kernel("codex")))[0]
     rig.clock.pass_by(minutes=5)
 
-    stale = drive(rig.kernel("codex").inbox_items())[0]
+    stale = drive(read.inbox(rig.kernel("codex")))[0]
 
     assert (fresh.expired, stale.expired) == (False, True)
 
@@ -68,9 +68,9 @@ def test_a_claimed_message_is_shown_as_claimed_until_its_lease_is_over(rig: Rig)
     rig.send()
     claimed(rig.kernel("codex"))
 
-    during = drive(rig.kernel("codex").inbox_items())[0].status
+    during = drive(read.inbox(rig.kernel("codex")))[0].status
     rig.clock.pass_by(minutes=31)
-    after = drive(rig.kernel("codex").inbox_items())[0].status
+    after = drive(read.inbox(rig.kernel("codex")))[0].status
 
     assert (during, after) == ("claimed", "new")
 
@@ -80,7 +80,7 @@ def test_unreadable_files_come_last_with_their_reason(rig: Rig) -> None:
     (rig.path("codex") / "0-first.yaml").write_bytes(b"\xff\xfe")
     (rig.path("codex") / "1-second.yaml").write_bytes(a_file("subject"))
 
-    good, *bad = drive(rig.kernel("codex").inbox_items())
+    good, *bad = drive(read.inbox(rig.kernel("codex")))
 
     assert (good.problem, {item.status for item in bad}) == ("", {"unreadable"})
     assert sorted(item.problem for item in bad) == ["invalid: subject: is missing", "not_text: byte 0 is not UTF-8"]
@@ -90,7 +90,7 @@ def test_every_yaml_file_counts_whatever_its_name_and_nothing_else_does(rig: Rig
     for name in (".hidden.yaml", "no date here.yaml", "notes.txt", ".tmp.1.tmp"):
         (rig.path("codex") / name).write_bytes(a_file(id=f'"{name}"'))
 
-    assert {item.id for item in drive(rig.kernel("codex").inbox_items())} == {".hidden.yaml", "no date here.yaml"}
+    assert {item.id for item in drive(read.inbox(rig.kernel("codex")))} == {".hidden.yaml", "no date here.yaml"}
 
 
 class LeavingInbox(FileInbox):
@@ -108,7 +108,7 @@ def test_a_file_that_vanishes_while_listing_is_passed_over(rig: Rig) -> None:
     workspace = Workspace(str(rig.folder), PROJECT)
     kernel.inbox = LeavingInbox(workspace, workspace.agent("codex"))
 
-    listed = [item.id for item in drive(kernel.inbox_items())]
+    listed = [item.id for item in drive(read.inbox(kernel))]
 
     assert (listed, gone in listed) == ([stays], False)
 
@@ -116,11 +116,11 @@ def test_a_file_that_vanishes_while_listing_is_passed_over(rig: Rig) -> None:
 def test_a_file_that_stays_as_it_is_is_read_once(rig: Rig) -> None:
     rig.send()
     kernel = rig.kernel("codex")
-    drive(kernel.inbox_items())
-    drive(kernel.inbox_items())
+    drive(read.inbox(kernel))
+    drive(read.inbox(kernel))
     known = dict(kernel.headings["inbox"])
 
-    drive(kernel.inbox_items())
+    drive(read.inbox(kernel))
 
     assert kernel.headings["inbox"] == known
     assert all(kernel.headings["inbox"][entry] is known[entry] for entry in known)
@@ -129,25 +129,25 @@ def test_a_file_that_stays_as_it_is_is_read_once(rig: Rig) -> None:
 def test_a_file_rewritten_in_place_is_read_anew(rig: Rig) -> None:
     sent = rig.send()
     kernel = rig.kernel("codex")
-    drive(kernel.inbox_items())
-    drive(kernel.inbox_items())
+    drive(read.inbox(kernel))
+    drive(read.inbox(kernel))
     path = rig.path("codex") / sent.file
     before = path.stat().st_ctime_ns
     while path.stat().st_ctime_ns == before:  # the clock of some file systems ticks every few milliseconds
         path.write_bytes(a_file(id="rewritten"))
 
-    assert [item.id for item in drive(kernel.inbox_items())] == ["rewritten"]
+    assert [item.id for item in drive(read.inbox(kernel))] == ["rewritten"]
 
 
 def test_another_file_under_an_old_name_is_read_anew(rig: Rig) -> None:
     sent = rig.send()
     kernel = rig.kernel("codex")
-    drive(kernel.inbox_items())
+    drive(read.inbox(kernel))
     path = rig.path("codex") / sent.file
     path.rename(path.with_suffix(".old"))
     path.write_bytes(a_file(id="another"))
 
-    assert [item.id for item in drive(kernel.inbox_items())] == ["another"]
+    assert [item.id for item in drive(read.inbox(kernel))] == ["another"]
 
 
 def test_an_outbox_is_listed_newest_first(rig: Rig) -> None:
@@ -156,7 +156,7 @@ def test_an_outbox_is_listed_newest_first(rig: Rig) -> None:
         ids.append(rig.send().message.id)
         rig.clock.pass_by(minutes=1)
 
-    items = drive(rig.kernel("claude").outbox_items())
+    items = drive(read.outbox(rig.kernel("claude")))
 
     assert [item.id for item in items] == ids[::-1]
     assert {item.status for item in items} == {"sent"}
@@ -169,5 +169,5 @@ def test_an_agent_without_outbox_and_archive_has_empty_ones_and_looking_makes_no
         rig.path("codex", name).rmdir()
     kernel = rig.kernel("codex")
 
-    assert drive(kernel.outbox_items()) == drive(read.listing(kernel, "archive")) == []
+    assert drive(read.outbox(kernel)) == drive(read.listing(kernel, "archive")) == []
     assert not rig.path("codex", "outbox").exists()

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from parley.app.mailbox import claims, sending, sweep
 from parley.app.mailbox import sending as post
 from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import Conflict, Invalid, NameExists, Undelivered, UnknownAgent
@@ -51,7 +52,7 @@ def test_a_recipient_that_is_full_is_named_while_the_others_have_the_message_onc
     kernel = rig.kernel("claude", limits=FULL_AFTER_ONE)
 
     with pytest.raises(Undelivered, match="codex: inbox_full") as refused:
-        drive(kernel.send(a_draft(Kind.NOTIFICATION, to=("codex", "gemini"))))
+        drive(sending.send(kernel, a_draft(Kind.NOTIFICATION, to=("codex", "gemini"))))
 
     assert isinstance(refused.value.sent, Sent)
     states = {one.key.recipient: one.status for one in refused.value.sent.deliveries}
@@ -62,9 +63,13 @@ def test_a_recipient_that_is_full_is_named_while_the_others_have_the_message_onc
 def test_what_failed_for_good_is_not_carried_again(rig: Rig) -> None:
     rig.send()
     with pytest.raises(Undelivered):
-        drive(rig.kernel("claude", limits=FULL_AFTER_ONE).send(a_draft(Kind.NOTIFICATION, to=("codex", "gemini"))))
+        drive(
+            sending.send(
+                rig.kernel("claude", limits=FULL_AFTER_ONE), a_draft(Kind.NOTIFICATION, to=("codex", "gemini"))
+            )
+        )
 
-    drive(rig.kernel("claude").sweep())
+    drive(sweep.sweep(rig.kernel("claude")))
 
     assert [len(rig.files("codex")), len(rig.files("gemini"))] == [1, 1]
 
@@ -98,9 +103,9 @@ def test_a_conversation_number_that_a_rival_took_is_chosen_anew(rig: Rig) -> Non
     kernel = rig.kernel("claude")
     # Two conversations are counted as one, so the next number is taken already.
     for name in ("conv-20260313-claude-002",):
-        drive(kernel.send(a_draft(conversation_id=name)))
+        drive(sending.send(kernel, a_draft(conversation_id=name)))
 
-    sent = drive(kernel.send(a_draft()))
+    sent = drive(sending.send(kernel, a_draft()))
 
     assert sent.message.conversation_id.startswith("conv-20260313-claude-")
     assert sent.message.conversation_id != "conv-20260313-claude-002"
@@ -153,11 +158,11 @@ def test_a_file_name_that_was_used_and_consumed_is_not_used_again(rig: Rig) -> N
 
 def test_a_file_name_that_the_user_asked_for_is_an_error_when_it_is_taken(rig: Rig) -> None:
     kernel = rig.kernel("claude")
-    drive(kernel.send(a_draft(), suffix="mine"))
+    drive(sending.send(kernel, a_draft(), suffix="mine"))
     before = (rig.path("codex") / "20260313T1430Z_claude_task_request_mine.yaml").read_bytes()
 
     with pytest.raises(NameExists):
-        drive(kernel.send(a_draft(subject="Another thing"), suffix="mine"))
+        drive(sending.send(kernel, a_draft(subject="Another thing"), suffix="mine"))
 
     assert rig.files("codex") == ["20260313T1430Z_claude_task_request_mine.yaml"]
     assert (rig.path("codex") / rig.files("codex")[0]).read_bytes() == before
@@ -168,7 +173,7 @@ def test_a_message_to_oneself_is_delivered_claimed_and_finished(rig: Rig) -> Non
     kernel = rig.kernel("claude")
 
     found = claimed(kernel)
-    finished = drive(kernel.done(found.message.id))
+    finished = drive(claims.done(kernel, found.message.id))
 
     assert (found.message.id, finished.how) == (sent.message.id, "archived")
     assert (rig.files("claude"), rig.files("claude", "outbox")) == ([], [sent.file])
@@ -178,7 +183,7 @@ def test_a_reply_takes_recipient_subject_conversation_and_parent_from_what_it_an
     asked = rig.send(Kind.QUESTION, subject="mTLS or JWT?", related_pr="42", tag="review")
     kernel = rig.kernel("codex")
 
-    sent = drive(kernel.reply(asked.message.id, a_draft(sender="codex", to=(), subject=""), kind_given=False))
+    sent = drive(sending.reply(kernel, asked.message.id, a_draft(sender="codex", to=(), subject=""), kind_given=False))
 
     answer = sent.message
     assert (answer.to, answer.kind, answer.subject) == (("claude",), Kind.NOTIFICATION, "Re: mTLS or JWT?")
@@ -191,7 +196,7 @@ def test_what_a_reply_says_itself_stays(rig: Rig) -> None:
     kernel = rig.kernel("codex")
     draft = a_draft(Kind.TASK_REQUEST, sender="codex", to=("gemini",), subject="Yours", conversation_id="other")
 
-    answer = drive(kernel.reply(asked.message.id, draft, kind_given=True)).message
+    answer = drive(sending.reply(kernel, asked.message.id, draft, kind_given=True)).message
 
     assert (answer.to, answer.kind, answer.subject) == (("gemini",), Kind.TASK_REQUEST, "Yours")
     assert (answer.conversation_id, answer.in_reply_to) == ("other", asked.message.id)
@@ -226,7 +231,7 @@ def test_an_answer_inherits_the_urgency_of_what_it_answers(rig: Rig) -> None:
     asked = rig.send(Kind.REVIEW_REQUEST, priority=Priority.P0)
     draft = a_draft(Kind.REVIEW_LGTM, sender="codex", to=())
 
-    answer = drive(rig.kernel("codex").reply(asked.message.id, draft, kind_given=True)).message
+    answer = drive(sending.reply(rig.kernel("codex"), asked.message.id, draft, kind_given=True)).message
 
     assert answer.priority is Priority.P0
 
@@ -249,7 +254,7 @@ def test_the_next_command_carries_a_send_that_was_interrupted(rig: Rig) -> None:
     lost = interrupted(rig, to=("codex", "gemini"))
     assert rig.files("codex") == []
 
-    drive(rig.kernel("claude").sweep())
+    drive(sweep.sweep(rig.kernel("claude")))
 
     assert rig.files("codex") == rig.files("gemini") == rig.files("claude", "outbox") == [lost.file]
     assert rig.actions("claude") == ["sent", "delivered", "delivered"]
@@ -272,7 +277,7 @@ def test_the_outbox_copy_says_that_everyone_has_the_message(rig: Rig) -> None:
     # Delivered, consumed by its reader, copied to the outbox: only the mark was lost.
     drive(rig.kernel("claude").courier.keep_copy(lost.file, kept.content))
 
-    drive(rig.kernel("claude").sweep())
+    drive(sweep.sweep(rig.kernel("claude")))
 
     assert rig.files("codex") == []
     assert rig.actions("claude") == ["sent", "delivered"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from parley.app.mailbox import claims, sweep
 from parley.app.mailbox.kernel import drive
 from parley.domain.mailbox.delivery import Status
 from tests.unit.app.rig import HALF_AN_HOUR, Rig, claimed
@@ -17,7 +18,7 @@ def test_a_claim_whose_file_another_tool_removed_is_closed(rig: Rig) -> None:
     claimed(rig.kernel("codex"))
     (rig.path("codex") / sent.file).unlink()
 
-    drive(rig.kernel("codex").sweep())
+    drive(sweep.sweep(rig.kernel("codex")))
 
     assert states(rig) == [(Status.DONE, "gone")]
 
@@ -27,7 +28,7 @@ def test_a_claim_whose_file_is_archived_already_is_closed_as_archived(rig: Rig) 
     claimed(rig.kernel("codex"))
     (rig.path("codex") / sent.file).rename(rig.path("codex", "inbox/archive") / sent.file)
 
-    drive(rig.kernel("codex").sweep())
+    drive(sweep.sweep(rig.kernel("codex")))
 
     assert states(rig) == [(Status.DONE, "archived")]
     assert rig.actions("codex") == ["claimed", "done"]
@@ -37,7 +38,7 @@ def test_a_live_claim_is_left_alone(rig: Rig) -> None:
     rig.send()
     claimed(rig.kernel("codex"))
 
-    drive(rig.kernel("codex").sweep())
+    drive(sweep.sweep(rig.kernel("codex")))
 
     assert states(rig) == [(Status.CLAIMED, "")]
 
@@ -49,7 +50,7 @@ def test_what_was_archived_and_then_delivered_again_is_not_processed_twice(rig: 
     (rig.path("codex", "inbox/archive") / sent.file).write_bytes(content)
     rig.clock.pass_by(minutes=30)
 
-    assert drive(rig.kernel("codex").claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(rig.kernel("codex"), HALF_AN_HOUR)) is None
     assert (rig.files("codex"), states(rig)) == ([], [(Status.DONE, "archived")])
 
 
@@ -59,6 +60,6 @@ def test_a_lease_that_still_runs_is_not_closed_by_a_second_copy_in_the_archive(r
     claimed(rig.kernel("codex"))
     (rig.path("codex", "inbox/archive") / sent.file).write_bytes(content)
 
-    drive(rig.kernel("codex").sweep())
+    drive(sweep.sweep(rig.kernel("codex")))
 
     assert states(rig) == [(Status.CLAIMED, "")]

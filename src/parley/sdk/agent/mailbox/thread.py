@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from parley import wiring
+from parley.app.mailbox import sweep
 from parley.domain.errors.errors import Invalid, Unavailable
 from parley.sdk.mailbox import Mailbox
 
@@ -53,7 +54,7 @@ class MailboxThread:
 
         def open_mailbox() -> Mailbox:
             mailbox = Mailbox(self._project.name, agent=self.agent, home=self._project.home)
-            wiring.drive(mailbox.kernel.sweep())
+            wiring.drive(sweep.sweep(mailbox.kernel))
             return mailbox
 
         self._mailbox = await self._in_thread(open_mailbox)

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from parley import wiring
+from parley.app.mailbox import claims, sweep
 from parley.domain.errors.errors import Conflict, InboxFull, NotFound, ParleyError, Unavailable
 from parley.domain.message.bodies import KIND_SPECS
 from parley.domain.message.message import Pattern
@@ -104,7 +105,7 @@ class MailboxWorkplace:
 
     def _claim(self, mailbox: Mailbox) -> Claimed | None:
         """Claim in the thread, and record the claim even if the caller has gone."""
-        claimed = wiring.drive(mailbox.kernel.claim_next(None))
+        claimed = wiring.drive(claims.claim_next(mailbox.kernel, None))
         if claimed is not None:
             self._claims[claimed.file] = claimed
         return claimed
@@ -132,7 +133,7 @@ class MailboxWorkplace:
     def _reply(self, mailbox: Mailbox, claimed: Claimed, payload: Mapping[str, Any]) -> None:
         request = claimed.message
         if claimed.tries > 1 or claimed.file in self._attempted:
-            wiring.drive(mailbox.kernel.sweep())  # carries what was written and not carried
+            wiring.drive(sweep.sweep(mailbox.kernel))  # carries what was written and not carried
             if _has_answered(mailbox, request):
                 return
         kind = answer_kind(request.kind, payload)
@@ -168,7 +169,7 @@ class MailboxWorkplace:
                 return
 
     def _archive(self, mailbox: Mailbox, claimed: Claimed) -> None:
-        wiring.drive(mailbox.kernel.done(claimed.file, token=claimed.lease.token))
+        wiring.drive(claims.done(mailbox.kernel, claimed.file, token=claimed.lease.token))
         self._forget(claimed)
 
     def _forget(self, claimed: Claimed) -> None:
@@ -229,7 +230,7 @@ class MailboxWorkplace:
         self._forget(claimed)
         with suppress(ParleyError):  # then it comes back when the process ends
             await self.thread.run(
-                lambda mailbox: wiring.drive(mailbox.kernel.release(claimed.file, claimed.lease.token))
+                lambda mailbox: wiring.drive(claims.release(mailbox.kernel, claimed.file, claimed.lease.token))
             )
 
     def _log_warning(self, action: str, text: str, error: ParleyError) -> None:

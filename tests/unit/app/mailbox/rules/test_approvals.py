@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from parley.app.mailbox.kernel import drive
+from parley.app.mailbox.rules import approvals, exchanges
 from parley.app.mailbox.rules.approvals import MailboxDecision
 from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.errors.errors import Invalid, NotFound, ParleyError
@@ -32,7 +33,7 @@ def hold(rig: Rig, body: str = "I promise it for Friday.", **changes: object) ->
     given: dict[str, Any] = {"body": body, "wishes": ASKS, **changes}
     with pytest.raises(MessageHeld) as held:
         rig.send(Kind.QUESTION, **given)
-    return drive(rig.kernel("claude").approval(str(held.value.facts["approval"])))
+    return drive(approvals.get(rig.kernel("claude"), str(held.value.facts["approval"])))
 
 
 def incoming(rig: Rig) -> Approval:
@@ -41,7 +42,7 @@ def incoming(rig: Rig) -> Approval:
     path = rig.path("codex") / sent.file
     path.write_text(path.read_text().replace("How far is it?", "I promise it for Friday."))
     assert list(drained(rig.kernel("codex"))) == []
-    (approval,) = drive(rig.kernel("codex").approvals())
+    (approval,) = drive(approvals.list_all(rig.kernel("codex")))
     return approval
 
 
@@ -49,7 +50,7 @@ def decide(
     rig: Rig, agent: str, approval: Approval, decision: Decision, key: str, answer: str = "", digest: str = ""
 ) -> Approval:
     deciding = MailboxDecision(decision, key, digest or approval.digest, "because", answer)
-    return drive(rig.kernel(agent).decide(approval.id, deciding))
+    return drive(approvals.decide(rig.kernel(agent), approval.id, deciding))
 
 
 # ---------------------------------------------------------------- mine
@@ -96,7 +97,7 @@ def test_what_a_person_rejects_is_never_sent_and_its_exchange_is_denied(rig: Rig
 
     assert decide(rig, "claude", approval, Decision.REJECT, ANN).status is ApprovalStatus.REJECTED
 
-    (exchange,) = drive(rig.kernel("claude").exchanges())
+    (exchange,) = drive(exchanges.list_all(rig.kernel("claude")))
     assert exchange.outcome is Outcome.DENIED
     assert rig.files("codex") == []
 
@@ -173,7 +174,7 @@ def test_what_is_too_secret_by_now_is_denied_and_nobody_has_to_decide_it_any_mor
         decide(rig, "claude", approval, Decision.APPROVE, ANN)
 
     assert refused.value.code == "classification_exceeded"
-    assert drive(rig.kernel("claude").approval(approval.id)).status is ApprovalStatus.CLOSED
+    assert drive(approvals.get(rig.kernel("claude"), approval.id)).status is ApprovalStatus.CLOSED
     assert rig.files("codex") == []
 
 
@@ -182,7 +183,7 @@ def test_nobody_deciding_is_a_no(rig: Rig) -> None:
     approval = hold(rig)
     rig.clock.pass_by(hours=25)
 
-    (after,) = drive(rig.kernel("claude").approvals())
+    (after,) = drive(approvals.list_all(rig.kernel("claude")))
 
     assert (after.status, after.decided_by) == (ApprovalStatus.EXPIRED, "system")
     with pytest.raises(ApprovalDecided):
@@ -208,7 +209,7 @@ def test_a_limit_is_resolved_by_a_persons_answer(rig: Rig) -> None:
 
     decide(rig, "claude", approval, Decision.ANSWER, ANN, "Let us talk.")
 
-    (exchange,) = drive(rig.kernel("claude").exchanges())
+    (exchange,) = drive(exchanges.list_all(rig.kernel("claude")))
     assert exchange.outcome is Outcome.RESOLVED
     assert [one.message.body for one in drained(rig.kernel("codex"))] == ["How far is it?", "Let us talk."]
 
@@ -217,9 +218,9 @@ def test_an_approval_is_found_by_the_end_of_its_id(rig: Rig) -> None:
     rig.govern()
     approval = hold(rig)
 
-    assert drive(rig.kernel("claude").approval(approval.id[-6:])).id == approval.id
+    assert drive(approvals.get(rig.kernel("claude"), approval.id[-6:])).id == approval.id
     with pytest.raises(NotFound):
-        drive(rig.kernel("claude").approval("appr_nothing"))
+        drive(approvals.get(rig.kernel("claude"), "appr_nothing"))
 
 
 def test_listing_tells_what_waits_from_what_is_over(rig: Rig) -> None:
@@ -229,8 +230,8 @@ def test_listing_tells_what_waits_from_what_is_over(rig: Rig) -> None:
 
     kernel = rig.kernel("claude")
 
-    assert [one.id for one in drive(kernel.approvals(ApprovalStatus.PENDING))] == [waits.id]
-    assert {one.id for one in drive(kernel.approvals())} == {over.id, waits.id}
+    assert [one.id for one in drive(approvals.list_all(kernel, ApprovalStatus.PENDING))] == [waits.id]
+    assert {one.id for one in drive(approvals.list_all(kernel))} == {over.id, waits.id}
 
 
 # ---------------------------------------------------------------- another's

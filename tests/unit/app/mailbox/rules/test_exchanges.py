@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parley.app.mailbox.kernel import drive
+from parley.app.mailbox.rules import approvals, exchanges
 from parley.app.mailbox.rules.exchanges import expire_due
 from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.errors.errors import NotFound
@@ -28,20 +29,20 @@ def test_an_exchange_is_found_by_its_id_its_end_and_its_conversation(rig: Rig) -
     ask(rig)
 
     kernel = rig.kernel("claude")
-    first, second = drive(kernel.exchanges())
+    first, second = drive(exchanges.list_all(kernel))
 
     for name in (first.id, first.id[-8:], sent.message.conversation_id):
-        assert drive(kernel.exchange(name)) == first
+        assert drive(exchanges.get(kernel, name)) == first
     assert second.id != first.id
     with pytest.raises(NotFound):
-        drive(kernel.exchange("exch_nothing"))
+        drive(exchanges.get(kernel, "exch_nothing"))
 
 
 def test_a_closed_exchange_takes_no_more_and_its_end_is_on_record(rig: Rig) -> None:
     rig.govern()
     sent = ask(rig)
 
-    closed = drive(rig.kernel("claude").close_exchange(sent.message.conversation_id, "settled"))
+    closed = drive(exchanges.close(rig.kernel("claude"), sent.message.conversation_id, "settled"))
 
     assert (closed.outcome, closed.ended_by, closed.reason) == (Outcome.RESOLVED, "claude", "settled")
     assert rig.audits("claude")[-1]["action"] == "agent_exchange_ended"
@@ -54,14 +55,14 @@ def test_an_exchange_that_waits_for_a_person_only_a_person_ends(rig: Rig) -> Non
     with pytest.raises(MessageHeld):
         ask(rig, "I promise.")
     kernel = rig.kernel("claude")
-    (exchange,) = drive(kernel.exchanges())
+    (exchange,) = drive(exchanges.list_all(kernel))
 
     for key in ("", "pk_nobody"):
         with pytest.raises(HumanRequired):
-            drive(kernel.close_exchange(exchange.id, key=key))
-    assert drive(kernel.close_exchange(exchange.id, key=ANN)).ended_by == "ann"
+            drive(exchanges.close(kernel, exchange.id, key=key))
+    assert drive(exchanges.close(kernel, exchange.id, key=ANN)).ended_by == "ann"
 
-    (approval,) = drive(kernel.approvals())
+    (approval,) = drive(approvals.list_all(kernel))
     assert approval.status is ApprovalStatus.CLOSED
 
 
@@ -104,7 +105,7 @@ def test_an_exchange_is_over_when_its_time_is(rig: Rig) -> None:
     ask(rig)
     rig.clock.pass_by(hours=24)
 
-    (exchange,) = drive(rig.kernel("claude").exchanges())
+    (exchange,) = drive(exchanges.list_all(rig.kernel("claude")))
 
     assert (exchange.outcome, exchange.ended_by) == (Outcome.EXPIRED, "system")
     assert rig.audits("claude")[-1]["outcome"] == "expired"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from parley.app.mailbox.kernel import Kernel, drive
+from parley.app.mailbox.rules import approvals
 from parley.app.mailbox.rules.approvals import MailboxDecision
 from parley.app.mailbox.rules.proving import person
 from parley.domain.content.envelope import Purpose, Wishes
@@ -32,9 +33,9 @@ def released(rig: Rig, body: str = PROMISE, decision: Decision = Decision.APPROV
     with pytest.raises(MessageHeld) as held:
         rig.send(Kind.QUESTION, **given)
     kernel = rig.kernel("claude")
-    approval = drive(kernel.approval(str(held.value.facts["approval"])))
+    approval = drive(approvals.get(kernel, str(held.value.facts["approval"])))
     answer = "I promise it myself." if decision is Decision.ANSWER else ""
-    drive(kernel.decide(approval.id, MailboxDecision(decision, ANN, approval.digest, answer=answer)))
+    drive(approvals.decide(kernel, approval.id, MailboxDecision(decision, ANN, approval.digest, answer=answer)))
     (file,) = set(rig.files("codex")) - before
     return rig.path("codex") / file
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from parley.app.mailbox import claims, read, sending
 from parley.app.mailbox.kernel import drive
 from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.errors.errors import ParleyError, Stale
@@ -86,7 +87,7 @@ def test_a_message_is_judged_once_also_when_it_is_answered_before_it_is_claimed(
     asked = ask(rig)
     draft = a_draft(Kind.NOTIFICATION, sender="codex", to=(), subject="", body="All of it.")
 
-    answered = drive(rig.kernel("codex").reply(asked.message.id, draft, kind_given=False))
+    answered = drive(sending.reply(rig.kernel("codex"), asked.message.id, draft, kind_given=False))
     received(rig)
 
     assert answered.message.extras["ocip"]["exchange_round"] == "2"  # type: ignore[call-overload,index]
@@ -97,7 +98,7 @@ def test_a_message_that_is_finished_without_being_claimed_is_on_record(rig: Rig)
     rig.govern()
     asked = ask(rig)
 
-    drive(rig.kernel("codex").done(asked.message.id))
+    drive(claims.done(rig.kernel("codex"), asked.message.id))
 
     assert rig.outcomes("codex") == ["delivered"]
 
@@ -259,7 +260,7 @@ def test_what_is_refused_once_is_recorded_once_also_when_it_could_not_be_moved(r
         return
 
     kernel.inbox.bury = stays  # type: ignore[assignment,method-assign]
-    assert drive(kernel.claim_next(HALF_AN_HOUR)) is None
+    assert drive(claims.claim_next(kernel, HALF_AN_HOUR)) is None
 
     assert received(rig) == []
     assert rig.outcomes("codex") == ["denied cross_enterprise_blocked"]
@@ -321,7 +322,7 @@ def test_a_commitment_that_nobody_approved_is_held_for_my_person(rig: Rig) -> No
     assert (receipt.status, receipt.file) == (InboxVerdict.HELD, FILE)
     assert (exchange.current_round, exchange.outcome) == (0, Outcome.ESCALATED)
     assert rig.outcomes("codex") == ["held"]
-    assert [(one.file, one.status) for one in drive(rig.kernel("codex").inbox_items())] == [(FILE, "held")]
+    assert [(one.file, one.status) for one in drive(read.inbox(rig.kernel("codex")))] == [(FILE, "held")]
 
 
 def test_what_is_held_is_passed_over_and_recorded_once(rig: Rig) -> None:
@@ -339,13 +340,13 @@ def test_what_is_held_can_be_neither_answered_nor_finished(rig: Rig) -> None:
     rig.govern()
     forged(rig, ("How far is it\\?", "I promise it for Friday."))
     received(rig)
-    (item,) = drive(rig.kernel("codex").inbox_items())
+    (item,) = drive(read.inbox(rig.kernel("codex")))
     draft = a_draft(Kind.NOTIFICATION, sender="codex", to=(), subject="", body="Fine.")
 
     with pytest.raises(MessageHeld):
-        drive(rig.kernel("codex").reply(item.id, draft, kind_given=False))
+        drive(sending.reply(rig.kernel("codex"), item.id, draft, kind_given=False))
     with pytest.raises(MessageHeld):
-        drive(rig.kernel("codex").done(item.id))
+        drive(claims.done(rig.kernel("codex"), item.id))
 
 
 def test_an_answer_of_another_tool_counts_as_a_round_and_is_held_when_it_is_one_too_many(rig: Rig) -> None:
@@ -410,6 +411,6 @@ def test_an_audit_chain_that_cannot_be_written_hands_nothing_over(rig: Rig) -> N
     kernel.store.commit = full  # type: ignore[assignment,method-assign]
 
     with pytest.raises(ParleyError):
-        drive(kernel.claim_next(HALF_AN_HOUR))
+        drive(claims.claim_next(kernel, HALF_AN_HOUR))
 
     assert rig.files("codex") != []

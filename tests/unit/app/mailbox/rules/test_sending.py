@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from parley.app.mailbox import sending
 from parley.app.mailbox.kernel import drive
 from parley.domain.content.classification import Classification, DataItem
 from parley.domain.content.envelope import Purpose, Wishes
@@ -54,8 +55,8 @@ def answer(rig: Rig, sender: str, body: str = "All of it works.") -> Sent:
     kernel = rig.kernel(sender)
     asked = claimed(kernel).message
     return drive(
-        kernel.reply(
-            asked.id, a_draft(Kind.NOTIFICATION, sender=sender, to=(), subject="", body=body), kind_given=False
+        sending.reply(
+            kernel, asked.id, a_draft(Kind.NOTIFICATION, sender=sender, to=(), subject="", body=body), kind_given=False
         )
     )
 
@@ -225,7 +226,7 @@ def test_without_anybody_to_ask_nothing_that_asks_for_rules_is_sent(rig: Rig) ->
     kernel._open_rules = None
 
     with pytest.raises(PolicyUnavailable):
-        drive(kernel.send(a_draft(wishes=ASKS)))
+        drive(sending.send(kernel, a_draft(wishes=ASKS)))
 
     assert rig.files("codex") == []
 
