@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from parley.surfaces.http.http1.message import Request
     from parley.surfaces.http.route import Call
 
-IF_MATCH = Param("If-Match", 'The version that this is for: 1, "1" or W/"1"; * for any.')
-TRACEPARENT = Param("traceparent", "W3C trace context: its trace id goes into the event.")
+IF_MATCH = Param("If-Match", 'The version to change: 1, "1" or W/"1"; * for any.')
+TRACEPARENT = Param("traceparent", "W3C trace context; its trace id is recorded in the event.")
 
 
 def needed_version(request: Request) -> int | None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the routes and the types that they name: it cannot say anything else than they do."""
+"""The OpenAPI document, generated from the routes and their types."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 _REF = "#/components/schemas/{name}"
 _PART = re.compile(r"\{(\w+)\}")
-# What the connection itself may answer before a route is found.
+# Statuses that the connection may return before a route is found.
 _ANYWHERE = (400, 403, 404, 413, 422, 429, 503, 507)
 _WORDS = {
     200: "Done",
     201: "Created",
     202: "Accepted",
     204: "Done",
-    400: "Cannot be read",
+    400: "Malformed request",
     401: "No valid key",
     403: "Refused",
-    404: "Not there, or not visible",
-    409: "The state does not allow it",
-    410: "No longer there",
+    404: "Not found, or not visible",
+    409: "Conflict with the current state",
+    410: "Gone",
     413: "Too large",
     415: "Not JSON",
-    422: "Cannot be accepted",
-    428: "Says no version",
-    429: "Too many",
-    503: "Not now",
+    422: "Invalid request",
+    428: "A version is required",
+    429: "Too many requests",
+    503: "Unavailable at the moment",
     504: "No answer in time",
     507: "The disk is full",
 }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def check_proof(call: Call, caller: Caller, channel_id: str, message: MessageIn, draft: PostDraft) -> None:
-    """Refuse a proof that does not fit; who may not know of the channel is told that there is none."""
+    """Refuse a proof that does not match. `NotFound` when the caller may not know of the channel."""
     if not message.metadata or "proof" not in message.metadata:
         return
     team = call.team

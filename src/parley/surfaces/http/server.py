@@ -51,7 +51,7 @@ LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
-    """Every route there is."""
+    """All routes of the server."""
     routes: tuple[Route, ...] = ()
     routes += (
         *agents.ROUTES,
@@ -89,7 +89,7 @@ def api_for(team: Team, *, monotonic: Callable[[], float], hosts: frozenset[str]
 
 
 def limits_for(team: Team) -> HttpLimits:
-    """What a request may cost."""
+    """The limits of a request."""
     return HttpLimits(body_bytes=team.limits.http_body_bytes)
 
 
@@ -143,7 +143,7 @@ def names_of(host: str, allowed: str, *, behind_proxy: bool) -> frozenset[str]:
 
 
 def tls_context(certificate: str, private_key: str) -> ssl.SSLContext | None:
-    """How connections are encrypted, when files are given for it."""
+    """The TLS context of these files; None without files."""
     if not certificate and not private_key:
         return None
     if not (certificate and private_key):

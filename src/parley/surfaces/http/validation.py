@@ -1,10 +1,10 @@
-"""What is wrong with a document, as people say it."""
+"""Validation errors in words for people."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# What patterns mean, for those who do not read them: by the characters that they allow.
+# Patterns in words, by the characters that they allow.
 _PATTERNS = {
     "[A-Za-z0-9._-]{0,63}": "must be letters, digits, '.', '_' or '-', at most 64, and begin with a letter or digit",
     "[A-Za-z0-9._@+-]{0,127}": "must be letters, digits, '.', '_', '@', '+' or '-', at most 128, and begin with a"
@@ -15,7 +15,7 @@ _PATTERNS = {
 
 
 def readable(detail: str, kind: Any, field: str) -> str:  # noqa: ANN401  # a type
-    """What is wrong, as people say it: a pattern in words, a choice with what there is to choose from."""
+    """A validation error in words: a pattern described, a choice with its values."""
     if "matching regex" in detail:
         return next((text for pattern, text in _PATTERNS.items() if pattern in detail), detail)
     if detail.startswith("Invalid enum value"):
@@ -25,8 +25,8 @@ def readable(detail: str, kind: Any, field: str) -> str:  # noqa: ANN401  # a ty
 
 
 def _choices(kind: Any, field: str) -> list[str]:  # noqa: ANN401  # a type
-    """The values that the field of a document may have; none when it lies deeper."""
-    import msgspec.inspect  # only for who is refused
+    """The values that a field of a document may have; none for nested fields."""
+    import msgspec.inspect  # only needed for refusals
 
     described = msgspec.inspect.type_info(kind)
     if not isinstance(described, msgspec.inspect.StructType):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class GrantIn(Struct):
-    """An entry of an access list. The SDK passes on what its caller wrote, so more fields may be there."""
+    """An entry of an access list. Unknown fields are ignored."""
 
     principal_id: Annotated[str, Meta(min_length=1, max_length=64)]
     principal_type: Literal["agent", "user", "group"] = "agent"
@@ -28,14 +28,14 @@ class GrantIn(Struct):
 
 
 class AclIn(Struct, forbid_unknown_fields=True):
-    """A whole access list."""
+    """A complete access list."""
 
     default_policy: AccessPolicy = AccessPolicy.OPEN
     entries: Annotated[list[GrantIn], Meta(max_length=1_000)] = []
 
 
 class AccessRequestIn(Struct, forbid_unknown_fields=True):
-    """A wish to be let in."""
+    """A request for access."""
 
     principal_id: Agent | None = None
     principal_type: Literal["agent", "user", "group"] = "agent"
@@ -45,7 +45,7 @@ class AccessRequestIn(Struct, forbid_unknown_fields=True):
 
 
 class ApproveIn(Struct, forbid_unknown_fields=True):
-    """A yes, perhaps to less, or for a while."""
+    """The approval of an access request, optionally with a lower permission or an expiry."""
 
     decided_by: Agent | None = None
     permission: Permission | None = None
@@ -54,7 +54,7 @@ class ApproveIn(Struct, forbid_unknown_fields=True):
 
 
 class DenyIn(Struct, forbid_unknown_fields=True):
-    """A no."""
+    """The denial of an access request."""
 
     decided_by: Agent | None = None
     reason: Reason | None = None

@@ -1,4 +1,4 @@
-"""Tenants, keys, agents and roles as JSON; pure. An agent is spelled as the OpenIntent SDK reads it."""
+"""Tenants, keys, agents and roles as JSON; pure. Agents have the fields that the OpenIntent SDK reads."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ Capability = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class TenantIn(Struct, forbid_unknown_fields=True):
-    """A tenant to be created."""
+    """A tenant to create."""
 
     id: Name
     name: Line = ""
 
 
 class KeyIn(Struct, forbid_unknown_fields=True):
-    """A key to be made: for an agent, a person, a service or an admin."""
+    """A key to create: for an agent, a person, a service or an admin."""
 
     kind: KeyKind
     tenant_id: Name | None = None
@@ -55,14 +55,14 @@ class KeyIn(Struct, forbid_unknown_fields=True):
 
 
 class CapacityIn(Struct):
-    """How much an agent can do at once."""
+    """How many tasks an agent can run at once."""
 
     max_concurrent_tasks: Annotated[int, Meta(ge=0, le=1_000_000)] = 5
     current_load: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
 
 
 class AgentIn(Struct):
-    """An agent that registers. The SDK passes on whatever its user gives, so other fields are left aside."""
+    """An agent to register. Unknown fields are ignored."""
 
     agent_id: Name
     capabilities: Annotated[list[Capability], Meta(max_length=256)] | None = None
@@ -85,7 +85,7 @@ class AgentIn(Struct):
 
 
 class HeartbeatIn(Struct):
-    """That an agent is alive, and how busy it is."""
+    """A heartbeat of an agent, with its current load."""
 
     status: Line = "active"
     current_load: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
@@ -93,13 +93,13 @@ class HeartbeatIn(Struct):
 
 
 class AgentStatusIn(Struct, forbid_unknown_fields=True):
-    """What an agent is to be from now on; deregistered ends it."""
+    """The new status of an agent; `deregistered` removes it."""
 
     status: Literal["active", "draining", "deregistered"]
 
 
 class HolderIn(Struct, forbid_unknown_fields=True):
-    """An agent that is to hold a role."""
+    """The agent to grant a role to."""
 
     agent_id: Name
 

@@ -26,13 +26,13 @@ Note = Annotated[str, Meta(max_length=2000)]
 
 
 class CloseIn(Struct, forbid_unknown_fields=True):
-    """Why an exchange is closed."""
+    """The reason for closing an exchange."""
 
     reason: Note = ""
 
 
 class DecisionIn(Struct, forbid_unknown_fields=True):
-    """What a person decides. `digest` is that of what was shown; `answer` is what the person says instead."""
+    """A person's decision. `digest` is that of the reviewed content; `answer` is sent in place of the held message."""
 
     decision: Decision
     digest: Annotated[str, Meta(max_length=128)] = ""
@@ -41,7 +41,7 @@ class DecisionIn(Struct, forbid_unknown_fields=True):
 
 
 class SuspensionIn(Struct, forbid_unknown_fields=True):
-    """What is to be stopped: an agent, a pair (two names with a comma), an org unit, or the tenant."""
+    """What to suspend: an agent, a pair (two names separated by a comma), an org unit, or the tenant."""
 
     what: Stopped
     name: Annotated[str, Meta(max_length=160)] = ""

@@ -17,7 +17,7 @@ _Text = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class ErasureIn(Struct, forbid_unknown_fields=True):
-    """Whose words go: all of a conversation, or those of one agent or person."""
+    """What to erase: a conversation, or the messages of one agent or person."""
 
     conversation_id: _Text | None = None
     agent_id: _Text | None = None

@@ -17,15 +17,13 @@ Position = Annotated[int, Meta(ge=0, le=2**40 - 1, description="A place in the t
 
 
 class BookmarkOpenIn(Struct, forbid_unknown_fields=True):
-    """Where a bookmark begins that is not there yet: before the oldest request that waits for an answer, at what is new
-    from now on, or with all that is kept.
-    """
+    """Where a new bookmark starts: before the oldest unanswered request, at the head, or at the oldest stored item."""
 
     start: Start = Start.UNANSWERED
 
 
 class BookmarkIn(Struct, forbid_unknown_fields=True):
-    """How far its holder is: everything up to `position` is dealt with, except what is still `open`."""
+    """The read position of the holder: all items up to `position` are finished, except those in `open`."""
 
     holder: Annotated[str, Meta(min_length=1, max_length=128)]
     position: Position

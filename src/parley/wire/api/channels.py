@@ -43,7 +43,7 @@ _SHORTEST_FIELD = 5
 
 
 class OptionsIn(Struct, forbid_unknown_fields=True):
-    """How a channel keeps its messages."""
+    """How a channel stores its messages."""
 
     audit: bool = False
     ttl_seconds: Annotated[int, Meta(ge=1, le=10 * 365 * 86_400)] | None = None
@@ -51,7 +51,7 @@ class OptionsIn(Struct, forbid_unknown_fields=True):
 
 
 class ChannelIn(Struct, forbid_unknown_fields=True):
-    """A channel to be created."""
+    """A channel to create."""
 
     name: Name
     members: Annotated[list[Name], Meta(max_length=256)] = []
@@ -61,7 +61,7 @@ class ChannelIn(Struct, forbid_unknown_fields=True):
 
 
 class OptionsPatch(Struct, forbid_unknown_fields=True):
-    """Options to be changed; null ends a time to live."""
+    """Options to change; null removes a time to live."""
 
     audit: bool | UnsetType = UNSET
     ttl_seconds: Annotated[int, Meta(ge=1, le=10 * 365 * 86400)] | UnsetType | None = UNSET
@@ -69,7 +69,7 @@ class OptionsPatch(Struct, forbid_unknown_fields=True):
 
 
 class ChannelPatch(Struct, forbid_unknown_fields=True):
-    """What is to be different about a channel; `members` replaces the list."""
+    """Changes to a channel; `members` replaces the list."""
 
     members: Annotated[list[Name], Meta(max_length=256)] | UnsetType = UNSET
     add_members: Annotated[list[Name], Meta(max_length=256)] = []
@@ -80,7 +80,7 @@ class ChannelPatch(Struct, forbid_unknown_fields=True):
 
 
 class MessageIn(Struct, forbid_unknown_fields=True):
-    """A message to be posted. The sender follows from the key; one key may speak for several agents."""
+    """A message to post. The sender is the agent of the key; a key for several agents names one."""
 
     payload: Mapping = {}
     message_type: Pattern = Pattern.NOTIFY
@@ -101,7 +101,7 @@ class ReplyIn(Struct, forbid_unknown_fields=True):
 
 
 class AskIn(Struct, forbid_unknown_fields=True):
-    """A question whose answer is waited for."""
+    """A request whose answer is awaited."""
 
     to: Annotated[str, Meta(max_length=80, description="An agent or role:ROLE.")]
     payload: Mapping
@@ -111,13 +111,13 @@ class AskIn(Struct, forbid_unknown_fields=True):
 
 
 class BatchIn(Struct, forbid_unknown_fields=True):
-    """Several messages for one channel, all of them posted or none."""
+    """Several messages for one channel; all are posted, or none."""
 
     messages: Annotated[list[MessageIn], Meta(min_length=1, max_length=100)]
 
 
 class MessagePatch(Struct, forbid_unknown_fields=True):
-    """The only change a message knows: that it was read."""
+    """The only possible change to a message: mark it as read."""
 
     status: Literal["read"]
 

@@ -26,7 +26,7 @@ _NO_TRACE = "0" * 32
 
 
 class EventIn(Struct, forbid_unknown_fields=True):
-    """Something that happened. The actor follows from the key."""
+    """An event to append. The actor is the agent of the key."""
 
     event_type: EventName
     actor: Agent | None = None
@@ -47,7 +47,7 @@ def trace_of(traceparent: str) -> str:
 
 
 class CheckpointIn(Struct, forbid_unknown_fields=True):
-    """Which log gets a checkpoint."""
+    """The intent whose log gets a checkpoint."""
 
     intent_id: Id
     scope: Literal["intent"] = "intent"

@@ -42,7 +42,7 @@ SignatureText = Annotated[str, Meta(max_length=256, description="The 64 bytes of
 
 
 class IdentityIn(Struct, forbid_unknown_fields=True):
-    """A public key that an agent wants to sign with."""
+    """A public key to register for an agent."""
 
     public_key: KeyText
     key_algorithm: Literal["Ed25519"] = "Ed25519"
@@ -50,21 +50,21 @@ class IdentityIn(Struct, forbid_unknown_fields=True):
 
 
 class ChallengeIn(Struct, forbid_unknown_fields=True):
-    """The challenge, signed with the key that was given."""
+    """The challenge, signed with the new key."""
 
     challenge: Annotated[str, Meta(max_length=128)]
     signature: SignatureText
 
 
 class VerifyIn(Struct, forbid_unknown_fields=True):
-    """A document and what is said to be an agent's signature of its canonical JSON."""
+    """A document, and the signature over its canonical JSON to verify."""
 
     payload: Mapping
     signature: SignatureText
 
 
 class RotateIn(Struct, forbid_unknown_fields=True):
-    """A new key, signed with the old one: over the canonical JSON of the other three fields."""
+    """A new key. The old key signs the canonical JSON of the other three fields."""
 
     new_public_key: KeyText
     old_public_key: KeyText
@@ -73,7 +73,7 @@ class RotateIn(Struct, forbid_unknown_fields=True):
 
 
 class ProofIn(Struct):
-    """A proof in the metadata of a message, as RFC-0018 has it for events."""
+    """A proof in the metadata of a message, in the form of RFC-0018."""
 
     signature: SignatureText
     verification_method: str | None = None

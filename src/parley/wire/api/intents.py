@@ -46,7 +46,7 @@ def moment(text: str | None, field: str) -> str:
 
 
 class IntentIn(Struct, forbid_unknown_fields=True):
-    """An intent to be created."""
+    """An intent to create."""
 
     title: Title
     description: Text | None = ""
@@ -68,21 +68,21 @@ class PatchIn(Struct, forbid_unknown_fields=True):
 
 
 class StateIn(Struct, forbid_unknown_fields=True):
-    """Changes of a state, in order; `state` sets each of its fields."""
+    """Changes to a state, in order; `state` sets each of its fields."""
 
     patches: Annotated[list[PatchIn], Meta(max_length=1_000)] = []
     state: Mapping | None = None
 
 
 class IntentStatusIn(Struct, forbid_unknown_fields=True):
-    """The status to go to."""
+    """The new status of an intent."""
 
     status: IntentStatus
     reason: Reason | None = None
 
 
 class AssignIn(Struct, forbid_unknown_fields=True):
-    """An agent to be put to work; without a name the caller itself."""
+    """An agent to assign; without a name, the caller."""
 
     agent_id: Agent | None = None
     role: Literal["worker", "coordinator"] = "worker"

@@ -1,4 +1,4 @@
-"""Policies as JSON: documents with what they say, and what is in force for somebody."""
+"""Policies as JSON: documents with their rules, and the effective policy of an agent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PolicyIn(Struct, forbid_unknown_fields=True):
-    """A policy document as it stands in a file."""
+    """The text of a policy document."""
 
     text: Annotated[str, Meta(min_length=1, description="YAML with one key, `agent-to-agent`.")]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TaskIn(Struct):
-    """A task to be created. The SDK sends whatever its caller wrote; what is not named here is not kept."""
+    """A task to create. Unknown fields are ignored."""
 
     intent_id: Id
     name: Title
@@ -40,7 +40,7 @@ class TaskIn(Struct):
 
 
 class TaskPatch(Struct):
-    """What is to be different about a task. What is not named here is not kept."""
+    """Changes to a task. Unknown fields are ignored."""
 
     status: TaskStatus | None = None
     name: Title | None = None

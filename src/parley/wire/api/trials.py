@@ -1,4 +1,4 @@
-"""Trials of the rules as JSON: what to try, and what came of it; pure."""
+"""Policy trials as JSON: requests and results; pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Text = Annotated[str, Meta(max_length=64 * 1024)]
 
 
 class ExplainIn(Struct, forbid_unknown_fields=True):
-    """A message that nobody sends."""
+    """A message to evaluate; it is not sent."""
 
     sender: Name
     to: Name
@@ -38,7 +38,7 @@ class ExplainIn(Struct, forbid_unknown_fields=True):
 
 
 class ReplayIn(Struct, forbid_unknown_fields=True):
-    """Policy documents, by scope/name; null takes one away. Everything else stays as it is in force."""
+    """Changed policy documents, by scope/name; null removes one. All others stay in force."""
 
     documents: Annotated[dict[str, Text | None], Meta(max_length=1000)]
     since: Time | None = None

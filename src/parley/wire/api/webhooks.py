@@ -94,7 +94,7 @@ def _key(secret: str) -> bytes:
 
 
 class Memory:
-    """The ids of webhooks that were received lately. Older ones are refused by their time."""
+    """The ids of recently received webhooks. Older ones are refused by their timestamp."""
 
     def __init__(self, most: int = _REMEMBERED) -> None:
         self._most = most
@@ -150,9 +150,10 @@ def verify(
 
 
 class SubscriptionIn(Struct, forbid_unknown_fields=True):
-    """What is to be pushed where. Without `intent_id`: what is said to the subscriber; without types: all of that.
+    """What to push, and where. Without `intent_id`: messages to the subscriber; without types: all of them.
 
-    `approval.pending`, `approval.reminder`, `approval.decided` and `exchange.ended` are asked for by name, and apart.
+    `approval.pending`, `approval.reminder`, `approval.decided` and `exchange.ended` are subscribed to by name, in a
+    subscription of their own.
     """
 
     webhook_url: Annotated[str, Meta(min_length=1, max_length=2048)] | None = None
@@ -164,7 +165,7 @@ class SubscriptionIn(Struct, forbid_unknown_fields=True):
 
 
 class SubscriptionPatch(Struct, forbid_unknown_fields=True):
-    """Switch a subscription on, which gives it all its tries again, or off."""
+    """Enable a subscription, which resets its attempts, or disable it."""
 
     active: bool
 

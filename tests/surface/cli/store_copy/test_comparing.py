@@ -41,7 +41,7 @@ def test_what_differs_is_shown_and_nothing_is_written(stage: Stage, tmp_path: Pa
 
     assert (ran.code, told.code) == (1, 1)
     assert [line.split()[:4] for line in ran.out.splitlines()] == [
-        ["TABLE", "MISSING", "OTHER", "SURPLUS"],
+        ["TABLE", "MISSING", "DIFFERENT", "EXTRA"],
         ["post", "0", "1", "0"],
         ["saved", "2", "0", "0"],
     ]

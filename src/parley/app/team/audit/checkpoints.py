@@ -1,8 +1,8 @@
-"""Signed checkpoints of the audit logs: made in the background, kept outside, and the proof that an entry is in one.
+"""Signed checkpoints of the audit logs: made in the background, exported, and proofs that an entry is in one.
 
     entries ──every 1,000, or after a few seconds──> checkpoint in the store ──> a line in a file outside of it
 
-The mark holds the peaks of the tree, so a checkpoint costs only what is new; two who make one at once cannot both win.
+The mark holds the peaks of the tree, so a checkpoint reads only new entries. Of two concurrent ones, one fails.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger("parley.audit")
 LOOK_SECONDS = 1.0
 ALL_SECONDS = 60.0
-# What is new gets its checkpoint after so many entries, or after so long.
+# A checkpoint is due after this many new entries, or after this time.
 DUE_ENTRIES = 1_000
 DUE_AFTER = timedelta(seconds=5)
 _PAGE = 1_000
-# A full subtree of this many leaves is remembered by its root.
+# The root of a full subtree of this many leaves is cached.
 _BLOCK = 1_024
 _MARK = "audit"
 
 
 class EntryProof(NamedTuple):
-    """That an entry is part of what a checkpoint signs: the neighbours from its leaf up to the root."""
+    """Proof that a checkpoint covers an entry: the sibling hashes from its leaf to the root."""
 
     entry: AuditEntry
     path: tuple[bytes, ...]
@@ -49,12 +49,12 @@ class EntryProof(NamedTuple):
 
 
 async def keep_forever(team: Team) -> None:
-    """Make what is due, again and again; what cannot be written now is tried again in a second."""
+    """Make checkpoints when they are due, until cancelled; failed writes are retried after a second."""
     loop = asyncio.get_running_loop()
     looked_at_all = -inf
     while True:
         if loop.time() >= looked_at_all + ALL_SECONDS:
-            # Who did this before may not have come to an end with it, and of what others write we may not have heard.
+            # The previous leader may not have finished, and writes of other nodes may have been missed.
             team.audit.active = None
             looked_at_all = loop.time() if team.nodes.nodes is not None else inf
         try:
@@ -65,7 +65,7 @@ async def keep_forever(team: Team) -> None:
 
 
 async def make_due(team: Team) -> int:
-    """Checkpoints for every audit log that has grown enough, or waited long enough. How many."""
+    """Make the checkpoints that are due in all tenants; return how many."""
     state = team.audit
     if state.signer is None:
         return 0
@@ -83,13 +83,13 @@ async def make_due(team: Team) -> int:
             if not waits:
                 left.discard(tenant)
     finally:
-        # Whatever was not finished is looked at the next time.
+        # Tenants that were not finished are checked again next time.
         state.active |= left
     return count
 
 
 async def _make_due(team: Team, tenant: str) -> tuple[int, bool]:
-    """How many were made in a tenant, and whether it has to be looked at again without anything new."""
+    """How many checkpoints were made in a tenant, and whether it must be checked again without new entries."""
     mark = await mark_of(team, tenant)
     new = await team.store.audit_size(tenant) - mark.size
     if new <= 0:
@@ -102,7 +102,7 @@ async def _make_due(team: Team, tenant: str) -> tuple[int, bool]:
 
 
 async def make(team: Team, tenant: str) -> AuditCheckpoint | None:
-    """A checkpoint over all there is; the last one when nothing is new, None when there is none."""
+    """Make a checkpoint over all entries. Returns the last one when nothing is new, None without any."""
     for _ in range(ATTEMPTS):
         mark = await mark_of(team, tenant)
         size = await team.store.audit_size(tenant)
@@ -111,7 +111,7 @@ async def make(team: Team, tenant: str) -> AuditCheckpoint | None:
         try:
             return await _make(team, tenant, mark, size)
         except Stale:
-            continue  # another was faster: perhaps it covers all there is
+            continue  # made concurrently: it may cover all entries
     raise Conflict("the audit log changes too often at this moment", hint="try again")
 
 
@@ -137,14 +137,14 @@ async def _make(team: Team, tenant: str, mark: AuditMark, size: int) -> AuditChe
     try:
         await _export(team, tenant, size)
     except Unavailable as error:
-        # It is made; only its copy waits. The disk for the copies must not stop what needs the checkpoint.
+        # The checkpoint is committed; only its exported copy is late. A full export disk must not stop its users.
         team.audit.mark_active(tenant)
         _log.warning("a checkpoint was not kept outside", extra={"action": "audit_checkpoint", "code": error.code})
     return checkpoint
 
 
 async def _export(team: Team, tenant: str, size: int) -> None:
-    """Keep outside what is not there yet: after a crash, or with a new folder, that may be many."""
+    """Export the checkpoints that are not exported yet: many, after a crash or with a new folder."""
     state = team.audit
     if state.archive is None:
         return
@@ -166,7 +166,7 @@ async def _export(team: Team, tenant: str, size: int) -> None:
 
 
 async def mark_of(team: Team, tenant: str) -> AuditMark:
-    """How far a tenant's checkpoints have come."""
+    """The mark of a tenant: how many entries its checkpoints cover."""
     return await team.store.get(AuditMark, tenant, _MARK) or AuditMark(id=_MARK, tenant_id=tenant)
 
 
@@ -176,12 +176,12 @@ async def list_page(team: Team, tenant: str, after: int, limit: int) -> tuple[Au
 
 
 async def of_size(team: Team, tenant: str, size: int) -> AuditCheckpoint | None:
-    """The checkpoint over exactly so many entries."""
+    """The checkpoint over exactly this number of entries."""
     return await team.store.get(AuditCheckpoint, tenant, checkpoint_id(size))
 
 
 async def covering(team: Team, tenant: str, number: int) -> AuditCheckpoint:
-    """The last checkpoint, which covers an entry; one is made when there is none yet."""
+    """A checkpoint that covers an entry; made if there is none yet."""
     mark = await mark_of(team, tenant)
     checkpoint = (
         await team.store.get(AuditCheckpoint, tenant, checkpoint_id(mark.size)) if mark.size >= number else None
@@ -193,14 +193,14 @@ async def covering(team: Team, tenant: str, number: int) -> AuditCheckpoint:
 
 
 async def prove(team: Team, tenant: str, entry: AuditEntry) -> EntryProof:
-    """The way from an entry up to the root that a checkpoint signs."""
+    """The proof that a checkpoint covers an entry."""
     checkpoint = await covering(team, tenant, entry.number)
     index, size = entry.number - 1, checkpoint.size
     blocks = await _blocks(team, tenant, size // _BLOCK)
     rest = await leaves(team, tenant, len(blocks) * _BLOCK, size)
     block = index // _BLOCK
     own = rest if block == len(blocks) else await leaves(team, tenant, block * _BLOCK, (block + 1) * _BLOCK)
-    # What does not fill a block stands at the end of the upper tree like a leaf of it.
+    # An incomplete block is the last leaf of the upper tree.
     upper = [*blocks, tree_root(rest)] if rest else blocks
     return EntryProof(entry, inclusion(own, index - block * _BLOCK) + inclusion(upper, block), checkpoint)
 
@@ -211,7 +211,7 @@ async def _blocks(team: Team, tenant: str, count: int) -> list[bytes]:
     while len(blocks) < count:
         number = len(blocks)
         root = tree_root(await leaves(team, tenant, number * _BLOCK, (number + 1) * _BLOCK))
-        if len(blocks) == number:  # nobody else was faster
+        if len(blocks) == number:  # not computed concurrently
             blocks.append(root)
     return blocks[:count]
 

@@ -1,4 +1,4 @@
-"""Reading the audit log: a page, one entry, all of it. Which sides somebody sees follows from the key alone."""
+"""Reading the audit log: a page, one entry, all entries. The key decides which sides are visible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.directory.callers import Caller
 
-# So many entries are looked at for one page: who looks for what is rare gets a short page and goes on after it.
+# Entries scanned for one page. A rare match gives a short page, and the caller continues after it.
 _LOOKED_AT = 20_000
 _PIECE = 1_000
 
@@ -51,13 +51,13 @@ class AuditPage(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """Which entries a caller sees: all, or those of some sides and those of its own doing."""
+    """Which entries a caller sees: all, or those of some sides and those of which it is the actor."""
 
     sides: tuple[str, ...] | None
     actor: str = ""
 
     def narrowed(self, side: str) -> Sight:
-        """Only one side of it; one that the caller does not see is empty like one that is not there."""
+        """Limited to one side; empty for a side that the caller may not see."""
         if not side:
             return self
         if self.sides is None or side in self.sides:
@@ -83,12 +83,12 @@ async def sight(team: Team, caller: Caller) -> Sight:
 
 
 async def page(team: Team, caller: Caller, filters: Filters) -> AuditPage:
-    """The next entries that fit, or the last ones before a number; in order."""
+    """The next matching entries, or the last ones before a number; in order."""
     visible = (await sight(team, caller)).narrowed(filters.side)
     size = await team.store.audit_size(caller.tenant)
     if visible.sides == () or filters.after >= size:
         return AuditPage((), 0)
-    # What belongs to one exchange is found at once, however long the log is.
+    # Entries of one exchange are indexed, so the length of the log does not matter.
     after, through = filters.after, size if filters.exchange_id else min(size, filters.after + _LOOKED_AT)
     if filters.before:
         through = min(size, filters.before - 1)
@@ -120,7 +120,7 @@ async def page(team: Team, caller: Caller, filters: Filters) -> AuditPage:
 
 
 async def get(team: Team, caller: Caller, entry_id: str) -> AuditEntry:
-    """One entry, by its id or its number; one that the caller may not see is not there."""
+    """One entry, by id or number. `NotFound` when the caller may not see it."""
     visible = await sight(team, caller)
     query = AuditQuery(limit=1, sides=visible.sides, or_actor=visible.actor)
     if entry_id.isascii() and entry_id.isdigit() and len(entry_id) < 16:

@@ -1,7 +1,7 @@
-"""Letting go: of old audit documents, and of what was said. The hashes stay, so every proof about the rest stays valid.
+"""Retention: trim old audit documents and erase message content. Hashes stay, so all other proofs stay valid.
 
-entry:   hash ── document          the document of an old entry may go; its hash remains a leaf of the tree
-message: place ── what it says     what it says may go; the audit log never had more of it than its digest
+entry:   hash ── document          the document of an old entry is removed; its hash stays a leaf of the tree
+message: place ── content          the content is erased; the audit log only ever had its digest
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("parley.audit")
 _LOOK_SECONDS = 60.0
-# So many documents go in one commit: others write meanwhile.
+# Documents trimmed in one commit; other commits run in between.
 _MOST = 10_000
 _PAGE = 500
-# So many messages lose what they say in one commit.
+# Messages erased in one commit.
 _PIECE = 1_000
 GONE = "[erased]"
 
@@ -47,7 +47,7 @@ GONE = "[erased]"
 
 
 async def trim_forever(team: Team) -> None:
-    """Let go of what is due, a piece a minute."""
+    """Trim the audit logs, one batch a minute, until cancelled."""
     while True:
         try:
             await trim_due(team)
@@ -57,7 +57,7 @@ async def trim_forever(team: Team) -> None:
 
 
 async def trim_due(team: Team) -> int:
-    """Let go of audit documents that are older than the tenant wants to keep them. How many."""
+    """Remove audit documents past their retention in all tenants; return how many."""
     if not team.limits.audit_retention_days or team.clock.now().stepped:
         return 0
     tenants = {tenant.id for tenant in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
@@ -65,7 +65,7 @@ async def trim_due(team: Team) -> int:
 
 
 async def _trim(team: Team, tenant: str) -> int:
-    """Only what a signed checkpoint covers, from the oldest on."""
+    """Trim the oldest documents of a tenant that a signed checkpoint covers."""
     mark = await mark_of(team, tenant)
     end = stamp(team.now() - timedelta(days=team.limits.audit_retention_days))
     through = min(mark.size, mark.let_go + _MOST)
@@ -82,7 +82,7 @@ async def _trim(team: Team, tenant: str) -> int:
     try:
         await team.store.commit(changes)
     except Stale:
-        return 0  # a checkpoint was made at this moment: the next time
+        return 0  # a checkpoint was committed meanwhile: retried next time
     return through - mark.let_go
 
 
@@ -90,7 +90,7 @@ async def _trim(team: Team, tenant: str) -> int:
 
 
 class Erasure(NamedTuple):
-    """What was erased, and the entry that says so: the last one, where there are several."""
+    """What was erased, and the audit entry that records it: the last one, if there are several."""
 
     messages: int
     exchanges: int
@@ -99,11 +99,11 @@ class Erasure(NamedTuple):
 
 
 async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_id: str = "") -> Erasure:
-    """Erase what was said in a conversation, or by an agent or a person. That it was said stays on record.
+    """Erase the content of a conversation, or of an agent's or person's messages. The audit entries stay.
 
-    A lot goes in pieces, so that others can write meanwhile. Each is one commit with an entry that says what it erases
-    and how much went so far: where it ends halfway, that much is erased and on record, and the next time the rest goes.
-    `NotFound` when nothing of it is there, or no longer.
+    Large erasures run in batches, so that others can write in between. Each batch is one commit with an audit entry
+    about what it erases and the count so far. After an interruption the next call erases the rest.
+    `NotFound` when there is nothing to erase.
     """
     if bool(conversation_id) == bool(agent_id):
         raise Invalid.because([Problem("required", "conversation_id", "name a conversation or an agent, not both")])
@@ -124,18 +124,18 @@ async def erase(team: Team, caller: Caller, *, conversation_id: str = "", agent_
         if last:
             done = await _erase_piece(team, caller._replace(saved=None), which, last, done)
         last = piece
-    # The idempotency key goes with the last one: who asks again before that has the rest erased.
+    # The last batch carries the idempotency key: a repeated call before that erases the rest.
     if last:
         done = await _erase_piece(team, caller, which, last, done)
     if not done.entry_id and (approval_count or exchange_count):
         done = await _erase_piece(team, caller, which, (), done)
-    if not done.entry_id:  # where nothing was there to erase, nothing is recorded either
+    if not done.entry_id:  # nothing to erase, so nothing is recorded
         raise NotFound("nothing was found to erase: it was never said, or erased before")
     return done
 
 
 async def _pieces(team: Team, tenant: str, words: ErasureQuery) -> AsyncIterator[tuple[ErasableMessage, ...]]:
-    """What is to be erased, so much at once that nobody has to wait for its commit."""
+    """The messages to erase, in batches small enough for a short commit."""
     messages: list[ErasableMessage] = []
     after = 0
     while True:
@@ -151,7 +151,7 @@ async def _pieces(team: Team, tenant: str, words: ErasureQuery) -> AsyncIterator
 async def _erase_piece(
     team: Team, caller: Caller, which: dict[str, str], piece: tuple[ErasableMessage, ...], done: Erasure
 ) -> Erasure:
-    """Erase a piece after what is done. The entry says what is erased, and both are one commit."""
+    """Erase one batch and record it, in one commit."""
     facts: dict[str, Any] = {**which, **done._asdict(), "key": caller.key_id}
     before = facts.pop("entry_id")
     if before:
@@ -160,7 +160,7 @@ async def _erase_piece(
     try:
         written = await team.commit(caller, TeamChanges(caller.tenant, audits=(draft,), erase=piece))
     except NotFound:
-        return done  # somebody else has erased all of it at this moment
+        return done  # erased concurrently
     return done._replace(messages=done.messages + written.erased, entry_id=draft.id)
 
 
@@ -171,7 +171,7 @@ def _asks(approval: Approval, conversation_id: str, agent_id: str) -> bool:
 
 
 async def _erase_exchange(team: Team, caller: Caller, exchange_id: str, agent_id: str) -> bool:
-    """Blank what somebody, or everybody, said in an exchange; whether there was anything."""
+    """Erase what an agent, or everyone, said in an exchange; whether there was anything."""
 
     async def decide() -> TeamChanges | None:
         exchange = await team.store.get(Exchange, caller.tenant, exchange_id)
@@ -188,7 +188,7 @@ async def _erase_exchange(team: Team, caller: Caller, exchange_id: str, agent_id
 
 
 async def _erase_approval(team: Team, caller: Caller, approval_id: str) -> bool:
-    """What was held goes; what still waited for a decision can no longer be decided. Whether there was anything."""
+    """Erase a held message and close its approval if it is pending; whether there was anything."""
 
     async def decide() -> TeamChanges | None:
         docket = await TeamDocket.open(team, caller.tenant)
@@ -224,7 +224,7 @@ async def _of_conversation(team: Team, tenant: str, conversation_id: str) -> tup
 
 
 async def _of_agent(team: Team, tenant: str, agent_id: str) -> tuple[str, ...]:
-    """The exchanges that an agent took part in; its side of the audit log knows them all."""
+    """The exchanges of an agent, from its side of the audit log."""
     exchange_ids: dict[str, None] = {}
     after = 0
     while page := await team.store.audits(tenant, AuditQuery(after, 0, _MOST, (agent_id,), bare=True)):

@@ -1,6 +1,6 @@
-"""Bookmarks: how far an agent has dealt with its stream. Open it, save it, and go on from there after a restart.
+"""Bookmarks: the read position of an agent in its stream, from which it continues after a restart.
 
-Saving costs one small commit: the record, the tenant's head and the key are known without asking the file.
+Saving is one small commit: the record, the tenant's head and the key are cached.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class BookmarkWithHead(NamedTuple):
 
 
 async def open_(team: Team, caller: Caller, agent_id: str, name: str, start: Start) -> BookmarkWithHead:
-    """Take a bookmark over, from whoever held it. `start` says where one begins that is not there yet."""
+    """Claim a bookmark from its previous holder. `start` is where a new one begins."""
     check_changes(caller, agent_id)
     key = bookmark_id(agent_id, name)
     holder = team.new_id("hold")
@@ -52,7 +52,7 @@ async def _new(team: Team, tenant: str, agent_id: str, name: str, start: Start, 
     if await team.store.count(Bookmark, tenant, agent_id) >= MOST_OF_AN_AGENT:
         raise QuotaExceeded(f"an agent has at most {MOST_OF_AN_AGENT} bookmarks")
     now = team.at()
-    # In this order: a request that comes in between is above the head.
+    # Head first: a request that arrives in between is above it.
     head = await team.store.head(tenant)
     oldest = await _oldest(team, tenant, agent_id) if start is Start.UNANSWERED else None
     return Bookmark(
@@ -67,7 +67,7 @@ async def _new(team: Team, tenant: str, agent_id: str, name: str, start: Start, 
 
 
 async def _oldest(team: Team, tenant: str, agent_id: str) -> int | None:
-    """The place of the first thing that waits for an agent: a request without an answer, or an assignment."""
+    """The position of the oldest unanswered request or assignment of an agent."""
     request = await team.store.oldest_request(tenant, agent_id, team.at())
     waiting = [] if request is None else [request]
     after = ""
@@ -87,7 +87,7 @@ async def _oldest(team: Team, tenant: str, agent_id: str) -> int | None:
 async def save(
     team: Team, caller: Caller, agent_id: str, name: str, holder: str, position: int, still: Iterable[int]
 ) -> BookmarkWithHead:
-    """Keep how far the holder is; to say the same twice is to say it once. `BookmarkTaken` for who holds it no more."""
+    """Save the position of the holder; repeating it is harmless. `BookmarkTaken` for a previous holder."""
     check_changes(caller, agent_id)
     still = tuple(still)
     placed: BookmarkWithHead
@@ -105,13 +105,13 @@ async def save(
 
 
 async def get(team: Team, caller: Caller, agent_id: str, name: str) -> BookmarkWithHead:
-    """How far it is."""
+    """One bookmark."""
     check_changes(caller, agent_id)
     return BookmarkWithHead(await _stored(team, caller, agent_id, name), await team.store.head(caller.tenant))
 
 
 async def delete(team: Team, caller: Caller, agent_id: str, name: str) -> None:
-    """Forget it: the next one to open it begins anew."""
+    """Delete a bookmark; the next `open_` starts anew."""
     check_changes(caller, agent_id)
 
     async def decide() -> TeamChanges:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class ChannelDraft(NamedTuple):
-    """What somebody proposes as a channel."""
+    """A proposed channel."""
 
     label: str
     members: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class ChannelDraft(NamedTuple):
 
 
 class ChannelChange(NamedTuple):
-    """What is to be different; None leaves it as it is."""
+    """Changes to a channel; None leaves a field as it is."""
 
     members: tuple[str, ...] | None = None
     add_members: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class ChannelWithTally(NamedTuple):
 
 
 async def create(team: Team, caller: Caller, intent_id: str, draft: ChannelDraft) -> ChannelWithTally:
-    """A new channel on an intent."""
+    """Create a channel on an intent."""
 
     async def decide() -> TeamChanges:
         intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
@@ -90,7 +90,7 @@ async def create(team: Team, caller: Caller, intent_id: str, draft: ChannelDraft
 async def _drafted(
     team: Team, caller: Caller, intent: Intent, access: Access, draft: ChannelDraft, expects: list[Expect]
 ) -> Channel:
-    """The channel that this draft becomes; what it depends on is added to `expects`."""
+    """The channel of this draft. Records that the decision depends on are added to `expects`."""
     if not is_name(draft.label):
         raise Invalid.because([Problem("bad_name", "name", "is no channel name")])
     if intent.status in RESOLVED:
@@ -125,7 +125,7 @@ async def _drafted(
 
 
 async def _check_members(team: Team, access: Access, agents: Sequence[str], total: int, expects: list[Expect]) -> None:
-    """That these agents may become members, of which there would be so many; that none leaves is added to `expects`."""
+    """Refuse agents that may not become members, or more than `total` allows; adds their records to `expects`."""
     if total > team.limits.members:
         detail = f"a channel has at most {team.limits.members} members"
         raise Invalid.because([Problem("too_many", "members", detail)])
@@ -187,7 +187,7 @@ async def find_channel(team: Team, caller: Caller, channel_id: str) -> tuple[Cha
 
 
 async def _current(team: Team, channel: Channel) -> ChannelWithTally:
-    """A channel whose time has run out is shown closed, whether or not the sweep has been here."""
+    """The channel with its counters; closed if it has expired, even before the sweep."""
     tally = await team.store.tally(channel.tenant_id, channel.id)
     end = lifetime_end(channel, tally) if channel.is_open else ""
     if end and end <= team.at():
@@ -219,7 +219,7 @@ async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelCha
 async def _apply_change(
     team: Team, channel: Channel, access: Access, wanted: ChannelChange, expects: list[Expect]
 ) -> Channel:
-    """The channel as it is wanted; what that depends on is added to `expects`."""
+    """The changed channel. Records that the decision depends on are added to `expects`."""
     if not channel.is_open:
         if wanted.status is ChannelStatus.OPEN:
             raise BadTransition("a closed channel stays closed")

@@ -1,4 +1,4 @@
-"""Read a channel: pages after a cursor, one message, search, receipts. Waiting for something new, if one wants."""
+"""Read a channel: pages after a cursor, long polling, one message, search, receipts."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 # How long the list is held for a caller whose request in the channel is unanswered: the SDK's ask() lists every 0.5 s.
 HOLD_SECONDS = 2.0
-# So many messages are read at once.
+# Batch size when reading a page.
 _PIECE = 500
-# Messages that are looked through at once.
+# Batch size when searching.
 _FOUND = 500
-# Who asked longer ago than this has given up, or never waited.
+# A sender whose request is older than this no longer waits for the answer.
 _ASKS_FOR = timedelta(seconds=60)
 # As a server makes them: a ulid in Crockford's base 32, which has 128 bits.
 _MESSAGE_ID = re.compile(r"msg_[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 class MessageFilter(NamedTuple):
-    """Which page somebody wants."""
+    """Which page to read."""
 
     since: str = ""
     to: str = ""
@@ -47,7 +47,7 @@ class MessageFilter(NamedTuple):
 
 
 class MessagePage(NamedTuple):
-    """Messages in order; `oldest` is the first place still kept when the cursor lies before it."""
+    """Messages in order. `oldest` is the first place still stored, when the cursor is before it."""
 
     messages: tuple[ReaderPost, ...]
     oldest: int = 0
@@ -76,14 +76,14 @@ async def page(team: Team, caller: Caller, channel_id: str, wanted: MessageFilte
 
 
 async def _whole(team: Team, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
-    """A page, a piece at a time: a long one must not keep everybody else waiting."""
+    """A page, read in batches so that other tasks run in between."""
     messages: list[ReaderPost] = []
     left = query.limit
     while True:
         limit = min(left, _PIECE)
         piece = await team.store.page(tenant, query._replace(limit=limit))
         if messages and messages[-1].post.seq < (await team.store.tally(tenant, query.channel_id)).floor:
-            messages.clear()  # evicted meanwhile, all of it: what is left follows without a gap
+            messages.clear()  # evicted meanwhile: what is left follows without a gap
         messages += piece
         left -= len(piece)
         if len(piece) < limit or not left:
@@ -92,7 +92,7 @@ async def _whole(team: Team, tenant: str, query: Query) -> tuple[ReaderPost, ...
 
 
 def _asks(team: Team, caller: Caller, channel_id: str, wanted: MessageFilter) -> bool:
-    """Whether this is the whole list, asked for by an agent that waits for an answer: it gets the answer at once."""
+    """Whether an agent that waits for an answer reads the whole list: then the list is held until the answer."""
     if wanted.since or wanted.to or wanted.limit or not caller.agent:
         return False
     request = team.requests.unanswered(caller.tenant, channel_id, caller.agent)
@@ -102,13 +102,13 @@ def _asks(team: Team, caller: Caller, channel_id: str, wanted: MessageFilter) ->
 
 
 async def _wait_for_answer(team: Team, caller: Caller, channel_id: str) -> None:
-    """Until the caller's last request is answered, for a moment at most."""
+    """Wait until the caller's last request is answered, at most `HOLD_SECONDS`."""
     listener = team.tail.listen(of_channel(caller.tenant, channel_id))
     try:
         async with asyncio.timeout(HOLD_SECONDS):
             while request := team.requests.unanswered(caller.tenant, channel_id, caller.agent):
                 listener.take()
-                # Where there are other servers, the answer may have come while nobody listened here.
+                # With several servers, the answer may have been committed before this one listened.
                 if await team.store.answers(caller.tenant, request.id):
                     break
                 await listener.event.wait()
@@ -120,7 +120,7 @@ async def _wait_for_answer(team: Team, caller: Caller, channel_id: str) -> None:
 
 
 async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> tuple[ReaderPost, ...]:
-    """The page as soon as there is anything on it, or when the time is over, or the server is about to stop."""
+    """Wait until the page has messages, the timeout passes, or the server stops."""
     listener = team.tail.listen(of_channel(caller.tenant, query.channel_id))
     try:
         async with asyncio.timeout(seconds):
@@ -137,7 +137,7 @@ async def _waited(team: Team, caller: Caller, query: Query, seconds: float) -> t
 
 
 async def _again(team: Team, caller: Caller, query: Query) -> tuple[ReaderPost, ...]:
-    """The page by the rights, the key and the clock of this moment."""
+    """The page, by the current rights, key and time."""
     await check_key(team, caller)
     channel, access = await find_channel(team, caller, query.channel_id)
     channel_view = check_takes_part(view(channel, access, caller, team.at()))
@@ -145,7 +145,7 @@ async def _again(team: Team, caller: Caller, query: Query) -> tuple[ReaderPost, 
 
 
 class _Place(NamedTuple):
-    """Where a cursor points: after a place or a moment. `oldest` is what is still kept when it lies before that."""
+    """A decoded cursor: a place or a time. `oldest` is the first place still stored, when the cursor is before it."""
 
     seq: int
     time: str = ""
@@ -153,7 +153,7 @@ class _Place(NamedTuple):
 
 
 async def _cursor(team: Team, caller: Caller, channel_id: str, channel_view: View, since: str) -> _Place:
-    """A place or a moment from `since`: a message id, a number, or a time."""
+    """Decode `since`: a message id, a number, or a time."""
     tenant = caller.tenant
     floor = (await team.store.tally(tenant, channel_id)).floor
     if since.isascii() and since.isdigit() and len(since) < 16:
@@ -165,8 +165,8 @@ async def _cursor(team: Team, caller: Caller, channel_id: str, channel_view: Vie
             return _Place(post.seq)
         if post is not None and post.channel_id != channel_id and await _is_known(team, caller, post.channel_id):
             raise BadCursor("since is a message of another channel")
-        # Of what was evicted nobody knows the ids any more, and when one was made says nothing about its place: servers
-        # make them by their own clocks, and a message that waited keeps its id. So any of them may have been here.
+        # The ids of evicted messages are not stored, and the time in an id does not give its place: servers use their
+        # own clocks, and a held message keeps its id. So any valid id may have been in this channel.
         if not floor or not _MESSAGE_ID.fullmatch(since):
             raise BadCursor("since is no message of this channel")
         return _Place(0, oldest=floor + 1)
@@ -179,7 +179,7 @@ async def _cursor(team: Team, caller: Caller, channel_id: str, channel_view: Vie
 
 
 async def _is_known(team: Team, caller: Caller, channel_id: str) -> bool:
-    """Whether the caller may know of a channel: one of which it may not must answer like one that is not there."""
+    """Whether the caller may know that a channel exists."""
     try:
         await find_channel(team, caller, channel_id)
     except NotFound:
@@ -188,14 +188,14 @@ async def _is_known(team: Team, caller: Caller, channel_id: str) -> bool:
 
 
 async def _oldest(team: Team, tenant: str, channel_id: str) -> Post | None:
-    """The first message that is still kept."""
+    """The oldest message that is still stored."""
     everything = Query(channel_id, View("", 0, takes_part=True, may_write=False), team.at(), limit=1)
     messages = await team.store.page(tenant, everything)
     return messages[0].post if messages else None
 
 
 async def get(team: Team, caller: Caller, channel_id: str, message_id: str) -> ReaderPost:
-    """One message; whoever may not see it is told that there is none."""
+    """One message. `NotFound` when the caller may not see it."""
     channel, access = await find_channel(team, caller, channel_id)
     channel_view = check_takes_part(view(channel, access, caller, team.at()))
     post = await team.store.post(caller.tenant, message_id)
@@ -205,7 +205,7 @@ async def get(team: Team, caller: Caller, channel_id: str, message_id: str) -> R
 
 
 async def mark_read(team: Team, caller: Caller, channel_id: str, message_id: str) -> ReaderPost:
-    """Acknowledge a message as one of its recipients; once is enough."""
+    """Acknowledge a message as one of its recipients. Idempotent."""
     message = await get(team, caller, channel_id, message_id)
     reader = await _reader(team, caller, message.post, channel_id)
     already = message if caller.agent == reader else await team.store.with_receipt(caller.tenant, message.post, reader)
@@ -219,7 +219,7 @@ async def mark_read(team: Team, caller: Caller, channel_id: str, message_id: str
 
 
 async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> str:
-    """In whose name the receipt is written: the caller's; for a key that named nobody, the one addressee's."""
+    """The agent of the receipt: the caller; for a key without an agent, the only recipient."""
     if caller.agent:
         channel, access = await find_channel(team, caller, channel_id)
         channel_view = view(channel, access, caller, team.at())
@@ -228,7 +228,7 @@ async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> st
             return caller.agent
         if caller.kind is KeyKind.AGENT:
             raise NotAddressee(f"{post.id} was not addressed to {caller.agent}")
-    # One key serves a fleet: it may acknowledge for the one whom it could have named.
+    # A key for several agents may acknowledge for the one that it could have named.
     if post.recipients is not None and len(post.recipients) == 1:
         return post.recipients[0]
     raise NotAddressee("name the agent that has read it, by X-Agent-ID")
@@ -238,7 +238,7 @@ async def search(team: Team, caller: Caller, text: str, *, channel_id: str = "",
     """Messages that contain a text and that the caller may see, newest first."""
     if channel_id:
         await find_channel(team, caller, channel_id)
-    # A payload is kept as JSON: what is looked for is spelled the same way.
+    # Payloads are stored as JSON: encode the text the same way.
     spelled = json.dumps(text, ensure_ascii=False)[1:-1]
     messages: list[ReaderPost] = []
     before = 0

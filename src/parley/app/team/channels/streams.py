@@ -1,4 +1,4 @@
-"""Follow what happens: one intent, one channel, or everything one agent may see, after a cursor, without gap or repeat.
+"""Streams of one intent, one channel, or everything one agent may see, after a cursor, without gaps or repeats.
 
 from the store: after the cursor ──> until the head that was there when we began to listen
 from the tail:  what was committed since; a queue that overflowed sends us back to the store
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from parley.domain.directory.callers import Caller
 
 _PAGE = 500
-# How often an idle stream looks whether it may go on, and tells its client that it is there.
+# How often an idle stream checks its rights and pings its client.
 PING_SECONDS = 15.0
 
 
@@ -49,7 +49,7 @@ class Followed(NamedTuple):
 
 
 async def check_follows(team: Team, caller: Caller, followed: Followed) -> None:
-    """Refuse who may not follow this, as if it did not exist where it may not be known."""
+    """Refuse callers that may not follow this: with `NotFound` where they may not know that it exists."""
     if followed.channel_id:
         channel, access = await find_channel(team, caller, followed.channel_id)
         check_takes_part(view(channel, access, caller, team.at()))
@@ -65,9 +65,9 @@ async def check_follows(team: Team, caller: Caller, followed: Followed) -> None:
 async def follow(
     team: Team, caller: Caller, followed: Followed, after: int | None
 ) -> AsyncGenerator[list[FeedItem] | None]:
-    """Batches of what is new, in order; None once it listens, and after each while without any.
+    """Batches of new items in order; None when listening starts, and after each idle interval.
 
-    Ends by an error when the right is revoked. Without a cursor it begins now.
+    Raises when the right is revoked. Without a cursor it starts at the head.
     """
     listener = team.tail.listen(followed.topic(caller.tenant))
     try:
@@ -99,7 +99,7 @@ async def follow(
 
 
 def _patience(team: Team, key: Key) -> float:
-    """How long a stream may rest: until its next look, or until its key ends."""
+    """Seconds until the next check, or until the key expires."""
     if not key.expires_at:
         return PING_SECONDS
     return min(PING_SECONDS, max(0.0, (from_stamp(key.expires_at) - team.now()).total_seconds()))
@@ -116,7 +116,7 @@ async def _woken(listener: Listener, patience: float) -> bool:
 async def _catch_up(
     team: Team, caller: Caller, followed: Followed, listener: Listener, cursor: int
 ) -> AsyncIterator[list[FeedItem]]:
-    """Read the store up to its head; from there on the queue goes on without a gap."""
+    """Read the store up to its head; from there the queue continues without a gap."""
     while True:
         await check_key(team, caller)
         await check_follows(team, caller, followed)
@@ -132,7 +132,7 @@ async def _catch_up(
 
 
 async def check_key(team: Team, caller: Caller) -> Key:
-    """Neither a stream nor a wait outlives its key."""
+    """The key of the caller. `Unauthorized` when it has expired or was revoked during a stream or wait."""
     key = await team.store.get(Key, NO_TENANT, caller.key_id)
     if key is None or not key.valid(team.at()):
         raise Unauthorized

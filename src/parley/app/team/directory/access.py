@@ -1,4 +1,4 @@
-"""Who may see and write an intent: its access list, and the requests of those who are not on it."""
+"""Access lists of intents, and access requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MOST_REQUESTS = 1_000
 
 
 class GrantDraft(NamedTuple):
-    """An entry that somebody proposes."""
+    """A proposed entry of an access list."""
 
     principal_id: str
     permission: Permission
@@ -57,7 +57,7 @@ class GrantDraft(NamedTuple):
 
 
 class RequestDraft(NamedTuple):
-    """What somebody asks for."""
+    """A proposed access request."""
 
     permission: Permission
     principal_type: str = AGENT
@@ -74,7 +74,7 @@ async def get(team: Team, caller: Caller, intent_id: str) -> Access:
 async def replace_all(
     team: Team, caller: Caller, intent_id: str, policy: AccessPolicy, drafts: Sequence[GrantDraft]
 ) -> Access:
-    """A whole new list. Who is on both keeps what it could see."""
+    """Replace the list. Principals on both lists keep their visible history."""
 
     async def decide() -> TeamChanges:
         _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
@@ -94,7 +94,7 @@ async def replace_all(
 
 
 async def grant(team: Team, caller: Caller, intent_id: str, draft: GrantDraft) -> Grant:
-    """One more entry."""
+    """Add an entry."""
 
     async def decide() -> TeamChanges:
         _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
@@ -108,7 +108,7 @@ async def grant(team: Team, caller: Caller, intent_id: str, draft: GrantDraft) -
 
 
 async def revoke(team: Team, caller: Caller, intent_id: str, grant_id: str) -> None:
-    """Take an entry away; open streams of who loses access by it end at once."""
+    """Remove an entry; open streams of the principal end at once."""
 
     async def decide() -> TeamChanges:
         _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
@@ -123,7 +123,7 @@ async def revoke(team: Team, caller: Caller, intent_id: str, grant_id: str) -> N
 
 
 async def expire(team: Team, tenant: str, intent_id: str) -> None:
-    """Take away entries whose time has passed, and say so. They gave nothing since then, swept or not."""
+    """Remove expired entries and record it. They grant nothing from their expiry on, swept or not."""
     access = await team.store.get(Access, tenant, intent_id)
     over = expired_grants(access, team.at()) if access else ()
     if access is None or not over:
@@ -138,7 +138,7 @@ async def expire(team: Team, tenant: str, intent_id: str) -> None:
     try:
         await team.store.commit(TeamChanges(tenant, puts=(left,), events=events, entries=entries))
     except Stale:
-        return  # it changed meanwhile: the next sweep looks again
+        return  # changed concurrently: the next sweep retries
 
 
 def _granted(team: Team, caller: Caller, access: Access, draft: GrantDraft) -> Grant:
@@ -176,7 +176,7 @@ async def _commit_access(team: Team, caller: Caller, decide: Attempt) -> Access:
 
 
 async def request(team: Team, caller: Caller, intent_id: str, draft: RequestDraft) -> AccessRequest:
-    """Ask to be let in: anybody in the tenant may. Asking for the same again while nobody has decided is no news."""
+    """Request access; any agent of the tenant may. A repeated pending request returns the first one."""
     await _access(team, caller, intent_id)
     principal = caller.agent or caller.actor
     present = await team.store.children(AccessRequest, caller.tenant, intent_id)
@@ -213,7 +213,7 @@ async def request(team: Team, caller: Caller, intent_id: str, draft: RequestDraf
 
 
 async def requests(team: Team, caller: Caller, intent_id: str) -> list[AccessRequest]:
-    """All requests for who rules the intent; for others their own."""
+    """All requests, for admins of the intent; for others, their own."""
     access = await _access(team, caller, intent_id)
     stands = stands_on(access, caller, team.at())
     all_requests = await team.store.children(AccessRequest, caller.tenant, intent_id)
@@ -235,7 +235,7 @@ async def approve(
     expires_at: str = "",
     reason: str = "",
 ) -> AccessRequest:
-    """Let somebody in: the answer and the entry are one commit."""
+    """Approve a request: the decision and the new entry are one commit."""
 
     async def decide() -> TeamChanges:
         access, access_request = await _stored_request(team, caller, intent_id, request_id)
@@ -266,7 +266,7 @@ async def approve(
 
 
 async def deny(team: Team, caller: Caller, intent_id: str, request_id: str, reason: str = "") -> AccessRequest:
-    """Keep somebody out."""
+    """Deny a request."""
 
     async def decide() -> TeamChanges:
         access, access_request = await _stored_request(team, caller, intent_id, request_id)
@@ -299,7 +299,7 @@ async def _stored_request(team: Team, caller: Caller, intent_id: str, request_id
 
 
 async def _access(team: Team, caller: Caller, intent_id: str) -> Access:
-    """The list of an intent that the caller need not be able to see: whoever knows its name may ask to be let in."""
+    """The access list, without a check of rights: any agent that knows the intent may request access."""
     access = await team.store.get(Access, caller.tenant, intent_id)
     if access is None:
         raise NotFound("no such intent")

@@ -1,4 +1,4 @@
-"""The registry: agents register, send heartbeats, drain and leave; others find them by what they can do."""
+"""The agent registry: register, heartbeat, drain, deregister, and list by capability."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class AgentWithStatus(NamedTuple):
-    """An agent and how it is at this moment."""
+    """An agent and its current status."""
 
     record: AgentRecord
     status: AgentStatus
 
 
 class AgentFilter(NamedTuple):
-    """Which agents somebody looks for; an empty field asks for nothing."""
+    """Which agents to list; an empty field matches all."""
 
     status: AgentStatus | None = None
     role_id: str = ""
@@ -75,13 +75,13 @@ async def as_agent_of(team: Team, caller: Caller, agent_id: str) -> Caller:
 
 
 async def attributes(team: Team, caller: Caller, agent_id: str) -> Attributes:
-    """What was said about an agent so far."""
+    """The stored attributes of an agent."""
     record = await team.store.get(AgentRecord, caller.tenant, agent_id)
     return record.attributes if record is not None else UNKNOWN_ATTRIBUTES
 
 
 async def register(team: Team, caller: Caller, draft: AgentDraft) -> AgentWithStatus:
-    """Register an agent: for the first time, again with what has changed, or anew after it had left."""
+    """Register an agent: new, with changes, or again after it has left."""
     agent_id = party_name(draft.agent_id)
     check_changes(caller, agent_id)
     if draft.attributes is not None and caller.kind is not KeyKind.ADMIN:
@@ -91,7 +91,7 @@ async def register(team: Team, caller: Caller, draft: AgentDraft) -> AgentWithSt
     for _ in range(ATTEMPTS):
         record = await team.store.get(AgentRecord, caller.tenant, agent_id)
         if record is not None and not record.gone and health(record, team.at()) in GONE:
-            # Its silence was never settled: it leaves before it comes back, as everybody else saw it.
+            # It timed out but has not departed yet: its departure comes before its return.
             await departure.settle(team, caller.tenant, agent_id)
             continue
         try:
@@ -135,7 +135,7 @@ async def _units(team: Team, tenant: str, name: str) -> tuple[OrgUnits, ...]:
 
 
 def _attributes_audit(team: Team, caller: Caller, record: AgentRecord) -> AuditDraft:
-    """That an agent now belongs elsewhere, or may know something else: it changes what may be told to it."""
+    """The audit entry for changed attributes, which decide what the agent may be told."""
     shown = record.attributes
     facts = {
         "agent": record.id,
@@ -153,24 +153,24 @@ def _attributes_audit(team: Team, caller: Caller, record: AgentRecord) -> AuditD
 
 
 async def _make_room(team: Team, tenant: str) -> tuple[AgentRecord, ...]:
-    """Where there are as many agents as there may be, one that has left is forgotten."""
+    """At the limit of agents, an agent that has left and can be removed."""
     most = team.limits.agents_per_tenant
     if await team.store.count(AgentRecord, tenant, "") < most:
         return ()
     for record in await team.store.children(AgentRecord, tenant, "", limit=most + 1):
-        # Who was placed by an admin keeps that, however often it leaves.
+        # Attributes that an admin has set survive a departure.
         if record.gone and record.attributes == UNKNOWN_ATTRIBUTES:
             return (record,)
     raise QuotaExceeded(f"a tenant has at most {most} agents")
 
 
 async def get(team: Team, caller: Caller, agent_id: str) -> AgentWithStatus:
-    """One agent's record."""
+    """One agent."""
     return _with_status(team, await _stored(team, caller, agent_id))
 
 
 async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> list[AgentWithStatus]:
-    """The agents of the tenant that are as one wants them, by name."""
+    """The matching agents of the tenant, by name."""
     holders: frozenset[str] | None = None
     if wanted.role_id:
         role = await team.store.get(Role, caller.tenant, wanted.role_id)
@@ -186,7 +186,7 @@ async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> list[Age
 
 
 async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int) -> AgentWithStatus:
-    """An agent is alive. One that counts as dead or has deregistered is told so: it has to register anew."""
+    """Record that an agent is alive. `AgentGone` when it is dead or deregistered: it must register again."""
     check_changes(caller, agent_id)
 
     async def decide() -> TeamChanges:
@@ -199,7 +199,7 @@ async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int
 
 
 async def change_status(team: Team, caller: Caller, agent_id: str, status: AgentStatus) -> AgentWithStatus:
-    """Set an agent active or draining, or have it leave."""
+    """Set an agent active or draining, or deregister it."""
     check_changes(caller, agent_id)
     if status is AgentStatus.DEREGISTERED:
         return await deregister(team, caller, agent_id)
@@ -215,7 +215,7 @@ async def change_status(team: Team, caller: Caller, agent_id: str, status: Agent
 
 
 async def deregister(team: Team, caller: Caller, agent_id: str) -> AgentWithStatus:
-    """Have an agent leave. Its record stays and says so; to leave twice is to leave once."""
+    """Deregister an agent. Its record stays with that status. Idempotent."""
     check_changes(caller, agent_id)
     await _stored(team, caller, agent_id)
     return _with_status(team, await departure.depart(team, caller, agent_id))

@@ -1,4 +1,4 @@
-"""Departure: an agent leaves every channel and role, what it was asked expires, and each channel hears of it once.
+"""Departure: an agent leaves all channels and roles, requests to it expire, and each channel gets one notice.
 
 All of it is one commit together with the agent's record, whose version makes sure that nobody leaves twice. Whoever
 adds an agent to something expects its record as it was: so nobody gets in behind that commit, and who got in while it
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 async def depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
-    """Deregister an agent; one that is gone already only has its record say so."""
+    """Deregister an agent; for one that has timed out, only the status of its record changes."""
     async with team.roster:
         return await _depart(team, caller, agent_id)
 
@@ -41,7 +41,7 @@ async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
         record = await _stored(team, caller.tenant, agent_id)
         if record.status is AgentStatus.DEREGISTERED:
             return None
-        # Who leaves by itself is done with what it was told; one that only fell silent may come back and go on.
+        # An agent that deregisters loses its bookmarks; one that timed out may come back and continue.
         bookmarks = await team.store.children(Bookmark, caller.tenant, agent_id)
         if record.gone:
             entry = team.entry(caller, "agent_status", agent_id, status=AgentStatus.DEREGISTERED.value)
@@ -63,7 +63,7 @@ async def _stored(team: Team, tenant: str, agent_id: str) -> AgentRecord:
 
 
 async def settle(team: Team, tenant: str, agent_id: str) -> None:
-    """Write down what an agent's silence has made of it. What changes meanwhile is left for the next time."""
+    """Store the status that follows from missed heartbeats. Conflicts are left to the next sweep."""
     async with team.roster:
         record = await team.store.get(AgentRecord, tenant, agent_id)
         status = health(record, team.at()) if record else None
@@ -83,7 +83,7 @@ async def settle(team: Team, tenant: str, agent_id: str) -> None:
 
 
 async def _lead_out(team: Team, caller: Caller, agent_id: str) -> None:
-    """Take an agent that has left out of what it was added to while its departure was decided, elsewhere."""
+    """Remove a departed agent from channels and roles that it was added to concurrently."""
 
     async def decide() -> TeamChanges | None:
         record = await _stored(team, caller.tenant, agent_id)
@@ -102,7 +102,7 @@ async def _lead_out(team: Team, caller: Caller, agent_id: str) -> None:
 
 
 async def _leaving(team: Team, caller: Caller, record: AgentRecord, status: AgentStatus) -> TeamChanges:
-    """The whole departure, the agent's own record first."""
+    """The changes of a departure, the agent's record first."""
     channels = await team.store.taking_part(caller.tenant, record.id)
     parting = await _parting(team, caller.tenant, record.id, channels)
     gone = replace(record, status=status, role_id="", draining_since="")
@@ -111,7 +111,7 @@ async def _leaving(team: Team, caller: Caller, record: AgentRecord, status: Agen
 
 
 async def _parting(team: Team, tenant: str, agent: str, channels: Sequence[Channel]) -> TeamChanges:
-    """Out of every role and of these channels, of which each hears it."""
+    """Remove the agent from all roles and these channels, with a notice in each."""
     now = team.at()
     listed = [channel for channel in channels if channel.member(agent)]
     held = [role for role in await team.store.children(Role, tenant, "") if role.held_by(agent)]

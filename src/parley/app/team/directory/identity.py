@@ -1,4 +1,4 @@
-"""Cryptographic identity: an agent shows that a key is its own, and replaces it with the old one's signature."""
+"""Cryptographic identity: an agent proves its key by a challenge, and rotates it signed with the old key."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def get(team: Team, caller: Caller, agent_id: str) -> Identity:
 async def challenge(
     team: Team, caller: Caller, agent_id: str, key: PublicKey, expires_at: datetime | None = None
 ) -> Challenge:
-    """Something to sign for whoever says that a key is its own; the key counts when it comes back signed."""
+    """Create a challenge for a public key; the key is valid once the signed challenge comes back."""
     party_name(agent_id)
     check_changes(caller, agent_id)
     now = team.now()
@@ -85,7 +85,7 @@ async def _check_present(team: Team, caller: Caller, agent_id: str) -> None:
 
 
 async def _check_free(team: Team, caller: Caller, agent_id: str, key: PublicKey) -> None:
-    """A key that counts is only replaced by its owner, with its own signature; or by an admin, when it was lost."""
+    """Refuse to replace a valid key: its owner rotates it, or an admin replaces it when it was lost."""
     identity = await find(team, caller.tenant, agent_id)
     if identity is None or identity.public_key == key.text or not identity.valid(team.at()):
         return
@@ -108,7 +108,7 @@ async def answer(  # the challenge, its key, and what came back
     signature: bytes,
     contents: Sequence[bytes],
 ) -> Identity:
-    """Take back a signed challenge, once. A wrong signature uses it up too."""
+    """Accept a signed challenge, once. A wrong signature consumes it as well."""
     check_changes(caller, agent_id)
     pending = await team.store.get(Challenge, caller.tenant, agent_id)
     if pending is None or pending.text != text or not pending.open(team.at()):
@@ -136,7 +136,7 @@ async def _use_up(team: Team, pending: Challenge) -> None:
     try:
         await team.store.commit(TeamChanges(pending.tenant_id, drops=(pending,)))
     except Stale:
-        return  # somebody else did
+        return  # consumed concurrently
 
 
 async def rotate(

@@ -1,4 +1,4 @@
-"""Tenants and keys: make, list, revoke, rotate. A secret is shown once, when it is made; only its SHA-256 is kept."""
+"""Tenants and keys: create, list, revoke, rotate. A secret is shown once; only its SHA-256 is stored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PAGE = 1_000
 
 
 class KeyDraft(NamedTuple):
-    """What somebody wants a key for. Without a tenant it is for the caller's own."""
+    """A proposed key. Without a tenant it is for the caller's own."""
 
     kind: KeyKind
     tenant: str = ""
@@ -46,14 +46,14 @@ class KeyDraft(NamedTuple):
 
 
 class CreatedKey(NamedTuple):
-    """A key and its secret, which nobody will see again."""
+    """A new key and its secret, which is not stored."""
 
     key: Key
     secret: str
 
 
 async def first_start(team: Team, given_secret: str) -> str | None:
-    """Make the default tenant and the operator's key where there is nothing yet.
+    """Create the default tenant and the operator's key in an empty store.
 
     A given secret that no key has becomes one more operator key: whoever starts the server owns its data, and may have
     lost the first one. The secret when it was made up here; None when it was given, or when somebody started before.
@@ -91,7 +91,7 @@ async def _has_key(team: Team, secret: str) -> bool:
 
 
 async def create_tenant(team: Team, caller: Caller, tenant_id: str, title: str) -> Tenant:
-    """A new tenant; only the operator makes one."""
+    """Create a tenant; only for the operator."""
     _check_operator(caller)
     tenant = Tenant(id=party_name(tenant_id), tenant_id=NO_TENANT, title=title or tenant_id, created_at=team.at())
     if await team.store.get(Tenant, NO_TENANT, tenant.id) is not None:
@@ -115,7 +115,7 @@ async def tenants(team: Team, caller: Caller) -> list[Tenant]:
 
 
 async def create(team: Team, caller: Caller, draft: KeyDraft) -> CreatedKey:
-    """A new key: for the caller's tenant, or for any when the operator asks."""
+    """Create a key for the caller's tenant; the operator may name any tenant."""
     owner = draft.tenant or caller.tenant
     await _check_rules(team, caller, owner)
     _check_fits(draft)
@@ -146,14 +146,14 @@ async def create(team: Team, caller: Caller, draft: KeyDraft) -> CreatedKey:
 
 
 async def list_all(team: Team, caller: Caller) -> list[Key]:
-    """The keys of the caller's tenant, oldest first, with those that were revoked."""
+    """The keys of the caller's tenant, oldest first, including revoked ones."""
     issued = await team.store.children(IssuedKey, caller.tenant, "", limit=team.limits.keys_per_tenant + 1)
     keys = [await team.store.get(Key, NO_TENANT, issue.id) for issue in issued]
     return [key for key in keys if key is not None]
 
 
 async def revoke(team: Team, caller: Caller, key_id: str) -> Key:
-    """End a key, at once and for good; its open streams end too."""
+    """Revoke a key at once; its open streams end too."""
 
     async def decide() -> TeamChanges | None:
         key = await _stored(team, caller, key_id)
@@ -172,7 +172,7 @@ async def revoke(team: Team, caller: Caller, key_id: str) -> Key:
 
 
 async def rotate(team: Team, caller: Caller, key_id: str) -> CreatedKey:
-    """A new key in place of one that ends at this moment; whoever held the old secret is out, open streams included."""
+    """Replace a key by a new one. The old one is revoked at once, and its open streams end."""
     fresh = _fresh(team)
 
     async def decide() -> TeamChanges:
@@ -195,7 +195,7 @@ async def rotate(team: Team, caller: Caller, key_id: str) -> CreatedKey:
 
 
 class _Fresh(NamedTuple):
-    """What is new about a new key."""
+    """The generated fields of a new key."""
 
     id: str
     secret: str
@@ -220,7 +220,7 @@ def _facts(key: Key) -> dict[str, str]:
 
 
 def _human_key_audit(team: Team, caller: Caller, action: str, key: Key) -> tuple[AuditDraft, ...]:
-    """That somebody may decide as a person from now on, or no more: whoever checks an approval wants to know."""
+    """The audit entry about a human key: auditors of approvals need to know who could decide."""
     if key.key_kind is not KeyKind.HUMAN:
         return ()
     facts = {"made_key": key.id, "user_id": key.user_id, "key": caller.key_id}
@@ -233,7 +233,7 @@ def _check_operator(caller: Caller) -> None:
 
 
 async def _check_rules(team: Team, caller: Caller, tenant: str) -> None:
-    """That the caller may make keys for a tenant; another's does not exist for it."""
+    """Refuse keys for another tenant, unless the caller is the operator."""
     if tenant == caller.tenant:
         return
     if not caller.operator or await team.store.get(Tenant, NO_TENANT, tenant) is None:

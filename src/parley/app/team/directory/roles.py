@@ -1,4 +1,4 @@
-"""Roles: who holds them, who grants them, and what waited for somebody to hold one."""
+"""Roles: holders, grants, and the delivery of messages that waited for a holder."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from parley.domain.store.changes import Moved, TeamChanges
 if TYPE_CHECKING:
     from parley.app.team.team import Team
 
-# So many messages that wait are looked at in one pass.
+# Waiting messages checked in one pass.
 _LOOKED_AT = 500
 
 
 async def deliver_waiting(team: Team, tenant: str, *, role_id: str = "", channel_id: str = "") -> int:
-    """Deliver what was said to a role that somebody holds now: of one role, or of one channel. How many."""
+    """Deliver waiting messages of roles that now have a holder, of one role or channel; return how many."""
     role_ids = [role_id] if role_id else [role.id for role in await team.store.children(Role, tenant, "")]
     delivered = 0
     for waiting_role in role_ids:
@@ -121,7 +121,7 @@ async def list_all(team: Team, caller: Caller) -> list[Role]:
 
 
 async def grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> Role:
-    """Have an agent hold a role; what waited for a holder reaches it now."""
+    """Grant a role to an agent, and deliver the messages that waited for a holder."""
     agent_id = party_name(agent_id)
     async with team.roster:
         await _grant(team, caller, role_id, agent_id)
@@ -148,7 +148,7 @@ async def _grant(team: Team, caller: Caller, role_id: str, agent_id: str) -> Non
 
 
 async def revoke(team: Team, caller: Caller, role_id: str, agent_id: str) -> Role:
-    """Have an agent no longer hold a role; what it received stays with it."""
+    """Revoke a role from an agent; messages that it has received stay."""
     async with team.roster:
         await _revoke(team, caller, role_id, agent_id)
     return await held(team, caller, role_id)

@@ -1,6 +1,6 @@
-"""Checkpoints of the logs: made when asked for and when due, and the proof that an event is in one.
+"""Checkpoints of event logs: made on request and when due, and proofs that an event is in one.
 
-Each one goes on where the last one of its intent ended, so none has to read more than what is new.
+Each continues where the last one of its intent ended, so only new events are read.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from parley.domain.channel.event import Event
 
 _PAGE = 1_000
-# What one checkpoint covers at most: its tree is made while others wait.
+# Events in one checkpoint: its tree is computed without interruption.
 MOST_EVENTS = 8_192
-# A log gets its checkpoint after so many events of its tenant, or after so long.
+# A checkpoint is due after this many events of the tenant, or after this time.
 DUE_EVENTS = 1_000
 DUE_AFTER = timedelta(hours=1)
 _MARK = "events"
 
 
 class EventProof(NamedTuple):
-    """That an event is part of a checkpoint: the neighbours from its leaf up to the root."""
+    """Proof that an event is in a checkpoint: the sibling hashes from its leaf to the root."""
 
     checkpoint: Checkpoint
     event: Event
@@ -46,7 +46,7 @@ class EventProof(NamedTuple):
 
 
 class Consistency(NamedTuple):
-    """Whether two checkpoints tell one story; `boundary` is the event at which the first one ends."""
+    """Whether two checkpoints are consistent; `boundary` is the last event of the first one."""
 
     earlier: Checkpoint
     later: Checkpoint
@@ -55,7 +55,7 @@ class Consistency(NamedTuple):
 
 
 class Links(Protocol):
-    """Checks event by event that a log hangs together; it knows how an event is hashed."""
+    """Verifies the hash chain of a log, event by event."""
 
     @property
     def valid(self) -> bool:
@@ -73,7 +73,7 @@ class Links(Protocol):
 
 
 async def make(team: Team, caller: Caller, intent_id: str) -> tuple[Checkpoint, bool]:
-    """A checkpoint over what is new in an intent's log, and whether one was made; without news the last one."""
+    """Make a checkpoint over the new events of an intent, and return whether one was made; else the last one."""
     if await team.store.get(Intent, caller.tenant, intent_id) is None:
         raise NotFound("no such intent")
     last = await _last(team, caller.tenant, intent_id)
@@ -103,7 +103,7 @@ async def make(team: Team, caller: Caller, intent_id: str) -> tuple[Checkpoint, 
     try:
         record = (await team.commit(caller, TeamChanges(caller.tenant, puts=(checkpoint,), entries=(entry,)))).puts[0]
     except NameTaken:
-        # Another made it at this moment.
+        # Made concurrently.
         last = await _last(team, caller.tenant, intent_id)
         if last is None:
             raise
@@ -113,7 +113,7 @@ async def make(team: Team, caller: Caller, intent_id: str) -> tuple[Checkpoint, 
 
 
 async def make_due(team: Team) -> int:
-    """Checkpoints for every log that has grown enough, or waited long enough, in all tenants. How many."""
+    """Make the checkpoints that are due in all tenants; return how many."""
     tenants = {tenant.id for tenant in await team.store.children(Tenant, NO_TENANT, "")} | {DEFAULT_TENANT}
     await team.store.catch_up(*tenants)
     return sum([await _make_due(team, tenant) for tenant in sorted(tenants)])
@@ -124,7 +124,7 @@ async def _make_due(team: Team, tenant: str) -> int:
     mark = mark or LogMark(id=_MARK, tenant_id=tenant, position=0, made_at="")
     head = await team.store.head(tenant)
     waited = not mark.made_at or stamp(from_stamp(mark.made_at) + DUE_AFTER) <= team.at()
-    # No more can have happened than there are positions: mostly nobody has to count.
+    # Positions bound the number of events, so counting is rarely needed.
     if head - mark.position < (1 if waited else DUE_EVENTS):
         return 0
     grown = await team.store.logged(tenant, mark.position)
@@ -134,7 +134,7 @@ async def _make_due(team: Team, tenant: str) -> int:
     count = 0
     for intent_id, _ in grown:
         count += await _make_all(team, nobody, intent_id)
-    # What was written while we worked lies behind the head that we began with: the next time it counts as new.
+    # Events written meanwhile are after this head, so they count as new next time.
     try:
         await team.store.commit(TeamChanges(tenant, puts=(replace(mark, position=head, made_at=team.at()),)))
     except Stale:
@@ -180,7 +180,7 @@ async def get(team: Team, caller: Caller, checkpoint_id: str) -> Checkpoint:
 
 
 async def proof(team: Team, caller: Caller, checkpoint_id: str, event_id: str) -> EventProof:
-    """The way from an event's hash up to the root."""
+    """The proof that an event is in a checkpoint."""
     checkpoint = await get(team, caller, checkpoint_id)
     event = await team.store.event(caller.tenant, event_id)
     if event is None or event.intent_id != checkpoint.intent_id or not checkpoint.covers(event.sequence):
@@ -200,7 +200,7 @@ async def proof(team: Team, caller: Caller, checkpoint_id: str, event_id: str) -
 
 
 async def consistency(team: Team, caller: Caller, first: str, second: str, links: Links) -> Consistency:
-    """Whether the log still gives both roots, and everything between them is there and hangs together."""
+    """Whether the log still gives both roots, and the chain between them is complete."""
     earlier, later = await get(team, caller, first), await get(team, caller, second)
     if earlier.intent_id != later.intent_id:
         raise Invalid.because([Problem("invalid", "to_checkpoint", "is of another intent")])

@@ -1,4 +1,4 @@
-"""An intent's event log: tell it something, and read it."""
+"""The event log of an intent: append and read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EventFilter(NamedTuple):
 async def append(
     team: Team, caller: Caller, intent_id: str, event_type: str, payload: bytes, *, parent_event_id: str = ""
 ) -> Event:
-    """Write into the log. What the server says itself nobody else can say."""
+    """Append an event. Event types of the server itself are reserved."""
     if event_type in RESERVED or event_type in STREAM_WORDS:
         raise Invalid.because([Problem("reserved", "event_type", "is written by the server alone")])
     if team.sdk_event_names and event_type not in SDK_TYPES:

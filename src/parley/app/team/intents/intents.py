@@ -1,4 +1,4 @@
-"""Intents: create, look, patch, move on, and put agents to work."""
+"""Intents: create, read, patch, change status, and assign agents."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _PAGE = 500
 
 
 class IntentDraft(NamedTuple):
-    """What somebody proposes as an intent."""
+    """A proposed intent."""
 
     title: str
     description: str = ""
@@ -61,7 +61,7 @@ class IntentDraft(NamedTuple):
 
 
 async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
-    """A new intent; who creates it rules it, and everyone in the tenant may work on it until somebody closes it."""
+    """Create an intent. Its creator is its admin; all agents of the tenant may write until access is restricted."""
     for field, intent_id in (
         ("parent_intent_id", draft.parent_intent_id),
         *(("depends_on", dependency) for dependency in draft.depends_on),
@@ -123,7 +123,7 @@ async def list_page(
 
 
 async def visible(team: Team, caller: Caller) -> AsyncIterator[Intent]:
-    """Every intent that the caller may know of, oldest first."""
+    """All intents that the caller may see, oldest first."""
     after = ""
     while True:
         page = await team.store.children(Intent, caller.tenant, "", after=after, limit=_PAGE)
@@ -137,7 +137,7 @@ async def visible(team: Team, caller: Caller) -> AsyncIterator[Intent]:
 
 
 async def patch(team: Team, caller: Caller, intent_id: str, version: int | None, patches: Sequence[Patch]) -> Intent:
-    """Change the state of an intent that is still of this version."""
+    """Patch the state of an intent that still has this version."""
 
     async def decide() -> TeamChanges:
         intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
@@ -164,7 +164,7 @@ async def patch(team: Team, caller: Caller, intent_id: str, version: int | None,
 async def set_status(
     team: Team, caller: Caller, intent_id: str, version: int | None, status: IntentStatus, reason: str = ""
 ) -> Intent:
-    """Move an intent on. One that is resolved takes its channels with it, in the same commit."""
+    """Change the status of an intent. Resolving it closes its channels in the same commit."""
 
     async def decide() -> TeamChanges:
         intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
@@ -191,7 +191,7 @@ async def set_status(
 
 
 async def close_late(team: Team, caller: Caller, intent_id: str, *, task_id: str = "") -> None:
-    """Close a channel that was created after the decision and before its commit; from now on none can be."""
+    """Close channels that were created between the decision and its commit."""
 
     async def decide() -> TeamChanges | None:
         late = await closing(team, caller.tenant, intent_id, task_id=task_id)
@@ -210,7 +210,7 @@ async def _commit_intent(team: Team, caller: Caller, decide: Attempt) -> Intent:
 
 
 def _check_size(team: Team, state: dict[str, Any]) -> None:
-    """A state grows patch by patch, and each one is logged with it: it stays as small as one request."""
+    """Refuse a state larger than a request body: each patch is logged with the whole state."""
     if len(quoted(state)) > team.limits.http_body_bytes:
         detail = f"the state has at most {team.limits.http_body_bytes} bytes"
         raise Invalid.because([Problem("too_large", "state", detail)])
@@ -220,7 +220,7 @@ def _check_size(team: Team, state: dict[str, Any]) -> None:
 
 
 async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: str = WORKER) -> Assignment:
-    """Put an agent to work on an intent. Once more is no error, and another role takes the place of the first."""
+    """Assign an agent to an intent. Idempotent; another role replaces the first."""
     party_name(agent)
 
     async def decide() -> TeamChanges | None:
@@ -262,7 +262,7 @@ async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: s
 
 
 async def unassign(team: Team, caller: Caller, intent_id: str, agent: str) -> None:
-    """Take an agent off an intent: oneself, or with admin anybody."""
+    """Unassign an agent: the caller itself, or any agent for admins."""
 
     async def decide() -> TeamChanges:
         _, access = await intent_access(team, caller, intent_id, Permission.READ)
@@ -283,6 +283,6 @@ async def unassign(team: Team, caller: Caller, intent_id: str, agent: str) -> No
 
 
 async def assignments(team: Team, caller: Caller, intent_id: str) -> tuple[Assignment, ...]:
-    """Who works on an intent."""
+    """The agents assigned to an intent."""
     _, access = await intent_access(team, caller, intent_id, Permission.READ)
     return access.assignments

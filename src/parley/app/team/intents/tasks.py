@@ -1,4 +1,4 @@
-"""Tasks: parts of an intent's work. One that is over takes its channels with it."""
+"""Tasks: parts of an intent. Finishing a task closes its channels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PAGE = 500
 
 
 class TaskDraft(NamedTuple):
-    """What somebody proposes as a task; `details` are only kept and shown."""
+    """A proposed task; `details` are stored without interpretation."""
 
     title: str
     description: str = ""
@@ -36,7 +36,7 @@ class TaskDraft(NamedTuple):
 
 
 class TaskChange(NamedTuple):
-    """What is to be different; None leaves it as it is."""
+    """Changes to a task; None leaves a field as it is."""
 
     status: TaskStatus | None = None
     title: str | None = None
@@ -46,7 +46,7 @@ class TaskChange(NamedTuple):
 
 
 async def create(team: Team, caller: Caller, intent_id: str, draft: TaskDraft) -> Task:
-    """A new task on an intent."""
+    """Create a task on an intent."""
     if draft.assigned_agent:
         party_name(draft.assigned_agent)
 
@@ -104,7 +104,7 @@ async def list_page(
 
 
 async def change(team: Team, caller: Caller, task_id: str, version: int | None, wanted: TaskChange) -> Task:
-    """Change a task that is still of this version. One that is over closes its channels in the same commit."""
+    """Change a task that still has this version. Finishing it closes its channels in the same commit."""
     if wanted.assigned_agent:
         party_name(wanted.assigned_agent)
 
@@ -154,7 +154,7 @@ def _apply_change(task: Task, wanted: TaskChange, now: str) -> Task:
 
 
 def _check_size(team: Team, task: Task) -> None:
-    """What is kept of a task grows change by change: it stays as small as one request."""
+    """Refuse a task with more details than a request body may have."""
     if len(quoted(task.details)) > team.limits.http_body_bytes:
         detail = f"a task has at most {team.limits.http_body_bytes} bytes"
         raise Invalid.because([Problem("too_large", "", detail)])

@@ -1,4 +1,4 @@
-"""Webhooks: every subscription that has something coming gets it, and none holds up another.
+"""Webhook delivery: a worker runs the subscriptions that have something to push, independently of each other.
 
     commit ──> the worker hears of it ──> a task for each subscription that wants it ──> `pushing.deliver`
     a second passes ──> those whose next try, or whose end, has come
@@ -50,12 +50,12 @@ Ref = tuple[str, str]
 
 
 async def deliver_forever(team: Team, outbound: Outbound) -> None:
-    """Push whatever is due, until cancelled."""
+    """Push what is due, until cancelled."""
     await Worker(team, outbound).run()
 
 
 async def run_due(team: Team, outbound: Outbound) -> int:
-    """One pass over every subscription: each is pushed what it has coming, up to a bound. How many have more."""
+    """One pass over all subscriptions, with a limited number of pushes each; return how many have more."""
     tenants = await _tenants(team)
     async for tenant, agent in _unfollowed(team, tenants):
         await follow_endpoint(team, tenant, agent)
@@ -85,7 +85,7 @@ async def _all(team: Team, tenants: Iterable[str]) -> AsyncIterator[Subscription
 
 
 async def _unfollowed(team: Team, tenants: Iterable[str]) -> AsyncIterator[Ref]:
-    """Agents whose registered endpoint is not followed as it should be."""
+    """Agents whose registered endpoint and subscription differ."""
     for tenant in tenants:
         after = ""
         while page := await team.store.children(AgentRecord, tenant, "", after=after, limit=_LISTED):
@@ -96,7 +96,7 @@ async def _unfollowed(team: Team, tenants: Iterable[str]) -> AsyncIterator[Ref]:
 
 
 class Worker:
-    """Knows who has to be looked at. Everything here can be found again in the store."""
+    """Keeps which subscriptions must be checked. All of its state can be rebuilt from the store."""
 
     def __init__(self, team: Team, outbound: Outbound) -> None:
         self._team = team
@@ -327,7 +327,7 @@ class Worker:
 
 
 def _topics(subscription: Subscription) -> tuple[Topic, ...]:
-    """Where a subscription hears of what it may want."""
+    """The topics of a subscription."""
     tenant = subscription.tenant_id
     if subscription.notices:
         return (_notices(tenant),)

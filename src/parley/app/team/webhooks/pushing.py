@@ -1,4 +1,4 @@
-"""Push to one subscription: what is new after its cursor and may be seen, in order, at least once.
+"""Push to one subscription: the visible items after its cursor, in order, at least once.
 
 The cursor moves only after the receiver has accepted, so a crash repeats the last push and loses none.
 """
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("parley.webhooks")
 PAGE = 500
-# Pushes in one go; then others have their turn.
+# Pushes in one pass, before other subscriptions have their turn.
 AT_ONCE = 100
 
 
 class PushOutcome(Enum):
-    """How a subscription stands after it was looked at."""
+    """The state of a subscription after a pass."""
 
     IDLE = "idle"  # it has everything there is
     MORE = "more"  # there may be more for it
@@ -64,7 +64,7 @@ class Progress(NamedTuple):
 
 
 async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: str, after: int = 0) -> Progress:
-    """Push the next of what a subscription has coming: after its cursor, or a later position that is known as done."""
+    """Push the next items of a subscription: after its cursor, or a later position known to be done."""
     ready = await _ready(team, tenant, subscription_id)
     if isinstance(ready, PushOutcome):
         return Progress(ready)
@@ -81,7 +81,7 @@ async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: 
         after = item.position
         if not left:
             return Progress(PushOutcome.MORE, after)
-    # A short page may have been cut off because there was much in it.
+    # A short page may have been cut by size.
     more = len(page) == PAGE or (reached and (await _page_after(team, subscription, reached, 1))[1])
     return Progress(PushOutcome.MORE if more else PushOutcome.IDLE, reached or after)
 
@@ -89,7 +89,7 @@ async def deliver(team: Team, outbound: Outbound, tenant: str, subscription_id: 
 async def _page_after(
     team: Team, subscription: Subscription, after: int, limit: int = PAGE
 ) -> tuple[Sequence[FeedItem], int]:
-    """What comes after a position, and up to where that goes; 0: there is nothing."""
+    """The items after a position, and the position reached; 0 for none."""
     if subscription.notices:
         return await notices.list_after(team, subscription.tenant_id, after, limit)
     page = await team.store.feed(subscription.tenant_id, after, limit)
@@ -97,18 +97,18 @@ async def _page_after(
 
 
 async def move_on(team: Team, tenant: str, subscription_id: str, position: int) -> None:
-    """Note that nothing up to a position is for this subscription, so that nobody looks there again after a restart."""
+    """Advance the cursor over items that are not for this subscription, to skip them after a restart."""
     subscription = await team.store.get(Subscription, tenant, subscription_id)
     if subscription is None or subscription.cursor >= position or subscription.next_try:
         return
     try:
         await team.store.commit(TeamChanges(tenant, puts=(subscription.at_position(position),)))
     except Stale:
-        return  # it was changed at this moment: another time
+        return  # changed concurrently: next time
 
 
 async def _ready(team: Team, tenant: str, subscription_id: str) -> tuple[Subscription, Caller] | PushOutcome:
-    """The subscription and in whose name it is pushed to, if something may be pushed now."""
+    """The subscription and its caller, if a push is possible now; else the outcome."""
     subscription = await team.store.get(Subscription, tenant, subscription_id)
     now = team.at()
     if subscription is None:
@@ -124,7 +124,7 @@ async def _ready(team: Team, tenant: str, subscription_id: str) -> tuple[Subscri
 
 
 async def _subscriber(team: Team, subscription: Subscription, now: str) -> Caller | None:
-    """Who the subscriber is at this moment; None when its key or endpoint no longer holds."""
+    """The current caller of a subscription; None when its key or endpoint is no longer valid."""
     tenant, agent = subscription.tenant_id, subscription.subscriber_id
     if subscription.endpoint:
         record = await team.store.get(AgentRecord, tenant, agent)
@@ -143,7 +143,7 @@ async def _drop(team: Team, subscription: Subscription) -> PushOutcome:
     try:
         await team.store.commit(TeamChanges(subscription.tenant_id, drops=(subscription,), entries=(entry,)))
     except Stale:
-        return PushOutcome.MORE  # it was changed at this moment: look again
+        return PushOutcome.MORE  # changed concurrently: check again
     return PushOutcome.GONE
 
 
@@ -156,7 +156,7 @@ async def _disable(team: Team, subscription: Subscription, reason: Reason) -> Pu
 
 
 def _changes(team: Team, before: Subscription, after: Subscription) -> TeamChanges:
-    """The commit of a change that nobody asked for; the ledger keeps why a subscription was disabled."""
+    """The changes of an automatic update; the ledger records why a subscription was disabled."""
     if not after.reason or after.reason is before.reason:
         return TeamChanges(after.tenant_id, puts=(after,))
     facts = {"reason": after.reason.value, "tries": str(after.tries)}
@@ -166,7 +166,7 @@ def _changes(team: Team, before: Subscription, after: Subscription) -> TeamChang
 
 
 async def _hand_over(team: Team, outbound: Outbound, tenant: str, subscription_id: str, item: FeedItem) -> PushOutcome:
-    """Push one thing, by the rights and the clock of this moment."""
+    """Push one item, by the current rights and time."""
     ready = await _ready(team, tenant, subscription_id)
     if isinstance(ready, PushOutcome):
         return ready
@@ -188,7 +188,7 @@ async def _hand_over(team: Team, outbound: Outbound, tenant: str, subscription_i
 
 
 async def _fresh(team: Team, tenant: str, item: FeedItem) -> FeedItem | None:
-    """The item as it is now: it may have waited behind others, and have been evicted or expired meanwhile."""
+    """The item as stored now; None when it was evicted meanwhile."""
     if item.post is None:
         return item
     post = await team.store.post(tenant, item.post.id)
@@ -206,7 +206,7 @@ async def _may_see(team: Team, caller: Caller, subscription: Subscription, item:
 
 
 async def _noted(team: Team, before: Subscription, item: FeedItem, answered: Answered) -> Subscription | None:
-    """The subscription as it is kept after a try; None when it was deleted meanwhile."""
+    """Store the result of an attempt; None when the subscription was deleted meanwhile."""
     at = team.at()
     for _ in range(ATTEMPTS):
         attempt = Attempt(

@@ -1,4 +1,4 @@
-"""Subscriptions: ask for webhooks, look at them, switch them on and off; and those that follow an agent's endpoint."""
+"""Webhook subscriptions: create, read, enable, disable; and those of an agent's registered endpoint."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SECRET_PREFIX = "whsec_"  # noqa: S105  # what a secret begins with
 
 
 class SubscriptionDraft(NamedTuple):
-    """What somebody wants to be told, and where; `expires_at` is a stamp."""
+    """A proposed subscription; `expires_at` is a stamp."""
 
     url: str = ""
     intent_id: str = ""
@@ -48,7 +48,7 @@ class SubscriptionDraft(NamedTuple):
 
 
 async def check_target(team: Team, url: str) -> None:
-    """Refuse an address that no webhook may have. It is judged again at every push."""
+    """Refuse a forbidden address. It is checked again at each push."""
     if team.outbound is None:
         raise TargetForbidden("this server sends no webhooks")
     try:
@@ -59,7 +59,7 @@ async def check_target(team: Team, url: str) -> None:
 
 
 async def create(team: Team, caller: Caller, wanted: SubscriptionDraft) -> Subscription:
-    """A new subscription, from now on."""
+    """Create a subscription, starting now."""
     about_notices = _check_types(caller, wanted)
     if wanted.intent_id:
         await intent_access(team, caller, wanted.intent_id, Permission.READ)
@@ -91,7 +91,7 @@ async def create(team: Team, caller: Caller, wanted: SubscriptionDraft) -> Subsc
 
 
 def _check_types(caller: Caller, wanted: SubscriptionDraft) -> bool:
-    """Whether it is about approvals and exchanges, which are asked for apart from what is said."""
+    """Whether it is about approvals and exchanges, which cannot be mixed with messages and events."""
     if is_mixed(wanted.event_types):
         raise Invalid.because([Problem("invalid", "event_types", "notices and messages are subscribed to apart")])
     about_notices = is_about_notices(wanted.event_types)
@@ -110,7 +110,7 @@ def _new_secret(team: Team) -> str:
 
 
 def _host(url: str) -> str:
-    """What the ledger keeps of an address: the rest often holds a secret of the receiver."""
+    """The host of an address, for the ledger: the rest often contains a secret."""
     return url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
 
 
@@ -132,7 +132,7 @@ async def list_all(team: Team, caller: Caller, intent_id: str = "") -> list[Subs
 
 
 async def get(team: Team, caller: Caller, subscription_id: str) -> Subscription:
-    """One subscription; another's is as good as none."""
+    """One subscription. `NotFound` when it belongs to another caller."""
     subscription = await team.store.get(Subscription, caller.tenant, subscription_id)
     if subscription is None or not _is_known(subscription, caller):
         raise NotFound("no such subscription")
@@ -148,7 +148,7 @@ def _is_known(subscription: Subscription, caller: Caller) -> bool:
 
 
 async def delete(team: Team, caller: Caller, subscription_id: str) -> None:
-    """End a subscription; nothing is kept of it."""
+    """Delete a subscription."""
 
     async def decide() -> TeamChanges:
         subscription = await get(team, caller, subscription_id)
@@ -163,7 +163,7 @@ async def delete(team: Team, caller: Caller, subscription_id: str) -> None:
 
 
 async def switch(team: Team, caller: Caller, subscription_id: str, *, active: bool) -> Subscription:
-    """Switch a subscription on or off. Switched on, it goes on where it stood, in the name of the caller's key."""
+    """Enable or disable a subscription. Enabled, it continues at its cursor with the rights of the caller's key."""
     subscription = await get(team, caller, subscription_id)
     if active and subscription.url:
         await check_target(team, subscription.url)
@@ -172,7 +172,7 @@ async def switch(team: Team, caller: Caller, subscription_id: str, *, active: bo
         if not active:
             return disabled(now, Reason.SWITCHED_OFF)
         if now.user_id and caller.user != now.user_id:
-            # It is pushed by the rights of a key, and those of another person are others.
+            # Pushes use the rights of the key, and another person has other rights.
             raise ScopeRequired("only the person who made it switches it on")
         if now.expires_at and now.expires_at <= team.at():
             raise BadTransition("its time is up", hint="subscribe again")
@@ -184,7 +184,7 @@ async def switch(team: Team, caller: Caller, subscription_id: str, *, active: bo
 
 
 async def renew_secret(team: Team, caller: Caller, subscription_id: str) -> Subscription:
-    """Sign by a new secret; the old one goes on signing beside it for a day."""
+    """Create a new signing secret; the old one stays valid for a day."""
     secret = _new_secret(team)
     return await _change(
         team, caller, subscription_id, "secret_renewed", lambda now: with_secret(now, secret, team.now())
@@ -203,7 +203,7 @@ async def _change(
 
 
 def follows(record: AgentRecord, subscription: Subscription | None) -> bool:
-    """Whether the subscription stands as the agent's registered endpoint says."""
+    """Whether the subscription matches the agent's registered endpoint."""
     if record.gone or not record.endpoint:
         return subscription is None or subscription.reason is Reason.NO_ENDPOINT
     return (
@@ -214,7 +214,7 @@ def follows(record: AgentRecord, subscription: Subscription | None) -> bool:
 
 
 async def follow_endpoint(team: Team, tenant: str, agent: str, position: int = UNSETTLED) -> None:
-    """Have what is said to an agent pushed to its registered endpoint, from a position on; or no longer."""
+    """Create, update or disable the subscription of an agent's registered endpoint."""
     for _ in range(ATTEMPTS):
         record = await team.store.get(AgentRecord, tenant, agent)
         subscription = await team.store.get(Subscription, tenant, endpoint_id(agent))
@@ -226,7 +226,7 @@ async def follow_endpoint(team: Team, tenant: str, agent: str, position: int = U
         elif subscription is None:
             changed = _endpoint(team, record, position)
         else:
-            # What waited for an endpoint that moved goes to the new one; what was said without any is not pushed.
+            # Waiting messages go to a changed endpoint; messages from a time without an endpoint are not pushed.
             cursor = position if subscription.reason is Reason.NO_ENDPOINT else subscription.cursor
             changed = replace(enabled(subscription), url=record.endpoint, cursor=cursor)
         facts = {"agent": agent, "host": _host(changed.url), "state": changed.state.value}

@@ -147,7 +147,7 @@ def after_empty_lines(data: bytes, start: int) -> int:
 
 
 def check_partial_head(received: bytes, checked: int, limits: HttpLimits) -> None:
-    """Refuse a head as soon as it cannot become a good one any more; the first `seen` bytes were looked at before."""
+    """Refuse a head as soon as it cannot become valid; the first `checked` bytes were checked before."""
     if _BARE_LINE_FEED.search(received, checked):
         raise bad_request("A line does not end in CR LF.")
     line = received.find(b"\r\n")

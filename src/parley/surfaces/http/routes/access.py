@@ -103,7 +103,7 @@ ROUTES = (
         "POST",
         _REQUESTS,
         request,
-        "Ask for access",
+        "Request access",
         _TAG,
         {201: AccessRequest},
         body=AccessRequestIn,

@@ -102,19 +102,19 @@ async def deregister(call: Call) -> Response:
 
 _TAG = "agents"
 _FILTERS = (
-    Param("status", "Only agents that are so.", choices=tuple(status.value for status in AgentStatus)),
+    Param("status", "Only agents with this status.", choices=tuple(status.value for status in AgentStatus)),
     Param("role_id", "Only agents that hold this role."),
-    Param("capability", "Only agents that can do this."),
+    Param("capability", "Only agents with this capability."),
 )
 ROUTES = (
     Route("POST", "/agents/register", register, "Register an agent", _TAG, {200: AgentInfo}, body=AgentIn),
-    Route("GET", "/agents", list_page, "Find agents", _TAG, {200: list[AgentInfo]}, query=_FILTERS),
+    Route("GET", "/agents", list_page, "List agents", _TAG, {200: list[AgentInfo]}, query=_FILTERS),
     Route("GET", "/agents/{agent_id}/record", get, "Get an agent's record", _TAG, {200: AgentInfo}),
     Route(
         "POST",
         "/agents/{agent_id}/heartbeat",
         heartbeat,
-        "Say that an agent is alive",
+        "Send an agent's heartbeat",
         _TAG,
         {200: Heartbeat},
         body=HeartbeatIn,

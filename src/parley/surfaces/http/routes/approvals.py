@@ -1,4 +1,4 @@
-"""Approvals over HTTP: what waits for a person, and what the person decides."""
+"""Approvals over HTTP: list, get, decide."""
 
 from __future__ import annotations
 
@@ -51,14 +51,16 @@ ROUTES = (
         "GET",
         "/approvals",
         list_page,
-        "List what waits, or waited, for a person",
+        "List approvals, pending and decided",
         _TAG,
         {200: list[Approval]},
         scope=EVERYBODY,
         query=(
-            Param("status", "Only those that stand so.", choices=tuple(status.value for status in ApprovalStatus)),
-            Param("after", "The id of an approval: what comes after it."),
-            Param("limit", "At most so many.", "integer", 1, 1000),
+            Param(
+                "status", "Only approvals with this status.", choices=tuple(status.value for status in ApprovalStatus)
+            ),
+            Param("after", "The id of the approval after which the page starts."),
+            Param("limit", "The maximum number of results.", "integer", 1, 1000),
         ),
     ),
     Route("GET", "/approvals/{approval_id}", get, "Get an approval", _TAG, {200: Approval}, scope=EVERYBODY),
@@ -66,7 +68,7 @@ ROUTES = (
         "POST",
         "/approvals/{approval_id}/decision",
         decide,
-        "Approve, reject or answer, as a person",
+        "Approve or reject a held message, or answer in its place",
         _TAG,
         {200: Approval},
         scope=EVERYBODY,

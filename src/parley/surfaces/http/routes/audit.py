@@ -1,4 +1,4 @@
-"""The audit log over HTTP: look, take it along, compare, prove, erase. What a key may see follows from the key."""
+"""The audit log over HTTP: list, export, checkpoints, proofs, erasure. The key decides which entries are visible."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ async def list_page(call: Call) -> Response:
 
 
 async def export(call: Call) -> Response:
-    """All that the key may see; the rest as hashes, so that the tree can be computed again."""
+    """Export the entries that the key may see, and the hashes of the others, so that the tree can be recomputed."""
     caller = call.caller
     side = call.query.get("side", "")
     visible = (await audits.sight(call.team, caller)).narrowed(side)
     checkpoint = await audit_checkpoints.make(call.team, caller.tenant)
     size = checkpoint.size if checkpoint else await call.team.store.audit_size(caller.tenant)
-    # The key of the last checkpoint, which may be an older one than the server has now.
+    # The last checkpoint may be signed by an older key than the server has now.
     key = checkpoint.public_key if checkpoint else _public_key(call) or ""
     return Response(200, content_type=b"application/jsonl", stream=_lines(call, visible, size, key))
 
@@ -125,37 +125,37 @@ def _public_key(call: Call) -> str | None:
 
 
 _TAG = "audit"
-_AFTER = Param("after", "Only what comes after this number.", "integer", 0, _LARGEST)
-_LIMIT = Param("limit", "How many at most.", "integer", 1, 1_000)
-_SIDE = Param("side", "Only one side: an agent, a person, or @tenant.")
+_AFTER = Param("after", "Only entries after this number.", "integer", 0, _LARGEST)
+_LIMIT = Param("limit", "The maximum number of results.", "integer", 1, 1_000)
+_SIDE = Param("side", "Only entries of this side: an agent, a person, or @tenant.")
 ROUTES = (
     Route(
         "GET",
         "/audit",
         list_page,
-        "List audit entries in their order; next is where the following page begins, previous where older ones end",
+        "List audit entries in order; next and previous are the numbers to page from",
         _TAG,
         {200: AuditPage},
         EVERYBODY,
         query=(
             _AFTER,
-            Param("before", "The last ones before this number instead of the first ones.", "integer", 0, _LARGEST),
+            Param("before", "The newest entries before this number, instead of the oldest.", "integer", 0, _LARGEST),
             _LIMIT,
             _SIDE,
             Param("agent", "The same as side."),
-            Param("exchange_id", "Only of this exchange."),
-            Param("conversation_id", "Only of this conversation."),
-            Param("action", "Only of this action, like agent_exchange."),
-            Param("outcome", "Only with this outcome."),
-            Param("since", "Only from this moment on."),
-            Param("until", "Only before this moment."),
+            Param("exchange_id", "Only entries of this exchange."),
+            Param("conversation_id", "Only entries of this conversation."),
+            Param("action", "Only entries with this action, for example agent_exchange."),
+            Param("outcome", "Only entries with this outcome."),
+            Param("since", "Only entries from this time on."),
+            Param("until", "Only entries before this time."),
         ),
     ),
     Route(
         "GET",
         "/audit/export",
         export,
-        "The audit log as JSON lines that can be checked without the server",
+        "Export the audit log as JSON lines, verifiable without the server",
         _TAG,
         {200: str},
         EVERYBODY,
@@ -166,7 +166,7 @@ ROUTES = (
         "GET",
         "/audit/checkpoints",
         checkpoints,
-        "List the signed checkpoints, and the key by which they are checked",
+        "List the signed checkpoints, with the public key that verifies them",
         _TAG,
         {200: AuditCheckpoints},
         EVERYBODY,
@@ -176,7 +176,7 @@ ROUTES = (
         "GET",
         "/audit/checkpoints/{size}",
         checkpoint,
-        "The checkpoint over this many entries; latest is the last one",
+        "Get the checkpoint over this number of entries, or the latest",
         _TAG,
         {200: AuditCheckpoint},
         EVERYBODY,
@@ -185,7 +185,7 @@ ROUTES = (
         "GET",
         "/audit/proof/{entry_id}",
         proof,
-        "Prove that an entry, by its id or number, is part of what a checkpoint signs",
+        "Prove that an entry, by id or number, is covered by a signed checkpoint",
         _TAG,
         {200: AuditProof},
         EVERYBODY,
@@ -195,7 +195,7 @@ ROUTES = (
         "POST",
         "/audit/erasures",
         erase,
-        "Erase what was said in a conversation or by somebody; that it was said stays on record",
+        "Erase the content of a conversation, or of an agent's messages; the audit entries stay",
         _TAG,
         {201: Erasure},
         ADMINS,

@@ -1,4 +1,4 @@
-"""Checkpoints of the logs over HTTP: make, look, prove, compare."""
+"""Checkpoints of event logs over HTTP: make, list, get, prove, compare."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ ROUTES = (
         "POST",
         "/admin/checkpoints",
         make,
-        "Make a checkpoint of an intent's log; without news the last one",
+        "Make a checkpoint of an intent's log, or get the last one if nothing is new",
         _TAG,
         {201: Checkpoint, 200: Checkpoint},
         scope=ADMINS,
@@ -81,8 +81,8 @@ ROUTES = (
         _TAG,
         {200: list[Checkpoint]},
         query=(
-            Param("intent_id", "Only those of this intent."),
-            Param("scope", "What they cover.", choices=("intent",)),
+            Param("intent_id", "Only checkpoints of this intent."),
+            Param("scope", "What the checkpoints cover.", choices=("intent",)),
         ),
     ),
     Route("GET", "/checkpoints/{checkpoint_id}", get, "Get a checkpoint", _TAG, {200: Checkpoint}),
@@ -99,9 +99,9 @@ ROUTES = (
         "GET",
         "/verify/consistency",
         consistency,
-        "Check that two checkpoints tell one story",
+        "Check that two checkpoints are consistent",
         _TAG,
         {200: Consistency},
-        query=(Param("from_checkpoint", "The earlier one."), Param("to_checkpoint", "The later one.")),
+        query=(Param("from_checkpoint", "The earlier checkpoint."), Param("to_checkpoint", "The later checkpoint.")),
     ),
 )

@@ -1,4 +1,4 @@
-"""What the server is, for those who do not know it yet."""
+"""Discovery: the well-known documents of the server."""
 
 from __future__ import annotations
 
@@ -56,11 +56,13 @@ ROUTES = (
         "GET",
         "/.well-known/openintent.json",
         well_known,
-        "What this server speaks",
+        "Get the protocols and versions that this server supports",
         _TAG,
         {200: ServerInfo},
         scope=PUBLIC,
         bare=True,
     ),
-    Route("GET", "/server/config", config, "How this server is set", _TAG, {200: dict[str, Any]}, scope=PUBLIC),
+    Route(
+        "GET", "/server/config", config, "Get the settings of this server", _TAG, {200: dict[str, Any]}, scope=PUBLIC
+    ),
 )

@@ -1,4 +1,4 @@
-"""The event log over HTTP: append, list, look, verify, follow a trace."""
+"""The event log over HTTP: append, list, get, verify, find by trace."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ async def verify(call: Call) -> Response:
 
 _TAG = "events"
 _EVENTS = "/intents/{intent_id}/events"
-_LIMIT = Param("limit", "At most so many.", "integer", 1, 1000)
+_LIMIT = Param("limit", "The maximum number of results.", "integer", 1, 1000)
 ROUTES = (
     Route(
         "POST",
         _EVENTS,
         append,
-        "Write into an intent's log",
+        "Append an event to an intent's log",
         _TAG,
         {201: Event},
         body=EventIn,
@@ -99,17 +99,17 @@ ROUTES = (
         "GET",
         _EVENTS,
         list_page,
-        "List an intent's events in their order; without after and since the last ones",
+        "List an intent's events in order; the newest, without after and since",
         _TAG,
         {200: list[Event]},
         query=(
-            Param("event_type", "Only those of this type."),
-            Param("since", "Only from this moment on."),
-            Param("after", "Only after this sequence number.", "integer", 0, 10**15),
+            Param("event_type", "Only events of this type."),
+            Param("since", "Only events from this time on."),
+            Param("after", "Only events after this sequence number.", "integer", 0, 10**15),
             _LIMIT,
         ),
     ),
-    Route("GET", _EVENTS + "/verify", verify, "Check the whole chain of an intent's log", _TAG, {200: ChainCheck}),
+    Route("GET", _EVENTS + "/verify", verify, "Verify the hash chain of an intent's log", _TAG, {200: ChainCheck}),
     Route("GET", _EVENTS + "/{event_id}", get, "Get an event", _TAG, {200: Event}),
     Route(
         "GET",

@@ -1,4 +1,4 @@
-"""Exchanges over HTTP: list, show, close."""
+"""Exchanges over HTTP: list, get, close."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ ROUTES = (
         {200: list[Exchange]},
         scope=EVERYBODY,
         query=(
-            Param("outcome", "Only those that stand so.", choices=tuple(outcome.value for outcome in Outcome)),
-            Param("agent", "Only those that this agent is part of."),
-            Param("conversation_id", "Only those of this conversation."),
-            Param("after", "The id of an exchange: what comes after it."),
-            Param("limit", "At most so many.", "integer", 1, 1000),
+            Param("outcome", "Only exchanges with this outcome.", choices=tuple(outcome.value for outcome in Outcome)),
+            Param("agent", "Only exchanges of this agent."),
+            Param("conversation_id", "Only exchanges of this conversation."),
+            Param("after", "The id of the exchange after which the page starts."),
+            Param("limit", "The maximum number of results.", "integer", 1, 1000),
         ),
     ),
     Route("GET", "/exchanges/{exchange_id}", get, "Get an exchange", _TAG, {200: Exchange}, scope=EVERYBODY),

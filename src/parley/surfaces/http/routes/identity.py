@@ -88,7 +88,7 @@ ROUTES = (
         "POST",
         _IDENTITY,
         register,
-        "Ask for a challenge that proves an agent's key",
+        "Request a challenge to prove an agent's key",
         _TAG,
         {200: Challenge},
         body=IdentityIn,
@@ -97,7 +97,7 @@ ROUTES = (
     Route("GET", _IDENTITY, get, "Get an agent's identity", _TAG, {200: Identity}),
     Route("POST", _IDENTITY + "/challenge", answer, "Answer a challenge", _TAG, {201: Identity}, body=ChallengeIn),
     Route(
-        "POST", _IDENTITY + "/verify", verify, "Check an agent's signature", _TAG, {200: SignatureCheck}, body=VerifyIn
+        "POST", _IDENTITY + "/verify", verify, "Verify an agent's signature", _TAG, {200: SignatureCheck}, body=VerifyIn
     ),
     Route("POST", _IDENTITY + "/rotate", rotate, "Replace an agent's key", _TAG, {200: Identity}, body=RotateIn),
 )

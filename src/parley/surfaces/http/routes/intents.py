@@ -1,4 +1,4 @@
-"""Intents over HTTP: create, look, patch, move on, assign."""
+"""Intents over HTTP: create, list, get, patch, change status, assign."""
 
 from __future__ import annotations
 
@@ -118,13 +118,13 @@ ROUTES = (
         "GET",
         "/intents",
         list_page,
-        "List the intents that one may see",
+        "List intents you can see",
         _TAG,
         {200: IntentList},
         query=(
-            Param("status", "Only those of this status.", choices=_STATUSES),
-            Param("limit", "At most so many.", "integer", 1, 1000),
-            Param("offset", "Without the first so many.", "integer", 0, 1_000_000),
+            Param("status", "Only intents with this status.", choices=_STATUSES),
+            Param("limit", "The maximum number of results.", "integer", 1, 1000),
+            Param("offset", "The number of results to skip.", "integer", 0, 1_000_000),
         ),
     ),
     Route("GET", _INTENT, get, "Get an intent", _TAG, {200: Intent}),

@@ -62,7 +62,7 @@ ROUTES = (
         "POST",
         "/keys/{key_id}/rotate",
         rotate,
-        "Replace a key by a new one; the old one ends at once",
+        "Replace a key by a new one; the old one stops working at once",
         _TAG,
         {201: NewKey},
         scope=ADMINS,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from parley.domain.directory.callers import Caller
     from parley.domain.store.changes import ReaderPost
 
-# So many messages are spelled at once.
+# Batch size when rendering lists.
 _PIECE = 500
 _FIELDS = frozenset(ChannelMessage.__struct_fields__) - {"status", *ChannelMessage.may_be_absent}
 
@@ -52,13 +52,13 @@ async def _held(call: Call, approval: Approval) -> Response:
 
 
 async def _created_again(call: Call, message_id: str) -> Response:
-    """A message as it was answered when it was posted, or held."""
+    """The response to a message that was posted or held before."""
     if message_id.startswith("appr_"):
         approval = await call.team.store.get(Approval, call.caller.tenant, message_id)
         if approval is None:
             raise NotFound("no such approval")
         if approval.agent != (getattr(call.body, "sender", None) or call.caller.agent):
-            # What the other side wanted to say is for a person to read.
+            # Only a person may read what the other side wanted to send.
             approval = replace(approval, escalation=None, detected_keywords=())
         return await _held(call, approval)
     post = await call.team.store.post(call.caller.tenant, message_id)
@@ -88,7 +88,7 @@ async def _asked_again(call: Call, message_id: str) -> Response:
 
 
 async def _answer_response(call: Call, answer: Post | Held) -> Response:
-    """The answer, unless the key was revoked while it was waited for, or the question waits for a person."""
+    """The answer to a request; the held message if the request waits for approval."""
     if isinstance(answer, Held):
         return await _created(call, answer)
     await streams.check_key(call.team, call.caller)
@@ -105,7 +105,7 @@ def _draft(call: Call, body: MessageIn) -> PostDraft:
 
 
 async def _speaker(call: Call, sender: str | None) -> Caller:
-    """Who speaks: the agent that the body names, or a person in the place of an agent that acts for it."""
+    """The sender: the agent that the body names, or a person in place of an agent that acts for it."""
     if call.caller.kind is KeyKind.HUMAN and sender and sender != call.caller.agent:
         return await agents.as_agent_of(call.team, call.caller, sender)
     return call.speaker(sender)
@@ -187,7 +187,7 @@ async def list_page(call: Call) -> Response:
         call.choice("on_evicted", "continue", "error") == "error",
     )
     page = await reading.page(call.team, call.caller, call.params["channel_id"], wanted)
-    await streams.check_key(call.team, call.caller)  # it may have waited long enough to be revoked
+    await streams.check_key(call.team, call.caller)  # the key may have been revoked during the wait
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if page.messages:
         headers += ((b"X-Next-Cursor", page.messages[-1].post.id.encode()),)
@@ -197,7 +197,7 @@ async def list_page(call: Call) -> Response:
 
 
 async def _rendered(messages: tuple[ReaderPost, ...], now: str) -> bytes:
-    """A bare list, however long, that lets others run meanwhile."""
+    """Render a list of messages in batches, so that other tasks run in between."""
     if len(messages) <= _PIECE:
         return rfc0021.messages(messages, now)
     pieces = []
@@ -233,9 +233,12 @@ async def search(call: Call) -> Response:
 
 
 _TAG = "messages"
-_SEARCH = (Param("q", "The text to look for, in any case."), Param("limit", "At most so many.", "integer", 1, 1000))
+_SEARCH = (
+    Param("q", "The text to search for, ignoring case."),
+    Param("limit", "The maximum number of results.", "integer", 1, 1000),
+)
 _MESSAGES = "/channels/{channel_id}/messages"
-_WAIT = Param("wait", "Wait so many seconds for the first answer, and answer with it.", "number", 0, 3600)
+_WAIT = Param("wait", "Wait up to this many seconds for the first answer, and return it.", "number", 0, 3600)
 ROUTES = (
     Route(
         "POST",
@@ -259,11 +262,13 @@ ROUTES = (
         _TAG,
         {200: list[ChannelMessage]},
         query=(
-            Param("since", "A message id, a place, or a time: what comes after it."),
-            Param("to", "Only what this agent may see."),
-            Param("limit", "At most so many.", "integer", 1, 1000),
-            Param("wait", "Wait so many seconds for something new.", "number", 0, LONG_POLL_MAX_SECONDS),
-            Param("on_evicted", "What to do when the cursor is evicted.", choices=("continue", "error")),
+            Param("since", "A message id, a sequence number or a time: only messages after it."),
+            Param("to", "Only messages that this agent can see."),
+            Param("limit", "The maximum number of results.", "integer", 1, 1000),
+            Param("wait", "Wait up to this many seconds for a new message.", "number", 0, LONG_POLL_MAX_SECONDS),
+            Param(
+                "on_evicted", "What to do when messages after the cursor were evicted.", choices=("continue", "error")
+            ),
         ),
         refusals=(410,),
         scope=EVERYBODY,
@@ -307,7 +312,7 @@ ROUTES = (
         "POST",
         "/channels/{channel_id}/ask",
         ask,
-        "Ask, and get the answer",
+        "Send a request and wait for the answer",
         _TAG,
         {200: ChannelMessage, 202: HeldMessage},
         body=AskIn,
@@ -320,7 +325,7 @@ ROUTES = (
         "POST",
         "/intents/{intent_id}/channels/{name}/messages",
         send_by_name,
-        "Send a message to a channel by name, which is created when it does not exist",
+        "Send a message to a channel by name; the channel is created if it does not exist",
         _TAG,
         {201: ChannelMessage, 202: HeldMessage},
         body=MessageIn,
@@ -332,7 +337,7 @@ ROUTES = (
         "GET",
         "/messages/search",
         search,
-        "Search all messages that one may see",
+        "Search all messages you can see",
         _TAG,
         {200: list[ChannelMessage]},
         query=_SEARCH,

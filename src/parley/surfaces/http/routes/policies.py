@@ -1,4 +1,4 @@
-"""Policies over HTTP: an admin changes them, everybody reads those that concern them."""
+"""Policies over HTTP: admins change them, all callers read those that apply to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 async def list_page(call: Call) -> Response:
     label = call.query.get("label", "")
     snapshot = await policies.visible_snapshot(call.team, call.caller, label)
-    # Files are the business of those who may write them.
+    # Only those who may write policy files see which are invalid.
     broken = call.team.policies.broken.get(call.caller.tenant, ()) if call.caller.all_seeing and not label else ()
     return json(200, policy_json.policies_of(snapshot, broken, texts=call.flag("texts")))
 
@@ -56,15 +56,15 @@ async def in_force(call: Call) -> Response:
 
 _TAG = "policies"
 _ONE = "/policies/{scope}/{name}"
-_LABEL = Param("label", "What was in force once, by its label; without it what is in force now.")
-_TEXTS = Param("texts", "Whether the documents come with their texts.", "boolean")
-_AGENT = Param("agent", "Whom it is in force for; without it whoever asks.")
+_LABEL = Param("label", "The label of an earlier revision; without it, the policies in force now.")
+_TEXTS = Param("texts", "Whether to include the text of each document.", "boolean")
+_AGENT = Param("agent", "The agent; without it, the caller.")
 ROUTES = (
     Route(
         "GET",
         "/policies",
         list_page,
-        "List the policies in force, and the files that cannot be used",
+        "List the policies in force, and the policy files that are invalid",
         _TAG,
         {200: Policies},
         scope=EVERYBODY,
@@ -74,7 +74,7 @@ ROUTES = (
         "GET",
         "/policies/effective",
         in_force,
-        "Get what is in force for an agent, and which policy says so",
+        "Get the effective policy of an agent, and where each value comes from",
         _TAG,
         {200: PolicyInForce},
         scope=EVERYBODY,
@@ -84,7 +84,7 @@ ROUTES = (
         "GET",
         "/policies/history",
         history,
-        "List all that was in force, the newest first",
+        "List the revisions of the policies, newest first",
         _TAG,
         {200: list[PolicyRevision]},
         scope=ADMINS,

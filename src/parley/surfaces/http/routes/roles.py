@@ -1,4 +1,4 @@
-"""Roles over HTTP: everybody sees who holds one, an admin grants it."""
+"""Roles over HTTP: all callers see the holders, admins grant and revoke."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NodeOut(msgspec.Struct):
-    """One server. Times are in seconds; `lag` counts transactions of other nodes that it has not seen yet."""
+    """One server. Times are in seconds; `lag` counts transactions of other nodes that it has not read yet."""
 
     name: str
     version: str
@@ -38,7 +38,7 @@ class NodeOut(msgspec.Struct):
 
 
 class ReplicaOut(msgspec.Struct):
-    """A database that follows the store's. `state` is null when the server's role may not know it."""
+    """A replica of the database. `state` is null when the server's role may not read it."""
 
     name: str
     state: str | None
@@ -46,7 +46,7 @@ class ReplicaOut(msgspec.Struct):
 
 
 class StoreOut(msgspec.Struct):
-    """The file or the database that holds everything. What it does not have is 0, empty or null."""
+    """The SQLite file or PostgreSQL database. Values that do not apply are 0, empty or null."""
 
     kind: str
     version: str
@@ -66,14 +66,14 @@ class StoreOut(msgspec.Struct):
 
 
 class ConcernOut(msgspec.Struct):
-    """Something that needs a person."""
+    """A problem that needs an operator."""
 
     code: str
     detail: str
 
 
 class ServerStatusOut(msgspec.Struct):
-    """How the servers are that share a store, and the store. `ok` says that nothing needs a person."""
+    """The servers that share a store, and the store. `ok` when nothing needs an operator."""
 
     ok: bool
     concerns: list[ConcernOut]
@@ -82,13 +82,13 @@ class ServerStatusOut(msgspec.Struct):
 
 
 def check_operator(call: Call) -> None:
-    """What every tenant does is for the tenant of the operator alone."""
+    """Refuse all callers but those of the operator's tenant: the status covers all tenants."""
     if call.caller.tenant != DEFAULT_TENANT:
         raise ScopeRequired("this needs a key of the operator's tenant")
 
 
 def gauge(metrics: Metrics, team: Team) -> None:
-    """What goes up and down in this server."""
+    """The gauges of this server."""
     here = _here(team)
     for name in ("streams", "queue", "lag", "connections", "pool"):
         metrics.gauge(f"node_{name}", getattr(here, name))
@@ -128,7 +128,7 @@ ROUTES = (
         "GET",
         "/status",
         status,
-        "How the servers and their store are",
+        "Get the status of the servers and their store",
         "system",
         {200: ServerStatusOut},
         ADMINS,

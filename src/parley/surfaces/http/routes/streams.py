@@ -194,8 +194,8 @@ def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
 
 
 _TAG = "streams"
-_CURSOR = (Param("Last-Event-ID", "Go on after this event."),)
-_QUERY = (Param("last_event_id", "Go on after this event, for clients that cannot set headers."),)
+_CURSOR = (Param("Last-Event-ID", "Continue after this event."),)
+_QUERY = (Param("last_event_id", "Continue after this event, for clients that cannot set headers."),)
 
 
 def routes() -> tuple[Route, ...]:

@@ -1,4 +1,4 @@
-"""Subscriptions over HTTP: webhooks to be asked for, looked at and ended."""
+"""Webhook subscriptions over HTTP: create, list, get, enable, disable, delete."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ ROUTES = (
         "POST",
         "/subscriptions",
         create,
-        "Subscribe by webhook; the secret is shown only now",
+        "Create a webhook subscription; the secret is shown only once",
         _TAG,
         {201: NewSubscription},
         scope=EVERYBODY,
@@ -77,13 +77,13 @@ ROUTES = (
         "GET",
         "/subscriptions",
         list_page,
-        "List one's subscriptions",
+        "List your subscriptions",
         _TAG,
         {200: list[Subscription]},
         scope=EVERYBODY,
         query=(
-            Param("intent_id", "Only those for this intent."),
-            Param("portfolio_id", "There are no portfolios: gives none."),
+            Param("intent_id", "Only subscriptions to this intent."),
+            Param("portfolio_id", "Portfolios are not supported: the list is empty."),
         ),
     ),
     Route("GET", _ONE, get, "Get a subscription", _TAG, {200: Subscription}, scope=EVERYBODY),
@@ -91,7 +91,7 @@ ROUTES = (
         "GET",
         _ONE + "/attempts",
         attempts,
-        "List the last tries to push",
+        "List the latest delivery attempts",
         _TAG,
         {200: list[Attempt]},
         scope=EVERYBODY,
@@ -100,7 +100,7 @@ ROUTES = (
         "PATCH",
         _ONE,
         switch,
-        "Switch a subscription on or off",
+        "Enable or disable a subscription",
         _TAG,
         {200: Subscription},
         scope=EVERYBODY,
@@ -110,7 +110,7 @@ ROUTES = (
         "POST",
         _ONE + "/secret",
         renew_secret,
-        "Sign by a new secret, which is shown only now",
+        "Create a new signing secret, which is shown only once",
         _TAG,
         {200: SubscriptionSecret},
         scope=EVERYBODY,

@@ -33,7 +33,7 @@ async def lift(call: Call) -> Response:
 
 _TAG = "suspensions"
 ROUTES = (
-    Route("GET", "/suspensions", list_page, "List what is suspended", _TAG, {200: list[Suspension]}, scope=ADMINS),
+    Route("GET", "/suspensions", list_page, "List suspensions", _TAG, {200: list[Suspension]}, scope=ADMINS),
     Route(
         "POST",
         "/suspensions",
@@ -53,8 +53,8 @@ ROUTES = (
         {200: dict[str, str]},
         scope=ADMINS,
         query=(
-            Param("what", "What is suspended.", choices=tuple(kind.value for kind in Stopped)),
-            Param("name", "Its name; two names with a comma between them for a pair."),
+            Param("what", "The kind of what is suspended.", choices=tuple(kind.value for kind in Stopped)),
+            Param("name", "Its name; for a pair, two names separated by a comma."),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""The server about itself: alive, ready, counted, described."""
+"""Health, readiness, metrics and the description of the API."""
 
 from __future__ import annotations
 
@@ -89,31 +89,44 @@ def _table(
     scrapers = frozenset({KeyKind.ADMIN, KeyKind.SERVICE})
     plain = "text/plain; version=0.0.4; charset=utf-8"
     return (
-        Route("GET", "/healthz", alive, "Is the process alive?", _TAG, {200: Health}, PUBLIC, bare=True),
-        Route("GET", "/readyz", ready, "Can it write and read?", _TAG, {200: Health}, PUBLIC, bare=True),
+        Route("GET", "/healthz", alive, "Check that the process is alive", _TAG, {200: Health}, PUBLIC, bare=True),
+        Route(
+            "GET", "/readyz", ready, "Check that the server can write and read", _TAG, {200: Health}, PUBLIC, bare=True
+        ),
         Route(
             "GET",
             "/metrics",
             counted,
-            "Counters for Prometheus",
+            "Get metrics for Prometheus",
             _TAG,
             {200: str},
             scrapers,
             bare=True,
             content_type=plain,
         ),
-        Route("GET", "/openapi.json", description, "This API, described", _TAG, {200: _Documents}, PUBLIC, bare=True),
+        Route(
+            "GET", "/openapi.json", description, "Get the OpenAPI document", _TAG, {200: _Documents}, PUBLIC, bare=True
+        ),
         Route(
             "GET",
             "/docs",
             readable,
-            "This API, to read",
+            "Read the API documentation",
             _TAG,
             {200: str},
             PUBLIC,
             bare=True,
             content_type="text/html; charset=utf-8",
         ),
-        Route("GET", "/schemas", schemas, "JSON Schemas of every object", _TAG, {200: _Documents}, PUBLIC, bare=True),
-        Route("GET", "/schemas/{name}", schema, "One JSON Schema", _TAG, {200: _Documents}, PUBLIC, bare=True),
+        Route(
+            "GET",
+            "/schemas",
+            schemas,
+            "Get the JSON Schemas of all objects",
+            _TAG,
+            {200: _Documents},
+            PUBLIC,
+            bare=True,
+        ),
+        Route("GET", "/schemas/{name}", schema, "Get one JSON Schema", _TAG, {200: _Documents}, PUBLIC, bare=True),
     )

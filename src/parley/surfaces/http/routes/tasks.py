@@ -93,9 +93,9 @@ ROUTES = (
         _TAG,
         {200: list[Task]},
         query=(
-            Param("status", "Only those of this status.", choices=_STATUSES),
-            Param("limit", "At most so many.", "integer", 1, 1000),
-            Param("offset", "Without the first so many.", "integer", 0, 1_000_000),
+            Param("status", "Only tasks with this status.", choices=_STATUSES),
+            Param("limit", "The maximum number of results.", "integer", 1, 1000),
+            Param("offset", "The number of results to skip.", "integer", 0, 1_000_000),
         ),
     ),
 )

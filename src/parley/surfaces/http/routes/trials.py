@@ -1,4 +1,4 @@
-"""Trying the rules over HTTP, for those who make them: nothing is sent, and nothing changes."""
+"""Policy trials over HTTP, for admins: explain and replay. Nothing is sent or changed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ROUTES = (
         "POST",
         "/policies/explain",
         explain,
-        "Say what the rules would make of a message, and why",
+        "Explain how the policies would treat a message",
         _TAG,
         {200: Explanation},
         scope=ADMINS,
@@ -58,7 +58,7 @@ ROUTES = (
         "POST",
         "/policies/replay",
         replay,
-        "Try recorded messages under changed policies",
+        "Replay recorded messages under changed policies",
         _TAG,
         {200: Replay},
         scope=ADMINS,

@@ -1,4 +1,4 @@
-"""The audit log as the API answers with it: pages, checkpoints, proofs and erasures."""
+"""The audit log in API responses: pages, checkpoints, proofs and erasures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from parley.wire.api.records.record import Mapping, Record, Timestamp
 
 
 class AuditEntry(Record, frozen=True, kw_only=True):
-    """An entry at its place. `document` is exactly what is hashed; None when it was let go of."""
+    """An audit entry. `document` is exactly what is hashed; None when it was trimmed."""
 
     number: int
     side: str
@@ -19,7 +19,7 @@ class AuditEntry(Record, frozen=True, kw_only=True):
 
 
 class AuditPage(Record, frozen=True, kw_only=True):
-    """Some entries in their order. `next` and `previous` go on from here; None when there is nothing there."""
+    """A page of entries in order. `next` and `previous` are the numbers to page from; None at the end."""
 
     entries: list[AuditEntry]
     next: int | None = None
@@ -27,7 +27,7 @@ class AuditPage(Record, frozen=True, kw_only=True):
 
 
 class AuditCheckpoint(Record, frozen=True, kw_only=True):
-    """What the audit log was, signed. `at` stays as it is spelled: the signature covers every letter."""
+    """A signed checkpoint of the audit log. `at` must stay byte for byte: the signature covers it."""
 
     tenant: str
     size: int
@@ -40,7 +40,7 @@ class AuditCheckpoint(Record, frozen=True, kw_only=True):
 
 
 class AuditCheckpoints(Record, frozen=True, kw_only=True):
-    """Signed checkpoints, oldest first, and the key by which they are checked: 32 bytes in hexadecimal."""
+    """Signed checkpoints, oldest first, and the public key that verifies them: 32 bytes in hexadecimal."""
 
     public_key: str | None = None
     key_id: str | None = None
@@ -48,7 +48,7 @@ class AuditCheckpoints(Record, frozen=True, kw_only=True):
 
 
 class AuditLine(Record, frozen=True, kw_only=True):
-    """An entry as an export has it."""
+    """An entry in an export."""
 
     may_be_absent = ("document",)
 
@@ -60,7 +60,7 @@ class AuditLine(Record, frozen=True, kw_only=True):
 
 
 class AuditProof(Record, frozen=True, kw_only=True):
-    """That an entry is part of what a checkpoint signs: the neighbours from its leaf up to the root."""
+    """Proof that a signed checkpoint covers an entry: the sibling hashes from its leaf to the root."""
 
     parley_audit_proof: int
     entry: AuditLine
@@ -69,7 +69,7 @@ class AuditProof(Record, frozen=True, kw_only=True):
 
 
 class Erasure(Record, frozen=True, kw_only=True):
-    """What was erased, and the entry that says so."""
+    """What was erased, and the audit entry that records it."""
 
     messages: int
     exchanges: int

@@ -1,4 +1,4 @@
-"""Channels, messages and webhooks as the API answers with them."""
+"""Channels, messages and webhooks in API responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parley.wire.api.records.record import Mapping, Record, Timestamp, repr_with
 
 
 class ChannelOptions(Record, frozen=True, kw_only=True):
-    """How a channel keeps its messages."""
+    """How a channel stores its messages."""
 
     audit: bool = False
     ttl_seconds: int | None = None
@@ -78,7 +78,7 @@ class ChannelMessage(Record, frozen=True, kw_only=True):
 
 
 class Attempt(Record, frozen=True, kw_only=True):
-    """One try to push something. `status` is None when nobody answered."""
+    """One delivery attempt. `status` is None when there was no response."""
 
     at: Timestamp
     item_id: str
@@ -88,9 +88,9 @@ class Attempt(Record, frozen=True, kw_only=True):
 
 
 class Subscription(Record, frozen=True, kw_only=True):
-    """A webhook: what is pushed where, and how that goes.
+    """A webhook subscription: what is pushed, where, and the state of its deliveries.
 
-    Its times are there in both spellings: the OpenIntent SDK reads `createdAt` and `expiresAt`.
+    Times have two field names: the OpenIntent SDK reads `createdAt` and `expiresAt`.
     """
 
     id: str
@@ -122,7 +122,7 @@ class NewSubscription(Subscription, frozen=True, kw_only=True):
 
 
 class SubscriptionSecret(Record, frozen=True, kw_only=True):
-    """A new secret; it is not shown again. The old one signs beside it until then."""
+    """A new secret; it is not shown again. Webhooks are also signed with the old one until then."""
 
     id: str
     secret: str

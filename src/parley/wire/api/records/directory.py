@@ -1,4 +1,4 @@
-"""Agents, keys, roles, identities, bookmarks and the server itself as the API answers with them."""
+"""Agents, keys, roles, identities, bookmarks and the server in API responses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Key(Record, frozen=True, kw_only=True):
 
 
 class NewKey(Key, frozen=True, kw_only=True):
-    """A key with its secret in `key`, which is shown this once."""
+    """A new key with its secret in `key`, which is shown only once."""
 
     key: str
 
@@ -41,14 +41,14 @@ class NewKey(Key, frozen=True, kw_only=True):
 
 
 class Capacity(Record, frozen=True, kw_only=True):
-    """How much an agent can do at once, and how much it does."""
+    """How many tasks an agent can run at once, and how many it runs."""
 
     max_concurrent_tasks: int
     current_load: int
 
 
 class HeartbeatConfig(Record, frozen=True, kw_only=True):
-    """How often an agent has to say that it is alive, and what becomes of it when it does not."""
+    """How often an agent sends heartbeats, and when it counts as unhealthy or dead."""
 
     interval_seconds: int
     unhealthy_after_seconds: int
@@ -56,7 +56,7 @@ class HeartbeatConfig(Record, frozen=True, kw_only=True):
 
 
 class AgentInfo(Record, frozen=True, kw_only=True):
-    """What the server knows about an agent."""
+    """An agent in the registry."""
 
     agent_id: str
     status: str
@@ -98,7 +98,7 @@ class Heartbeat(Record, frozen=True, kw_only=True):
 
 
 class Role(Record, frozen=True, kw_only=True):
-    """A role and who holds it."""
+    """A role and its holders."""
 
     role_id: str
     holders: list[str]
@@ -108,7 +108,7 @@ class Role(Record, frozen=True, kw_only=True):
 
 
 class Challenge(Record, frozen=True, kw_only=True):
-    """What an agent has to sign to prove its key, and until when."""
+    """The challenge that an agent signs to prove its key, and its expiry."""
 
     agent_id: str
     challenge: str
@@ -116,7 +116,7 @@ class Challenge(Record, frozen=True, kw_only=True):
 
 
 class Identity(Record, frozen=True, kw_only=True):
-    """The key that an agent has proved to hold."""
+    """The public key that an agent has proved."""
 
     agent_id: str
     public_key: str
@@ -129,7 +129,7 @@ class Identity(Record, frozen=True, kw_only=True):
 
 
 class SignatureCheck(Record, frozen=True, kw_only=True):
-    """Whether an agent signed something."""
+    """Whether a signature is an agent's."""
 
     valid: bool
     agent_id: str
@@ -141,10 +141,10 @@ class SignatureCheck(Record, frozen=True, kw_only=True):
 
 
 class Bookmark(Record, frozen=True, kw_only=True):
-    """How far an agent has come on its stream.
+    """The read position of an agent in its stream.
 
-    Everything up to `position` is dealt with, except the places in `open`. `head` is how far the stream goes.
-    Only `holder`, who opened it last, can save it.
+    All items up to `position` are finished, except those in `open`. `head` is the end of the stream.
+    Only `holder`, which opened it last, can save it.
     """
 
     agent_id: str
@@ -160,20 +160,20 @@ class Bookmark(Record, frozen=True, kw_only=True):
 
 
 class Health(Record, frozen=True, kw_only=True):
-    """How the server is: `ready` when it can write and read."""
+    """The health of the server: `ready` when it can write and read."""
 
     status: str
 
 
 class Implementation(Record, frozen=True, kw_only=True):
-    """What the server is."""
+    """The name and version of the server."""
 
     name: str
     version: str
 
 
 class ServerInfo(Record, frozen=True, kw_only=True):
-    """What the server speaks."""
+    """The protocols that the server supports."""
 
     protocol: str
     version: str

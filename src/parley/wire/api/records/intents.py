@@ -1,4 +1,4 @@
-"""Intents, tasks, event logs and access as the API answers with them."""
+"""Intents, tasks, event logs and access in API responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parley.wire.api.records.record import Mapping, Record, Timestamp
 
 
 class Intent(Record, frozen=True, kw_only=True):
-    """What is to be reached, and how far it is. `version` counts its changes."""
+    """A goal and its state. `version` counts its changes."""
 
     id: str
     title: str
@@ -38,7 +38,7 @@ class IntentList(Struct):
 
 
 class Assignment(Record, frozen=True, kw_only=True):
-    """An agent that works on an intent."""
+    """An agent assigned to an intent."""
 
     id: str
     intent_id: str
@@ -52,7 +52,7 @@ class Assignment(Record, frozen=True, kw_only=True):
 
 
 class Task(Record, frozen=True, kw_only=True):
-    """A piece of work on an intent. `version` counts its changes."""
+    """A part of an intent. `version` counts its changes."""
 
     id: str
     intent_id: str
@@ -92,7 +92,7 @@ class Task(Record, frozen=True, kw_only=True):
 
 
 class Event(Record, frozen=True, kw_only=True):
-    """Something that happened, at its place in an intent's log."""
+    """An event in an intent's log."""
 
     may_be_absent = ("trace_id", "parent_event_id", "proof")
 
@@ -111,7 +111,7 @@ class Event(Record, frozen=True, kw_only=True):
 
 
 class ChainBreak(Record, frozen=True, kw_only=True):
-    """Where a log does not hold together."""
+    """Where the hash chain of a log is broken."""
 
     sequence: int
     event_id: str
@@ -119,7 +119,7 @@ class ChainBreak(Record, frozen=True, kw_only=True):
 
 
 class ChainCheck(Record, frozen=True, kw_only=True):
-    """Whether an intent's log is whole."""
+    """Whether the hash chain of an intent's log is intact."""
 
     intent_id: str
     valid: bool
@@ -131,7 +131,7 @@ class ChainCheck(Record, frozen=True, kw_only=True):
 
 
 class Checkpoint(Record, frozen=True, kw_only=True):
-    """What an intent's log was, in one hash."""
+    """The Merkle root of an intent's log up to an event."""
 
     checkpoint_id: str
     intent_id: str
@@ -147,14 +147,14 @@ class Checkpoint(Record, frozen=True, kw_only=True):
 
 
 class ProofStep(Record, frozen=True, kw_only=True):
-    """One step of a proof: the hash to be joined, and from which side."""
+    """One step of a proof: the sibling hash, and its side."""
 
     hash: str
     position: str
 
 
 class EventProof(Record, frozen=True, kw_only=True):
-    """That an event is part of a checkpoint."""
+    """Proof that an event is in a checkpoint."""
 
     event_id: str
     event_hash: str
@@ -165,7 +165,7 @@ class EventProof(Record, frozen=True, kw_only=True):
 
 
 class Consistency(Record, frozen=True, kw_only=True):
-    """Whether two checkpoints tell one story."""
+    """Whether two checkpoints are consistent."""
 
     from_checkpoint: str
     to_checkpoint: str
@@ -199,7 +199,7 @@ class AccessList(Record, frozen=True, kw_only=True):
 
 
 class AccessRequest(Record, frozen=True, kw_only=True):
-    """A wish to be let in, and what became of it."""
+    """A request for access, and the decision about it."""
 
     id: str
     intent_id: str
@@ -216,6 +216,6 @@ class AccessRequest(Record, frozen=True, kw_only=True):
 
 
 class AccessRequestList(Struct):
-    """The requests for an intent."""
+    """The access requests of an intent."""
 
     access_requests: list[AccessRequest]

@@ -24,7 +24,7 @@ _MISSING: Any = object()
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a server said. Never changes; ask again to see what has become of it."""
+    """A response of a server. Immutable; request it again for the current state."""
 
     # Fields that an answer may lack, as JSON names them. All others are in every answer.
     may_be_absent: ClassVar[tuple[str, ...]] = ()

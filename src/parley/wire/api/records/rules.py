@@ -1,4 +1,4 @@
-"""Exchanges, approvals, policies and trials as the API answers with them."""
+"""Exchanges, approvals, policies and trials in API responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parley.wire.api.records.record import Mapping, Record, Timestamp
 
 
 class Turn(Record, frozen=True, kw_only=True):
-    """One message of an exchange, in a line."""
+    """One message of an exchange, summarised in one line."""
 
     round: int
     sender: str
@@ -54,10 +54,10 @@ class HiddenCharacter(Record, frozen=True, kw_only=True):
 
 
 class Approval(Record, frozen=True, kw_only=True):
-    """What a person has to decide, with exactly what would be sent.
+    """A held message that a person must decide about, exactly as it would be sent.
 
-    `digest` stands for what is shown here: a decision is for this and nothing else. `barred` is the code with which a
-    decision by you would be refused; None when you may decide.
+    `digest` identifies what is shown here: a decision applies to exactly this content. `barred` is the error code that
+    your decision would get; None when you may decide.
     """
 
     id: str
@@ -93,7 +93,7 @@ class Approval(Record, frozen=True, kw_only=True):
 
 
 class HeldMessage(Struct, kw_only=True):
-    """A message that is held for a person to decide about. It has not been delivered."""
+    """A message held for approval. It has not been delivered."""
 
     status: Literal["held"]
     approval: str
@@ -110,7 +110,7 @@ class HeldMessage(Struct, kw_only=True):
 
 
 class Suspension(Record, frozen=True, kw_only=True):
-    """Something that is stopped."""
+    """A suspended agent, pair, org unit or tenant."""
 
     what: str
     name: str
@@ -123,7 +123,7 @@ class Suspension(Record, frozen=True, kw_only=True):
 
 
 class Policy(Record, frozen=True, kw_only=True):
-    """A policy document: what was written (`text`), and what it says, key by key (`rules`)."""
+    """A policy document: its source (`text`) and its rules, key by key (`rules`)."""
 
     scope: str
     name: str
@@ -133,7 +133,7 @@ class Policy(Record, frozen=True, kw_only=True):
 
 
 class PolicyFlaw(Record, frozen=True, kw_only=True):
-    """What is wrong with one line of a file."""
+    """An error in one line of a policy file."""
 
     file: str
     line: int
@@ -143,7 +143,7 @@ class PolicyFlaw(Record, frozen=True, kw_only=True):
 
 
 class BrokenPolicy(Record, frozen=True, kw_only=True):
-    """A file that changed nothing, because of what is wrong with it."""
+    """An invalid policy file; it is not in force."""
 
     file: str
     message: str
@@ -151,7 +151,7 @@ class BrokenPolicy(Record, frozen=True, kw_only=True):
 
 
 class Policies(Record, frozen=True, kw_only=True):
-    """What is in force: one label for all of it."""
+    """The policies in force, under one label."""
 
     label: str
     made_at: Timestamp | None = None
@@ -161,7 +161,7 @@ class Policies(Record, frozen=True, kw_only=True):
 
 
 class PolicyRevision(Record, frozen=True, kw_only=True):
-    """What was in force from a moment on."""
+    """A revision of the policies, and since when it was in force."""
 
     label: str
     made_at: Timestamp | None = None
@@ -170,9 +170,9 @@ class PolicyRevision(Record, frozen=True, kw_only=True):
 
 
 class PolicyInForce(Record, frozen=True, kw_only=True):
-    """What is in force for somebody. `policy` is None when nothing is allowed, as the enterprise has no policy.
+    """The effective policy of an agent. `policy` is None when the enterprise has none, and nothing is allowed.
 
-    `origins` says for each key which document it comes from.
+    `origins` names the document of each key.
     """
 
     label: str
@@ -188,7 +188,7 @@ class PolicyInForce(Record, frozen=True, kw_only=True):
 
 
 class ExplanationStep(Record, frozen=True, kw_only=True):
-    """One thing that was looked at."""
+    """One check of an explanation."""
 
     check: str
     value: str
@@ -197,7 +197,7 @@ class ExplanationStep(Record, frozen=True, kw_only=True):
 
 
 class Explanation(Record, frozen=True, kw_only=True):
-    """What the rules would make of a message, and everything that was looked at."""
+    """How the policies would treat a message, with all checks."""
 
     verdict: str
     governed: bool
@@ -210,7 +210,7 @@ class Explanation(Record, frozen=True, kw_only=True):
 
 
 class ReplayChange(Record, frozen=True, kw_only=True):
-    """A message that would fare otherwise."""
+    """A message that would be treated differently."""
 
     entry_id: str
     at: Timestamp
@@ -224,7 +224,7 @@ class ReplayChange(Record, frozen=True, kw_only=True):
 
 
 class Replay(Record, frozen=True, kw_only=True):
-    """What a replay found. `next` is where to go on; None when there is nothing more to try."""
+    """The result of a replay. `next` is the entry to continue after; None at the end of the log."""
 
     messages: int
     with_content: int
