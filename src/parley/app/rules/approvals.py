@@ -1,4 +1,4 @@
-"""What becomes of an approval: rejected, expired, or to be looked at again. Releasing and answering is a message's."""
+"""Decisions about approvals: reject, expire, ask again. Releasing and answering is decided with the message."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 async def check(docket: Docket, approval: Approval, caller: Caller, decision: domain.Decision, digest: str) -> None:
-    """Refuse unless this person may decide this, now, and has seen what there is to decide."""
+    """Refuse unless this person may decide now, and has seen the current content."""
     policy = await docket.policy_for(approval)
     check_may_decide(approval, caller, policy.approvers, self_approval=policy.self_approval)
     check_decidable(approval, decision, digest, docket.at)
 
 
 async def standing(docket: Docket, approval: Approval, caller: Caller) -> DecisionRight:
-    """Who may still decide about it, and whether this caller may; nobody when it is decided."""
+    """Who may decide about a pending approval, and whether this caller may."""
     if not approval.pending:
         return NOT_WAITING
     policy = await docket.policy_for(approval)
@@ -48,7 +48,7 @@ async def standing(docket: Docket, approval: Approval, caller: Caller) -> Decisi
 async def refuse(
     docket: Docket, approval: Approval, status: ApprovalStatus, actor: str, *, key: str = "", note: str = ""
 ) -> Decision[Any]:
-    """What was held never goes out, and its exchange is denied with it."""
+    """Reject a held message: it is never sent, and its exchange is denied."""
     over = decided(approval, status, actor, docket.at, note)
     first = decision_entry(docket, over, side_of(docket, over), actor, key)
     exchange = await docket.exchange(approval.exchange_id)
@@ -60,7 +60,7 @@ async def refuse(
 
 
 async def expire(docket: Docket, approval: Approval) -> Decision[Any]:
-    """Nobody decided in time, which is a no. Where the exchange's time has passed too, that one counts."""
+    """Expire an approval, which denies it. If the exchange has expired too, that counts."""
     exchange = await docket.exchange(approval.exchange_id)
     if exchange is not None and not exchange.over and exchange.expires_at <= docket.at:
         return await exchanges.expire(docket, exchange)

@@ -30,7 +30,7 @@ M = TypeVar("M")
 
 
 class Docket(Protocol):
-    """What is on record in a place, as far as one decision needs it."""
+    """The stored state that one decision needs, from a mailbox or a server."""
 
     # The time of the request, and the same as a stamp.
     now: datetime
@@ -38,7 +38,7 @@ class Docket(Protocol):
 
     @property
     def tenant(self) -> str:
-        """The tenant that all of it belongs to."""
+        """The tenant of all records."""
         ...
 
     @property
@@ -63,11 +63,11 @@ class Docket(Protocol):
         ...
 
     async def escalation(self, unique: str) -> Approval | None:
-        """The approval of which there is only one, decided or not."""
+        """The unique approval of this name, decided or not."""
         ...
 
     async def sides(self, exchange: Exchange) -> tuple[str, ...]:
-        """Everyone who knows of an exchange: who has an audit entry about it."""
+        """The sides that know of an exchange: those with an audit entry about it."""
         ...
 
     async def policy_for(self, approval: Approval) -> Policy:
@@ -80,14 +80,14 @@ class Docket(Protocol):
 
 
 class Delivered(NamedTuple, Generic[M]):
-    """A message as it goes out, and the digest of what it says."""
+    """A message as it is sent, and the digest of its content."""
 
     message: M
     digest: str
 
 
 class Submission(NamedTuple, Generic[M]):
-    """A message as its place hands it to the rules."""
+    """A message submitted to the rules by a mailbox or a server."""
 
     message_id: str
     sender: Party
@@ -97,20 +97,20 @@ class Submission(NamedTuple, Generic[M]):
     # Who acts, and with which key.
     actor: str
     key: str
-    # Whose person has to look at it when it is held.
+    # The person who must approve it when it is held.
     user: str
-    # Whether the sender itself put it under the rules.
+    # Whether the sender asked for the rules.
     annotated: bool
-    # Of what it says as it was submitted.
+    # Of the submitted content.
     digest: str
-    # What an approval keeps of it: as ruled, or as it was submitted.
+    # The draft that an approval stores: as ruled, or as submitted.
     hold: Callable[[Ruling | None], HeldDraft]
     deliver: Callable[[Ruling], Delivered[M]]
     channel_id: str = ""
     expires_at: str = ""
     # The receiver judges it, in a place of its own.
     incoming: bool = False
-    # What an approval of it is named by, where there can be only one.
+    # The unique name of its approval, where there can be only one.
     unique: str = ""
     # An approval that releases it, or that it answers; and the person who decided.
     releases: Approval | None = None
@@ -122,7 +122,7 @@ class Submission(NamedTuple, Generic[M]):
 
 
 class Decision(NamedTuple, Generic[M]):
-    """What was decided, and all that has to be written for it in one commit.
+    """A decision, and everything that its commit writes.
 
     A refusal is raised, and a held message reported, after it is written.
     """
@@ -132,16 +132,16 @@ class Decision(NamedTuple, Generic[M]):
     exchange: Exchange | None = None
     # Opened, decided or closed by this.
     approvals: tuple[Approval, ...] = ()
-    # What it uses up: of the hour of two agents, or of the queue of one.
+    # Budgets that it uses: the hourly budget of two agents, or the queue of one.
     spends: tuple[Spend, ...] = ()
     ruling: Ruling | None = None
-    # As it goes out; None when it does not.
+    # As it is sent; None when it is not.
     message: M | None = None
-    # What it waits for.
+    # The approval that it waits for.
     held: Approval | None = None
     refusal: ParleyError | None = None
 
     @property
     def decided(self) -> tuple[Approval, ...]:
-        """The approvals that no longer wait."""
+        """The approvals that are no longer pending."""
         return tuple([approval for approval in self.approvals if not approval.pending])

@@ -1,4 +1,4 @@
-"""The end of an exchange: its outcome, what waited in it, and an entry on every side that knows of it."""
+"""The end of an exchange: its outcome, its pending approvals, and an entry on each side that knows of it."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ async def end(
 
 
 async def expire(docket: Docket, exchange: Exchange) -> Decision[Any]:
-    """End an exchange whose time has passed."""
+    """Expire an exchange."""
     return await end(docket, exchange, Outcome.EXPIRED, SYSTEM, "its time has passed")

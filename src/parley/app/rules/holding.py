@@ -1,4 +1,4 @@
-"""Approvals as they are opened and closed: what waits for a person, bound to exactly what would be sent."""
+"""Opening and closing approvals, each bound to exactly what would be sent."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def queue_of(agent: str) -> str:
 
 
 def queue_freed(approvals: tuple[Approval, ...]) -> tuple[Spend, ...]:
-    """The places in queues that these approvals no longer take. What is only one of its kind never took one."""
+    """The queue places that these approvals free. Unique approvals never use one."""
     return tuple([Spend(queue_of(approval.agent), 0, amount=-1) for approval in approvals if not approval.unique])
 
 
 def side_of(docket: Docket, approval: Approval) -> str:
-    """On whose side an approval waits: that of who wanted to speak, or in a mailbox that of who would have read it."""
+    """The side of an approval: the sender's, or the receiver's for an incoming message in a mailbox."""
     return approval.to if approval.unique.startswith(INCOMING) and docket.keeps(approval.to) else approval.agent
 
 
 class Closing(NamedTuple):
-    """Approvals that nobody has to decide any more, and their entries."""
+    """Close approvals that need no decision any more, with their entries."""
 
     approvals: tuple[Approval, ...] = ()
     audits: tuple[AuditDraft, ...] = ()
 
 
 async def close_waiting(docket: Docket, exchange: Exchange, actor: str, *, but: str = "") -> Closing:
-    """Close what waits in an exchange that ends, whatever it ends by."""
+    """Close the pending approvals of an exchange that ends."""
     approvals: list[Approval] = []
     for approval_id in dict.fromkeys((*exchange.holds, exchange.limit_approval)):
         approval = await docket.approval(approval_id) if approval_id and approval_id != but else None
@@ -69,7 +69,7 @@ def approval_of(
     ruling: Ruling,
     escalation: dict[str, Any] | None = None,
 ) -> Approval:
-    """The approval that a held message waits for."""
+    """Open the approval of a held message."""
     exchange = ruling.exchange
     waiting = _approval(docket, submission, hold, approval_id, ruling, submission.hold(ruling))
     return replace(
@@ -78,7 +78,7 @@ def approval_of(
         escalation=escalation,
         human=ruling.origin is Origin.HUMAN,
         purpose=exchange.purpose,
-        # Nobody decides about what is over anyway.
+        # It must not outlast what it is about.
         expires_at=min(waiting.expires_at, exchange.expires_at, submission.expires_at or exchange.expires_at),
         unique=submission.unique,
     )
@@ -87,7 +87,7 @@ def approval_of(
 def limit_approval_of(
     docket: Docket, submission: Submission[Any], hold: Hold, unique: str, ruling: Ruling | None = None
 ) -> Approval:
-    """Something for a person to look at that releases nothing."""
+    """Open an approval that releases nothing: a person answers or ends the exchange."""
     approval_id = docket.new_id("appr")
     return replace(_approval(docket, submission, hold, approval_id, ruling, submission.hold(None)), unique=unique)
 

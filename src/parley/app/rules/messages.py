@@ -41,7 +41,7 @@ def fresh_ids(docket: Docket) -> Fresh:
 
 
 async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) -> Decision[M]:
-    """Judge a message and say everything that follows."""
+    """Decide about a message."""
     stale = approvals.ask_again_if_stale(docket, submission)
     if stale is not None:
         return stale
@@ -61,12 +61,12 @@ async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) 
 def refuse(
     docket: Docket, submission: Submission[M], refusal: ParleyError, exchange: Exchange | None = None
 ) -> Decision[M]:
-    """A message that is refused before anybody judged it."""
+    """The decision about a message that is refused before it is judged."""
     return Decision((recording.refused_entry(docket, submission, refusal, exchange),), refusal=refusal)
 
 
 async def apply(docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling) -> Decision[M]:
-    """Everything that follows from a ruling."""
+    """The decision that follows from a ruling."""
     if isinstance(ruling.verdict, Deny):
         return await _deny(docket, submission, proposal, ruling, ruling.verdict)
     if isinstance(ruling.verdict, Hold):
@@ -77,7 +77,7 @@ async def apply(docket: Docket, submission: Submission[M], proposal: Proposal, r
 async def _deny(
     docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling, denial: Deny
 ) -> Decision[M]:
-    """The message is nowhere; that it was tried is on record, and its exchange may have ended with it."""
+    """Deny a message: the attempt is recorded, and its exchange may end."""
     error, before, after = denial.error, proposal.exchange, ruling.exchange
     entry = recording.kept_back_entry(docket, submission, ruling, "denied", error.message, code=error.code)
     opened: tuple[Approval, ...] = ()
@@ -93,7 +93,7 @@ async def _deny(
 async def _escalate_loop(
     docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling, error: LoopDetected
 ) -> tuple[tuple[Approval, ...], LoopDetected]:
-    """A circle of agents is shown to a person, once: by where it came from, whatever its next message is called."""
+    """Open one approval about a loop of agents, identified by its origin."""
     origin = max(proposal.others, key=lambda exchange: exchange.hops, default=ruling.exchange)
     unique = f"loop/{origin.conversation_id}"
     before = await docket.escalation(unique)
@@ -105,7 +105,7 @@ async def _escalate_loop(
 async def _hold(
     docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling, hold: Hold
 ) -> Decision[M]:
-    """The message waits for a person, with everything that the person has to see."""
+    """Hold a message for approval, with everything that the person must see."""
     exchange = ruling.exchange
     limit = hold.cause is Cause.ROUND_LIMIT
     sender = submission.sender.agent
@@ -125,7 +125,7 @@ async def _hold(
 
 
 async def _deliver(docket: Docket, submission: Submission[M], before: Exchange | None, ruling: Ruling) -> Decision[M]:
-    """The message as it goes out: stamped, to exactly those who may have it."""
+    """Deliver a message: stamped, to exactly the receivers that may have it."""
     approval = submission.releases or submission.replaces
     if submission.replaces is not None and not ruling.exchange.over:
         ruling = ruling._replace(exchange=_answered(docket, ruling.exchange, submission.replaces, submission))
@@ -160,7 +160,7 @@ async def _deliver(docket: Docket, submission: Submission[M], before: Exchange |
 
 
 def _answered(docket: Docket, exchange: Exchange, approval: Approval, submission: Submission[M]) -> Exchange:
-    """A limit is over when a person has answered; anything else goes on."""
+    """The exchange after a person's answer: it ends if it was at its limit, else it continues."""
     if approval.cause in LIMITS:
         return ended(exchange, Outcome.RESOLVED, docket.at, submission.approved_by, "answered by a person")
     return released(exchange, approval.id)
@@ -178,7 +178,7 @@ def _pair_spends(docket: Docket, submission: Submission[M], ruling: Ruling) -> t
 
 
 async def refuse_overspent(docket: Docket, submission: Submission[M], error: Overspent) -> Decision[M]:
-    """What stands in the place of a message for which nothing was left: of the hour, or of a person's patience."""
+    """The decision about a message without budget: the hourly one, or the approval queue."""
     budget = str(error.facts.get("key", ""))
     if budget.startswith(QUEUE):
         agent = submission.sender.agent

@@ -30,7 +30,7 @@ _RECEIVER = {"role": "receiver", "direction": "incoming"}
 def delivered_entries(
     docket: Docket, submission: Submission[Any], ruling: Ruling, content_digest: str
 ) -> tuple[AuditDraft, ...]:
-    """Both sides of a message that passed: the same exchange, round, level and digest on each."""
+    """The entries of a delivered message on both sides: same exchange, round, level and digest."""
     facts = _facts(submission, ruling)
     facts |= {"outcome": "delivered", "content_digest": content_digest}
     facts["dataShared"] = [{"source": item.source, "fields": list(item.fields)} for item in ruling.shared]
@@ -60,7 +60,7 @@ def kept_back_entry(
     approval_id: str = "",
     code: str = "",
 ) -> AuditDraft:
-    """A message that was held or denied, on the side that judged it. Nobody else has seen anything of it."""
+    """The entry of a held or denied message, only on the side that judged it."""
     side, role = _judging_side(submission)
     facts = _facts(submission, ruling)
     facts |= {**role, "outcome": outcome, "reason": reason, "content_digest": submission.digest}
@@ -76,7 +76,7 @@ def kept_back_entry(
 def refused_entry(
     docket: Docket, submission: Submission[Any], refusal: ParleyError, exchange: Exchange | None
 ) -> AuditDraft:
-    """A message that was refused before it was judged; no round is used."""
+    """The entry of a message refused before it was judged; no round is used."""
     side, role = _judging_side(submission)
     facts = {
         "exchange_id": exchange.id if exchange else "",
@@ -103,7 +103,7 @@ def refused_entry(
 def blocked_entry(
     docket: Docket, sender: str, to: str, message_id: str, content_digest: str, *, actor: str, key: str
 ) -> AuditDraft:
-    """A message for another tenant, on the side that tried: the same whatever is there."""
+    """The entry of a message to another tenant, on the sender's side."""
     facts = {
         **_SENDER,
         "sender": sender,
@@ -119,7 +119,7 @@ def blocked_entry(
 
 
 def decision_entry(docket: Docket, approval: Approval, side: str, actor: str, key: str = "") -> AuditDraft:
-    """That an approval was decided, on the side where it waited; the decision is its status."""
+    """The entry of a decided approval, on its side; the decision is its status."""
     facts = {
         "approval": approval.id,
         "decision": approval.status.value,
@@ -139,7 +139,7 @@ def decision_entry(docket: Docket, approval: Approval, side: str, actor: str, ke
 def ended_entries(
     docket: Docket, exchange: Exchange, sides: Iterable[str], actor: str, noted: tuple[str, ...] = ()
 ) -> tuple[AuditDraft, ...]:
-    """How an exchange ended, on every side that knows of it; what was noted about that, on these."""
+    """The entries of an ended exchange, on each side that knows of it; the note only on these sides."""
     facts = {
         "exchange_id": exchange.id,
         "conversation_id": exchange.conversation_id,

@@ -1,4 +1,4 @@
-"""Copying one store into another: row by row in the order of keys, only what differs, and compared at the end.
+"""Copy one store into another: in the order of keys, only rows that differ, with a comparison at the end.
 
     source:  page ──┐
                     ├── what differs ──> put          an interrupted copy goes on where it stopped, and one more run
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from parley.domain.store.tables import Key, Row, Servers, Table
     from parley.ports.team import StoreTables, StoreTarget
 
-    # What is being done, how many rows of it are done, and how many there are.
+    # The activity, the rows done, and the total.
     ReportProgress = Callable[[str, int, int], None]
 
 COPYING = "Copying"
@@ -30,7 +30,7 @@ _PAGE = 500
 
 
 class Copied(NamedTuple):
-    """One table: how many rows the source has, and what was written for that."""
+    """One table: the number of rows in the source, and what was written."""
 
     table: str
     rows: int
@@ -50,18 +50,18 @@ class Difference(NamedTuple):
 
 
 class CopyOutcome(NamedTuple):
-    """What has become of a copy. `behind`: messages and events that came to the source meanwhile."""
+    """The result of a copy. `behind`: messages and events written to the source meanwhile."""
 
     tables: tuple[Copied, ...]
     behind: int
-    # Whether anything was committed in the source meanwhile, and who may commit there still; then it is not finished.
+    # Whether the source was written to meanwhile, and the servers that still can: then it is not finished.
     moved: bool
     servers: Servers
     finished: bool
 
 
 class Comparison(NamedTuple):
-    """Two stores side by side, and what is out of order in the second one."""
+    """The differences of two stores, and what is out of order in the second one."""
 
     tables: tuple[Copied, ...]
     differences: tuple[Difference, ...]
@@ -69,7 +69,7 @@ class Comparison(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether the second one has exactly what the first one has."""
+        """Whether both have the same rows."""
         return not self.differences and not self.disorder
 
 
@@ -112,7 +112,7 @@ async def copy(
 
 
 async def compare(source: StoreTables, target: StoreTables, report: ReportProgress) -> Comparison:
-    """Look at every row of both, and at the order of the target's."""
+    """Compare all rows, and check the order of the target's."""
     progress = await _progress(source, report, CHECKING)
     order = Order()
     tables, differences = [], []
@@ -139,7 +139,7 @@ async def _progress(source: StoreTables, report: ReportProgress, doing: str) -> 
 
 
 class _Progress:
-    """Says how far it has come."""
+    """Reports the progress."""
 
     def __init__(self, report: ReportProgress, doing: str, total: int) -> None:
         self._report = report
@@ -148,7 +148,7 @@ class _Progress:
         self._done = 0
 
     def add(self, rows: int) -> None:
-        """So many more are done."""
+        """Report that more rows are done."""
         self._done += rows
         self._report(self._doing, self._done, self._total)
 
@@ -186,7 +186,7 @@ def _check_history(table: Table, changed: list[tuple[Row, Row]], gone: list[Key]
 
 
 def _differing(table: Table, ours: list[Row], theirs: list[Row]) -> tuple[list[Row], list[tuple[Row, Row]], list[Key]]:
-    """Rows that the target lacks, rows that it has otherwise (its own and ours), and keys that only it has."""
+    """Rows that the target lacks, changed rows (its own and ours), and keys that only it has."""
     there = {table.key_of(row): row for row in theirs}
     new: list[Row] = []
     changed: list[tuple[Row, Row]] = []
@@ -202,7 +202,7 @@ def _differing(table: Table, ours: list[Row], theirs: list[Row]) -> tuple[list[R
 async def _stretches(
     source: StoreTables, target: StoreTables, table: Table
 ) -> AsyncIterator[tuple[list[Row], list[Row]]]:
-    """The rows of both from the first key to the last, a stretch of keys at a time, never more than a page of each."""
+    """The rows of both stores in ranges of keys, at most a page of each."""
     mine, yours = _Pages(source, table), _Pages(target, table)
     ours: list[Row] = []
     theirs: list[Row] = []

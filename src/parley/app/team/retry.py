@@ -1,4 +1,4 @@
-"""Load, decide, commit; and again when somebody else was faster, a few times."""
+"""Optimistic concurrency: load, decide, commit, and retry on a conflict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Record)
 
 
 async def committed(team: Team, caller: Caller, decide: Attempt, what: str) -> Committed | None:
-    """Commit what `decide` says, which loads what it needs each time; None when it has nothing to write."""
+    """Commit the changes of `decide`, which reloads its records on each attempt; None without changes."""
     for _ in range(ATTEMPTS):
         changes = await decide()
         if changes is None:
@@ -34,7 +34,7 @@ async def committed(team: Team, caller: Caller, decide: Attempt, what: str) -> C
 
 
 async def put(team: Team, caller: Caller, decide: Callable[[], Awaitable[TeamChanges]], kind: type[R], what: str) -> R:
-    """Commit what `decide` says; the first record of it, as it is kept."""
+    """Commit the changes of `decide` and return the first stored record."""
     done = await committed(team, caller, decide, what)
     record = done.puts[0] if done else None
     assert isinstance(record, kind)  # noqa: S101  # what was put

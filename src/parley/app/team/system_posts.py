@@ -1,4 +1,4 @@
-"""What the server itself says in a channel. Nobody judges it, and no exchange counts it."""
+"""Messages of the server itself. They are not judged, and count in no exchange."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BY_A_PERSON = frozenset({ApprovalStatus.APPROVED, ApprovalStatus.REJECTED, Appr
 
 
 async def is_alive(team: Team, channel: Channel, now: str) -> bool:
-    """Nothing is said in a channel that is closed, or whose time has run out before the sweep came by."""
+    """Whether the server may post: the channel is open and has not expired."""
     if not channel.is_open:
         return False
     end = lifetime_end(channel, await team.store.tally(channel.tenant_id, channel.id))
@@ -30,7 +30,7 @@ async def is_alive(team: Team, channel: Channel, now: str) -> bool:
 
 
 def spoken(team: Team, channel: Channel, payload: bytes, now: str, *, to: str = EVERYONE) -> Post:
-    """The message; `payload` is JSON. Said to one agent, it is seen by nobody else."""
+    """A message of the server; `payload` is JSON. With `to`, only that agent sees it."""
     return Post(
         id=team.new_id("msg"),
         channel_id=channel.id,

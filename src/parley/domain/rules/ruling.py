@@ -1,4 +1,4 @@
-"""A ruling: everything that follows when a message meets the rules. Pure, and the same for files and for HTTP.
+"""A ruling: the complete result of applying the rules to a message. Pure, and the same for files and HTTP.
 
 proposal ──> is the envelope true? ──> is the exchange open? ──> what is in the content?
                                             │
@@ -63,7 +63,7 @@ class Fresh(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A message that somebody would like to send."""
+    """A message to be sent, before it is judged."""
 
     tenant: str
     sender: Party
@@ -93,7 +93,7 @@ class Proposal(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """What becomes of a proposal."""
+    """The result for a proposal."""
 
     verdict: Verdict
     policy: Policy
@@ -104,10 +104,10 @@ class Ruling(NamedTuple):
     excluded: tuple[tuple[str, str], ...]
     origin: Origin
     level: Classification
-    # What was found in the content, and made it as secret as it is.
+    # Detections in the content, which raised its level.
     detections: tuple[Detection, ...]
     keywords: tuple[str, ...]
-    # What may pass of the body; None: all of it.
+    # The part of the body that may pass; None for all of it.
     body: Body | None
     shared: tuple[DataItem, ...]
     withheld: tuple[DataItem, ...]
@@ -115,7 +115,7 @@ class Ruling(NamedTuple):
     envelope: Envelope
     ext: Ext
     summary: str
-    # As its sender declared it, before anything was found in it.
+    # The level that the sender declared, before detection.
     declared: Classification
     # The exchange as it was before.
     begun: Exchange
@@ -125,7 +125,7 @@ class Ruling(NamedTuple):
 
 
 class _Content(NamedTuple):
-    """The body as it would be sent, and what is in it."""
+    """The body as it would be sent, and the detections in it."""
 
     body: Body | None
     shared: tuple[DataItem, ...]
@@ -137,14 +137,14 @@ class _Content(NamedTuple):
 
 
 def origin_of(proposal: Proposal) -> Origin:
-    """Who wrote it: what the credential says, and whether a person approved it."""
+    """The origin of a message: by its credential, and whether a person approved it."""
     if proposal.sender.human:
         return Origin.HUMAN
     return Origin.ASSISTED if proposal.approval is not None else Origin.AGENT
 
 
 def rule(proposal: Proposal, book: Rulebook) -> Ruling:
-    """What the rules make of a proposal; raises what is wrong with it before anybody judges it."""
+    """Apply the rules to a proposal; raises when it is invalid before it is judged."""
     wishes, sender = proposal.wishes, proposal.sender
     if wishes.problem is not None:
         raise wishes.problem
@@ -176,7 +176,7 @@ def rule(proposal: Proposal, book: Rulebook) -> Ruling:
 
 
 def _begin(proposal: Proposal, policy: Policy, pairs: list[tuple[Party, Policy]], at: str) -> Exchange:
-    """The exchange that this message would begin."""
+    """The exchange that this message would start."""
     wishes, claims = proposal.wishes, proposal.wishes.envelope
     purpose, reply_policy, commits = _semantics(proposal)
     wished_rounds = wishes.max_rounds if wishes.max_rounds is not None else claims.max_rounds if claims else None
@@ -213,7 +213,7 @@ def _semantics(proposal: Proposal) -> tuple[Purpose, ReplyPolicy, bool]:
 
 
 def _expiry(proposal: Proposal, policy: Policy) -> str:
-    """When it will be over: as asked, but never later than the policy allows. To the millisecond, as envelopes say."""
+    """The expiry: as requested, at most the policy's, in milliseconds as in envelopes."""
     latest = proposal.now + timedelta(hours=policy.exchange_hours)
     claims = proposal.wishes.envelope
     wished_end = proposal.wishes.expires_at or (stamp(parse_time(claims.expires_at)) if claims else "")
@@ -224,7 +224,7 @@ def _expiry(proposal: Proposal, policy: Policy) -> str:
 
 
 class _Judged(NamedTuple):
-    """What came of it for all receivers together: those for whom it is denied do not get it."""
+    """The verdict for all receivers together: those for whom it is denied are excluded."""
 
     verdict: Verdict
     passing: tuple[Party, ...]
@@ -235,7 +235,7 @@ def _ruled(
     proposal: Proposal, origin: Origin, begun: Exchange, policy: Policy, pairs: list[tuple[Party, Policy]], at: str
 ) -> Ruling:
     hops = chain_length(proposal.exchange, proposal.others, proposal.sender.agent)
-    # Said twice, the higher one counts.
+    # Declared twice, the higher level counts.
     claims = proposal.wishes.envelope
     levels = (proposal.wishes.classification, claims.classification if claims else None)
     declared = highest(*[level for level in levels if level is not None] or [DEFAULT_LEVEL])
@@ -277,7 +277,7 @@ _LONGEST_TOLD = 60
 
 
 def _over_told(content: _Content) -> str:
-    """Which data is above the ceiling: from where, of which level; never what it says."""
+    """The source and level of data above the ceiling, without its content."""
     if not content.over:
         return ""
     items = [f"{item.source[:_LONGEST_TOLD]} is {item.classification.value}" for item in content.over[:_MOST_TOLD]]
@@ -334,7 +334,7 @@ def _judged(
 
 
 def _envelope(proposal: Proposal, origin: Origin, begun: Exchange, level: Classification) -> Envelope:
-    """What the message carries: everything in it is known here, nothing is taken from the sender."""
+    """The envelope of the message: nothing in it is taken from the sender."""
     return Envelope(
         message_type=origin,
         source_agent=source_of(proposal.sender, proposal.tenant),
@@ -353,7 +353,7 @@ def _envelope(proposal: Proposal, origin: Origin, begun: Exchange, level: Classi
 def _inspect(
     proposal: Proposal, policy: Policy, declared: Classification, pairs: list[tuple[Party, Policy]]
 ) -> _Content:
-    """Take out what may not pass, then look at what is left: detectors only raise the level, and only add words."""
+    """Remove data that may not pass and inspect the rest: detectors only raise the level and add keywords."""
     ceiling = lowest(*[ceiling_of(pair_policy, proposal.sender, receiver, declared) for receiver, pair_policy in pairs])
     items = sort_data(proposal.wishes.data, ceiling)
     body: Body | None = None
@@ -386,13 +386,13 @@ def _inspect(
 
 
 def _after(proposal: Proposal, begun: Exchange, verdict: Verdict, summary: str, hops: int, at: str) -> Exchange:
-    """The exchange as it is when the verdict is in force."""
+    """The exchange after the verdict."""
     sender = proposal.sender.agent
     if isinstance(verdict, Deny):
         if not verdict.ends or begun.over:
             return begun
         denied = ended(begun, Outcome.DENIED, at, sender, verdict.error.code)
-        # Nothing was said in it yet: its conversation stays free.
+        # Its conversation is not reserved, as no message was sent.
         return denied if proposal.exchange is not None else replace(denied, reserved=False)
     if isinstance(verdict, Hold):
         if verdict.cause is Cause.ROUND_LIMIT:

@@ -1,4 +1,4 @@
-"""What a sender says about itself must be true: an envelope is stamped from the credential, never trusted."""
+"""Check the claims of a sender: an envelope is stamped from the credential, never trusted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MILLISECONDS = 23
 def check_claims(
     claims: Envelope, source: Source, origin: Origin, attributes: Attributes, exchange: Exchange | None
 ) -> None:
-    """Refuse an envelope that says something else than the credential, the directory and the exchange."""
+    """Refuse an envelope that differs from the credential, the directory or the exchange."""
     for field, claimed, actual in zip(source._fields, claims.source_agent, source, strict=True):
         if claimed != actual:
             raise IdentityMismatch(f"source_agent.{field} is not that of this key", facts={"field": field})

@@ -34,7 +34,7 @@ _WORDS = {
     415: "Not JSON",
     422: "Invalid request",
     428: "A version is required",
-    429: "Too many requests",
+    429: "Too many requests or open streams",
     503: "Unavailable at the moment",
     504: "No answer in time",
     507: "The disk is full",

@@ -1,4 +1,4 @@
-"""What a person decides about the messages of its agent's mailbox: release, refuse, or answer in the agent's place.
+"""Decisions of people about messages of a mailbox: release, reject, or answer in the agent's place.
 
 Mine that waits goes out; another's that waits is handed to my agent. The decision, what comes of it and its entries are
 one commit, so nothing is released twice.
@@ -32,7 +32,7 @@ _KEY_CHARACTERS = 12
 
 
 class MailboxDecision(NamedTuple):
-    """What a person says about an approval, with the key that says who it is. `answer` is what it says instead."""
+    """A person's decision, with the key that identifies it. `answer` is sent in place of the held message."""
 
     decision: Decision
     key: str
@@ -42,7 +42,7 @@ class MailboxDecision(NamedTuple):
 
 
 async def list_all(kernel: Kernel, status: ApprovalStatus | None = None) -> list[Approval]:
-    """Everything in this mailbox that waits, or waited, for a person; oldest first."""
+    """All approvals of this mailbox, pending and decided; oldest first."""
     approvals = await (await expire_due(kernel)).every(Approval)
     return [approval for approval in approvals if status is None or approval.status is status]
 
@@ -61,7 +61,7 @@ async def get(kernel: Kernel, approval_id: str) -> Approval:
 
 
 async def standing(kernel: Kernel, approval: Approval, key: str = "") -> DecisionRight:
-    """Who may still decide about it, and whether this key may; without one, nobody is refused yet."""
+    """Who may decide about a pending approval, and whether this key may."""
     if not approval.pending:
         return NOT_WAITING
     docket = MailboxDocket(kernel)
@@ -81,7 +81,7 @@ def _caller(docket: MailboxDocket, key: str) -> Caller:
 
 
 async def decide(kernel: Kernel, approval_id: str, deciding: MailboxDecision) -> Approval:
-    """Decide about what waits, once. Raises `HumanRequired` for a key that is no person's."""
+    """Decide about a pending approval, once. Raises `HumanRequired` for a key of no person."""
     caller = _caller(MailboxDocket(kernel), deciding.key)
     approval = await get(kernel, approval_id)
     docket = MailboxDocket(kernel)
@@ -109,7 +109,7 @@ async def decide(kernel: Kernel, approval_id: str, deciding: MailboxDecision) ->
 
 
 async def _speak(kernel: Kernel, human: HumanDecision, answer: Body) -> None:
-    """My agent's message goes out: as it was held, or with the person's own words in its place."""
+    """Send my agent's message: as held, or with the person's answer in its place."""
     if human.approval.draft is None:
         raise NotReleasable("it has no message to send", facts={"approval": human.approval.id})
     draft = held_mail.draft_of(human.approval.draft, kernel.agent)
@@ -119,7 +119,7 @@ async def _speak(kernel: Kernel, human: HumanDecision, answer: Body) -> None:
 
 
 async def _admit(kernel: Kernel, human: HumanDecision, receipt: InboxReceipt) -> StoredMessage:
-    """Another's message is handed to my agent from now on; or its person answers it, and my agent need not."""
+    """Admit another agent's message to my agent, or mark it as answered by its person."""
     stored = await _stored_message(kernel, receipt)
     for _ in range(_ATTEMPTS):
         admission = await receiving.judge_incoming(kernel, stored, receipt.file, human)
@@ -138,8 +138,8 @@ async def _admit(kernel: Kernel, human: HumanDecision, receipt: InboxReceipt) ->
 
 
 async def _answer(kernel: Kernel, human: HumanDecision, receipt: InboxReceipt, answer: Body) -> None:
-    """The person's answer to a message that never reached its agent."""
-    # One that was interrupted has left the message answered, but nothing was said yet.
+    """Send the person's answer to a message that its agent has not received."""
+    # After an interruption the message is marked as answered, but the answer was not sent.
     interrupted = receipt.status is InboxVerdict.ANSWERED
     stored = await (_stored_message(kernel, receipt) if interrupted else _admit(kernel, human, receipt))
     blank = Draft(kernel.agent, (), Kind.NOTIFICATION, "", answer)

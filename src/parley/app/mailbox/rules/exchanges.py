@@ -33,7 +33,7 @@ async def get(kernel: Kernel, exchange_id: str) -> Exchange:
 
 
 async def close(kernel: Kernel, exchange_id: str, reason: str = "", key: str = "") -> Exchange:
-    """End an exchange on this side as resolved. One that waits for a person only a person ends."""
+    """Close an exchange on this side as resolved. Only a person closes one that waits for a person."""
     exchange = await get(kernel, exchange_id)
     docket = MailboxDocket(kernel)
     actor = person(kernel, docket.governance.directory, key) if key else kernel.agent
@@ -46,7 +46,7 @@ async def close(kernel: Kernel, exchange_id: str, reason: str = "", key: str = "
 
 
 async def expire_due(kernel: Kernel) -> MailboxDocket:
-    """Deny what nobody decided about in time, and end the exchanges whose time has passed."""
+    """Expire approvals and exchanges that are due."""
     docket = MailboxDocket(kernel)
     for approval in await docket.every(Approval, PENDING):
         if approval.expires_at <= docket.at:
@@ -63,4 +63,4 @@ async def _commit(docket: MailboxDocket, decision: Decision[Any]) -> None:
     try:
         await docket.kernel.store.commit(await docket.changes(decision))
     except Stale:
-        return  # somebody was faster, and has decided
+        return  # decided concurrently

@@ -1,4 +1,4 @@
-"""That a person stands behind a message: signed where that person decided, checked where the message arrives.
+"""Proofs of approval: signed where a person decides, verified where the message arrives.
 
 An agent's word for it is worth nothing: only who has the person's secret can sign, and what was signed is one message.
 """
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class Proof(NamedTuple):
-    """An approval that a message has proved, and the note that it is used up by this message."""
+    """An approval that a message has proved, and the record that this message has used it."""
 
     approval: Approval
     used: Vouched
 
 
 def person(kernel: Kernel, directory: Directory, key: str) -> str:
-    """Whose key it is. Raises `HumanRequired` for one that is no person's."""
+    """The person of a key. Raises `HumanRequired` for a key of no person."""
     if not key:
         raise HumanRequired("only a person decides this", hint="set PARLEY_HUMAN_KEY to that person's own key")
     return mail_directory.person(directory, encode_bytes(kernel.signatures.public_key(seed_of(key))))
@@ -41,7 +41,7 @@ def person(kernel: Kernel, directory: Directory, key: str) -> str:
 def signed(
     kernel: Kernel, governance: Governance, message: Message, envelope: Envelope, ext: Ext, label: str, key: str
 ) -> Message:
-    """The message as it goes out, with the signature of the person who decided about exactly this."""
+    """The message with the signature of the person who approved exactly this content."""
     stamped = kernel.envelopes.stamped(message, envelope, ext, label)
     # As its reader will see it.
     read = kernel.format.decode(kernel.format.encode(stamped))
@@ -53,7 +53,7 @@ def signed(
 async def vouched(
     kernel: Kernel, governance: Governance, sender: Party, to: str, carried: Carried | None, stored: StoredMessage
 ) -> Proof | None:
-    """The approval behind a message that says that there is one; None for one that claims nothing.
+    """The verified approval that a message claims; None when it claims none.
 
     Raises `MessageTypeForbidden` where nobody who may decide is named, `ApprovalUnproven` where that one did not sign
     this message, or signed it for another file that was here before.

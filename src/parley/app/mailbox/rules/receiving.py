@@ -1,4 +1,4 @@
-"""Judge a message in the inbox on this side, too: nothing is handed over because somebody else said that it may be.
+"""Judge incoming messages on the receiving side, whatever the sending side has decided.
 
 tenant, identity, exchange and expiry, round, org unit, clearance, hops ──> admitted | held for my person | refused
 What comes of it is written with my own entry, in one commit, before anybody has the message.
@@ -58,7 +58,7 @@ _ATTEMPTS = 8
 
 
 class Admission(NamedTuple):
-    """What became of a message in the inbox, and what has to be written for it."""
+    """The verdict on a message in the inbox, and the changes to commit."""
 
     status: InboxVerdict
     # Nothing, when all of it was written before.
@@ -67,17 +67,17 @@ class Admission(NamedTuple):
 
     @property
     def admitted(self) -> bool:
-        """It may be handed over."""
+        """Whether the agent may receive it."""
         return self.status is InboxVerdict.ADMITTED
 
     @property
     def waits(self) -> bool:
-        """It stays where it is."""
+        """Whether it is held."""
         return self.status is InboxVerdict.HELD
 
     @property
     def answered(self) -> bool:
-        """A person has answered it; nobody else needs to."""
+        """Whether a person has answered it."""
         return self.status is InboxVerdict.ANSWERED
 
 
@@ -104,7 +104,7 @@ class _Arrival(NamedTuple):
 async def judge_incoming(
     kernel: Kernel, stored: StoredMessage, file: str, human: HumanDecision | None = None
 ) -> Admission | None:
-    """What the rules make of a message in the inbox; None when they do not concern it.
+    """Judge a message in the inbox; None when the rules do not apply to it.
 
     It is judged once; `human` is my person, who has looked at what was held.
     """
@@ -147,7 +147,7 @@ async def judge_incoming(
 
 
 async def admitted(kernel: Kernel, message_id: str) -> None:
-    """See to it that a message that is answered or finished without being claimed was judged, and may be had."""
+    """Judge a message that is answered or finished without a claim, and refuse it if it is not admitted."""
     from parley.app.mailbox import find
 
     fitting = [match for match in await find.by_id(kernel, message_id) if "ocip" in match.message.extras]
@@ -173,7 +173,7 @@ async def admitted(kernel: Kernel, message_id: str) -> None:
 
 
 async def _judged_before(kernel: Kernel, receipt: InboxReceipt) -> Admission:
-    """What was judged before stays as it was decided."""
+    """The earlier verdict on a message."""
     if receipt.status is InboxVerdict.HELD:
         docket = MailboxDocket(kernel)
         approval = await docket.approval(receipt.approval_id)
@@ -187,7 +187,7 @@ async def _judged_before(kernel: Kernel, receipt: InboxReceipt) -> Admission:
 
 
 class _Refused(ParleyError):
-    """What was refused before, with the code that it was refused with."""
+    """An earlier refusal, with its code."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -195,7 +195,7 @@ class _Refused(ParleyError):
 
 
 def _check_tenant(docket: MailboxDocket, message: Message) -> None:
-    """Before everything else about a message, also before whether its envelope can be read."""
+    """Refuse another tenant's message, before its envelope is read."""
     envelope = message.extras.get("ocip")
     source = envelope.get("source_agent") if isinstance(envelope, dict) else None
     tenant = source.get("tenant_id") if isinstance(source, dict) else None
@@ -211,7 +211,7 @@ def _concerned(docket: MailboxDocket, sender: Party) -> bool:
 async def _exchange(
     docket: MailboxDocket, message: Message, carried: Carried | None, human: HumanDecision | None
 ) -> Exchange | None:
-    """The exchange that a message belongs to, as my ledger knows it."""
+    """The exchange of a message in this agent's ledger."""
     if human is not None:
         return await docket.exchange(human.approval.exchange_id)
     ext = carried.ext if carried is not None else None
@@ -226,7 +226,7 @@ async def _exchange(
 
 
 async def _from_myself(docket: MailboxDocket, arrival: _Arrival, carried: Carried | None) -> Admission | None:
-    """A note to myself was judged, and recorded on both sides, when I sent it; one that I never sent is not mine."""
+    """Admit a note to oneself, which was judged when it was sent; refuse one that was never sent."""
     if carried is None:
         return None
     stored = arrival.stored
@@ -266,7 +266,7 @@ def _with_view(docket: MailboxDocket, arrival: _Arrival) -> _Arrival:
 
 
 def _begun(docket: MailboxDocket, arrival: _Arrival, carried: Carried) -> Exchange:
-    """The exchange that this is the first message of, as far as I know."""
+    """The exchange that this message starts."""
     envelope: Envelope = carried.envelope
     sender, message = arrival.sender, arrival.stored.message
     policy = docket.book.between(sender.attributes, docket.me.attributes)
@@ -294,7 +294,7 @@ def _begun(docket: MailboxDocket, arrival: _Arrival, carried: Carried) -> Exchan
 
 
 def _ruled(docket: MailboxDocket, arrival: _Arrival) -> tuple[Proposal, Ruling]:
-    """What my rules make of it, for the exchange as my ledger knows it."""
+    """Rule on the message, for the exchange in this agent's ledger."""
     message, carried, view, mine = arrival.stored.message, arrival.carried, arrival.view, arrival.mine
     claims = carried.envelope if carried is not None else None
     ext = carried.ext if carried is not None else None
@@ -339,7 +339,7 @@ def _ruled(docket: MailboxDocket, arrival: _Arrival) -> tuple[Proposal, Ruling]:
 
 
 def _merged(docket: MailboxDocket, arrival: _Arrival, ruling: Ruling) -> Exchange:
-    """The exchange after this message, with its round in its place among those that are known."""
+    """The exchange after this message, with its round in order."""
     mine, after = arrival.mine, ruling.exchange
     rounds = mine.current_round if mine is not None else 0
     if not isinstance(ruling.verdict, Allow):
@@ -380,7 +380,7 @@ def _submission(docket: MailboxDocket, arrival: _Arrival) -> Submission[StoredMe
 
 
 async def _admission(docket: MailboxDocket, arrival: _Arrival, decision: Decision[StoredMessage]) -> Admission:
-    """What was decided, with the receipt of the file that it was decided about."""
+    """The admission that follows from a decision, with the receipt of the file."""
     human, refusal = arrival.human, decision.refusal
     exchange_id = decision.exchange.id if decision.exchange is not None else ""
     used: tuple[Record, ...] = ()

@@ -1,4 +1,4 @@
-"""Put a message that is about to be sent under the rules, and say what its commit has to write beside it."""
+"""Govern an outgoing message: decide about it, and collect what its commit writes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HumanDecision(NamedTuple):
 
 
 class GovernedMail(NamedTuple):
-    """What the rules make of a message: how it goes out, or the refusal that stands in its place."""
+    """The result of the rules: the message as sent, or the refusal."""
 
     message: Message
     content: bytes = b""
@@ -61,7 +61,7 @@ class GovernedMail(NamedTuple):
 
 
 async def addressed(kernel: Kernel, draft: Draft) -> Draft:
-    """The draft with its recipients' names in this tenant. One in another tenant is refused, whoever that is."""
+    """The draft with local recipient names. A recipient in another tenant is refused."""
     docket = MailboxDocket(kernel)
     try:
         return draft._replace(to=tuple([local(name, docket.tenant) for name in draft.to]))
@@ -75,7 +75,7 @@ async def addressed(kernel: Kernel, draft: Draft) -> Draft:
 async def govern(
     kernel: Kernel, draft: Draft, message: Message, parent: Message | None, decided: HumanDecision | None
 ) -> GovernedMail | None:
-    """What the rules make of a message; None when they do not concern it."""
+    """Decide about a message; None when the rules do not apply to it."""
     docket = MailboxDocket(kernel)
     sender = docket.me._replace(human=decided is not None and decided.answers)
     receivers = tuple([docket.governance.party(name) for name in message.to])
@@ -118,7 +118,7 @@ def _concerned(docket: MailboxDocket, sender: Party, receivers: tuple[Party, ...
 async def _exchanges(
     kernel: Kernel, message: Message, parent: Message | None, decided: HumanDecision | None
 ) -> tuple[Exchange | None, tuple[Exchange, ...]]:
-    """The exchange that a message goes on with, and the others of its conversation that this agent is in."""
+    """The exchange that a message continues, and this agent's others in the conversation."""
     mine: Exchange | None = None
     answered = exchange_id_in(parent)
     if decided is not None and decided.approval.exchange_id:
@@ -144,7 +144,7 @@ async def _exchanges(
 
 
 def exchange_id_in(message: Message | None) -> str:
-    """The exchange that a message says it is part of; nobody has checked it."""
+    """The exchange that a message claims, unverified."""
     beside = message.extras.get("ocip_ext") if message is not None else None
     exchange_id = beside.get("exchange_id") if isinstance(beside, dict) else None
     return exchange_id if isinstance(exchange_id, str) else ""
@@ -167,7 +167,7 @@ def _submission(
         return held_mail.outgoing(draft._replace(conversation_id=ruling.exchange.conversation_id), shown)
 
     def deliver(ruling: Ruling) -> Delivered[tuple[Message, bytes]]:
-        """The message in its file: stamped, to exactly those who may have it."""
+        """The message file: stamped, for exactly the receivers that may have it."""
         body = message.body if ruling.body is None else ruling.body
         going = message._replace(to=tuple([party.agent for party in ruling.receivers]), body=body)
         ext = ruling.ext._replace(shared=ruling.shared, withheld=ruling.withheld)

@@ -125,7 +125,7 @@ async def _drafted(
 
 
 async def _check_members(team: Team, access: Access, agents: Sequence[str], total: int, expects: list[Expect]) -> None:
-    """Refuse agents that may not become members, or more than `total` allows; adds their records to `expects`."""
+    """Refuse agents that may not become members, or a total above the limit; adds their records to `expects`."""
     if total > team.limits.members:
         detail = f"a channel has at most {team.limits.members} members"
         raise Invalid.because([Problem("too_many", "members", detail)])

@@ -1,4 +1,4 @@
-"""What a person decides: release what was held, refuse it, or answer in its place. Only a person does.
+"""Decisions of people about held messages: release, reject, or answer in their place.
 
 The decision, what comes of it and both sides' entries are one commit, so nothing is released twice.
 """
@@ -29,7 +29,7 @@ _PAGE = 500
 
 
 class ApprovalDecision(NamedTuple):
-    """What a person says about an approval. `answer` is JSON: what it says itself instead."""
+    """A person's decision. `answer` is JSON, sent in place of the held message."""
 
     decision: Decision
     digest: str
@@ -40,7 +40,7 @@ class ApprovalDecision(NamedTuple):
 async def list_page(
     team: Team, caller: Caller, *, status: ApprovalStatus | None = None, after: str = "", limit: int = 100
 ) -> list[Approval]:
-    """The approvals that concern a caller, oldest first: a person's own, an agent's own, an admin's whole tenant."""
+    """The approvals of a caller, oldest first: of a person, of an agent, or of the tenant for admins."""
     docket = await TeamDocket.open(team, caller.tenant)
     parents = ["pending"] if status is ApprovalStatus.PENDING else ["decided"]
     if status is None:
@@ -60,7 +60,7 @@ async def list_page(
 
 
 async def get(team: Team, caller: Caller, approval_id: str) -> Approval:
-    """One approval; whomever it does not concern is told that there is none."""
+    """One approval. `NotFound` when it does not concern the caller."""
     return await _get(await TeamDocket.open(team, caller.tenant), caller, approval_id)
 
 
@@ -72,7 +72,7 @@ async def _get(docket: TeamDocket, caller: Caller, approval_id: str) -> Approval
 
 
 async def sees(team: Team, caller: Caller, approval: Approval) -> bool:
-    """Whose message waits, who may decide about it, and who rules the tenant."""
+    """Whether a caller may see an approval: its sender, those who may decide, and admins."""
     return await _sees(await TeamDocket.open(team, approval.tenant_id), caller, approval)
 
 
@@ -91,12 +91,12 @@ async def deciders(team: Team, approval: Approval) -> tuple[str, ...]:
 
 
 async def standing(team: Team, caller: Caller, approval: Approval) -> DecisionRight:
-    """Who may still decide about it, and whether this caller may; nobody when it is decided."""
+    """Who may decide about a pending approval, and whether this caller may."""
     return await rules.standing(await TeamDocket.open(team, approval.tenant_id), approval, caller)
 
 
 async def decide(team: Team, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Approval:
-    """Decide about what waits, once."""
+    """Decide about a pending approval, once."""
     if caller.kind is not KeyKind.HUMAN:
         raise HumanRequired("only a person decides this, with a key of its own")
     approval = await get(team, caller, approval_id)
@@ -118,7 +118,7 @@ async def decide(team: Team, caller: Caller, approval_id: str, deciding: Approva
 
 
 async def _checked(docket: TeamDocket, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Approval:
-    """The approval as it is now, if this person may decide so about it."""
+    """The current approval, if this person may make this decision."""
     approval = await docket.approval(approval_id)
     if approval is None:
         raise NotFound("no such approval")
@@ -127,7 +127,7 @@ async def _checked(docket: TeamDocket, caller: Caller, approval_id: str, decidin
 
 
 async def _speak(team: Team, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Decided:
-    """The held message, decided about as if it came now, or what the person says in its place."""
+    """Post the held message, judged again, or the person's answer in its place."""
     approval = await _checked(await TeamDocket.open(team, caller.tenant), caller, approval_id, deciding)
     draft, answers = held_draft(team, approval), deciding.decision is Decision.ANSWER
     if answers:
@@ -164,7 +164,7 @@ async def _reject(team: Team, caller: Caller, approval_id: str, deciding: Approv
 
 
 async def expire(team: Team, tenant: str, approval_id: str) -> None:
-    """Nobody decided in time, which is a no."""
+    """Deny an approval that has expired."""
     docket = await TeamDocket.open(team, tenant)
     approval = await docket.approval(approval_id)
     if approval is not None and approval.pending and approval.expires_at <= docket.at:
@@ -172,7 +172,7 @@ async def expire(team: Team, tenant: str, approval_id: str) -> None:
 
 
 def held_draft(team: Team, approval: Approval) -> PostDraft:
-    """What was held, as a draft again."""
+    """The draft of a held message."""
     held = approval.draft
     if held is None:
         raise NotReleasable("it has no message to send", facts={"approval": approval.id})

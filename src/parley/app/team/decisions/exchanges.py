@@ -1,4 +1,4 @@
-"""Exchanges: list, show, close, and end those whose time has passed."""
+"""Exchanges: list, get, close, and expire."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAGE = 500
 
 
 class ExchangeQuery(NamedTuple):
-    """Which exchanges somebody looks for; an empty field asks for nothing."""
+    """Which exchanges to list; an empty field matches all."""
 
     outcome: Outcome | None = None
     agent: str = ""
@@ -33,7 +33,7 @@ class ExchangeQuery(NamedTuple):
 
 
 async def list_page(team: Team, caller: Caller, query: ExchangeQuery) -> list[Exchange]:
-    """The exchanges that a caller takes part in, or rules over, oldest first."""
+    """The exchanges that a caller may see, oldest first."""
     exchanges: list[Exchange] = []
     after = query.after
     while len(exchanges) < query.limit:
@@ -53,7 +53,7 @@ async def list_page(team: Team, caller: Caller, query: ExchangeQuery) -> list[Ex
 
 
 async def get(team: Team, caller: Caller, exchange_id: str) -> Exchange:
-    """One exchange; whoever has nothing to do with it is told that there is none."""
+    """One exchange. `NotFound` when the caller may not see it."""
     exchange = await team.store.get(Exchange, caller.tenant, exchange_id)
     visible = await _visible(team, caller, exchange) if exchange is not None else None
     if visible is None:
@@ -62,14 +62,14 @@ async def get(team: Team, caller: Caller, exchange_id: str) -> Exchange:
 
 
 async def sees(team: Team, caller: Caller, exchange: Exchange) -> bool:
-    """Its parties see an exchange, the people whom they act for, and who rules the tenant."""
+    """Whether a caller may see an exchange: its parties, the people they act for, and admins."""
     return await _visible(team, caller, exchange) is not None
 
 
 async def _visible(team: Team, caller: Caller, exchange: Exchange) -> Exchange | None:
-    """The exchange as a caller may know it; None when it may not.
+    """The exchange as the caller may see it; None when it may not.
 
-    As long as nothing was said in it, only the side that wanted to: the name of a conversation is a text, too.
+    Before its first message only the initiator's side sees it: the name of a conversation is content, too.
     """
     if caller.kind in (KeyKind.ADMIN, KeyKind.SERVICE) and not caller.agent:
         return with_note(exchange)
@@ -98,7 +98,7 @@ async def acts_for(team: Team, caller: Caller, agents: tuple[str, ...]) -> bool:
 
 
 async def close(team: Team, caller: Caller, exchange_id: str, reason: str) -> Exchange:
-    """End an exchange as resolved. One that waits for a person only a person ends."""
+    """Close an exchange as resolved. Only a person closes one that waits for a person."""
 
     async def decide() -> TeamChanges:
         docket = await TeamDocket.open(team, caller.tenant)
@@ -119,7 +119,7 @@ async def close(team: Team, caller: Caller, exchange_id: str, reason: str) -> Ex
 
 
 async def expire(team: Team, tenant: str, exchange_id: str) -> None:
-    """End an exchange whose time has passed."""
+    """Expire an exchange."""
     docket = await TeamDocket.open(team, tenant)
     exchange = await docket.exchange(exchange_id)
     if exchange is not None and not exchange.over and exchange.expires_at <= docket.at:

@@ -1,7 +1,7 @@
-"""Notices for programs: what the audit log says of approvals and exchanges, in its order.
+"""Notices for webhooks: approvals and ended exchanges, in the order of the audit log.
 
-The log is written with what it tells of, in one commit, so a restart loses no notice. Each entry has two positions, of
-which the first one is used, and a cursor stands on one.
+Entries are committed with the change they record, so a restart loses no notice. Each entry has two positions; notices
+use the first.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _PLACES = 2
 
 
 async def newest(team: Team, tenant: str) -> int:
-    """The position behind everything that there is to tell."""
+    """The position after the newest notice."""
     return await team.store.audit_size(tenant) * _PLACES + 1
 
 
 async def list_after(team: Team, tenant: str, after: int, limit: int) -> tuple[list[FeedItem], int]:
-    """The notices of so many entries after a position, and up to where that goes; 0: there are no more."""
+    """The notices of the next `limit` entries, and the position reached; 0 at the end."""
     entries = await team.store.audits(tenant, AuditQuery(after=(after - 1) // _PLACES, limit=limit))
     items: list[FeedItem] = []
     for entry in entries:
@@ -42,24 +42,24 @@ async def list_after(team: Team, tenant: str, after: int, limit: int) -> tuple[l
 
 
 async def can_see(team: Team, caller: Caller, notice: Notice) -> bool:
-    """Whether a caller may be told this, by the rules of this moment."""
+    """Whether a caller may see a notice now."""
     if notice.approval is not None:
         return await approvals.sees(team, caller, notice.approval)
     exchange = notice.exchange
     if exchange is not None and not exchange.current_round:
-        # Nothing of it ever reached the other side.
+        # No message has reached the other side.
         exchange = replace(exchange, responder=exchange.initiator)
     return exchange is not None and await exchanges.sees(team, caller, exchange)
 
 
 async def _notice_of(team: Team, tenant: str, entry: AuditEntry) -> Notice | None:
-    """What one entry has to tell; nothing when its document was let go of."""
+    """The notice of an entry; None when its document was trimmed."""
     if not entry.document:
         return None
     facts = team.envelopes.body(entry.document)
     if facts["action"] == EXCHANGE_ENDED:
         exchange = await team.store.get(Exchange, tenant, entry.exchange_id)
-        # Each side has an entry about the end; that of who began it tells it.
+        # Each side has an entry about the end; the initiator's makes the notice.
         if exchange is None or entry.side != exchange.initiator:
             return None
         return Notice(entry.id, NoticeType.ENDED, entry.at, exchange=exchange)

@@ -1,7 +1,7 @@
-"""Tell people what waits for them: once when it begins to wait, half-way to its expiry, and an hour before it.
+"""Notify people of pending approvals: at the start, half-way to the expiry, and an hour before it.
 
-What was told is part of the approval, so the sweep of a restarted server goes on where the other one stopped. A letter
-is carried before that is written down: after a crash in between it comes twice, and never not at all.
+The approval records what was sent, so a restarted server continues. A letter is sent before it is recorded: after a
+crash in between it is sent twice, but never lost.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
 
 _log = logging.getLogger("parley.notices")
-# Refused by the rules of the mailboxes: the same letter would be refused again, or wait there a second time.
+# Refused by the rules of the mailboxes: a retry would be refused or held again.
 _FINAL = (Denied, MessageHeld, Invalid)
 
 
 async def tell(team: Team, tenant: str, approval_id: str) -> None:
-    """Tell what is due of an approval that waits, and write down that it was told."""
+    """Send the notification that is due for a pending approval, and record it."""
     approval = await team.store.get(Approval, tenant, approval_id)
     now = team.at()
     if approval is None or not approval.pending or approval.expires_at <= now:
@@ -48,7 +48,7 @@ async def tell(team: Team, tenant: str, approval_id: str) -> None:
 
 
 async def _mailed(team: Team, approval: Approval, stage: Stage) -> bool:
-    """Put a letter into the mailbox of everyone who may decide and has one; whether all of them could be reached."""
+    """Send a letter to the mailbox of each person who may decide; whether all were reached."""
     keeping = team.notices
     if keeping.notifier is None:
         return True

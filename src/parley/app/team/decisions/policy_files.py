@@ -1,4 +1,4 @@
-"""Policies as files: what is in force is mirrored, and what somebody edits comes into force within about a second."""
+"""Policy files: the policies in force are mirrored, and edits come into force within about a second."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAGE = 1_000
 
 
 async def follow_forever(team: Team) -> None:
-    """Keep files and policies the same; at once when a policy changed or somebody asks for it, else every second."""
+    """Synchronise files and policies every second, or at once after a change, until cancelled."""
     folder = team.policies.folder
     while folder is not None:
         team.policies.look.clear()
@@ -39,7 +39,7 @@ async def follow_forever(team: Team) -> None:
 
 
 async def follow(team: Team, folder: PolicyFolder) -> None:
-    """One look at the files of all tenants."""
+    """Synchronise the files of all tenants once."""
     after = ""
     while page := await team.store.children(Tenant, NO_TENANT, "", after=after, limit=_PAGE):
         looks = await folder.look([tenant.id for tenant in page])
@@ -55,11 +55,10 @@ async def follow(team: Team, folder: PolicyFolder) -> None:
 
 
 async def _take_over(team: Team, tenant: str, look: PolicyLook) -> bool:
-    """Put into force what was edited, and tell of what cannot be; whether anything else came into force before it.
+    """Put edited files into force and report invalid ones; whether an edit was outdated.
 
-    A file counts as an edit of what it was made from. While a server was away another one may have put something else
-    into force: then nobody meant to undo that, and the file gives way. In a tenant that still has its first policies
-    there is nothing to undo.
+    A file is an edit of the text that it was written from. If another server has put something else into force since,
+    the edit is outdated and gives way. In a tenant that still has its first policies no edit is outdated.
     """
     await policies.settle(team, tenant)
     before = await policies.current(team, tenant)
@@ -93,7 +92,7 @@ async def _take_over(team: Team, tenant: str, look: PolicyLook) -> bool:
 
 
 async def _mirror(team: Team, folder: PolicyFolder, tenant: str, *, gone: bool) -> None:
-    """Write down what is in force, when that has changed or a file is gone."""
+    """Write the files when the policies have changed or a file is missing."""
     now = await policies.current(team, tenant)
     if team.policies.mirrored.get(tenant) == now.label and not gone:
         return

@@ -1,4 +1,4 @@
-"""Try the rules without sending anything: explain one message, or replay what was recorded under other documents."""
+"""Policy trials: explain one message, or replay recorded messages under other policies. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _OWN_RULES = ExplainStep("own rules", "asked besides", "server", "not tried here
 
 
 class Replayed(NamedTuple):
-    """What a replay found: how many messages were tried, and those that would fare otherwise."""
+    """The result of a replay: the number of messages, and those with another verdict."""
 
     messages: int
     label: str
     changes: list[Change]
-    # How many of them were tried with what they said; of the others only what was found in it then is known.
+    # How many were replayed with their content; for the others only the recorded detections are known.
     with_content: int
-    # The entry to go on after; None at the end of the log.
+    # The entry to continue after; None at the end of the log.
     next: int | None
 
 
 async def explain(team: Team, caller: Caller, sender: str, receiver: str, trial: Trial) -> TrialResult:
-    """What the rules would make of a message between two agents of the tenant, and why."""
+    """Explain how the policies would treat a message between two agents of the tenant."""
     in_force = await rules.in_force(team, caller.tenant, [])
     sender_party = await rules.party(team, caller.tenant, sender)
     receiver_party = await rules.party(team, caller.tenant, receiver)
@@ -60,7 +60,7 @@ async def explain(team: Team, caller: Caller, sender: str, receiver: str, trial:
 
 
 async def proposed(team: Team, tenant: str, documents: Mapping[str, tuple[str, Fragment | None]]) -> PolicySnapshot:
-    """What would be in force with these documents in place of those of the same names; None takes one away."""
+    """The snapshot with these documents replaced; None removes one."""
     snapshot = await policies.current(team, tenant)
     for name, (text, fragment) in documents.items():
         if fragment is None:
@@ -73,7 +73,7 @@ async def proposed(team: Team, tenant: str, documents: Mapping[str, tuple[str, F
 async def replay(
     team: Team, caller: Caller, snapshot: PolicySnapshot, *, since: str = "", after: int = 0, most: int = 10_000
 ) -> Replayed:
-    """Try the recorded messages of a tenant under another snapshot, oldest first, from an entry on."""
+    """Replay the recorded messages of a tenant under another snapshot, oldest first."""
     run = _Replay(team, caller.tenant, Rulebook(snapshot))
     while True:
         query = AuditQuery(after=after, limit=_PAGE, since=since, action=AGENT_EXCHANGE)
@@ -89,7 +89,7 @@ async def replay(
 
 
 class _Replay:
-    """One replay: what it has found, and what it need not look up twice."""
+    """The state of one replay: its results, and cached lookups."""
 
     def __init__(self, team: Team, tenant: str, book: Rulebook) -> None:
         self._team = team
@@ -105,7 +105,7 @@ class _Replay:
         return Replayed(self.messages, label, self._changes, self._with_content, after)
 
     async def look(self, entry: Recorded) -> None:
-        """Try one entry, if it is of a message that was judged."""
+        """Replay one entry, if it records a judged message."""
         facts = entry.facts
         names = audience_of(facts)
         if not replayable(facts) or not names:
@@ -120,13 +120,13 @@ class _Replay:
         self._changes += replay_entry(entry, trial, receivers, self._book, self._team.governance.detectors)
 
     async def _party(self, agent: str) -> Party:
-        """By today's directory."""
+        """A party, by the current directory."""
         if agent not in self._parties:
             self._parties[agent] = await rules.party(self._team, self._tenant, agent)
         return self._parties[agent]
 
     async def _own_limit(self, facts: Mapping[str, Any], sender: Party, receivers: tuple[Party, ...]) -> bool:
-        """Whether somebody asked for fewer rounds than the policy of then allowed."""
+        """Whether the message asked for fewer rounds than its policy allowed."""
         book = await self._then(str(facts["policy"]))
         if book is None:
             return True
@@ -145,10 +145,10 @@ class _Replay:
         return self._books[label]
 
     async def _texts(self, facts: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """What a message said, if it is still there: delivered, or held."""
+        """The texts of a message, if it is still stored, delivered or held."""
         post = await self._team.store.post(self._tenant, str(facts.get("message_id", "")))
         if post is not None:
-            # What was erased since is no longer what was said.
+            # The content was erased.
             return _texts_in(post.payload) if digest(post.payload) == facts.get("content_digest") else None
         approval = await self._team.store.get(Approval, self._tenant, str(facts.get("approval", "")))
         if approval is None or approval.draft is None:

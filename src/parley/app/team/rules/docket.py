@@ -46,7 +46,7 @@ class TeamDocket:
 
     @classmethod
     async def open(cls, team: Team, tenant: str, expects: list[Expect] | None = None) -> TeamDocket:
-        """A docket of this moment; a decision by it depends on the policies of this moment."""
+        """Open a docket at the current time; decisions depend on the policies in force now."""
         noted = expects if expects is not None else []
         return cls(team, tenant, await in_force.in_force(team, tenant, noted), noted)
 
@@ -76,7 +76,7 @@ class TeamDocket:
         return None
 
     async def sides(self, exchange: Exchange) -> tuple[str, ...]:
-        """Whoever spoke, listened, or had something held or denied: each has an entry about it."""
+        """The senders, the receivers, and those whose messages were held or denied: each has an entry."""
         sides: dict[str, None] = {}
         query = AuditQuery(limit=_PAGE, exchange_id=exchange.id, action=AGENT_EXCHANGE, bare=True)
         while entries := await self.team.store.audits(self.tenant, query):
@@ -87,12 +87,12 @@ class TeamDocket:
         return tuple(sides)
 
     async def policy_for(self, approval: Approval) -> Policy:
-        """That of the side that wants to speak; without one nobody but its own person decides."""
+        """The policy of the sender's side; without one only its own person decides."""
         party = await in_force.party(self.team, self.tenant, approval.agent)
         return self.book.of(party.attributes) or Policy()
 
     async def tighten(self, proposal: Proposal, ruling: Ruling) -> Ruling:
-        """After the organisation's own rules, where there are some."""
+        """The ruling after the organisation's own rules, if configured."""
         extension = self.team.governance.extension
         return ruling if extension is None else await extension.tighten(proposal, ruling)
 
@@ -101,7 +101,7 @@ class TeamDocket:
         puts: tuple[Record, ...] = decision.approvals
         if decision.exchange is not None:
             puts = (decision.exchange, *puts)
-        # What is put carries the version that it replaces: it need not be expected as well.
+        # Records in `puts` carry the version that they replace, so `expects` need not name them.
         replaced = [(record.kind, record.id) for record in puts if record.version]
         decided = decision.decided if decision.approvals else ()
         changes = TeamChanges(
@@ -121,5 +121,5 @@ class TeamDocket:
 
 
 async def commit(docket: TeamDocket, decision: Decision[Any]) -> None:
-    """Write a decision that follows from the clock."""
+    """Commit a decision about something that has expired."""
     await docket.team.store.commit(await docket.changes(decision))

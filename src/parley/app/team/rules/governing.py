@@ -1,4 +1,4 @@
-"""Put a channel message under the rules of an exchange: find its receivers and its exchange, and have it decided."""
+"""Govern a channel message: find its receivers and its exchange, and decide about it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NOTHING = Wishes()
 
 
 class Message(NamedTuple):
-    """A message at its place, before anybody has judged it."""
+    """A placed message, before it is judged."""
 
     caller: Caller
     channel: Channel
@@ -50,22 +50,22 @@ class Message(NamedTuple):
     request: Post | None
     # The sender's record, if it has one.
     record: AgentRecord | None
-    # What was held, and this is it, or this is said by a person instead.
+    # The held message that this one releases, or replaces in a person's words.
     releases: Approval | None = None
     replaces: Approval | None = None
-    # What the person wrote about its decision.
+    # The person's note on the decision.
     note: str = ""
     # The record of the one agent that it is for, if it has one; the decision depends on it already.
     addressee: AgentRecord | None = None
 
     @property
     def annotated(self) -> bool:
-        """Whether the sender itself put it under the rules."""
+        """Whether the sender asked for the rules."""
         return self.draft.wishes is not None and self.draft.wishes.annotated
 
 
 class GovernedPost(NamedTuple):
-    """What the rules make of a message: the message to post, or a decision in its place."""
+    """The result of the rules: the message to post, or a decision in its place."""
 
     post: Post | None = None
     decision: Decision[Post] | None = None
@@ -73,7 +73,7 @@ class GovernedPost(NamedTuple):
 
 
 async def govern(docket: TeamDocket, message: Message) -> GovernedPost:
-    """What the rules make of a message; without a decision when they do not concern it."""
+    """Decide about a message; without a decision when the rules do not apply to it."""
     placed = message.placed
     sender = rules.speaker(
         message.caller, message.record, message.releases.user if message.releases is not None else ""
@@ -114,7 +114,7 @@ def _concerned(docket: TeamDocket, sender: Party, receivers: list[Party]) -> boo
 
 
 async def _receivers(docket: TeamDocket, message: Message, sender: Party) -> list[Party] | None:
-    """Everyone whom a message is for; None when it is for everyone and it does not matter who that is."""
+    """The receivers of a message; None for a broadcast whose receivers do not matter."""
     team, tenant, expects, placed = docket.team, docket.tenant, docket.expects, message.placed
     if message.addressee is not None:
         return [Party(placed.to, message.addressee.attributes)]
@@ -132,7 +132,7 @@ async def _receivers(docket: TeamDocket, message: Message, sender: Party) -> lis
 
 
 def _unstopped(docket: TeamDocket, sender: Party, receivers: list[Party] | None, *, to: str) -> list[Party] | None:
-    """Who is left when those are taken out whom somebody has stopped; a stopped sender or addressee is refused."""
+    """The receivers that are not suspended; a suspended sender or addressee is refused."""
     check_not_stopped(docket.stopped, sender, None)
     if receivers is None:
         return None
@@ -151,7 +151,7 @@ def _unstopped(docket: TeamDocket, sender: Party, receivers: list[Party] | None,
 
 
 async def _exchanges(docket: TeamDocket, message: Message) -> tuple[Exchange | None, tuple[Exchange, ...]]:
-    """The exchange that a message goes on with, and the other ones of its conversation that its sender is in."""
+    """The exchange that a message continues, and the sender's other exchanges in the conversation."""
     held = message.releases or message.replaces
     if message.draft.wishes is None and message.request is None and held is None:
         return None, ()
@@ -159,7 +159,7 @@ async def _exchanges(docket: TeamDocket, message: Message) -> tuple[Exchange | N
     to, wishes = message.placed.to or EVERYONE, message.draft.wishes or _NOTHING
     mine: Exchange | None = None
     parent = ""
-    # One that ended with a circle of agents stays so; a person who speaks instead begins anew.
+    # An exchange that ended by a loop stays ended; a person who answers instead starts a new one.
     if held is not None and held.exchange_id and held.cause is not Cause.LOOP:
         mine = await docket.exchange(held.exchange_id)
     elif message.request is not None and message.request.exchange_id:
@@ -183,7 +183,7 @@ async def _exchanges(docket: TeamDocket, message: Message) -> tuple[Exchange | N
     if mine is not None:
         docket.expects.append(expecting(mine))
     to_several = is_group(mine.responder if mine is not None else to)
-    # Their rounds count: a decision depends on them.
+    # The decision depends on their rounds.
     docket.expects += [expecting(exchange) for exchange in others if to_several or is_group(exchange.responder)]
     return mine, tuple(others)
 
@@ -192,7 +192,7 @@ def _submission(team: Team, message: Message, sender: Party, receivers: tuple[Pa
     caller, placed, held = message.caller, message.placed, message.releases or message.replaces
     submitted, actor = digest(placed.payload), caller.actor
     if caller.kind is KeyKind.HUMAN and caller.user:
-        # A person in its agent's place did it itself; what was held is still of whom it was.
+        # A person in its agent's place is the actor; a held message keeps its owner.
         actor = message.releases.user if message.releases is not None else caller.user
 
     def payload_with(body: Body | None) -> bytes:
@@ -273,7 +273,7 @@ def _proposal(
 
 
 async def blocked(team: Team, caller: Caller, draft: PostDraft, message_id: str) -> tuple[TeamChanges, ParleyError]:
-    """A message for another tenant: the same answer whatever is there, and an entry on the side that tried."""
+    """Refuse a message to another tenant, with an audit entry. The answer never depends on that tenant."""
     docket = await TeamDocket.open(team, caller.tenant)
     entry = blocked_entry(
         docket, caller.agent, draft.to, message_id, digest(draft.payload), actor=caller.actor, key=caller.key_id

@@ -1,4 +1,4 @@
-"""What a decision is made by: the rulebook of the tenant, what is suspended, and who the parties are.
+"""What a decision depends on: the rulebook of the tenant, its suspensions, and the parties.
 
 Whatever was looked at is noted in `expects`, so that a commit is refused when it has changed meanwhile.
 """
@@ -31,7 +31,7 @@ _NO_UNITS = Expect(OrgUnits.kind, org_units.ALL, 0)
 
 
 async def in_force(team: Team, tenant: str, expects: list[Expect]) -> Rules:
-    """The rules of a tenant. One that never had a policy is under the one that Parley brings along."""
+    """The rules in force in a tenant; the built-in policy if it never had one."""
     snapshot = await team.store.get(PolicySnapshot, tenant, CURRENT)
     stopped = await team.store.get(Suspensions, tenant, suspension.ALL)
     book = team.governance.rulebook(tenant, snapshot or team.policies.first(tenant))
@@ -52,7 +52,7 @@ async def several_units(team: Team, tenant: str, expects: list[Expect]) -> bool:
 
 
 async def party(team: Team, tenant: str, agent: str, expects: list[Expect] | None = None) -> Party:
-    """An agent as the directory knows it; one that it does not know has what everybody has."""
+    """An agent in the directory; an unknown one has default attributes."""
     record = await team.store.get(AgentRecord, tenant, agent)
     if expects is not None:
         expects.append(expecting(record) if record is not None else Expect(AgentRecord.kind, agent, 0))
@@ -60,7 +60,7 @@ async def party(team: Team, tenant: str, agent: str, expects: list[Expect] | Non
 
 
 def speaker(caller: Caller, record: AgentRecord | None, held_for: str = "") -> Party:
-    """Whoever speaks: the agent of the credential, or a person in its place. What was held is still of whom it was."""
+    """The sender: the agent of the credential, or a person in its place. A held message keeps its owner."""
     attributes = record.attributes if record is not None else UNKNOWN_ATTRIBUTES
     if caller.kind is KeyKind.HUMAN:
         return Party(caller.agent, replace(attributes, user_id=held_for or caller.user), human=True)
@@ -70,7 +70,7 @@ def speaker(caller: Caller, record: AgentRecord | None, held_for: str = "") -> P
 async def audience(
     team: Team, channel: Channel, access: Access, sender: str, now: str, expects: list[Expect]
 ) -> list[Party]:
-    """Everyone who could read what is said to everyone now, as far as the directory and the lists name them."""
+    """Everyone who could read a broadcast now, from the directory and the access lists."""
     tenant = channel.tenant_id
     if channel.policy is MemberPolicy.EXPLICIT:
         names = [member.agent for member in channel.members]

@@ -1,4 +1,4 @@
-"""Policies: what is in force in a tenant, swapped as a whole in one commit that also keeps what was in force before.
+"""Policies of a tenant: replaced as a whole in one commit, which also stores the previous revision.
 
 document ──> the next snapshot ──> one commit: the snapshot, its revision, the ledger, the audit log
 """
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 CHANGED = "policy_changed"
 MOST_DOCUMENTS = 1_000
 MOST_CHARACTERS = 1024 * 1024
-# Who changes a policy by changing its file: whoever may write into the server's data directory.
+# The actor of changes to policy files: anyone who may write to the data directory.
 FILE_EDITOR = "policy-file"
 
 
 class InForce(NamedTuple):
-    """What is in force for somebody, and which document says so. Without a policy nothing is allowed."""
+    """An effective policy, and the document of each value. Without a policy nothing is allowed."""
 
     label: str
     agent: str
@@ -51,12 +51,12 @@ class InForce(NamedTuple):
 
 
 async def current(team: Team, tenant: str) -> PolicySnapshot:
-    """What is in force in a tenant. One that never had a policy is under the one that Parley brings along."""
+    """The snapshot in force in a tenant; the built-in policy if it never had one."""
     return await team.store.get(PolicySnapshot, tenant, CURRENT) or team.policies.first(tenant)
 
 
 async def put(team: Team, caller: Caller, scope: str, name: str, text: str, fragment: Fragment) -> PolicySnapshot:
-    """Put a document into force, in place of the one that had its name. The same text again changes nothing."""
+    """Put a document into force, replacing the one of this name. The same text changes nothing."""
     document = document_name(scope, name)
 
     def changed(now: PolicySnapshot) -> PolicySnapshot | None:
@@ -73,7 +73,7 @@ async def put(team: Team, caller: Caller, scope: str, name: str, text: str, frag
 
 
 async def remove(team: Team, caller: Caller, scope: str, name: str) -> PolicySnapshot:
-    """Take a document out of force. Without any of the enterprise nothing is allowed."""
+    """Remove a document. Without an enterprise document nothing is allowed."""
     document = document_name(scope, name)
 
     def changed(now: PolicySnapshot) -> PolicySnapshot:
@@ -85,7 +85,7 @@ async def remove(team: Team, caller: Caller, scope: str, name: str) -> PolicySna
 
 
 async def settle(team: Team, tenant: str) -> PolicySnapshot:
-    """Write down what is in force in a tenant that never had a policy, so that it stays when Parley brings another."""
+    """Store the built-in policy of a tenant that never had one, so that an upgrade does not change it."""
 
     def changed(now: PolicySnapshot) -> PolicySnapshot | None:
         return now if now.version == 0 else None
@@ -97,7 +97,7 @@ async def settle(team: Team, tenant: str) -> PolicySnapshot:
 async def _swapped(
     team: Team, caller: Caller, document: str, changed: Callable[[PolicySnapshot], PolicySnapshot | None]
 ) -> PolicySnapshot:
-    """The snapshot that is in force when this change is; all of it is written, or nothing."""
+    """Commit a changed snapshot, and return the one in force."""
     if caller.kind is not KeyKind.ADMIN:
         raise ScopeRequired("this needs an admin's key")
 
@@ -110,7 +110,7 @@ async def _swapped(
         new = replace(new, made_at=at, made_by=caller.actor)
         revisions = [PolicyRevision(id=new.label, tenant_id=caller.tenant, snapshot=new)]
         if now.version == 0 and now.label != new.label:
-            # Decisions were made under it already.
+            # Decisions have named it already.
             revisions.append(PolicyRevision(id=now.label, tenant_id=caller.tenant, snapshot=now))
         facts = {"document": document, "old": now.label if now.label != new.label else "", "new": new.label}
         entry = team.entry(caller, CHANGED, document, old=facts["old"], new=facts["new"])
@@ -123,7 +123,7 @@ async def _swapped(
 
 
 async def revision(team: Team, tenant: str, label: str) -> PolicySnapshot:
-    """A snapshot that was in force once, or still is."""
+    """A snapshot by its label, past or current."""
     stored = await team.store.get(PolicyRevision, tenant, label)
     if stored is not None:
         return stored.snapshot
@@ -134,7 +134,7 @@ async def revision(team: Team, tenant: str, label: str) -> PolicySnapshot:
 
 
 async def history(team: Team, tenant: str) -> list[PolicySnapshot]:
-    """All that were in force, the newest first."""
+    """All revisions, newest first."""
     revisions: list[PolicyRevision] = []
     while page := await team.store.children(PolicyRevision, tenant, "", after=revisions[-1].id if revisions else ""):
         revisions += page
@@ -143,7 +143,7 @@ async def history(team: Team, tenant: str) -> list[PolicySnapshot]:
 
 
 async def visible_snapshot(team: Team, caller: Caller, label: str = "") -> PolicySnapshot:
-    """The documents in force that a caller may read: an admin and a service all, others those that concern them."""
+    """The documents that a caller may read: all for admins and services, else those that apply to it."""
     now = await (revision(team, caller.tenant, label) if label else current(team, caller.tenant))
     if caller.all_seeing:
         return now
@@ -158,7 +158,7 @@ async def visible_snapshot(team: Team, caller: Caller, label: str = "") -> Polic
 
 
 async def get(team: Team, caller: Caller, scope: str, name: str) -> PolicySnapshot:
-    """A snapshot with just this document; one that does not concern the caller is not there."""
+    """A snapshot with only this document. `NotFound` when it does not apply to the caller."""
     document = f"{scope}/{name}"
     snapshot = await visible_snapshot(team, caller)
     if document not in snapshot.texts:
@@ -169,7 +169,7 @@ async def get(team: Team, caller: Caller, scope: str, name: str) -> PolicySnapsh
 
 
 async def in_force(team: Team, caller: Caller, agent: str = "") -> InForce:
-    """What is in force for an agent, with where each value comes from. Who sees not all may ask only about its own."""
+    """The effective policy of an agent, with the source of each value; restricted callers ask about their own."""
     if not caller.all_seeing and agent and agent != caller.agent:
         record = await team.store.get(AgentRecord, caller.tenant, agent)
         own = caller.kind is KeyKind.HUMAN and record is not None and record.attributes.user_id == caller.user
@@ -184,7 +184,7 @@ async def in_force(team: Team, caller: Caller, agent: str = "") -> InForce:
 
 
 async def _attributes(team: Team, caller: Caller, agent: str) -> Attributes:
-    """What the directory says about an agent, or about the person who calls."""
+    """The attributes of an agent, or of the calling person."""
     record = await team.store.get(AgentRecord, caller.tenant, agent) if agent else None
     if record is not None:
         return record.attributes

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 async def list_all(team: Team, caller: Caller) -> tuple[Suspension, ...]:
-    """Everything that is stopped in the tenant."""
+    """All suspensions of the tenant."""
     stored = await team.store.get(Suspensions, caller.tenant, suspension.ALL)
     return stored.stopped if stored is not None else ()
 
 
 async def suspend(team: Team, caller: Caller, what: Stopped, name: str, reason: str) -> Suspension:
-    """Stop something; what is stopped already stays so, with another reason when one is given."""
+    """Add a suspension; an existing one gets the new reason, if one is given."""
     name = checked(what, name)
     suspension_record = Suspension(what=what, name=name, reason=reason, by=caller.actor, at=team.at())
 
@@ -39,7 +39,7 @@ async def suspend(team: Team, caller: Caller, what: Stopped, name: str, reason: 
 
 
 async def lift(team: Team, caller: Caller, what: Stopped, name: str) -> None:
-    """Let something go on; `NotFound` when it was not stopped."""
+    """Lift a suspension; `NotFound` when there is none."""
     name = checked(what, name)
 
     async def decide() -> TeamChanges:
@@ -53,7 +53,7 @@ async def lift(team: Team, caller: Caller, what: Stopped, name: str) -> None:
 
 
 def checked(what: Stopped, name: str) -> str:
-    """The name in its one spelling; a pair is two names with a comma between them, in any order."""
+    """The canonical name; a pair is two names separated by a comma, in any order."""
     if what is Stopped.TENANT:
         return ""
     parts = name.split(PAIR_MARK) if what is Stopped.PAIR else [name]
