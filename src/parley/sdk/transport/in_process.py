@@ -48,28 +48,28 @@ class InProcessServer:
         self._ended = False
 
     def serve(self, handler: Handler, limits: HttpLimits) -> None:
-        """Let this answer from now on."""
+        """Set the handler of requests."""
         self.handler, self.limits = handler, limits
 
     async def vanish(self) -> None:
-        """Nobody answers from now on, and what was being answered breaks."""
+        """Remove the handler and break all running exchanges."""
         self.handler = None
         for exchange in tuple(self._exchanges):
             await exchange.end()
 
     async def end(self) -> None:
-        """`vanish` for ever: the loop may be closed after this."""
+        """`vanish` for good: the loop may be closed after this."""
         with self._handing_over:
             self._ended = True
-        await asyncio.sleep(0)  # what was handed over until now begins
+        await asyncio.sleep(0)  # coroutines handed over so far start
         await self.vanish()
 
     def begin(self, request: Request) -> _Exchange:
-        """An exchange, of which nothing has happened yet."""
+        """Create an exchange; it does not start yet."""
         return _Exchange(self, _encode(request), request)
 
     def hand_over(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Let the server's loop do something."""
+        """Run a coroutine in the server's loop."""
         with self._handing_over:
             if not self._ended:
                 return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -77,12 +77,12 @@ class InProcessServer:
         raise Broken("no server any more", arrived=False)
 
     def abandon(self, exchange: _Exchange) -> None:
-        """End an exchange that nobody waits for; it does not matter when."""
+        """End an exchange without waiting for it."""
         with suppress(Broken):
             self.hand_over(exchange.end())
 
     def keep(self, exchange: _Exchange, *, active: bool) -> None:
-        """Know of an exchange as long as it lasts."""
+        """Add an exchange to those that `vanish` breaks, or remove it."""
         if active:
             self._exchanges.add(exchange)
         else:
@@ -189,7 +189,7 @@ class InProcess:
         return _response(request, answer, _Pieces(exchange, request.timeout) if streams else None)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is no connection to close."""
 
 
 class AsyncInProcess:
@@ -205,7 +205,7 @@ class AsyncInProcess:
         return _response(request, answer, _AsyncPieces(exchange, request.timeout) if streams else None)
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is no connection to close."""
 
 
 class _Pieces:
@@ -226,7 +226,7 @@ class _Pieces:
         raise StopIteration
 
     def close(self) -> None:
-        # Nobody waits for it: this may be called by the garbage collector, in the very thread of the server.
+        # Not awaited: the garbage collector may call this, even in the server's own thread.
         self._exchange.server.abandon(self._exchange)
 
 
@@ -252,7 +252,7 @@ class _AsyncPieces:
 
 
 def _result(exchange: _Exchange, work: Coroutine[Any, Any, T], seconds: float) -> T:
-    """What the server's loop makes of a part of an exchange; the thread waits for it."""
+    """Run a part of an exchange in the server's loop; the thread waits for the result."""
     future = exchange.server.hand_over(work)
     done = False
     try:
@@ -267,7 +267,7 @@ def _result(exchange: _Exchange, work: Coroutine[Any, Any, T], seconds: float) -
 
 
 async def _async_result(exchange: _Exchange, work: Coroutine[Any, Any, T], seconds: float) -> T:
-    """What the server's loop makes of a part of an exchange; the task waits for it."""
+    """Run a part of an exchange in the server's loop; the task waits for the result."""
     future = asyncio.wrap_future(exchange.server.hand_over(work))
     done = False
     try:
@@ -284,7 +284,7 @@ async def _async_result(exchange: _Exchange, work: Coroutine[Any, Any, T], secon
 
 
 def _unheard(future: asyncio.Future[Any]) -> None:
-    """Nobody waits for it: its error is no news to anyone."""
+    """Retrieve the error of an abandoned task, so that it is not logged."""
     if not future.cancelled():
         future.exception()
 

@@ -33,7 +33,7 @@ _NOBODY = Caller("", "", KeyKind.AGENT, "")
 
 
 class _Node:
-    """One step of a path: by its name, or by whatever stands there."""
+    """One segment of a path: a fixed name, or a parameter."""
 
     __slots__ = ("any", "any_name", "named", "routes")
 
@@ -203,7 +203,7 @@ def credentials_of(request: Request) -> tuple[str, str, str]:
 
 
 def _no_route(methods: dict[str, str] | None) -> Response:
-    """The answer to a path that there is not, or to a method that the path does not have."""
+    """The response for an unknown path or method."""
     if methods is None:
         return problem(404, "not_found", "nothing at this path")
     answer = problem(405, "method_not_allowed", "method not allowed for this path")
@@ -212,7 +212,7 @@ def _no_route(methods: dict[str, str] | None) -> Response:
 
 
 def converted(document: object, kind: Any) -> Any:  # noqa: ANN401  # the type says what comes back
-    """A document as the type it should be, or `Invalid` with the field."""
+    """Convert a document to a type; `Invalid` names the field."""
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""A route: where a request goes, who may come, what it brings and gets. The OpenAPI document is made from these."""
+"""Routes: path, scope, body and responses of each operation. The OpenAPI document is generated from them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Param(NamedTuple):
 
 
 class Call:
-    """One request on its way: who calls, with which parts of the path, query and body."""
+    """One request: the caller, path parameters, query and body."""
 
     __slots__ = ("body", "caller", "params", "query", "request", "team")
 
@@ -52,7 +52,7 @@ class Call:
         self.body: Any = None
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
-        """A number of the query within its bounds."""
+        """A number from the query, within bounds."""
         text = self.query.get(name, "")
         if not text:
             return default
@@ -62,21 +62,21 @@ class Call:
         return value
 
     def whole(self, name: str, default: int, low: int, high: int) -> int:
-        """A whole number of the query within its bounds."""
+        """An integer from the query, within bounds."""
         value = self.number(name, default, low, high)
         if value != int(value):
             raise Invalid.because([Problem("invalid", name, "must be a whole number")])
         return int(value)
 
     def choice(self, name: str, *choices: str) -> str:
-        """One of the words that the query may hold; the first one when it says nothing."""
+        """One of several values from the query; the first is the default."""
         text = self.query.get(name, choices[0])
         if text not in choices:
             raise Invalid.because([Problem("invalid", name, f"must be {' or '.join(choices)}")])
         return text
 
     def flag(self, name: str) -> bool:
-        """A yes or no of the query."""
+        """A boolean from the query."""
         text = self.query.get(name, "")
         if text not in ("", "true", "false", "1", "0"):
             raise Invalid.because([Problem("invalid", name, "must be true or false")])
@@ -102,29 +102,29 @@ class Route(NamedTuple):
     scope: frozenset[KeyKind] = AGENTS
     body: type[Any] | None = None
     body_optional: bool = False
-    # The handler converts the document itself, to say more about what is wrong with it.
+    # The handler converts the document itself, for more precise errors.
     body_raw: bool = False
-    # The answer holds a secret: no idempotency key keeps it.
+    # The response contains a secret, and is never stored for an idempotency key.
     confidential: bool = False
     query: tuple[Param, ...] = ()
     headers: tuple[Param, ...] = ()
     bare: bool = False
-    # A server whose clock is wrong answers it, too; as it does what is `bare`.
+    # Served even when the server's clock is wrong, like `bare` routes.
     untimed: bool = False
     streams: bool = False
-    # Its one commit takes the idempotency key with it: who comes again is told so by the commit.
+    # Its single commit writes the idempotency key, so a repeated call is recognised by that commit.
     keyed: bool = False
-    # How to answer what was carried out but never answered, given the id of what it made.
+    # Renders the response of a repeated call from the id of what the first call created.
     again: Callable[[Call, str], Awaitable[Response]] | None = None
-    # So many documents may come in one body.
+    # Maximum number of documents in one body.
     documents: int = 1
-    # Statuses beyond those that every route of its kind may give.
+    # Error statuses besides those common to all routes of its kind.
     refusals: tuple[int, ...] = ()
     content_type: str = "application/json"
 
 
 def parse_query(text: str) -> dict[str, str]:
-    """The query's fields; the last one wins, and none is more than text."""
+    """The fields of the query as texts; the last one of a name wins."""
     if not text:
         return {}
     if "%00" in text:

@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 
-# The id lets a client that has seen no event yet go on from here after a break.
+# The id lets a client without any event continue from here after a reconnect.
 _HELLO = b": parley\nretry: 1000\nid: %d\n\n"
 _PING = b": ping\n\n"
 _REVOKED = b'event: revoked\ndata: {"reason":"you may no longer follow this"}\n\n'
-# Not an event: whoever follows comes back with the last id that it has seen.
+# Not an event: the client reconnects with the last id that it has seen.
 _LOST = b": the store cannot be reached, come back\n\n"
 _AGENTS_OF_A_KEY = 10
 _REMEMBERED = 4_096
 _REMEMBERED_BYTES = 16 * 1024 * 1024
-# So much of a long batch is handed over at once; then the reader has to take it.
+# Size of the pieces in which a long batch is sent.
 _PIECE_BYTES = 256 * 1024
 
 
 class Openings:
-    """How many streams are open, by key and in all; and frames that many streams share.
+    """The number of open streams, by key and in total, and rendered frames that streams share.
 
-    A key that speaks for several agents is counted for each of them, and may have so many times more in all.
+    A key for several agents is counted for each of them, with a higher total.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Openings:
         self._frame_bytes = 0
 
     def enter(self, key_id: str, agent: str, per_key: int, most: int) -> None:
-        """Count one more, or refuse it."""
+        """Count an opened stream, or refuse it."""
         full = self._by_agent[key_id, agent] >= per_key or self._by_key[key_id] >= per_key * _AGENTS_OF_A_KEY
         if full or self._all >= most:
             raise RateLimited("too many streams are open", facts={"retry_after": 5})
@@ -61,14 +61,14 @@ class Openings:
         self._all += 1
 
     def leave(self, key_id: str, agent: str) -> None:
-        """One is closed."""
+        """Count a closed stream."""
         self._all -= 1
         _less(self._by_agent, (key_id, agent))
         _less(self._by_key, key_id)
 
     def frame(self, tenant: str, item: FeedItem, *, upper: bool) -> bytes:
-        """The bytes of one event: made once, however many read it."""
-        # What was erased must not come back from here.
+        """The bytes of one event, rendered once for all streams."""
+        # Erased content must not be served from this cache.
         key = (tenant, item.position, upper, item.post is not None and item.post.erased)
         frame = self.frames.get(key)
         if frame is None:
@@ -180,7 +180,7 @@ class EventStream:
 
 
 def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """Frames put together, as many as make a piece."""
+    """Frames joined into pieces of limited size."""
     piece: list[bytes] = []
     size = 0
     for frame in frames:
@@ -199,7 +199,7 @@ _QUERY = (Param("last_event_id", "Continue after this event, for clients that ca
 
 
 def routes() -> tuple[Route, ...]:
-    """The streams, with the count of those that are open."""
+    """The routes of streams, which share one count of open streams."""
     openings = Openings()
     stream_routes = []
     for word, kind, name in (
