@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from parley.adapters.data.signatures import Ed25519Signatures
-from parley.adapters.data.signing_key import Ed25519Signer
+from parley.adapters.data.signatures import Ed25519Signatures, Ed25519Signer
 from parley.domain.audit.checkpoint import AuditCheckpoint, checkpoint_id
 from parley.domain.audit.entry import (
     AGENT_EXCHANGE,

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from parley.adapters.data.signing_key import Ed25519Signer
+from parley.adapters.data.signatures import Ed25519Signer
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held

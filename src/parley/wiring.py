@@ -262,8 +262,7 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
     from parley.adapters.data.checkpoint_files import CheckpointFiles
     from parley.adapters.data.directory import DataDirectory
     from parley.adapters.data.policy_files import PolicyFiles
-    from parley.adapters.data.signatures import Ed25519Signatures
-    from parley.adapters.data.signing_key import open_signer
+    from parley.adapters.data.signatures import Ed25519Signatures, open_signer
     from parley.adapters.outside.outbound import HttpOutbound
     from parley.adapters.process import SteadyClock
     from parley.app.team.state.audit import AuditState

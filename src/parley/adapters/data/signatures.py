@@ -1,12 +1,31 @@
-"""Ed25519 by the `cryptography` package."""
+"""Ed25519 by the `cryptography` package, and the server's own key.
+
+The key is created at the first start; its private part is readable by the owner only.
+"""
 
 from __future__ import annotations
 
+import os
+import stat
+
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
 
-from parley.domain.errors.errors import Invalid
+from parley.domain.errors.errors import Invalid, Unavailable
+from parley.domain.errors.team import UnsafeMode
+
+_PRIVATE = "audit.key"
+_PUBLIC = "audit.pub"
+_OTHERS = 0o077
+_KEY_MAX_BYTES = 4_096
 
 
 def read_public_key(content: bytes) -> bytes:
@@ -35,3 +54,72 @@ class Ed25519Signatures:
         except (InvalidSignature, ValueError):
             return False
         return True
+
+
+class Ed25519Signer:
+    """See `ports.outside.Signer`."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        self._public = key.public_key().public_bytes_raw()
+
+    @property
+    def public_key(self) -> bytes:
+        return self._public
+
+    def sign(self, content: bytes) -> bytes:
+        return self._key.sign(content)
+
+
+def open_signer(folder: str) -> Ed25519Signer:
+    """The key of a data directory, which the caller holds alone; a new one when it has none."""
+    path = os.path.join(folder, _PRIVATE)
+    try:
+        if not os.path.lexists(path):
+            new_key = Ed25519PrivateKey.generate()
+            _write_durably(path, new_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        key = _read(path)
+        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        public_path = os.path.join(folder, _PUBLIC)
+        if not os.path.exists(public_path) or _read_content(public_path) != public:
+            _write_durably(public_path, public)
+    except OSError as error:
+        raise Unavailable(f"{path}: {error.strerror or error}") from None
+    return Ed25519Signer(key)
+
+
+def _read(path: str) -> Ed25519PrivateKey:
+    about = os.lstat(path)
+    if not stat.S_ISREG(about.st_mode) or about.st_mode & _OTHERS or about.st_uid != os.geteuid():
+        raise UnsafeMode(f"{path} is open to other users", hint=f"chmod 600 {path}")
+    try:
+        key = load_pem_private_key(_read_content(path), password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        # A new one in its place would not sign for what the old one did: that is for a person to decide.
+        raise Unavailable(f"{path} holds no Ed25519 key", hint="put it back from a copy")
+    return key
+
+
+def _read_content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(_KEY_MAX_BYTES)
+
+
+def _write_durably(path: str, content: bytes) -> None:
+    """All of it or nothing, durably: half a key would be a lost key."""
+    staged = f"{path}.new"
+    if os.path.lexists(staged):
+        os.unlink(staged)  # of a start that was interrupted
+    descriptor = os.open(staged, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(staged, path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

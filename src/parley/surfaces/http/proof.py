@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.team.channels import channels
-from parley.app.team.directory import proofs
+from parley.app.team.directory.identity import addressee_of
+from parley.app.team.directory.identity import check_proof as check_senders_proof
 from parley.app.team.directory.permissions import intent_access
 from parley.domain.channel.channel import Channel
 from parley.domain.directory.access import Permission
@@ -25,9 +26,9 @@ async def check_proof(call: Call, caller: Caller, channel_id: str, message: Mess
         return
     team = call.team
     await channels.find_channel(team, caller, channel_id)
-    to = await proofs.addressee(team, caller, draft)
+    to = await addressee_of(team, caller, draft)
     contents = identity.message_contents(channel_id, caller.agent, to, draft, message)
-    await proofs.check(team, caller, identity.proof_of(message.metadata["proof"]), contents, identity.raw_key)
+    await check_senders_proof(team, caller, identity.proof_of(message.metadata["proof"]), contents, identity.raw_key)
 
 
 async def check_named_proof(call: Call, caller: Caller, name: str, message: MessageIn, draft: PostDraft) -> None:

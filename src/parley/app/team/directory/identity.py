@@ -1,4 +1,4 @@
-"""Cryptographic identity: an agent proves its key by a challenge, and rotates it signed with the old key."""
+"""Cryptographic identity: an agent proves its key by a challenge, rotates it, and signs messages with it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from parley.app.team.directory.agents import check_changes
 from parley.app.team.retry import put
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.identity import CHALLENGE_LASTS, Challenge, Identity, proved, rotated
-from parley.domain.directory.callers import KeyKind, party_name
+from parley.domain.directory.callers import EVERYONE, KeyKind, party_name
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.errors.team import AgentGone, ProofInvalid
+from parley.domain.message.message import Pattern
 from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from parley.app.team.team import Team
+    from parley.domain.agents.identity import Proof
+    from parley.domain.channel.post import PostDraft
     from parley.domain.directory.callers import Caller
 
 
@@ -164,3 +167,27 @@ def signed(team: Team, identity: Identity, raw_key: bytes, signature: bytes, con
     return identity.valid(team.at()) and any(
         team.signatures.verify(raw_key, signature, content) for content in contents
     )
+
+
+async def addressee_of(team: Team, caller: Caller, draft: PostDraft) -> str:
+    """Whom the message will be to: a response goes to the one who asked, a broadcast to everyone."""
+    if draft.pattern is Pattern.RESPONSE:
+        request = await team.requests.get(caller.tenant, draft.in_reply_to)
+        return request.sender if request else draft.to
+    return EVERYONE if draft.pattern is Pattern.BROADCAST else draft.to
+
+
+async def check_proof(
+    team: Team, caller: Caller, proof: Proof, contents: Sequence[bytes], raw_key: Callable[[str], bytes]
+) -> None:
+    """Refuse a proof that the sender's key did not make over one of these spellings of the message.
+
+    `raw_key` reads the bytes of a key from its text.
+    """
+    identity = await find(team, caller.tenant, caller.agent) if caller.agent else None
+    if identity is None:
+        raise ProofInvalid("the sender has no registered key")
+    if proof.method and proof.method.partition("#")[0] not in (identity.did, identity.public_key):
+        raise ProofInvalid("the proof names another key than the sender's")
+    if not signed(team, identity, raw_key(identity.public_key), proof.signature, contents):
+        raise ProofInvalid("the signature does not fit the message")
