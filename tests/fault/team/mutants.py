@@ -165,12 +165,12 @@ def deliver_before_judging() -> None:
     """A message is delivered, and then somebody asks whether it may be."""
     from parley.app.team.rules import governing
     from parley.app.team.rules.docket import TeamDocket
-    from parley.app.team.rules.governing import GovernedPost, Message
+    from parley.app.team.rules.governing import GovernedPost, ProposedPost
     from parley.domain.store.changes import TeamChanges
 
     judge = governing.govern
 
-    async def later(docket: TeamDocket, message: Message) -> GovernedPost:
+    async def later(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
         governed = await judge(docket, message)
         if governed.decision is not None and governed.decision.held is not None:
             await docket.team.store.commit(TeamChanges(docket.tenant, posts=(message.placed,)))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from parley.app.rules import exchanges
-from parley.app.rules.docket import Decision
+from parley.app.rules.docket import RulesDecision
 from parley.app.rules.holding import side_of
 from parley.app.rules.recording import decision_entry
 from parley.domain.directory.callers import SYSTEM
@@ -47,19 +47,19 @@ async def standing(docket: Docket, approval: Approval, caller: Caller) -> Decisi
 
 async def refuse(
     docket: Docket, approval: Approval, status: ApprovalStatus, actor: str, *, key: str = "", note: str = ""
-) -> Decision[Any]:
+) -> RulesDecision[Any]:
     """Reject a held message: it is never sent, and its exchange is denied."""
     over = decided(approval, status, actor, docket.at, note)
     first = decision_entry(docket, over, side_of(docket, over), actor, key)
     exchange = await docket.exchange(approval.exchange_id)
     if exchange is None or exchange.over:
-        return Decision((first,), approvals=(over,))
+        return RulesDecision((first,), approvals=(over,))
     denied = ended(exchange, Outcome.DENIED, docket.at, actor, status.value)
     closing = await exchanges.close_all(docket, exchange, denied, actor, but=approval.id)
-    return Decision((first, *closing.audits), denied, (over, *closing.approvals))
+    return RulesDecision((first, *closing.audits), denied, (over, *closing.approvals))
 
 
-async def expire(docket: Docket, approval: Approval) -> Decision[Any]:
+async def expire(docket: Docket, approval: Approval) -> RulesDecision[Any]:
     """Expire an approval, which denies it. If the exchange has expired too, that counts."""
     exchange = await docket.exchange(approval.exchange_id)
     if exchange is not None and not exchange.over and exchange.expires_at <= docket.at:
@@ -67,7 +67,7 @@ async def expire(docket: Docket, approval: Approval) -> Decision[Any]:
     return await refuse(docket, approval, ApprovalStatus.EXPIRED, SYSTEM)
 
 
-def ask_again_if_stale(docket: Docket, submission: Submission[M]) -> Decision[M] | None:
+def ask_again_if_stale(docket: Docket, submission: Submission[M]) -> RulesDecision[M] | None:
     """An approval belongs to a policy. Under another one the person has to look again."""
     approval = submission.releases
     if approval is None or approval.draft is None or approval.policy_version == docket.book.label:
@@ -75,7 +75,7 @@ def ask_again_if_stale(docket: Docket, submission: Submission[M]) -> Decision[M]
     return ask_again(docket, approval, approval.draft, approval.classification)
 
 
-def ask_again(docket: Docket, approval: Approval, draft: HeldDraft, level: str) -> Decision[Any]:
+def ask_again(docket: Docket, approval: Approval, draft: HeldDraft, level: str) -> RulesDecision[Any]:
     """Nothing goes out that nobody has seen: the person has to look at what would be sent now."""
     label = docket.book.label
     digest = content_digest(draft, approval.agent, level, label)
@@ -84,4 +84,4 @@ def ask_again(docket: Docket, approval: Approval, draft: HeldDraft, level: str) 
         "what would be sent, or the policy, has changed since it was held; look at it again",
         facts={"approval": approval.id, "digest": digest},
     )
-    return Decision(approvals=(again,), refusal=stale)
+    return RulesDecision(approvals=(again,), refusal=stale)

@@ -121,7 +121,7 @@ class Submission(NamedTuple, Generic[M]):
     note: str = ""
 
 
-class Decision(NamedTuple, Generic[M]):
+class RulesDecision(NamedTuple, Generic[M]):
     """A decision, and everything that its commit writes.
 
     A refusal is raised, and a held message reported, after it is written.

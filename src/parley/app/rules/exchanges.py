@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from parley.app.rules.docket import Decision
+from parley.app.rules.docket import RulesDecision
 from parley.app.rules.holding import Closing, close_waiting
 from parley.app.rules.recording import ended_entries
 from parley.domain.directory.callers import SYSTEM
@@ -41,13 +41,13 @@ async def end(
     *,
     note: str = "",
     noted: tuple[str, ...] = (),
-) -> Decision[Any]:
+) -> RulesDecision[Any]:
     """End an exchange. `note` is what was said about it, `noted` the sides on which that is kept."""
     over = replace(ended(exchange, outcome, docket.at, actor, reason), note=note)
     closing = await close_all(docket, exchange, over, actor, noted=noted)
-    return Decision(closing.audits, over, closing.approvals)
+    return RulesDecision(closing.audits, over, closing.approvals)
 
 
-async def expire(docket: Docket, exchange: Exchange) -> Decision[Any]:
+async def expire(docket: Docket, exchange: Exchange) -> RulesDecision[Any]:
     """Expire an exchange."""
     return await end(docket, exchange, Outcome.EXPIRED, SYSTEM, "its time has passed")

@@ -1,7 +1,7 @@
 """Decide about a message under the rules of an exchange, for a server and for a mailbox alike.
 
 A message that passes takes a round. One that is held becomes an approval, and nothing is delivered. One that is denied
-leaves only its entry in the audit log. Whatever it is, all of it is one `Decision`, and its place writes one commit.
+leaves only its entry in the audit log. In every case the result is one `RulesDecision`, written in one commit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from parley.app.rules import approvals, recording
-from parley.app.rules.docket import Decision, M
+from parley.app.rules.docket import M, RulesDecision
 from parley.app.rules.exchanges import close_all
 from parley.app.rules.holding import QUEUE, Closing, approval_of, limit_approval_of, queue_of, side_of
 from parley.domain.agents.party import pair_name
@@ -40,7 +40,7 @@ def fresh_ids(docket: Docket) -> Fresh:
     return Fresh(exchange_id, f"conv{unique}", f"appr{unique}")
 
 
-async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) -> Decision[M]:
+async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) -> RulesDecision[M]:
     """Decide about a message."""
     stale = approvals.ask_again_if_stale(docket, submission)
     if stale is not None:
@@ -60,12 +60,12 @@ async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) 
 
 def refuse(
     docket: Docket, submission: Submission[M], refusal: ParleyError, exchange: Exchange | None = None
-) -> Decision[M]:
+) -> RulesDecision[M]:
     """The decision about a message that is refused before it is judged."""
-    return Decision((recording.refused_entry(docket, submission, refusal, exchange),), refusal=refusal)
+    return RulesDecision((recording.refused_entry(docket, submission, refusal, exchange),), refusal=refusal)
 
 
-async def apply(docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling) -> Decision[M]:
+async def apply(docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling) -> RulesDecision[M]:
     """The decision that follows from a ruling."""
     if isinstance(ruling.verdict, Deny):
         return await _deny(docket, submission, proposal, ruling, ruling.verdict)
@@ -76,7 +76,7 @@ async def apply(docket: Docket, submission: Submission[M], proposal: Proposal, r
 
 async def _deny(
     docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling, denial: Deny
-) -> Decision[M]:
+) -> RulesDecision[M]:
     """Deny a message: the attempt is recorded, and its exchange may end."""
     error, before, after = denial.error, proposal.exchange, ruling.exchange
     entry = recording.kept_back_entry(docket, submission, ruling, "denied", error.message, code=error.code)
@@ -85,9 +85,9 @@ async def _deny(
         opened, error = await _escalate_loop(docket, submission, proposal, ruling, error)
     # What a receiver refuses at once never began on its side.
     if not (after.over and denial.ends) or (submission.incoming and not after.version):
-        return Decision((entry,), approvals=opened, ruling=ruling, refusal=error)
+        return RulesDecision((entry,), approvals=opened, ruling=ruling, refusal=error)
     closing = await close_all(docket, before, after, submission.actor)
-    return Decision((entry, *closing.audits), after, (*opened, *closing.approvals), ruling=ruling, refusal=error)
+    return RulesDecision((entry, *closing.audits), after, (*opened, *closing.approvals), ruling=ruling, refusal=error)
 
 
 async def _escalate_loop(
@@ -104,7 +104,7 @@ async def _escalate_loop(
 
 async def _hold(
     docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling, hold: Hold
-) -> Decision[M]:
+) -> RulesDecision[M]:
     """Hold a message for approval, with everything that the person must see."""
     exchange = ruling.exchange
     limit = hold.cause is Cause.ROUND_LIMIT
@@ -116,15 +116,17 @@ async def _hold(
             entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=before.id)
             story = escalation(exchange, sender, ruling.summary)
             own = replace(before, escalation=story, detected_keywords=ruling.keywords)
-            return Decision((entry,), ruling=ruling, held=own)
+            return RulesDecision((entry,), ruling=ruling, held=own)
     shown = escalation(ruling.begun, sender, ruling.summary) if limit else None
     approval = approval_of(docket, submission, hold, proposal.fresh.approval_id, ruling, shown)
     entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=approval.id)
     spends = (Spend(queue_of(approval.agent), ruling.policy.open_approvals),)
-    return Decision((entry,), exchange, (approval,), spends, ruling, held=approval)
+    return RulesDecision((entry,), exchange, (approval,), spends, ruling, held=approval)
 
 
-async def _deliver(docket: Docket, submission: Submission[M], before: Exchange | None, ruling: Ruling) -> Decision[M]:
+async def _deliver(
+    docket: Docket, submission: Submission[M], before: Exchange | None, ruling: Ruling
+) -> RulesDecision[M]:
     """Deliver a message: stamped, to exactly the receivers that may have it."""
     approval = submission.releases or submission.replaces
     if submission.replaces is not None and not ruling.exchange.over:
@@ -149,7 +151,7 @@ async def _deliver(docket: Docket, submission: Submission[M], before: Exchange |
         parties = (submission.sender.agent, *[party.agent for party in ruling.receivers])
         but = approval.id if approval is not None else ""
         closing = await close_all(docket, before, after, submission.actor, but=but, sides=parties)
-    return Decision(
+    return RulesDecision(
         (*audits, *closing.audits),
         after,
         (*changed, *closing.approvals),
@@ -177,7 +179,7 @@ def _pair_spends(docket: Docket, submission: Submission[M], ruling: Ruling) -> t
     return tuple([Spend(f"{PAIR}{pair_name(sender, party.agent)}", most, hour) for party in ruling.receivers])
 
 
-async def refuse_overspent(docket: Docket, submission: Submission[M], error: Overspent) -> Decision[M]:
+async def refuse_overspent(docket: Docket, submission: Submission[M], error: Overspent) -> RulesDecision[M]:
     """The decision about a message without budget: the hourly one, or the approval queue."""
     budget = str(error.facts.get("key", ""))
     if budget.startswith(QUEUE):

@@ -34,7 +34,7 @@ class NoticeType(StrEnum):
     ENDED = "exchange.ended"
 
 
-class Stage(StrEnum):
+class NoticeStage(StrEnum):
     """How long an approval has waited."""
 
     WAITS = "waits"
@@ -62,12 +62,12 @@ class Letter(NamedTuple):
     expires_at: str
 
 
-def stages(created_at: str, expires_at: str) -> list[tuple[str, Stage]]:
+def stages(created_at: str, expires_at: str) -> list[tuple[str, NoticeStage]]:
     """When each stage of an approval begins, in order; a short one has no last hour."""
     begin, end = from_stamp(created_at), from_stamp(expires_at)
-    schedule = [(created_at, Stage.WAITS), (stamp(begin + (end - begin) / 2), Stage.HALF_WAY)]
+    schedule = [(created_at, NoticeStage.WAITS), (stamp(begin + (end - begin) / 2), NoticeStage.HALF_WAY)]
     if end - _LAST > begin:
-        schedule.append((stamp(end - _LAST), Stage.LAST_HOUR))
+        schedule.append((stamp(end - _LAST), NoticeStage.LAST_HOUR))
     return sorted(schedule, key=lambda item: item[0])
 
 
@@ -77,25 +77,25 @@ def next_notice(approval: Approval) -> str:
     return min(filter(None, (*later[:1], approval.mail_again)), default="")
 
 
-def stage_due(approval: Approval, now: str) -> Stage | None:
+def stage_due(approval: Approval, now: str) -> NoticeStage | None:
     """What is to be told at this moment: only the last of what was missed."""
     past = [stage for at, stage in stages(approval.created_at, approval.expires_at) if approval.told_at < at <= now]
     return past[-1] if past else None
 
 
-def stage_told(approval: Approval) -> Stage:
+def stage_told(approval: Approval) -> NoticeStage:
     """What was told last."""
     past = [stage for at, stage in stages(approval.created_at, approval.expires_at) if at <= approval.told_at]
-    return past[-1] if past else Stage.WAITS
+    return past[-1] if past else NoticeStage.WAITS
 
 
-def letter(approval: Approval, stage: Stage) -> Letter:
+def letter(approval: Approval, stage: NoticeStage) -> Letter:
     """What a person finds in its mailbox: that something waits, why, until when, and what to do about it."""
     until = format_time(from_stamp(approval.expires_at))
     began = {
-        Stage.WAITS: "A message waits for your decision.",
-        Stage.HALF_WAY: "A message still waits for your decision; half of its time is over.",
-        Stage.LAST_HOUR: "A message still waits for your decision, and its time is nearly over.",
+        NoticeStage.WAITS: "A message waits for your decision.",
+        NoticeStage.HALF_WAY: "A message still waits for your decision; half of its time is over.",
+        NoticeStage.LAST_HOUR: "A message still waits for your decision, and its time is nearly over.",
     }[stage]
     lines = [
         began,
@@ -114,9 +114,9 @@ def letter(approval: Approval, stage: Stage) -> Letter:
         f"  parley approvals reject {approval.id}",
         "",
     ]
-    reminds = "" if stage is Stage.WAITS else "Reminder: "
+    reminds = "" if stage is NoticeStage.WAITS else "Reminder: "
     subject = f"{reminds}{approval.agent} to {approval.to}: {approval.cause.value} waits for you until {until}"
-    return Letter(subject, "\n".join(lines), stage is Stage.LAST_HOUR, approval.expires_at)
+    return Letter(subject, "\n".join(lines), stage is NoticeStage.LAST_HOUR, approval.expires_at)
 
 
 def facts_of(notice: Notice) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from parley.domain.exchange.approval import Approval, ApprovalStatus, Cause
 from parley.domain.exchange.exchange import Exchange, Outcome
 from parley.domain.exchange.notice import (
     Notice,
+    NoticeStage,
     NoticeType,
-    Stage,
     facts_of,
     letter,
     next_notice,
@@ -50,15 +50,19 @@ def approval(hours: float = 24) -> Approval:
 
 def test_a_day_has_three_moments() -> None:
     assert stages(at(), at(hours=24)) == [
-        (at(), Stage.WAITS),
-        (at(hours=12), Stage.HALF_WAY),
-        (at(hours=23), Stage.LAST_HOUR),
+        (at(), NoticeStage.WAITS),
+        (at(hours=12), NoticeStage.HALF_WAY),
+        (at(hours=23), NoticeStage.LAST_HOUR),
     ]
 
 
 def test_the_moments_are_in_order_however_short_the_time_and_an_hour_has_no_last_one() -> None:
-    assert [one for _, one in stages(at(), at(minutes=90))] == [Stage.WAITS, Stage.LAST_HOUR, Stage.HALF_WAY]
-    assert [one for _, one in stages(at(), at(minutes=60))] == [Stage.WAITS, Stage.HALF_WAY]
+    assert [one for _, one in stages(at(), at(minutes=90))] == [
+        NoticeStage.WAITS,
+        NoticeStage.LAST_HOUR,
+        NoticeStage.HALF_WAY,
+    ]
+    assert [one for _, one in stages(at(), at(minutes=60))] == [NoticeStage.WAITS, NoticeStage.HALF_WAY]
 
 
 @pytest.mark.parametrize("hours", [0.01, 1, 1.5, 2, 3, 24, 720])
@@ -73,9 +77,9 @@ def test_each_stage_is_due_once_when_somebody_looks_every_minute(hours: float) -
             one = replace(one, told_at=now)
             assert stage_told(one) is stage
 
-    assert told[0] is Stage.WAITS
+    assert told[0] is NoticeStage.WAITS
     assert len(set(told)) == len(told)
-    assert Stage.LAST_HOUR in told or hours <= 1
+    assert NoticeStage.LAST_HOUR in told or hours <= 1
     assert next_notice(one) == ""
 
 
@@ -92,17 +96,17 @@ def test_an_approval_is_due_at_its_next_notice_or_at_its_end_and_never_when_it_i
 
 
 def test_before_anything_was_told_what_counts_as_told_is_the_first() -> None:
-    assert stage_told(approval()) is Stage.WAITS
+    assert stage_told(approval()) is NoticeStage.WAITS
 
 
 def test_a_letter_says_why_until_when_and_how_to_decide() -> None:
-    found = letter(approval(), Stage.WAITS)
+    found = letter(approval(), NoticeStage.WAITS)
 
     assert found.subject == "alice to bob: commitment waits for you until 2026-03-14T14:30:00Z"
     assert "parley approvals approve appr_1" in found.body
     assert "it commits (commitment)" in found.body
     assert (found.urgent, found.expires_at) == (False, at(hours=24))
-    last = letter(approval(), Stage.LAST_HOUR)
+    last = letter(approval(), NoticeStage.LAST_HOUR)
     assert (last.subject.partition(":")[0], last.urgent) == ("Reminder", True)
 
 

@@ -22,7 +22,7 @@ from parley.domain.times import stamp
 
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
-    from parley.app.rules.docket import Decision
+    from parley.app.rules.docket import RulesDecision
     from parley.domain.agents.party import Party
     from parley.domain.message.message import Message
     from parley.domain.record import Record
@@ -124,7 +124,7 @@ class MailboxDocket:
             if used >= spend.most:
                 raise Overspent("nothing is left of this budget", facts={"key": spend.key})
 
-    async def changes(self, decision: Decision[Any], *more: Record) -> Changes:
+    async def changes(self, decision: RulesDecision[Any], *more: Record) -> Changes:
         """The commit of a decision, and with it what became of the files that its approvals are about."""
         puts: list[Record] = [*decision.approvals, *more]
         if decision.exchange is not None:

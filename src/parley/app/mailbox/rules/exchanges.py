@@ -14,7 +14,7 @@ from parley.domain.exchange.exchange import Exchange, Outcome, with_note
 
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
-    from parley.app.rules.docket import Decision
+    from parley.app.rules.docket import RulesDecision
 
 
 async def list_all(kernel: Kernel) -> list[Exchange]:
@@ -59,7 +59,7 @@ async def expire_due(kernel: Kernel) -> MailboxDocket:
     return docket
 
 
-async def _commit(docket: MailboxDocket, decision: Decision[Any]) -> None:
+async def _commit(docket: MailboxDocket, decision: RulesDecision[Any]) -> None:
     try:
         await docket.kernel.store.commit(await docket.changes(decision))
     except Stale:

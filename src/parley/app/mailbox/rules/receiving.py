@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
     from parley.app.mailbox.rules.proving import Proof
     from parley.app.mailbox.rules.sending import HumanDecision
-    from parley.app.rules.docket import Decision
+    from parley.app.rules.docket import RulesDecision
     from parley.domain.agents.party import Party
     from parley.domain.content.envelope import Carried, Envelope
     from parley.domain.message.message import Message
@@ -379,7 +379,7 @@ def _submission(docket: MailboxDocket, arrival: _Arrival) -> Submission[StoredMe
     )
 
 
-async def _admission(docket: MailboxDocket, arrival: _Arrival, decision: Decision[StoredMessage]) -> Admission:
+async def _admission(docket: MailboxDocket, arrival: _Arrival, decision: RulesDecision[StoredMessage]) -> Admission:
     """The admission that follows from a decision, with the receipt of the file."""
     human, refusal = arrival.human, decision.refusal
     exchange_id = decision.exchange.id if decision.exchange is not None else ""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parley.app.rules.docket import Decision
+from parley.app.rules.docket import RulesDecision
 from parley.app.rules.recording import decision_entry
 from parley.app.team.audit.checkpoints import mark_of
 from parley.app.team.retry import committed
@@ -209,7 +209,7 @@ async def _erase_approval(team: Team, caller: Caller, approval_id: str) -> bool:
         if not before.pending:
             return TeamChanges(caller.tenant, puts=(blanked,))
         going_on = released(exchange, approval.id) if exchange is not None else None
-        return await docket.changes(Decision(audits, going_on, (blanked,)))
+        return await docket.changes(RulesDecision(audits, going_on, (blanked,)))
 
     return await committed(team, caller._replace(saved=None), decide, "approval") is not None
 

@@ -11,7 +11,7 @@ from parley.app.rules.messages import refuse_overspent
 from parley.app.team.rules import governing
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules.docket import TeamDocket
-from parley.app.team.rules.governing import Message
+from parley.app.team.rules.governing import ProposedPost
 from parley.app.team.system_posts import audited
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from parley.app.rules.docket import Decision, Submission
+    from parley.app.rules.docket import RulesDecision, Submission
     from parley.app.team.team import Team
     from parley.domain.channel.event import EventDraft
     from parley.domain.directory.callers import Caller
@@ -72,7 +72,7 @@ class Decided(NamedTuple):
     # Of the one message that the rules concern, to decide about it anew when a budget turns out to be spent.
     docket: TeamDocket | None = None
     submission: Submission[Post] | None = None
-    decision: Decision[Post] | None = None
+    decision: RulesDecision[Post] | None = None
 
 
 async def post(team: Team, caller: Caller, channel_id: str, draft: PostDraft, message_id: str = "") -> Post | Held:
@@ -212,7 +212,9 @@ async def decide(
             longest=longest,
         )
         addressee = await check_reachable(team, caller.tenant, placed, expects) if placed.recipients else None
-        message = Message(caller, channel, access, draft, placed, request, record, releases, replaces, note, addressee)
+        message = ProposedPost(
+            caller, channel, access, draft, placed, request, record, releases, replaces, note, addressee
+        )
         governed = await governing.govern(docket, message)
         if governed.post is not None:
             posts.append(governed.post)

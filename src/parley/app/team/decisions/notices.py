@@ -14,7 +14,7 @@ from parley.app.team.decisions import approvals, exchanges
 from parley.domain.channel.feed import FeedItem
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
-from parley.domain.exchange.notice import APPROVAL_TOLD, Notice, NoticeType, Stage
+from parley.domain.exchange.notice import APPROVAL_TOLD, Notice, NoticeStage, NoticeType
 from parley.domain.store.changes import AuditQuery
 
 if TYPE_CHECKING:
@@ -72,5 +72,5 @@ async def _notice_of(team: Team, tenant: str, entry: AuditEntry) -> Notice | Non
 
 def _about_approval(facts: dict[str, Any]) -> NoticeType | None:
     if facts["action"] == APPROVAL_TOLD:
-        return NoticeType.PENDING if facts.get("stage") == Stage.WAITS.value else NoticeType.REMINDER
+        return NoticeType.PENDING if facts.get("stage") == NoticeStage.WAITS.value else NoticeType.REMINDER
     return NoticeType.DECIDED if facts["action"] == APPROVAL_DECIDED else None

@@ -16,7 +16,7 @@ from parley.domain.directory.callers import SYSTEM
 from parley.domain.errors.errors import Invalid, ParleyError
 from parley.domain.errors.rules import Denied, MessageHeld
 from parley.domain.exchange.approval import Approval
-from parley.domain.exchange.notice import APPROVAL_TOLD, TRY_AGAIN, Stage, letter, stage_due, stage_told
+from parley.domain.exchange.notice import APPROVAL_TOLD, TRY_AGAIN, NoticeStage, letter, stage_due, stage_told
 from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
 
@@ -41,13 +41,13 @@ async def tell(team: Team, tenant: str, approval_id: str) -> None:
     notified = replace(approval, mail_again="" if reached else stamp(team.now() + TRY_AGAIN))
     audits: tuple[AuditDraft, ...] = ()
     if stage is not None:
-        reminded_at = approval.reminded_at if stage is Stage.WAITS else now
+        reminded_at = approval.reminded_at if stage is NoticeStage.WAITS else now
         notified = replace(notified, told_at=now, reminded_at=reminded_at)
         audits = (_entry(team, approval, stage),)
     await team.store.commit(TeamChanges(tenant, puts=(notified,), audits=audits))
 
 
-async def _mailed(team: Team, approval: Approval, stage: Stage) -> bool:
+async def _mailed(team: Team, approval: Approval, stage: NoticeStage) -> bool:
     """Send a letter to the mailbox of each person who may decide; whether all were reached."""
     keeping = team.notices
     if keeping.notifier is None:
@@ -68,7 +68,7 @@ async def _mailed(team: Team, approval: Approval, stage: Stage) -> bool:
     return reached
 
 
-def _entry(team: Team, approval: Approval, stage: Stage) -> AuditDraft:
+def _entry(team: Team, approval: Approval, stage: NoticeStage) -> AuditDraft:
     facts = {
         "approval": approval.id,
         "stage": stage.value,

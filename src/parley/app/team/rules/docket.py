@@ -18,7 +18,7 @@ from parley.domain.store.changes import AuditQuery, TeamChanges
 from parley.domain.times import stamp
 
 if TYPE_CHECKING:
-    from parley.app.rules.docket import Decision
+    from parley.app.rules.docket import RulesDecision
     from parley.app.team.state.rules import Rules
     from parley.app.team.team import Team
     from parley.domain.channel.event import EventDraft
@@ -96,7 +96,7 @@ class TeamDocket:
         extension = self.team.governance.extension
         return ruling if extension is None else await extension.tighten(proposal, ruling)
 
-    async def changes(self, decision: Decision[Post], events: tuple[EventDraft, ...] = ()) -> TeamChanges:
+    async def changes(self, decision: RulesDecision[Post], events: tuple[EventDraft, ...] = ()) -> TeamChanges:
         """The commit of a decision, with a message to each agent whose held message was decided."""
         puts: tuple[Record, ...] = decision.approvals
         if decision.exchange is not None:
@@ -120,6 +120,6 @@ class TeamDocket:
         return await system_posts.with_decisions(self.team, changes, decided, self.at) if decided else changes
 
 
-async def commit(docket: TeamDocket, decision: Decision[Any]) -> None:
+async def commit(docket: TeamDocket, decision: RulesDecision[Any]) -> None:
     """Commit a decision about something that has expired."""
     await docket.team.store.commit(await docket.changes(decision))

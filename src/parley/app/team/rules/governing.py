@@ -26,7 +26,7 @@ from parley.domain.rules.suspension import check_not_stopped
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
-    from parley.app.rules.docket import Decision
+    from parley.app.rules.docket import RulesDecision
     from parley.app.team.team import Team
     from parley.domain.agents.agent import AgentRecord
     from parley.domain.channel.channel import Channel
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _NOTHING = Wishes()
 
 
-class Message(NamedTuple):
+class ProposedPost(NamedTuple):
     """A placed message, before it is judged."""
 
     caller: Caller
@@ -68,11 +68,11 @@ class GovernedPost(NamedTuple):
     """The result of the rules: the message to post, or a decision in its place."""
 
     post: Post | None = None
-    decision: Decision[Post] | None = None
+    decision: RulesDecision[Post] | None = None
     submission: Submission[Post] | None = None
 
 
-async def govern(docket: TeamDocket, message: Message) -> GovernedPost:
+async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
     """Decide about a message; without a decision when the rules do not apply to it."""
     placed = message.placed
     sender = rules.speaker(
@@ -113,7 +113,7 @@ def _concerned(docket: TeamDocket, sender: Party, receivers: list[Party]) -> boo
     return False
 
 
-async def _receivers(docket: TeamDocket, message: Message, sender: Party) -> list[Party] | None:
+async def _receivers(docket: TeamDocket, message: ProposedPost, sender: Party) -> list[Party] | None:
     """The receivers of a message; None for a broadcast whose receivers do not matter."""
     team, tenant, expects, placed = docket.team, docket.tenant, docket.expects, message.placed
     if message.addressee is not None:
@@ -150,7 +150,7 @@ def _unstopped(docket: TeamDocket, sender: Party, receivers: list[Party] | None,
     return left
 
 
-async def _exchanges(docket: TeamDocket, message: Message) -> tuple[Exchange | None, tuple[Exchange, ...]]:
+async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchange | None, tuple[Exchange, ...]]:
     """The exchange that a message continues, and the sender's other exchanges in the conversation."""
     held = message.releases or message.replaces
     if message.draft.wishes is None and message.request is None and held is None:
@@ -188,7 +188,7 @@ async def _exchanges(docket: TeamDocket, message: Message) -> tuple[Exchange | N
     return mine, tuple(others)
 
 
-def _submission(team: Team, message: Message, sender: Party, receivers: tuple[Party, ...]) -> Submission[Post]:
+def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tuple[Party, ...]) -> Submission[Post]:
     caller, placed, held = message.caller, message.placed, message.releases or message.replaces
     submitted, actor = digest(placed.payload), caller.actor
     if caller.kind is KeyKind.HUMAN and caller.user:
@@ -245,7 +245,7 @@ def _submission(team: Team, message: Message, sender: Party, receivers: tuple[Pa
 
 def _proposal(
     docket: TeamDocket,
-    message: Message,
+    message: ProposedPost,
     submission: Submission[Post],
     exchange: Exchange | None,
     others: tuple[Exchange, ...],

@@ -9,7 +9,7 @@ import pytest
 
 from parley.app.mailbox.kernel import drive
 from parley.app.mailbox.rules.docket import MailboxDocket, addressee
-from parley.app.rules.docket import Decision
+from parley.app.rules.docket import RulesDecision
 from parley.domain.audit.entry import NO_HASH, AuditDraft
 from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.errors.rules import MessageHeld, Overspent
@@ -41,7 +41,7 @@ def test_entries_are_one_chain(rig: Rig) -> None:
     docket = MailboxDocket(kernel)
     for number in range(3):
         entry = AuditDraft(docket.new_id("aud"), "claude", docket.at, "agent_exchange", "claude", {"number": number})
-        drive(kernel.store.commit(drive(docket.changes(Decision[Message]((entry,))))))
+        drive(kernel.store.commit(drive(docket.changes(RulesDecision[Message]((entry,))))))
 
     previous = NO_HASH
     for one in drive(kernel.store.audits(0, 10)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from parley.app.rules.docket import Decision
+from parley.app.rules.docket import RulesDecision
 from parley.app.team.rules.docket import TeamDocket
 from parley.domain.channel.post import Post
 from parley.domain.directory.callers import DEFAULT_TENANT
@@ -50,7 +50,7 @@ async def test_what_is_put_need_not_be_expected_and_what_is_decided_frees_its_pl
     docket = await TeamDocket.open(rig.team, DEFAULT_TENANT, [expecting(exchange)])
     rejected = decided(approval, ApprovalStatus.REJECTED, "ann", docket.at, "")
 
-    changes = await docket.changes(Decision[Post](exchange=exchange, approvals=(rejected,)))
+    changes = await docket.changes(RulesDecision[Post](exchange=exchange, approvals=(rejected,)))
 
     assert changes.puts == (exchange, rejected)
     assert expecting(exchange) not in changes.expects
