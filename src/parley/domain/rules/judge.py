@@ -126,25 +126,24 @@ def _participation_checks(case: Case, policy: Policy) -> tuple[Check, ...]:
     typed: Deny | None = None
     if purpose not in policy.exchange_types:
         typed = Deny(PolicyDenied(f"the policy allows no {purpose.value}", facts={"policy": policy.version}))
+    receiver_verdict = None if purpose in receives else _unsupported(purpose, case.receiver)
+    sender_verdict = None if purpose in sends else _unsupported(purpose, case.sender)
+    crossing = None if route == SAME_ORG_UNIT else _cross_org(case, policy, route)
     return (
         ("can_receive_queries", DIRECTORY, receiver.can_receive_queries, case.receiver.agent, queried),
-        ("supported_exchange_types (receiver)", DIRECTORY, receives, purpose, _unsupported(purpose, case.receiver)),
-        ("supported_exchange_types (sender)", DIRECTORY, sends, purpose, _unsupported(purpose, case.sender)),
+        ("supported_exchange_types (receiver)", DIRECTORY, receives, purpose, receiver_verdict),
+        ("supported_exchange_types (sender)", DIRECTORY, sends, purpose, sender_verdict),
         ("enabled", POLICY, policy.enabled, "", enabled),
         ("exchange_types", POLICY, policy.exchange_types, purpose, typed),
-        ("cross_org", POLICY, policy.cross_org, route, _cross_org(case, policy, route)),
+        ("cross_org", POLICY, policy.cross_org, route, crossing),
     )
 
 
-def _unsupported(purpose: Purpose, party: Party) -> Deny | None:
-    if purpose in party.attributes.supported_exchange_types:
-        return None
+def _unsupported(purpose: Purpose, party: Party) -> Deny:
     return Deny(ReceiverRefuses(f"{party.agent} does not take part in a {purpose.value}"))
 
 
 def _cross_org(case: Case, policy: Policy, route: str) -> Hold | Deny | None:
-    if route == SAME_ORG_UNIT:
-        return None
     if policy.cross_org is CrossOrg.DENY:
         facts = {
             "policy": policy.version,

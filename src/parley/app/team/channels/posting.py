@@ -229,7 +229,7 @@ async def decide(
         shown = [_unread(post) if apart and post.recipients is not None else post for post in posts]
         events = tuple(audited(team, channel, post, draft) for post, draft in zip(shown, drafts, strict=True))
         changes = changes._replace(events=events, expects=tuple(expects))
-    return Decided(_with_channel(changes, venue))
+    return Decided(changes if venue.opened is None else _with_channel(changes, venue, venue.opened))
 
 
 async def _governed(docket: TeamDocket, venue: Venue, draft: PostDraft, governed: governing.GovernedPost) -> Decided:
@@ -241,15 +241,13 @@ async def _governed(docket: TeamDocket, venue: Venue, draft: PostDraft, governed
         # Everybody with access to the intent reads its log: what was for one of them only is not told there.
         events = (audited(docket.team, venue.channel, _unread(decision.message), draft),)
     changes = await docket.changes(decision, events)
-    if decision.refusal is None:
-        changes = _with_channel(changes, venue)
+    if decision.refusal is None and venue.opened is not None:
+        changes = _with_channel(changes, venue, venue.opened)
     return Decided(changes, decision.held, decision.refusal, docket, governed.submission, decision)
 
 
-def _with_channel(changes: TeamChanges, venue: Venue) -> TeamChanges:
-    if venue.opened is None:
-        return changes
-    return changes._replace(puts=(venue.channel, *changes.puts), entries=(venue.opened,))
+def _with_channel(changes: TeamChanges, venue: Venue, opened: Entry) -> TeamChanges:
+    return changes._replace(puts=(venue.channel, *changes.puts), entries=(opened,))
 
 
 def _unread(post: Post) -> Post:
