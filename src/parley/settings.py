@@ -1,20 +1,20 @@
 """Settings: flag > PARLEY_* > ./parley.toml > user file > default. The only reader of the environment."""
 
-from __future__ import annotations
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from parley.domain.errors.errors import BadConfig, Invalid
 from parley.domain.limits import HARD_FILE_BYTES, Limits
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import parse_duration
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 # The environment variables of the real OACP tool, honoured after our own.
 _OACP_VARIABLES = {"home": ("OACP_HOME",), "agent": ("OACP_AGENT", "AGENT_NAME"), "project": ("OACP_PROJECT",)}
+# Of every variable with a setting: `os.environ` is slow to look up what it does not have.
+_PREFIXES = ("PARLEY_", "OACP_", "AGENT_NAME")
 _RUNTIME_VARIABLES = (
     ("CODEX_CI", "codex"),
     ("CODEX_SHELL", "codex"),
@@ -111,7 +111,8 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     config = env.get("XDG_CONFIG_HOME") or os.path.join(user_home, ".config")
     files = [os.path.join(cwd, "parley.toml"), os.path.join(config, "parley", "parley.toml")]
     tables = [(path, _read(path)) for path in files]
-    values = {name: _value(name, flags or {}, env, tables) for name in NAMES}
+    variables = {variable: env[variable] for variable in env if variable.startswith(_PREFIXES)}
+    values = {name: _value(name, flags or {}, variables, tables) for name in NAMES}
     _check_choice(values["sender_check"], ("warn", "enforce"))
     _check_choice(values["event_names"], ("rfc", "sdk"))
     _check_choice(values["webhook_targets"], ("public", "any"))

@@ -1,6 +1,6 @@
 """The twelve kinds as one table: who answers with what, how urgent, and which fields a body must carry."""
 
-from __future__ import annotations
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
 import re
 from enum import StrEnum

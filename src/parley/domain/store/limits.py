@@ -1,6 +1,6 @@
 """Limits of a server for tenants, channels and requests."""
 
-from __future__ import annotations
+# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
 from datetime import timedelta
 from typing import NamedTuple
