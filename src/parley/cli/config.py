@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     import argparse
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_mailbox_options(parser)
-
-
 def _config(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     others = (v for v in settings.sources if v.name not in ("home", "project", "agent"))
@@ -58,7 +54,7 @@ def _place_values(settings: Settings) -> list[Value]:
 COMMANDS = {
     "config": Command(
         "Show each setting and where its value comes from",
-        _add_arguments,
+        add_mailbox_options,
         _config,
         ("parley config", "parley config --json"),
     ),

@@ -19,8 +19,6 @@ _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"([ \t\r\n]*:)?', re.DOTALL)
 _LONGEST_INTEGER = 10**20
 _UNWANTED = ("\x00", "\ufeff")
 
-Json = object
-
 
 class JsonLimits(NamedTuple):
     """What one document may hold; the document itself is depth 1."""

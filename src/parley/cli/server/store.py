@@ -14,9 +14,8 @@ from parley.domain.errors.errors import Invalid, Problem
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
-    from parley.app.store.copy import Comparison, Copied, CopyOutcome
+    from parley.app.store.copy import Comparison, CopyOutcome
     from parley.cli.output import Screen
 
 # The files of a data directory that an installation needs besides the store.
@@ -198,10 +197,6 @@ def _printable_place(place: str) -> str:
     return safe(without_password(place) if "://" in place else place)
 
 
-def _table_documents(tables: Sequence[Copied]) -> list[dict[str, Any]]:
-    return [table._asdict() for table in tables]
-
-
 def _files_beside(source: str) -> list[str]:
     return (
         [name for name in _FILES_BESIDE if os.path.exists(os.path.join(source, name))] if os.path.isdir(source) else []
@@ -218,17 +213,13 @@ def _copy_document(source: str, target: str, outcome: CopyOutcome, logs: _LogsCh
         "running": list(outcome.servers.running),
         "silent": list(outcome.servers.silent),
         "rows": sum(table.rows for table in outcome.tables),
-        "written": _rows_written(outcome.tables),
+        "written": sum(table.new + table.changed + table.gone for table in outcome.tables),
         "seconds": round(seconds, 3),
         "logs": logs.logs,
         "links": logs.links,
-        "tables": _table_documents(outcome.tables),
+        "tables": [table._asdict() for table in outcome.tables],
         "take_along": _files_beside(source),
     }
-
-
-def _rows_written(tables: Sequence[Copied]) -> int:
-    return sum(table.new + table.changed + table.gone for table in tables)
 
 
 def _show_copy(

@@ -115,33 +115,6 @@ def consistency(leaves: Sequence[bytes], first: int) -> tuple[bytes, ...]:
     return tuple(reversed(path))
 
 
-def is_consistent(first: int, second: int, first_root: bytes, second_root: bytes, path: Sequence[bytes]) -> bool:
-    """Whether the path shows that the second tree begins with the first."""
-    if first == second:
-        return not path and first_root == second_root
-    if not 0 < first < second:
-        return False
-    # A first tree that is a full subtree of the second is not repeated in the path.
-    steps = (first_root, *path) if first & (first - 1) == 0 else tuple(path)
-    if not steps:
-        return False
-    place, last = first - 1, second - 1
-    while place & 1:
-        place, last = place >> 1, last >> 1
-    old = new = steps[0]
-    for neighbour in steps[1:]:
-        if last == 0:
-            return False
-        if place & 1 or place == last:
-            old, new = node(neighbour, old), node(neighbour, new)
-            while place and not place & 1:
-                place, last = place >> 1, last >> 1
-        else:
-            new = node(new, neighbour)
-        place, last = place >> 1, last >> 1
-    return last == 0 and old == first_root and new == second_root
-
-
 def _split(size: int) -> int:
     """The largest power of two below the size."""
     return 1 << (size - 1).bit_length() - 1

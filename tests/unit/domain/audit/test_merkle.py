@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 
 import pytest
@@ -14,12 +15,39 @@ from parley.domain.audit.merkle import (
     consistency,
     grown,
     inclusion,
-    is_consistent,
     is_included,
     node,
     tree_root,
 )
 from tests.samples import PROPERTY
+
+
+def is_consistent(first: int, second: int, first_root: bytes, second_root: bytes, path: Sequence[bytes]) -> bool:
+    """Whether the path shows a verifier that the second tree begins with the first (RFC 9162, 2.1.4.2)."""
+    if first == second:
+        return not path and first_root == second_root
+    if not 0 < first < second:
+        return False
+    # A first tree that is a full subtree of the second is not repeated in the path.
+    steps = (first_root, *path) if first & (first - 1) == 0 else tuple(path)
+    if not steps:
+        return False
+    place, last = first - 1, second - 1
+    while place & 1:
+        place, last = place >> 1, last >> 1
+    old = new = steps[0]
+    for neighbour in steps[1:]:
+        if last == 0:
+            return False
+        if place & 1 or place == last:
+            old, new = node(neighbour, old), node(neighbour, new)
+            while place and not place & 1:
+                place, last = place >> 1, last >> 1
+        else:
+            new = node(new, neighbour)
+        place, last = place >> 1, last >> 1
+    return last == 0 and old == first_root and new == second_root
+
 
 # The leaves and roots of the reference implementation of Certificate Transparency.
 INPUTS = ("", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f")
