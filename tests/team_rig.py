@@ -28,7 +28,7 @@ from parley.adapters.data.signatures import Ed25519Signer
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held
-from parley.app.team.state.audit import AuditState
+from parley.app.team.state.outside import AuditState
 from parley.app.team.team import Team
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.channel import Channel, Member, MemberPolicy, Options, Tally, lifetime_end

@@ -265,9 +265,7 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
     from parley.adapters.data.signatures import Ed25519Signatures, open_signer
     from parley.adapters.outside.outbound import HttpOutbound
     from parley.adapters.process import SteadyClock
-    from parley.app.team.state.audit import AuditState
-    from parley.app.team.state.notices import NoticeState
-    from parley.app.team.state.policies import PolicyState
+    from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
     from parley.app.team.state.rules import RulesState
     from parley.app.team.team import Team
     from parley.wire.ocip import OcipFormat

@@ -11,7 +11,7 @@ import pytest
 from parley.adapters.data.policy_files import PolicyFiles
 from parley.adapters.outside.rego import RegoRules
 from parley.app.team.decisions import policy_files
-from parley.app.team.state.policies import PolicyState
+from parley.app.team.state.outside import PolicyState
 from parley.domain.agents.party import Attributes, Party
 from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy

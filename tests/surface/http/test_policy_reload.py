@@ -9,7 +9,7 @@ from pathlib import Path
 from parley.adapters.data.policy_files import PolicyFiles
 from parley.app.team.decisions import policy_files
 from parley.app.team.rules import policies
-from parley.app.team.state.policies import PolicyState
+from parley.app.team.state.outside import PolicyState
 from parley.domain.agents.party import Attributes
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.rules.meet import effective

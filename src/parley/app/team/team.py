@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from parley.app.team.state.audit import AuditState
 from parley.app.team.state.nodes import NodeState
-from parley.app.team.state.notices import NoticeState
-from parley.app.team.state.policies import PolicyState
+from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
 from parley.app.team.state.requests import RequestCache
 from parley.app.team.state.rules import RulesState
 from parley.app.team.state.suspended import announces, check_not_suspended

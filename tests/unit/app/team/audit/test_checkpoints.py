@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parley.app.team.audit import checkpoints
-from parley.app.team.state.audit import AuditState
+from parley.app.team.state.outside import AuditState
 from parley.domain.audit.checkpoint import AuditCheckpoint
 from parley.domain.audit.entry import NO_HASH
 from parley.domain.audit.merkle import is_included, tree_root

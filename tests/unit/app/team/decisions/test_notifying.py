@@ -10,7 +10,7 @@ import pytest
 
 from parley.app.team.decisions import notifying
 from parley.app.team.rules import policies
-from parley.app.team.state.notices import NoticeState
+from parley.app.team.state.outside import NoticeState
 from parley.app.team.work import sweep
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.errors import DiskFull, Invalid, ParleyError, Unavailable

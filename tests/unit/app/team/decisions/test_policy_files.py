@@ -12,7 +12,7 @@ import pytest
 from parley.adapters.data.policy_files import PolicyFiles
 from parley.app.team.decisions import policy_files
 from parley.app.team.rules import policies
-from parley.app.team.state.policies import PolicyState
+from parley.app.team.state.outside import PolicyState
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import DiskFull
 from parley.domain.rules.policy import DEFAULT_DOCUMENT, SHORTEST, Fragment, PolicyLook
