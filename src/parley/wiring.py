@@ -112,7 +112,7 @@ def find_agent(settings: Settings, workspace: Workspace) -> Value:
         fitting = fitting or [name for name in names if name == settings.runtime]
         if len(fitting) == 1:
             return Value("agent", fitting[0], f"runtime {settings.runtime}")
-    raise UnknownSender("cannot tell which agent is speaking", hint="add --agent NAME, or set PARLEY_AGENT")
+    raise UnknownSender("cannot tell which agent you are", hint="add --agent NAME, or set PARLEY_AGENT")
 
 
 def find_place(settings: Settings) -> Place:

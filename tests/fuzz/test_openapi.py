@@ -85,8 +85,11 @@ class Known:
         if isinstance(case.body, dict) and third and case.method == "POST" and "/messages" in case.path:
             # Under the rules: such a message is held.
             case.body.update({"metadata": {"classification": "public"}, "payload": {"text": "I promise."}})
-        if isinstance(case.body, dict) and isinstance(case.body.get("timeout"), int | float):
-            case.body["timeout"] = 0.01
+        if isinstance(case.body, dict):
+            # Without one, an ask waits longer for its answer than this test does.
+            timeout = case.body.get("timeout", 30 if case.path.endswith("/ask") else None)
+            if isinstance(timeout, int | float):
+                case.body["timeout"] = 0.01
         if case.headers and "X-Agent-ID" in case.headers:
             case.headers["X-Agent-ID"] = "alice"
 

@@ -77,7 +77,7 @@ def add_mailbox_options(parser: argparse.ArgumentParser, *, agent: bool = True) 
         "--home", "--oacp-dir", default="", help="directory of all projects (default: see parley config)"
     )
     group.add_argument("-p", "--project", default="", help="project (default: by working directory, or the only one)")
-    help_agent = "agent to act as (default: $PARLEY_AGENT, $OACP_AGENT, $AGENT_NAME, agent card)"
+    help_agent = "agent to act as (default: $PARLEY_AGENT, $OACP_AGENT, $AGENT_NAME, agent_card.yaml)"
     if agent:
         group.add_argument("-a", "--agent", "--from", default="", help=help_agent, metavar="AGENT")
     else:

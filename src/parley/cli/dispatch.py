@@ -205,7 +205,7 @@ def _help(words: list[str]) -> int:
     lines += [
         "",
         "other tools:",
-        f"  {'oacp ...':<{_WIDTH}} Drop-in replacement for oacp-cli",
+        f"  {'oacp ...':<{_WIDTH}} Drop-in replacement for oacp-cli (file mailboxes)",
         "",
         "Mailbox commands take --home, --project, --agent and --json.",
         "Server commands take --url, --key, --agent and --json.",

@@ -30,7 +30,7 @@ _HINTS = {
     "sender_mismatch": "use a key for all agents of the file: parley key create --kind service",
     "bookmark_taken": "another process runs an agent of this name; stop it first",
 }
-_HANDLERS = "module of handlers without a module name (default: as in the file, else handlers.py beside it)"
+_HANDLERS = "Python module of handlers that are named without one (default: as in the file, else handlers.py beside it)"
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:

@@ -53,7 +53,7 @@ def test_config_prints_a_table_with_every_setting_and_its_source(stage: Stage) -
     assert rows[0] == ["SETTING", "VALUE", "FROM"]
     assert ["home", str(stage.home), "$PARLEY_HOME"] in rows
     assert ["project", "demo", "the only project"] in rows
-    assert ["agent", "-", "not found: cannot tell which agent is speaking"] in rows
+    assert ["agent", "-", "not found: cannot tell which agent you are"] in rows
     assert ["body_chars", "20000", "default"] in rows
 
 

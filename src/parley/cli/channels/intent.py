@@ -154,7 +154,7 @@ def _assign(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "intent create": Command(
-        "Create and activate an intent",
+        "Create an intent: a goal, with its agents and channels",
         _add_create,
         _create,
         ("parley intent create 'Research Q1 financials'", "parley intent create 'Later' --draft --json"),

@@ -47,7 +47,9 @@ def _add_server(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group = parser.add_argument_group("server")
     group.add_argument("--server", action="store_true", help="agents registered on the server instead of a project")
     group.add_argument("--url", default="", help="address of the server (default: $PARLEY_URL, http://127.0.0.1:8420)")
-    group.add_argument("--key", default="", help="API key (default: $PARLEY_KEY, which other users cannot see)")
+    group.add_argument(
+        "--key", default="", help="API key (default: $PARLEY_KEY, which is safer: process lists show --key)"
+    )
     return group
 
 

@@ -148,7 +148,7 @@ def _attribute_fields(attributes: Attributes) -> dict[str, Any]:
 
 COMMANDS = {
     "governance init": Command(
-        "Govern the mailboxes of a project",
+        "Apply policies and approvals to a project's mailboxes",
         _add_init,
         _init,
         ("parley governance init --tenant acme", "parley governance init --project demo"),

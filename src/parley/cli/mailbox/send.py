@@ -76,10 +76,15 @@ def _add_optional(parser: argparse.ArgumentParser) -> None:
         "--channel", "--tag", dest="tag", default="", help="category of your choice, such as review or deploy"
     )
     parser.add_argument("--related-pr", default="", metavar="PR", help="42, #42 or a URL")
-    parser.add_argument("--related-packet", default="", metavar="ID", help="related review packet")
-    parser.add_argument("--context-keys", default="", metavar="TEXT", help="context that the reader needs")
+    parser.add_argument(
+        "--related-packet",
+        default="",
+        metavar="ID",
+        help="id of the review packet (the files under review) that it is about",
+    )
+    parser.add_argument("--context-keys", default="", metavar="TEXT", help="free text: background for the reader")
     parser.add_argument("--context-keys-file", default="", metavar="FILE", help="read it from a file")
-    group = parser.add_argument_group("policies (any of these adds an envelope, so that policies apply)")
+    group = parser.add_argument_group("policies (any of these puts the message under the policies of the project)")
     group.add_argument(
         "--purpose", default="", choices=["", *_PURPOSES], metavar="PURPOSE", help=f"one of {', '.join(_PURPOSES)}"
     )

@@ -44,7 +44,9 @@ def add_server_options(parser: argparse.ArgumentParser, *, agent: bool = True) -
     """Add --url, --key, --agent and --json, which every command on a server takes."""
     group = parser.add_argument_group("server")
     group.add_argument("--url", default="", help="address of the server (default: $PARLEY_URL, http://127.0.0.1:8420)")
-    group.add_argument("--key", default="", help="API key (default: $PARLEY_KEY, which other users cannot see)")
+    group.add_argument(
+        "--key", default="", help="API key (default: $PARLEY_KEY, which is safer: process lists show --key)"
+    )
     if agent:
         group.add_argument(
             "-a", "--agent", default="", metavar="AGENT", help="agent to act as, for a key of several agents"

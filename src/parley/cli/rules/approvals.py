@@ -30,8 +30,10 @@ _PENDING = ApprovalStatus.PENDING.value
 _NO_DECIDER = f"no one (no approver is set); {NO_DECIDER_HINT}"
 _REFUSALS = {error.code: error for error in (HumanRequired, NotApprover, SelfApproval)}
 _KEY_NOTE = (
-    "Only a person can decide, with a human key: in --key or PARLEY_KEY for a server,\n"
-    "in --key or PARLEY_HUMAN_KEY for a mailbox (or enter it when asked)."
+    "Only a person can decide, with a key of their own. On a server it is created by\n"
+    "parley key create --user NAME and given in --key or PARLEY_KEY. For a mailbox it\n"
+    "is created by parley governance add-human and given in --key or\n"
+    "PARLEY_HUMAN_KEY, or entered when asked."
 )
 
 
@@ -60,7 +62,10 @@ def _add_decision(parser: argparse.ArgumentParser) -> None:
     _add_show(parser)
     parser.add_argument("--note", default="", metavar="TEXT", help="reason, for the audit log")
     parser.add_argument(
-        "--digest", default="", metavar="DIGEST", help="decide only if the held message has this digest"
+        "--digest",
+        default="",
+        metavar="DIGEST",
+        help="decide only if the held message still has this digest (see: approvals show)",
     )
     parser.description = f"{parser.description}.\n\n{_KEY_NOTE}"
 
@@ -317,7 +322,7 @@ COMMANDS = {
         ),
     ),
     "approvals reject": Command(
-        "Reject a held message and deny its exchange",
+        "Reject a held message and end its exchange",
         _add_decision,
         _reject,
         ("parley approvals reject appr_01K... --note 'not before Monday'",),

@@ -44,9 +44,13 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="sender", required=True, metavar="AGENT", help="sender")
     parser.add_argument("--to", required=True, metavar="AGENT", help="receiver")
     parser.add_argument("--purpose", default=None, choices=_PURPOSES, help="purpose of the message")
-    parser.add_argument("--classification", default=None, choices=_LEVELS, help="declared level")
+    parser.add_argument(
+        "--classification", default=None, choices=_LEVELS, help="classification that the sender declares"
+    )
     parser.add_argument("--text", default="", help="text of the message")
-    parser.add_argument("--round", type=_number, default=1, metavar="N", help="round of the exchange (default: 1)")
+    parser.add_argument(
+        "--round", type=_number, default=1, metavar="N", help="which message of the exchange it is (default: 1)"
+    )
     parser.add_argument(
         "--max-rounds", type=_number, default=None, metavar="N", help="most rounds that the sender asks for"
     )
@@ -59,7 +63,9 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--policies", default="", metavar="DIR", help="policies to use: a folder or a file")
     for side, name in (("from", "sender"), ("to", "receiver")):
         group.add_argument(f"--{side}-org", default="", metavar="UNIT", help=f"org unit of the {name}")
-        group.add_argument(f"--{side}-max", default="", choices=_LEVELS, help=f"highest level of the {name}")
+        group.add_argument(
+            f"--{side}-max", default="", choices=_LEVELS, help=f"highest classification the {name} may handle"
+        )
     add_server_options(parser, agent=False)
 
 

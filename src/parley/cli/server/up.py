@@ -36,7 +36,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="PostgreSQL database to share with other servers, instead of a file in --data",
     )
     parser.add_argument(
-        "--node", default="", metavar="NAME", help="name of this server among those (default: machine and port)"
+        "--node",
+        default="",
+        metavar="NAME",
+        help="name of this server among those that share the database (default: machine and port)",
     )
     parser.add_argument(
         "--linger",

@@ -244,7 +244,7 @@ class UnknownMessage(NotFound):
 
 
 class UnknownSender(NotFound):
-    """Nobody said which agent is speaking."""
+    """It is not known which agent is acting."""
 
     code = "unknown_sender"
 
