@@ -17,9 +17,9 @@ from parley.domain.directory.intent import RESOLVED, IntentStatus, TaskStatus
 from parley.domain.errors.errors import Conflict, ParleyError
 from parley.domain.workflow.plan import WorkflowOutcome, outcome_of_intent
 from parley.sdk.agent.running import serve_crew
+from parley.sdk.protocol.retry import retry_until_accepted
 from parley.sdk.workflow.crew import WorkflowAgents, with_channel
 from parley.sdk.workflow.result import NOT_REPORTED, WorkflowEvent, WorkflowResult
-from parley.sdk.workflow.retry import retry_until_accepted
 from parley.sdk.workflow.steps import Steps
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from parley.sdk.agent.decorators import HandlerSpec
 from parley.sdk.agent.handlers import Handler
 from parley.sdk.agent.logs import describe_error
 from parley.sdk.protocol.refusal import passes
+from parley.sdk.protocol.retry import retry_until_accepted
 from parley.sdk.workflow.context import StepContext
 from parley.sdk.workflow.result import StepResult, WorkflowEvent
-from parley.sdk.workflow.retry import retry_until_accepted
 
 if TYPE_CHECKING:
     from parley.domain.workflow.plan import HandlerRef, Step, WorkflowPlan
