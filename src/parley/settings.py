@@ -51,6 +51,8 @@ _TEXTS = {
     "approvals_project": "",
     "approvals_agent": "parley",
 }
+# The source of a setting that nobody has set.
+DEFAULT = "default"
 # What `parley config` must not print.
 SECRETS = frozenset({"key", "admin_key", "human_key"})
 _LIMITS = {name: int(default) for name, default in Limits._field_defaults.items()}
@@ -116,16 +118,21 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     _check_choice(values["sender_check"], ("warn", "enforce"))
     _check_choice(values["event_names"], ("rfc", "sdk"))
     _check_choice(values["webhook_targets"], ("public", "any"))
-    _check_duration(values["lease"])
+    if values["lease"].source != DEFAULT:
+        _check_duration(values["lease"])
     _check_store(values["store"])
     _to_int(values["store_connections"], minimum=4)
     _to_int(values["linger"], minimum=0)
     team_limits = TeamLimits(
-        **{name: _to_int(values[name], minimum=0 if name.endswith("retention_days") else 1) for name in _TEAM_LIMITS}
+        **{
+            name: _to_int(values[name], minimum=0 if name.endswith("retention_days") else 1)
+            for name in _TEAM_LIMITS
+            if values[name].source != DEFAULT
+        }
     )
     if team_limits.http_body_bytes > HARD_FILE_BYTES:
         raise BadConfig(f"{values['http_body_bytes'].source}: http_body_bytes may be at most {HARD_FILE_BYTES}")
-    limits = Limits(**{name: _to_int(values[name]) for name in _LIMITS})
+    limits = Limits(**{name: _to_int(values[name]) for name in _LIMITS if values[name].source != DEFAULT})
     if limits.file_bytes > HARD_FILE_BYTES:
         raise BadConfig(f"{values['file_bytes'].source}: file_bytes may be at most {HARD_FILE_BYTES}")
     return Settings(
@@ -181,7 +188,7 @@ def _value(
                 raise BadConfig(f"{path}: {name} must be text or a number")
             return Value(name, str(value), path)
     default = _LIMITS.get(name, _TEAM_LIMITS.get(name, ""))
-    return Value(name, _TEXTS.get(name) or str(default), "default")
+    return Value(name, _TEXTS.get(name) or str(default), DEFAULT)
 
 
 def _to_int(value: Value, *, minimum: int = 1) -> int:

@@ -22,11 +22,22 @@ def entry() -> NoReturn:
     Nothing is lost: acknowledged data is on disk, and a ledger that is left open is as safe as after a crash.
     """
     gc.disable()  # a command runs for milliseconds; `watch` and other long commands turn it on again
+    _import_argparse()
     code = main(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # a stream that was closed is None
             stream.flush()
     os._exit(code)
+
+
+def _import_argparse() -> None:
+    """Import argparse without gettext, which takes a fiftieth of a command's time: Parley has English texts only."""
+    english = type(sys)("gettext")
+    vars(english).update(gettext=str, ngettext=lambda singular, plural, count: singular if count == 1 else plural)
+    sys.modules["gettext"] = english
+    import argparse  # noqa: F401  # it stays imported
+
+    del sys.modules["gettext"]
 
 
 def main(arguments: list[str]) -> int:

@@ -277,6 +277,19 @@ def test_sending_imports_neither_a_yaml_reader_nor_an_event_loop(stage: Stage) -
     assert ended.stdout.splitlines()[-1] == "0"
 
 
+def test_a_command_does_not_import_gettext_and_leaves_nothing_in_its_place() -> None:
+    code = (
+        "import os, sys; from parley.cli.main import entry; sys.argv = ['parley', 'inbox', '--agent'];"
+        "os._exit = lambda code: print(code, 'gettext' in sys.modules, 'argparse' in sys.modules);"
+        "entry(); import gettext; print(gettext.__file__ is not None)"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.splitlines() == ["2 False True", "True"]
+    assert "argument -a/--agent/--from: expected one argument" in ended.stderr
+
+
 def test_an_unreadable_file_stands_at_the_end_with_its_reason(stage: Stage) -> None:
     stage.send("--priority", "P3")
     stage.plant("codex", "0.yaml", without="from")
