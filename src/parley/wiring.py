@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from parley.adapters.postgres.store import PostgresTeamStore
     from parley.app.team.state.nodes import NodeState
     from parley.app.team.team import Team
-    from parley.domain.exchange.approval import Approval
     from parley.domain.exchange.notice import Letter
-    from parley.domain.message.message import Body
     from parley.domain.rules.policy import Document
     from parley.ports.mailbox import Courier, MailEnvelopes, MailSignatures, Store
     from parley.ports.outside import Outbound, RuleExtension, Signatures
@@ -42,7 +40,6 @@ __all__ = [
     "approvals_project",
     "backup",
     "create_project",
-    "deciding",
     "default_policy",
     "drive",
     "find_agent",
@@ -188,17 +185,6 @@ def public_key_of(secret: str) -> str:
     from parley.domain.exchange.signature import encode_bytes, seed_of
 
     return encode_bytes(_mail_signatures().public_key(seed_of(secret)))
-
-
-async def deciding(kernel: Kernel, approval: Approval, decision: str, *, key: str, note: str, answer: Body) -> Approval:
-    """What a person decides about something in a mailbox; see `app.mail_approvals`."""
-    from parley.app.mailbox.rules import approvals
-    from parley.app.mailbox.rules.approvals import MailboxDecision
-    from parley.domain.exchange.approval import Decision
-
-    return await approvals.decide(
-        kernel, approval.id, MailboxDecision(Decision(decision), key, approval.digest, note, answer)
-    )
 
 
 def open_mailbox(home: str = "", project: str = "", agent: str = "") -> tuple[Kernel, Settings]:

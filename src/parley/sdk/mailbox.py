@@ -256,7 +256,12 @@ class Mailbox:
 
         What is decided is `approval` as it is given here; if it is no longer that, `ApprovalStale`.
         """
-        return wiring.drive(wiring.deciding(self.kernel, approval, decision, key=key, note=note, answer=_body(answer)))
+        from parley.app.mailbox.rules import approvals
+        from parley.domain.exchange.approval import Decision
+
+        body = _body(answer)
+        deciding = approvals.MailboxDecision(Decision(decision), key, approval.digest, note, body)
+        return wiring.drive(approvals.decide(self.kernel, approval.id, deciding))
 
     def exchanges(self) -> list[Exchange]:
         """The exchanges that this agent takes part in, as its own ledger knows them."""
