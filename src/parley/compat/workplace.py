@@ -62,7 +62,7 @@ class OpenIntentWorkplace(ServerWorkplace):
         pause = await super().heartbeat(load)
         return None if pause is None else min(pause, seconds)
 
-    async def drain(self) -> None:
+    async def announce_stopping(self) -> None:
         """Tell the registry, and the agent."""
-        await super().drain()
+        await super().announce_stopping()
         await self._options.on_drain()

@@ -380,13 +380,13 @@ async def test_an_ask_whose_connection_broke_goes_on_with_the_same_key(server: L
 @with_server
 async def test_an_ask_that_timed_out_has_waited_once(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, again = await server.client("alice"), []
-    ask_again = posting.ask_again
+    ask_again = posting.resume_ask
 
     async def counted(*given: Any) -> Any:  # noqa: ANN401  # as the original
         again.append(given)
         return await ask_again(*given)
 
-    monkeypatch.setattr(posting, "ask_again", counted)
+    monkeypatch.setattr(posting, "resume_ask", counted)
     gave_up = await once(alice, "k1", {"to": "bob", "payload": {}, "timeout": 0.05}, ASK)
 
     assert (gave_up.status, again) == (504, [])

@@ -67,15 +67,15 @@ async def expire(docket: Docket, approval: Approval) -> RulesDecision[Any]:
     return await refuse(docket, approval, ApprovalStatus.EXPIRED, SYSTEM)
 
 
-def ask_again_if_stale(docket: Docket, submission: Submission[M]) -> RulesDecision[M] | None:
+def request_new_review_if_stale(docket: Docket, submission: Submission[M]) -> RulesDecision[M] | None:
     """An approval belongs to a policy. Under another one the person has to look again."""
     approval = submission.releases
     if approval is None or approval.draft is None or approval.policy_version == docket.book.label:
         return None
-    return ask_again(docket, approval, approval.draft, approval.classification)
+    return request_new_review(docket, approval, approval.draft, approval.classification)
 
 
-def ask_again(docket: Docket, approval: Approval, draft: HeldDraft, level: str) -> RulesDecision[Any]:
+def request_new_review(docket: Docket, approval: Approval, draft: HeldDraft, level: str) -> RulesDecision[Any]:
     """Nothing goes out that nobody has seen: the person has to look at what would be sent now."""
     label = docket.book.label
     digest = content_digest(draft, approval.agent, level, label)

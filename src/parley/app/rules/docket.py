@@ -111,7 +111,7 @@ class Submission(NamedTuple, Generic[M]):
     # The receiver judges it, in a place of its own.
     incoming: bool = False
     # The unique name of its approval, where there can be only one.
-    unique: str = ""
+    dedup_key: str = ""
     # An approval that releases it, or that it answers; and the person who decided.
     releases: Approval | None = None
     replaces: Approval | None = None

@@ -26,14 +26,16 @@ QUEUE = "approvals/"
 INCOMING = "incoming/"
 
 
-def queue_of(agent: str) -> str:
+def queue_budget_key(agent: str) -> str:
     """The budget of an agent's messages that may wait at once."""
     return QUEUE + agent
 
 
 def queue_freed(approvals: tuple[Approval, ...]) -> tuple[Spend, ...]:
     """The queue places that these approvals free. Unique approvals never use one."""
-    return tuple([Spend(queue_of(approval.agent), 0, amount=-1) for approval in approvals if not approval.unique])
+    return tuple(
+        [Spend(queue_budget_key(approval.agent), 0, amount=-1) for approval in approvals if not approval.unique]
+    )
 
 
 def side_of(docket: Docket, approval: Approval) -> str:
@@ -80,7 +82,7 @@ def approval_of(
         purpose=exchange.purpose,
         # It must not outlast what it is about.
         expires_at=min(waiting.expires_at, exchange.expires_at, submission.expires_at or exchange.expires_at),
-        unique=submission.unique,
+        unique=submission.dedup_key,
     )
 
 

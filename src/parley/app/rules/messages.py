@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from parley.app.rules import approvals, recording
 from parley.app.rules.docket import M, RulesDecision
 from parley.app.rules.exchanges import close_all
-from parley.app.rules.holding import QUEUE, Closing, approval_of, limit_approval_of, queue_of, side_of
+from parley.app.rules.holding import QUEUE, Closing, approval_of, limit_approval_of, queue_budget_key, side_of
 from parley.domain.agents.party import pair_name
 from parley.domain.content.envelope import Origin
 from parley.domain.errors.errors import ParleyError, Stale
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from parley.domain.exchange.exchange import Exchange
     from parley.domain.rules.ruling import Proposal, Ruling
 
-_HOUR = 13
+# A time stamp up to its hour: 2026-03-13T14.
+_HOUR_PREFIX_CHARS = 13
 PAIR = "pair/"
 
 
@@ -42,7 +43,7 @@ def fresh_ids(docket: Docket) -> Fresh:
 
 async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) -> RulesDecision[M]:
     """Decide about a message."""
-    stale = approvals.ask_again_if_stale(docket, submission)
+    stale = approvals.request_new_review_if_stale(docket, submission)
     if stale is not None:
         return stale
     try:
@@ -83,7 +84,7 @@ async def _deny(
     opened: tuple[Approval, ...] = ()
     if isinstance(error, LoopDetected) and not submission.incoming:
         opened, error = await _escalate_loop(docket, submission, proposal, ruling, error)
-    # What a receiver refuses at once never began on its side.
+    # An exchange whose first message the receiver refuses does not exist on the side of the receiver.
     if not (after.over and denial.ends) or (submission.incoming and not after.version):
         return RulesDecision((entry,), approvals=opened, ruling=ruling, refusal=error)
     closing = await close_all(docket, before, after, submission.actor)
@@ -112,15 +113,15 @@ async def _hold(
     if limit and exchange.limit_approval != proposal.fresh.approval_id:
         before = await docket.approval(exchange.limit_approval)
         if before is not None:
-            # One limit, one escalation: who tries again learns of the same, but of no words that were not its own.
+            # One escalation per limit. A second sender gets the same approval, but sees only its own message in it.
             entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=before.id)
             story = escalation(exchange, sender, ruling.summary)
             own = replace(before, escalation=story, detected_keywords=ruling.keywords)
             return RulesDecision((entry,), ruling=ruling, held=own)
-    shown = escalation(ruling.begun, sender, ruling.summary) if limit else None
+    shown = escalation(ruling.exchange_before, sender, ruling.summary) if limit else None
     approval = approval_of(docket, submission, hold, proposal.fresh.approval_id, ruling, shown)
     entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=approval.id)
-    spends = (Spend(queue_of(approval.agent), ruling.policy.open_approvals),)
+    spends = (Spend(queue_budget_key(approval.agent), ruling.policy.open_approvals),)
     return RulesDecision((entry,), exchange, (approval,), spends, ruling, held=approval)
 
 
@@ -135,7 +136,7 @@ async def _deliver(
         reviewed, level = submission.releases.draft, ruling.level.value
         payload = submission.hold(ruling).payload
         if payload != reviewed.payload or level != submission.releases.classification:
-            return approvals.ask_again(docket, submission.releases, replace(reviewed, payload=payload), level)
+            return approvals.request_new_review(docket, submission.releases, replace(reviewed, payload=payload), level)
     message, digest = submission.deliver(ruling)
     audits = recording.delivered_entries(docket, submission, ruling, digest)
     changed: tuple[Approval, ...] = ()
@@ -175,7 +176,7 @@ def _pair_spends(docket: Docket, submission: Submission[M], ruling: Ruling) -> t
     """
     if ruling.origin is Origin.HUMAN:
         return ()
-    sender, most, hour = submission.sender.agent, ruling.policy.pair_budget, docket.at[:_HOUR]
+    sender, most, hour = submission.sender.agent, ruling.policy.pair_budget, docket.at[:_HOUR_PREFIX_CHARS]
     return tuple([Spend(f"{PAIR}{pair_name(sender, party.agent)}", most, hour) for party in ruling.receivers])
 
 
@@ -188,7 +189,7 @@ async def refuse_overspent(docket: Docket, submission: Submission[M], error: Ove
         return refuse(docket, submission, ApprovalQueueFull(full, facts={"retry_after": 60}))
     at = docket.at
     pair = budget.removeprefix(PAIR)
-    unique = f"pair_budget/{pair}/{at[:_HOUR]}"
+    unique = f"pair_budget/{pair}/{at[:_HOUR_PREFIX_CHARS]}"
     rest = 3600 - int(at[14:16]) * 60 - int(at[17:19])
     reason = f"{' and '.join(pair.split(','))} have exchanged as many messages as they may in an hour"
     before = await docket.escalation(unique)

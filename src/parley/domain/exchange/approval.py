@@ -88,7 +88,7 @@ class Approval(Record):
     # Whose message it is, for whom that one acts, and whom it was for.
     agent: str
     user: str
-    # That person spoke itself.
+    # The person wrote the message, not the agent.
     human: bool = False
     to: str
     purpose: Purpose = Purpose.INFORMATION_QUERY
@@ -108,7 +108,7 @@ class Approval(Record):
     note: str = ""
     # What came of it.
     message_id: str = ""
-    # There is one of these; empty for as many as there are messages.
+    # Deduplication key: at most one approval has it. Empty for approvals that every message gets for itself.
     unique: str = ""
 
     @property
@@ -141,7 +141,7 @@ def content_digest(draft: HeldDraft, agent: str, classification: str, policy_ver
         draft.metadata,
         draft.payload,
     )
-    # The length before each part: no two lists of parts have one spelling.
+    # Each part is preceded by its length, so that different lists of parts cannot encode to the same text.
     return digest("".join(f"{len(part)}:{part}" for part in parts).encode())
 
 

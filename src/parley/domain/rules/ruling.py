@@ -118,7 +118,7 @@ class Ruling(NamedTuple):
     # The level that the sender declared, before detection.
     declared: Classification
     # The exchange as it was before.
-    begun: Exchange
+    exchange_before: Exchange
     # Which rules of the organisation's own were asked as well, and whether they made it stricter.
     rules: str = ""
     tightened: bool = False
@@ -268,7 +268,7 @@ def with_verdict(proposal: Proposal, ruling: Ruling, verdict: Verdict) -> Ruling
     """The ruling with a stricter verdict, and all that follows from it; one that is not stricter changes nothing."""
     if _STRICTNESS[type(verdict)] <= _STRICTNESS[type(ruling.verdict)]:
         return ruling
-    exchange = _after(proposal, ruling.begun, verdict, ruling.summary, ruling.ext.hops, stamp(proposal.now))
+    exchange = _after(proposal, ruling.exchange_before, verdict, ruling.summary, ruling.ext.hops, stamp(proposal.now))
     return ruling._replace(verdict=verdict, exchange=exchange)
 
 

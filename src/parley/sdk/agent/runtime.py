@@ -89,7 +89,7 @@ class Runtime:
         await _cancel_and_wait(reader, heartbeats, stop_wait)
         taken_over = upkeep.done() and not upkeep.cancelled() and isinstance(upkeep.exception(), BookmarkTaken)
         if not taken_over:
-            await self.workplace.drain()
+            await self.workplace.announce_stopping()
         if self._running:
             await asyncio.wait(self._running, timeout=0 if self._fatal.done() else self.plan.drain)
         await self._cancel_handlers()

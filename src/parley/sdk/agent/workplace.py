@@ -68,7 +68,7 @@ class Workplace(Protocol):
         None: the agent is to stop.
         """
 
-    async def drain(self) -> None:
+    async def announce_stopping(self) -> None:
         """Announce that the agent accepts no more work."""
 
     async def close(self) -> None:

@@ -62,14 +62,14 @@ def test_under_another_policy_the_person_looks_again_at_a_new_digest() -> None:
     docket = FakeDocket()
     approval = an_approval()
 
-    decision = approvals.ask_again_if_stale(docket, a_submission(releases=approval))
+    decision = approvals.request_new_review_if_stale(docket, a_submission(releases=approval))
 
     assert decision is not None
     assert isinstance(decision.refusal, ApprovalStale)
     (again,) = decision.approvals
     assert again.digest == content_digest(a_held_draft(), "alice", "internal", docket.book.label)
-    assert approvals.ask_again_if_stale(docket, a_submission(releases=again)) is None
-    assert approvals.ask_again_if_stale(docket, a_submission()) is None
+    assert approvals.request_new_review_if_stale(docket, a_submission(releases=again)) is None
+    assert approvals.request_new_review_if_stale(docket, a_submission()) is None
 
 
 def test_only_who_may_decides_and_that_is_known_beforehand() -> None:

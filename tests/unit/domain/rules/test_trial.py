@@ -226,7 +226,7 @@ def test_a_trial_comes_to_what_the_message_would(
         fixed=tuple(level for level, named in data if not named),
     )
 
-    begun = rule(a_proposal(sender=me, receivers=to, to="b0", wishes=Wishes(purpose=purpose)), book).begun
+    begun = rule(a_proposal(sender=me, receivers=to, to="b0", wishes=Wishes(purpose=purpose)), book).exchange_before
     known = an_exchange(
         initiator="a" if asks else "b0",
         responder="b0" if asks else "a",

@@ -42,7 +42,7 @@ _READER_MS = 100
 
 ENCODERS = Encoders(appended, encode_audit_entry)
 
-Outcome = Committed | Exception
+CommitOutcome = Committed | Exception
 # A change that cannot be written as it is: its own fault, which must not stop the writer.
 _WRITE_ERRORS = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
@@ -135,7 +135,7 @@ class SqliteWriter:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._deliver, done)
 
-    def _deliver(self, done: list[tuple[str, Future[Committed], Outcome]]) -> None:
+    def _deliver(self, done: list[tuple[str, Future[Committed], CommitOutcome]]) -> None:
         self.queued -= len(done)
         for tenant, future, outcome in done:
             if isinstance(outcome, Committed):
@@ -159,7 +159,7 @@ class SqliteWriter:
             finally:
                 self._db.execute(f"PRAGMA busy_timeout={team_file.BUSY_SECONDS * 1000:.0f}")
 
-    def _commit(self, batch: list[TeamChanges]) -> list[Outcome]:
+    def _commit(self, batch: list[TeamChanges]) -> list[CommitOutcome]:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             source = SqliteSource(self._db, self._cache)
@@ -189,7 +189,7 @@ def _as_outcome(error: Exception, path: str) -> Exception:
     return Unavailable(refusal.message) if isinstance(refusal, Forbidden) else refusal
 
 
-def apply_changes(transaction: Transaction, changes: TeamChanges) -> Outcome:
+def apply_changes(transaction: Transaction, changes: TeamChanges) -> CommitOutcome:
     """What a commit becomes, or why not."""
     try:
         return transaction.take(changes)

@@ -125,7 +125,7 @@ async def judge_incoming(
         proof = await vouched(kernel, docket.governance, arrival.sender, kernel.agent, carried, stored)
         arrival = _with_view(docket, arrival._replace(carried=carried, proof=proof))
         submission = _submission(docket, arrival)
-        decision = approvals.ask_again_if_stale(docket, submission)
+        decision = approvals.request_new_review_if_stale(docket, submission)
         if decision is not None:
             return await _admission(docket, arrival, decision)
         proposal, ruling = _ruled(docket, arrival)
@@ -371,7 +371,7 @@ def _submission(docket: MailboxDocket, arrival: _Arrival) -> Submission[StoredMe
         hold=lambda _: held_mail.incoming(stored.message, docket.kernel.agent, stored.digest),
         deliver=lambda _: Delivered(stored, stored.digest),
         incoming=True,
-        unique=f"{INCOMING}{stored.digest}",
+        dedup_key=f"{INCOMING}{stored.digest}",
         releases=human.approval if human is not None and not human.answers else None,
         approval_id=carries,
         approved_by=human.user if human is not None else signer,

@@ -151,7 +151,7 @@ async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, dr
         entry = team.entry(caller, "channel_created", channel.id, intent=intent.id, name=name)
         return Venue(channel, access, expects, entry)
 
-    async with posting.queued(team, caller, draft):
+    async with posting.lock_conversation(team, caller, draft):
         return await posting.decide_and_commit(
             team, caller, lambda: posting.decide(team, caller, find_venue, (draft,), ids)
         )

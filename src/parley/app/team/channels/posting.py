@@ -59,17 +59,17 @@ class Venue(NamedTuple):
     channel: Channel
     access: Access
     expects: list[Expect]
-    # That the channel begins with this message.
-    opened: Entry | None = None
+    # The ledger entry "channel_created", when this message creates the channel.
+    creation_entry: Entry | None = None
 
 
-class Decided(NamedTuple):
+class PendingCommit(NamedTuple):
     """What a decision writes. A refusal is raised, and a held message reported, after it is written."""
 
     changes: TeamChanges
     held: Approval | None = None
     refusal: ParleyError | None = None
-    # Of the one message that the rules concern, to decide about it anew when a budget turns out to be spent.
+    # Of a single governed message: the commit decides about it again when its budget has been spent meanwhile.
     docket: TeamDocket | None = None
     submission: Submission[Post] | None = None
     decision: RulesDecision[Post] | None = None
@@ -79,7 +79,7 @@ async def post(team: Team, caller: Caller, channel_id: str, draft: PostDraft, me
     """Post one message; on return it is durable, and its recipients can read it, or it waits for a person."""
     ids = (message_id or team.new_id("msg"),)
     check_speaks(caller)
-    async with queued(team, caller, draft):
+    async with lock_conversation(team, caller, draft):
         return await decide_and_commit(
             team, caller, lambda: decide(team, caller, lambda: venue_of(team, caller, channel_id), (draft,), ids)
         )
@@ -90,24 +90,24 @@ async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence
     check_speaks(caller)
     ids = tuple([team.new_id("msg") for _ in drafts])
 
-    async def attempt() -> Decided:
+    async def attempt() -> PendingCommit:
         decided = await decide(team, caller, lambda: venue_of(team, caller, channel_id), drafts, ids)
         if decided.held is not None:
             raise Invalid.because([_ONE_BY_ONE])
         return decided
 
-    # What the server itself says about it comes behind.
+    # Notices that the server adds to the commit come after the messages.
     return (await _committed(team, caller, attempt))[0].posts[: len(drafts)]
 
 
-async def decide_and_commit(team: Team, caller: Caller, attempt: Callable[[], Awaitable[Decided]]) -> Post | Held:
+async def decide_and_commit(team: Team, caller: Caller, attempt: Callable[[], Awaitable[PendingCommit]]) -> Post | Held:
     """Decide about one message and commit what was decided; again when somebody else was faster, a few times."""
     done, held = await _committed(team, caller, attempt)
     return Held(held) if held is not None else done.posts[0]
 
 
 async def _committed(
-    team: Team, caller: Caller, attempt: Callable[[], Awaitable[Decided]]
+    team: Team, caller: Caller, attempt: Callable[[], Awaitable[PendingCommit]]
 ) -> tuple[Committed, Approval | None]:
     for _ in range(ATTEMPTS):
         decided = await attempt()
@@ -121,7 +121,7 @@ async def _committed(
             refused = await refuse_overspent(decided.docket, decided.submission, error)
             changes = await decided.docket.changes(refused)
             try:
-                return await _commit(team, caller, Decided(changes, refusal=refused.refusal)), None
+                return await _commit(team, caller, PendingCommit(changes, refusal=refused.refusal)), None
             except (Stale, NameTaken):
                 continue
         except NameTaken:
@@ -133,7 +133,7 @@ async def _committed(
     raise Conflict("the channel changes too often at this moment", hint="try again")
 
 
-def _commit(team: Team, caller: Caller, decided: Decided) -> Awaitable[Committed]:
+def _commit(team: Team, caller: Caller, decided: PendingCommit) -> Awaitable[Committed]:
     if decided.refusal is not None:
         return _commit_refusal(team, decided.changes, decided.refusal)
     return team.commit(caller, decided.changes, decided.held.id if decided.held else "")
@@ -145,8 +145,8 @@ async def _commit_refusal(team: Team, changes: TeamChanges, refusal: ParleyError
     raise refusal
 
 
-def queued(team: Team, caller: Caller, draft: PostDraft) -> AbstractAsyncContextManager[None]:
-    """Wait for whoever else speaks in the same conversation at this moment."""
+def lock_conversation(team: Team, caller: Caller, draft: PostDraft) -> AbstractAsyncContextManager[None]:
+    """Serialise posts of one conversation, so that they do not compete for the same round."""
     wishes = draft.wishes
     conversation = draft.in_reply_to
     if wishes is not None:
@@ -181,13 +181,13 @@ async def decide(
     releases: Approval | None = None,
     replaces: Approval | None = None,
     note: str = "",
-) -> Decided:
+) -> PendingCommit:
     """What these drafts would write now. One may release what was held, or be said instead of it."""
     # Before anything else: nothing overrides the isolation of tenants.
     for draft, message_id in zip(drafts, ids, strict=True):
         if TENANT_MARK in draft.to and draft.to.partition(TENANT_MARK)[2] != caller.tenant:
             changes, refusal = await governing.blocked(team, caller, draft, message_id)
-            return Decided(changes, refusal=refusal)
+            return PendingCommit(changes, refusal=refusal)
     venue = await find_venue()
     channel, access, expects = venue.channel, venue.access, venue.expects
     docket = TeamDocket(team, caller.tenant, await rules.in_force(team, caller.tenant, expects), expects)
@@ -226,31 +226,36 @@ async def decide(
     if channel.options.audit:
         # Everybody with access to the intent reads its log, of whichever org unit.
         apart = await rules.several_units(team, caller.tenant, expects)
-        shown = [_unread(post) if apart and post.recipients is not None else post for post in posts]
+        shown = [_with_payload_hash(post) if apart and post.recipients is not None else post for post in posts]
         events = tuple(audited(team, channel, post, draft) for post, draft in zip(shown, drafts, strict=True))
         changes = changes._replace(events=events, expects=tuple(expects))
-    return Decided(changes if venue.opened is None else _with_channel(changes, venue, venue.opened))
+    return PendingCommit(_with_channel(changes, venue))
 
 
-async def _governed(docket: TeamDocket, venue: Venue, draft: PostDraft, governed: governing.GovernedPost) -> Decided:
+async def _governed(
+    docket: TeamDocket, venue: Venue, draft: PostDraft, governed: governing.GovernedPost
+) -> PendingCommit:
     """What the decision about the one message writes."""
     decision = governed.decision
     assert decision is not None  # noqa: S101  # there is no post to send as it is
     events: tuple[EventDraft, ...] = ()
     if decision.message is not None and venue.channel.options.audit:
         # Everybody with access to the intent reads its log: what was for one of them only is not told there.
-        events = (audited(docket.team, venue.channel, _unread(decision.message), draft),)
+        events = (audited(docket.team, venue.channel, _with_payload_hash(decision.message), draft),)
     changes = await docket.changes(decision, events)
-    if decision.refusal is None and venue.opened is not None:
-        changes = _with_channel(changes, venue, venue.opened)
-    return Decided(changes, decision.held, decision.refusal, docket, governed.submission, decision)
+    if decision.refusal is None:
+        changes = _with_channel(changes, venue)
+    return PendingCommit(changes, decision.held, decision.refusal, docket, governed.submission, decision)
 
 
-def _with_channel(changes: TeamChanges, venue: Venue, opened: Entry) -> TeamChanges:
-    return changes._replace(puts=(venue.channel, *changes.puts), entries=(opened,))
+def _with_channel(changes: TeamChanges, venue: Venue) -> TeamChanges:
+    """The changes, with the channel when this message creates it."""
+    if venue.creation_entry is None:
+        return changes
+    return changes._replace(puts=(venue.channel, *changes.puts), entries=(venue.creation_entry,))
 
 
-def _unread(post: Post) -> Post:
+def _with_payload_hash(post: Post) -> Post:
     """The message with only the digest of what it says."""
     return post._replace(payload=b'{"sha256":"%b"}' % digest(post.payload).encode())
 
@@ -263,7 +268,7 @@ def check_speaks(caller: Caller) -> None:
 
 
 async def check_present(team: Team, tenant: str, agent: str, expects: list[Expect] | None = None) -> AgentRecord | None:
-    """Refuse an agent that has left. One that never registered is as good as any."""
+    """Refuse an agent that has left. Agents that never registered may post."""
     record = await team.store.get(AgentRecord, tenant, agent)
     if record is None:
         return None
@@ -313,7 +318,7 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     request = await team.requests.get(caller.tenant, request_id)
     if request is None or request.channel_id != channel_id:
         raise NotFound("no such message")
-    # Of what it may not see an agent learns only that a request was not for it.
+    # An agent must not learn of messages that it may not read, only that a request was not for it.
     if request.pattern is not Pattern.REQUEST and not request.visible_to(sender_view):
         raise NotFound("no such message")
     if channel.is_open and sender_view.takes_part:
@@ -325,7 +330,7 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
 async def ask(team: Team, caller: Caller, channel_id: str, draft: PostDraft, patience: float) -> Post | Held:
     """Post a request and wait so many seconds for its first answer. `AskTimeout` when none comes in time.
 
-    What waits for a person is not waited for.
+    A message held for approval returns at once as `Held`.
     """
     check_speaks(caller)
     if draft.pattern is not Pattern.REQUEST:
@@ -348,8 +353,8 @@ async def ask(team: Team, caller: Caller, channel_id: str, draft: PostDraft, pat
         team.waits.end(message_id, answer)
 
 
-async def ask_again(team: Team, caller: Caller, request_id: str, patience: float) -> Post:
-    """Wait on for the first answer to a request that was posted before, as one whose connection broke would."""
+async def resume_ask(team: Team, caller: Caller, request_id: str, patience: float) -> Post:
+    """Wait again for the first answer to a request that is already posted, after a broken connection."""
     request = await team.requests.get(caller.tenant, request_id)
     if request is None:
         raise NotFound("no such message")

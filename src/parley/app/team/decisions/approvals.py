@@ -21,7 +21,7 @@ from parley.domain.message.message import Pattern
 from parley.domain.times import from_stamp
 
 if TYPE_CHECKING:
-    from parley.app.team.channels.posting import Decided
+    from parley.app.team.channels.posting import PendingCommit
     from parley.app.team.team import Team
     from parley.domain.store.changes import TeamChanges
 
@@ -102,9 +102,9 @@ async def decide(team: Team, caller: Caller, approval_id: str, deciding: Approva
     approval = await get(team, caller, approval_id)
     if deciding.decision is Decision.REJECT:
         return await _reject(team, caller, approval_id, deciding)
-    attempts: list[Decided] = []
+    attempts: list[PendingCommit] = []
 
-    async def attempt() -> Decided:
+    async def attempt() -> PendingCommit:
         attempts.append(await _speak(team, caller, approval_id, deciding))
         return attempts[-1]
 
@@ -126,7 +126,7 @@ async def _checked(docket: TeamDocket, caller: Caller, approval_id: str, decidin
     return approval
 
 
-async def _speak(team: Team, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Decided:
+async def _speak(team: Team, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> PendingCommit:
     """Post the held message, judged again, or the person's answer in its place."""
     approval = await _checked(await TeamDocket.open(team, caller.tenant), caller, approval_id, deciding)
     draft, answers = held_draft(team, approval), deciding.decision is Decision.ANSWER

@@ -213,7 +213,7 @@ class MailboxWorkplace:
         del load
         return _HEARTBEAT_SECONDS
 
-    async def drain(self) -> None:
+    async def announce_stopping(self) -> None:
         """Release what was claimed ahead."""
         while self._claimed_ahead:
             await self._release(self._claimed_ahead.popleft())

@@ -283,7 +283,7 @@ class ServerWorkplace:
             return None
         return _HEARTBEAT_SECONDS
 
-    async def drain(self) -> None:
+    async def announce_stopping(self) -> None:
         """Set the status in the registry; a failure is only logged."""
         try:
             await self.client.set_agent_status(self._plan.name, "draining")

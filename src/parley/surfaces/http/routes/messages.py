@@ -74,7 +74,7 @@ async def _sent_again(call: Call, message_id: str) -> Response:
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait and not message_id.startswith("appr_"):
         return await _answer_response(
-            call, await posting.ask_again(call.team, call.speaker(body.sender), message_id, wait)
+            call, await posting.resume_ask(call.team, call.speaker(body.sender), message_id, wait)
         )
     return await _created_again(call, message_id)
 
@@ -83,7 +83,7 @@ async def _asked_again(call: Call, message_id: str) -> Response:
     body: AskIn = call.body
     if message_id.startswith("appr_"):
         return await _created_again(call, message_id)
-    answer = await posting.ask_again(call.team, call.speaker(body.sender), message_id, body.timeout)
+    answer = await posting.resume_ask(call.team, call.speaker(body.sender), message_id, body.timeout)
     return await _answer_response(call, answer)
 
 

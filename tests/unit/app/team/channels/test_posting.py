@@ -457,7 +457,7 @@ async def test_the_patience_of_an_ask_counts_from_when_it_is_posted(rig: Rig, mo
     await an_open_channel(rig)
     decide = posting.decide
 
-    async def slowly(*args: Any, **options: Any) -> posting.Decided:  # noqa: ANN401
+    async def slowly(*args: Any, **options: Any) -> posting.PendingCommit:  # noqa: ANN401
         decision = await decide(*args, **options)
         rig.clock.pass_by(seconds=1)
         return decision
@@ -516,7 +516,7 @@ async def test_who_asks_again_gets_the_answer_that_was_given_meanwhile(rig: Rig)
 
     answer = await posting.reply(rig.team, rig.caller("bob"), CHANNEL, request.id, REPLY)
 
-    assert await posting.ask_again(rig.team, rig.caller("alice"), request.id, 1) == answer
+    assert await posting.resume_ask(rig.team, rig.caller("alice"), request.id, 1) == answer
 
 
 @with_rig
@@ -524,8 +524,8 @@ async def test_two_may_wait_for_one_answer(rig: Rig) -> None:
     await an_open_channel(rig)
     first = await asking(rig, "alice", "bob")
     request = await last_request(rig, "bob")
-    second = asyncio.create_task(posting.ask_again(rig.team, rig.caller("alice"), request.id, PATIENCE))
-    third = asyncio.create_task(posting.ask_again(rig.team, rig.caller("alice"), request.id, PATIENCE))
+    second = asyncio.create_task(posting.resume_ask(rig.team, rig.caller("alice"), request.id, PATIENCE))
+    third = asyncio.create_task(posting.resume_ask(rig.team, rig.caller("alice"), request.id, PATIENCE))
     await soon(lambda: len(rig.team.waits._by_request[request.id].answers) == 3)
     first.cancel()
 

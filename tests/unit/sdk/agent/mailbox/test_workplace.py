@@ -109,7 +109,7 @@ async def test_who_stops_in_good_order_has_not_tried(boxes: Boxes) -> None:
     for _ in range(7):  # more often than a message that kills its reader is tried
         async with boxes.workplace("codex") as codex:
             assert (await codex.next()).id == asked.id
-            await codex.workplace.drain()
+            await codex.workplace.announce_stopping()
             await codex.workplace.close()
 
 
