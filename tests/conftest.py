@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 import hypothesis
 import pytest
 
-from tests import chosen_store
+from tests.rigs import chosen_store
 
 _finished = itertools.count(1)
 
@@ -33,8 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def database() -> Iterator[str]:
     """The address of a PostgreSQL database with empty tables, whatever store the run is about."""
-    from tests.postgres_cluster import drop
-    from tests.postgres_store import fresh_database
+    from tests.postgres.cluster import drop
+    from tests.postgres.store import fresh_database
 
     dsn = fresh_database()
     yield dsn

@@ -24,7 +24,7 @@ import uvloop
 from bench.channels.load import Job, Result, summary
 from bench.channels.posts import TEXT
 from parley.adapters.postgres import schema
-from tests.postgres_programs import environment, programs
+from tests.postgres.programs import environment, programs
 
 _PAYLOAD = msgspec.json.encode({"text": TEXT})
 _AT = "2026-03-13T08:00:00.000000+00:00"

@@ -25,7 +25,7 @@ from bench.channels.posts import TEXT
 from bench.figures import Figure
 from bench.measure import Sample
 from bench.workspace import Bench
-from tests.postgres_cluster import Cluster
+from tests.postgres.cluster import Cluster
 
 _GROUP = 64
 _CONNECTIONS = 4

@@ -17,7 +17,7 @@ from bench.channels.posts import TEXT
 from bench.channels.processes import AGENT, KEY, Server, request
 from bench.measure import Sample
 from bench.workspace import Bench
-from tests.postgres_cluster import Cluster
+from tests.postgres.cluster import Cluster
 
 # Enough that the smaller tables stay in memory, as on a machine of its own. Commits are durable: fsync is on.
 _SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "30min", "max_connections": "300"}

@@ -14,7 +14,7 @@ from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.message.compose import compose
 from parley.domain.message.message import Draft, Kind, Message, Reading
 from parley.wire.oacp.format import OacpFormat
-from tests.samples import NOW
+from tests.samples.messages import NOW
 
 FORMAT = OacpFormat()
 EXAMPLES = Path(__file__).parent / "examples"

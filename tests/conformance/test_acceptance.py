@@ -14,7 +14,7 @@ from parley.domain.message.message import Kind
 from parley.wire.oacp.format import OacpFormat
 from parley.wire.yaml.write import mapping_text, quoted
 from tests.conformance.oacp import FORMAT, accepted, doubted, rejected
-from tests.samples import STRUCTURED, a_file, fields_of
+from tests.samples.messages import STRUCTURED, a_file, fields_of
 
 
 def refusal(content: bytes) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from parley.domain.message.bodies import check_body, shape_body
 from parley.domain.message.message import Kind, Value
-from tests.samples import fields_of
+from tests.samples.messages import fields_of
 
 
 def said_of(kind: Kind, body: dict[str, Value]) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from parley.domain.errors.errors import Unreadable
 from parley.domain.message.compose import EMITTED_EXTRAS
 from parley.domain.message.message import Kind, Priority
 from tests.conformance.oacp import FORMAT, accepted, fields_written, refusals, sent, written
-from tests.samples import STRUCTURED, a_draft, a_file, fields_of
+from tests.samples.messages import STRUCTURED, a_draft, a_file, fields_of
 from tests.unit.wire.oacp.test_auth import GOOD
 from tests.unit.wire.yaml.test_write import AWKWARD
 

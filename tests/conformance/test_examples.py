@@ -8,7 +8,7 @@ import pytest
 
 from parley.domain.message.message import Kind, Priority
 from tests.conformance.oacp import accepted, doubted, example
-from tests.samples import STRUCTURED
+from tests.samples.messages import STRUCTURED
 
 
 @pytest.mark.requirement("S1-EXAMPLE-REVIEW-REQUEST")

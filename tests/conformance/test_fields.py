@@ -10,7 +10,7 @@ import yaml
 
 from parley.domain.message.message import KINDS, Kind, Priority
 from tests.conformance.oacp import FORMAT, accepted, doubted, fields_written, refusals, rejected, sent, written
-from tests.samples import NOW, a_draft, a_file, fields_of
+from tests.samples.messages import NOW, a_draft, a_file, fields_of
 
 
 @pytest.mark.parametrize(

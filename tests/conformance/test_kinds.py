@@ -9,7 +9,7 @@ import pytest
 from parley.domain.message.bodies import KIND_SPECS, default_reply
 from parley.domain.message.message import Kind, Message, Pattern, Priority
 from tests.conformance.oacp import refusals, reply_to, sent
-from tests.samples import STRUCTURED, a_body, a_draft, a_message, fields_of
+from tests.samples.messages import STRUCTURED, a_body, a_draft, a_message, fields_of
 
 
 @pytest.mark.requirement("S1-TYPE-COUNT")

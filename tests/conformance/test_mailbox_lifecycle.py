@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from parley.domain.message.message import Kind
-from tests.samples import a_body, a_file
+from tests.samples.messages import a_body, a_file
 from tests.surface.stage import Stage, a_home, a_stage
 
 COMPACT = r"\d{8}T\d{4}Z"

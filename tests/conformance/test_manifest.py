@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.source_trees import parsed
+from tests.rigs.source_trees import parsed
 
 HERE = Path(__file__).resolve()
 TESTS = HERE.parent.parent

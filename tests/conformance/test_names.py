@@ -17,7 +17,7 @@ from parley.domain.mailbox.ledger import Changes, StoredMessage
 from parley.domain.message.message import Kind
 from parley.domain.times import format_time, parse_time
 from tests.conformance.oacp import FORMAT, accepted, sent
-from tests.samples import NOW, a_draft, a_file
+from tests.samples.messages import NOW, a_draft, a_file
 
 AT = datetime(2026, 2, 11, 14, 30, 59, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ import pytest
 from parley.domain.mailbox.delivery import order_key
 from parley.domain.message.message import Kind, Priority
 from tests.conformance.oacp import FORMAT, accepted, fields_written, sent
-from tests.samples import a_draft, a_file
+from tests.samples.messages import a_draft, a_file
 
 EARLY, LATE = '"2026-03-13T14:00:00Z"', '"2026-03-13T15:00:00Z"'
 

@@ -7,7 +7,7 @@ import pytest
 from parley.domain.message.message import Kind, Message, Value
 from parley.domain.message.review import ReviewState, blocks, follow_review, gate, read_findings
 from tests.conformance.oacp import refusals, reply_to, sent
-from tests.samples import a_draft, fields_of
+from tests.samples.messages import a_draft, fields_of
 
 PACKET = "packets/review/pr-55-round-1.yaml"
 NO_FINDINGS: dict[str, dict[str, object] | None] = {PACKET: {"findings": []}}

@@ -22,7 +22,7 @@ from tests.conformance.oacp import (
     sent,
     written,
 )
-from tests.samples import NOW, a_draft, a_file
+from tests.samples.messages import NOW, a_draft, a_file
 
 CONVERSATION = "conv-20260313-claude-001"
 FIRST = sent(a_draft(Kind.QUESTION, conversation_id=CONVERSATION))

@@ -22,7 +22,7 @@ from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery, StoredE
 from parley.domain.message.message import Kind, Message
 from parley.domain.record import Expect as RecordExpect
 from parley.ports.mailbox import Store
-from tests.samples import NOW, STRUCTURED, a_message
+from tests.samples.messages import NOW, STRUCTURED, a_message
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from parley.domain.record import Expect
 from parley.domain.store.changes import AuditQuery, Committed, Spend, TeamChanges
 from parley.ports.team import TeamStore
 from tests.contract.team_store import AT, T1, T2, TeamStoreContract, a_post, a_use, an_intent, stored
-from tests.governed_samples import an_exchange
+from tests.samples.governed import an_exchange
 
 BUDGET = "pair/alice,bob"
 

@@ -30,7 +30,7 @@ from parley.domain.store.tables import (
     Table,
 )
 from parley.ports.team import StoreTables, StoreTarget
-from tests.shelf_samples import tables
+from tests.samples.tables import tables
 
 S = TypeVar("S")
 

@@ -8,8 +8,8 @@ import pytest
 
 from parley.adapters.postgres.store import PostgresTeamStore
 from tests.contract.team_suite import TeamSuite
-from tests.postgres_cluster import drop
-from tests.postgres_store import a_store, fresh_database
+from tests.postgres.cluster import drop
+from tests.postgres.store import a_store, fresh_database
 
 
 class TestPostgresTeamStore(TeamSuite):

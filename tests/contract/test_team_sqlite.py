@@ -31,7 +31,7 @@ from tests.contract.team_store import (
     stored,
 )
 from tests.contract.team_suite import TeamSuite
-from tests.team_rig import in_loop, kinds
+from tests.rigs.team import in_loop, kinds
 
 
 class TestSqliteTeamStore(TeamSuite):

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from tests.postgres_cluster import drop, new_database
+from tests.postgres.cluster import drop, new_database
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent

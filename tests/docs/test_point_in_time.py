@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from parley.sdk.blocking.connection import Connection
-from tests.postgres_cluster import Cluster, a_cluster, a_folder, until
-from tests.postgres_programs import account, as_server, run
+from tests.postgres.cluster import Cluster, a_cluster, a_folder, until
+from tests.postgres.programs import account, as_server, run
+from tests.rigs.process import ADMIN_KEY, running
 from tests.surface.stage import parley_script
-from tests.team_process import ADMIN_KEY, running
 
 DATABASE = "parley"
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.postgres_cluster import Cluster
-from tests.team_process import ADMIN_KEY, ServerProcess
+from tests.postgres.cluster import Cluster
+from tests.rigs.process import ADMIN_KEY, ServerProcess
 
 Document = dict[str, Any]
 # What takes longer than this never comes.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from parley import Client
-from tests.team_process import ADMIN_KEY, ServerProcess
+from tests.rigs.process import ADMIN_KEY, ServerProcess
 
 pytestmark = pytest.mark.both_stores
 

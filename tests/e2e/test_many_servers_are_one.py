@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.node_group import PATIENCE, Group, Stream, Voice, a_group
-from tests.postgres_cluster import a_cluster
+from tests.postgres.cluster import a_cluster
 
 pytestmark = pytest.mark.slow
 A, B, C = range(3)

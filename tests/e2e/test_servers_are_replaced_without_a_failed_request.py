@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from parley import Client
-from tests.balancer import Balancer, balanced
 from tests.e2e.node_group import PATIENCE, Group, Stream, Voice, a_group, spoken, until
-from tests.postgres_cluster import a_cluster
-from tests.team_process import ADMIN_KEY
+from tests.postgres.cluster import a_cluster
+from tests.rigs.balancer import Balancer, balanced
+from tests.rigs.process import ADMIN_KEY
 
 pytestmark = pytest.mark.slow
 TALKERS = 4

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 
 from tests.e2e.node_group import PATIENCE, Answer, Group, Stream, Voice, a_group, until
-from tests.postgres_cluster import Cluster, a_cluster
+from tests.postgres.cluster import Cluster, a_cluster
 
 pytestmark = pytest.mark.slow
 A, B = range(2)

@@ -10,8 +10,8 @@ import pytest
 from parley.domain.store.node import LEASE_SECONDS
 from parley.wire.rows import entry_from_row
 from tests.e2e.node_group import Group, a_group, until
-from tests.postgres_cluster import Cluster, a_cluster
-from tests.webhook_receiver import a_receiver
+from tests.postgres.cluster import Cluster, a_cluster
+from tests.rigs.webhook_receiver import a_receiver
 
 pytestmark = pytest.mark.slow
 A, B, C = range(3)

@@ -26,10 +26,10 @@ from parley.domain.directory.callers import DEFAULT_TENANT, SYSTEM, Caller, KeyK
 from parley.domain.errors.errors import ParleyError
 from parley.domain.exchange.approval import Approval, ApprovalStatus, Decision
 from parley.domain.exchange.exchange import Exchange
-from tests.chosen_store import is_postgres
 from tests.fault.conftest import FULL
-from tests.governed_rig import decide, held, person, put_policy, two_agents
-from tests.team_rig import Rig, open_rig
+from tests.rigs.chosen_store import is_postgres
+from tests.rigs.governed import decide, held, person, put_policy, two_agents
+from tests.rigs.team import Rig, open_rig
 
 pytestmark = [pytest.mark.both_stores, pytest.mark.fault]
 

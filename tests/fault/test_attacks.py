@@ -20,7 +20,7 @@ from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import BadAgentName, ContentChanged, InboxFull, NameExists, NotRegular, ParleyError
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.message.message import Priority
-from tests.samples import a_draft, a_file
+from tests.samples.messages import a_draft, a_file
 from tests.unit.app.rig import HALF_AN_HOUR, Rig, a_rig, claimed, drained
 
 pytestmark = pytest.mark.fault

@@ -33,11 +33,11 @@ from parley.domain.exchange.exchange import FINAL, Exchange, Outcome
 from parley.domain.hashes import digest
 from parley.domain.rules.policy import CrossOrg
 from parley.domain.store.changes import AuditQuery
-from tests.behind_the_server import spent_of
-from tests.chosen_store import is_postgres
 from tests.fault.conftest import FULL
-from tests.governed_rig import decide, person, place, put_policy, send
-from tests.team_rig import Rig, open_rig
+from tests.rigs.behind_the_server import spent_of
+from tests.rigs.chosen_store import is_postgres
+from tests.rigs.governed import decide, person, place, put_policy, send
+from tests.rigs.team import Rig, open_rig
 
 pytestmark = [pytest.mark.both_stores, pytest.mark.fault]
 

@@ -27,7 +27,7 @@ from parley.domain.rules.policy import (
     without_document,
 )
 from tests.fault.conftest import FULL
-from tests.policy_samples import fragments
+from tests.samples.policies import fragments
 
 pytestmark = pytest.mark.fault
 

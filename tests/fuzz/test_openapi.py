@@ -15,7 +15,7 @@ from schemathesis.core.result import Ok
 
 from parley.surfaces.http import openapi
 from parley.surfaces.http.server import all_routes
-from tests.team_process import ADMIN_KEY, ServerProcess, running
+from tests.rigs.process import ADMIN_KEY, ServerProcess, running
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,8 @@ from tests.golden.fixed_process import FIRST_ID, fix_process
 from tests.golden.normalise import normal_text
 from tests.golden.servers import OPERATOR_KEY, a_server
 from tests.golden.stories import Answer, Step, filled, saved_values
+from tests.rigs.team import FakeClock, LiveServer
 from tests.surface.stage import Ran, Stage, a_stage
-from tests.team_rig import FakeClock, LiveServer
 
 _START_SECONDS = 60
 # The width for which help and tables are laid out.

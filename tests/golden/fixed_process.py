@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from parley.adapters.process import SystemClock, SystemIds
-from tests.team_rig import CountedIds, FakeClock
+from tests.rigs.team import CountedIds, FakeClock
 
 # Far from those that a server counts: an id says who made it.
 FIRST_ID = 5_000

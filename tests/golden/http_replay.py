@@ -12,8 +12,8 @@ from typing import Any
 from tests.golden.normalise import normal_headers
 from tests.golden.servers import OPERATOR_KEY, a_server
 from tests.golden.stories import FOLDER, Answer, Step, filled, saved_values
-from tests.team_rig import Answer as HttpAnswer
-from tests.team_rig import Client, LiveServer
+from tests.rigs.team import Answer as HttpAnswer
+from tests.rigs.team import Client, LiveServer
 
 # Bodies that are longer have a file of their own, with their exact bytes.
 _INLINE_BYTES = 20_000

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from tests.golden import command_replay, http_replay, stories
 from tests.golden.data_files import DATA, STORIES, pack, write_known
 from tests.golden.servers import OPERATOR_KEY, a_server
-from tests.postgres_cluster import drop, new_database, shared_cluster
+from tests.postgres.cluster import drop, new_database, shared_cluster
 from tests.surface.cli.team_stage import Server
 from tests.surface.stage import a_home, parley_script
 

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from parley.app.team.directory.keys import first_start
-from tests.fake_outbound import FakeOutbound
-from tests.team_rig import LiveServer, live_server, open_rig
+from tests.rigs.fake_outbound import FakeOutbound
+from tests.rigs.team import LiveServer, live_server, open_rig
 
 OPERATOR_KEY = "pk_golden_operator"
 # Ids of a server that opens recorded data begin here, so that none is taken already.

@@ -11,10 +11,10 @@ import pytest
 
 from tests.golden import data_opening, stories
 from tests.golden.data_files import DATA, STORIES, known, unpacked
-from tests.postgres_cluster import drop, new_database
+from tests.postgres.cluster import drop, new_database
+from tests.rigs.team import in_loop
 from tests.surface.cli.team_stage import Server
 from tests.surface.stage import Ran, a_stage
-from tests.team_rig import in_loop
 
 
 @pytest.mark.sqlite_only

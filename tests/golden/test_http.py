@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.golden import http_replay, stories
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 
 @pytest.mark.parametrize("name", stories.names("http"))

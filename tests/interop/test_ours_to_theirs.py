@@ -12,7 +12,7 @@ from parley import Mailbox
 from parley.domain.message.message import Kind
 from tests.interop.peer import OURS as PARLEY
 from tests.interop.peer import Ran, ours, run, theirs
-from tests.samples import a_body
+from tests.samples.messages import a_body
 
 
 def files(place: Path, agent: str, folder: str = "inbox") -> list[Path]:

@@ -25,7 +25,7 @@ import pytest
 from parley.adapters.files import layout
 from parley.cli.main import main
 from parley.sdk.mailbox import Mailbox
-from tests.samples import a_file
+from tests.samples.messages import a_file
 
 PROJECT = "demo"
 AGENTS = ("claude", "codex", "gemini")

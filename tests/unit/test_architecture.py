@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import parley
-from tests import source_trees
+from tests.rigs import source_trees
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "parley"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from parley.domain.store.changes import TeamChanges
-from tests import chosen_store
-from tests.behind_the_server import Guarded, change, kept, tables
-from tests.chosen_store import a_database, database_of_the_test, end_of_test
-from tests.postgres_cluster import shared_cluster
-from tests.team_rig import INTENT, Rig, open_rig
+from tests.postgres.cluster import shared_cluster
+from tests.rigs import chosen_store
+from tests.rigs.behind_the_server import Guarded, change, kept, tables
+from tests.rigs.chosen_store import a_database, database_of_the_test, end_of_test
+from tests.rigs.team import INTENT, Rig, open_rig
 
 
 @pytest.fixture(autouse=True)

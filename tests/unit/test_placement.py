@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests import source_trees
+from tests.rigs import source_trees
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "parley"
 
@@ -16,6 +16,7 @@ TABLES_OF_CONTENTS = {"surfaces/http/routes", "cli/oacp", "sdk/client", "sdk/blo
 
 # Routes -> the module of app/team that has the verbs, where it is not named like the routes.
 OTHER_NAME_IN_APP = {
+    "audit": "reading",  # reading the log is one family of verbs of the package audit
     "discovery": "agents",  # /.well-known documents of agents
     "messages": "posting",  # writing and reading messages are two families of verbs
     "status": "nodes",

@@ -13,8 +13,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests import postgres_cluster, postgres_programs
-from tests.postgres_cluster import ELSEWHERE, Cluster, a_cluster, a_folder, drop, new_database, shared_cluster, until
+from tests.postgres import cluster as postgres_cluster
+from tests.postgres import programs as postgres_programs
+from tests.postgres.cluster import ELSEWHERE, Cluster, a_cluster, a_folder, drop, new_database, shared_cluster, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -153,7 +154,7 @@ def test_settings_count_after_a_reload_or_a_restart(cluster: Cluster) -> None:
 @pytest.mark.slow
 def test_a_server_goes_when_its_only_user_is_killed() -> None:
     script = (
-        "import sys\nfrom tests.postgres_cluster import shared_cluster\n"
+        "import sys\nfrom tests.postgres.cluster import shared_cluster\n"
         "print(shared_cluster().folder, flush=True)\nsys.stdin.read()\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_XDIST_TESTRUNUID"}

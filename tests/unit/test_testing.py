@@ -19,7 +19,7 @@ from parley.sdk.agent.decorators import on_assignment, on_message
 from parley.testing import Mailboxes, Stage
 from parley.wire.api.records.channels import ChannelMessage
 from parley.wire.api.records.intents import Intent
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 
 @pytest.fixture

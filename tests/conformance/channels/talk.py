@@ -7,7 +7,7 @@ from typing import Any
 
 from parley.domain.directory.intent import Task, TaskStatus
 from parley.domain.times import stamp
-from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, with_query
+from tests.rigs.team import CHANNEL, INTENT, Answer, Client, LiveServer, with_query
 
 Document = dict[str, Any]
 

@@ -19,7 +19,7 @@ from tests.conformance.channels.talk import (
     request,
     send,
 )
-from tests.team_rig import INTENT, LiveServer, with_server
+from tests.rigs.team import INTENT, LiveServer, with_server
 
 
 async def closed_intent(server: LiveServer, *agents: str) -> None:

@@ -8,7 +8,7 @@ from parley.domain.channel.channel import MemberPolicy
 from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
 from tests.conformance.channels.talk import CHANNELS, MESSAGES, heard, listed, messages_of, reply, request, send
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 
 
 @pytest.mark.requirement("RFC21-4.1-ONLY")

@@ -21,7 +21,7 @@ from tests.conformance.channels.talk import (
     send,
     shown,
 )
-from tests.team_rig import INTENT, Client, LiveServer, with_server
+from tests.rigs.team import INTENT, Client, LiveServer, with_server
 
 pytestmark = pytest.mark.both_stores
 

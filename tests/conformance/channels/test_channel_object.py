@@ -22,7 +22,7 @@ from tests.conformance.channels.talk import (
     messages_of,
     send,
 )
-from tests.team_rig import INTENT, LiveServer, with_server
+from tests.rigs.team import INTENT, LiveServer, with_server
 
 
 @pytest.mark.requirement("RFC21-1.1-OBJECT")

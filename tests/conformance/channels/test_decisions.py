@@ -27,7 +27,7 @@ from tests.conformance.channels.talk import (
     send,
     shown,
 )
-from tests.team_rig import INTENT, Client, LiveServer, in_loop, live_server, open_rig, with_server
+from tests.rigs.team import INTENT, Client, LiveServer, in_loop, live_server, open_rig, with_server
 
 EVENTS = f"/intents/{INTENT}/events"
 

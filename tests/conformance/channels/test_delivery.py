@@ -16,7 +16,7 @@ from tests.conformance.channels.talk import (
     send,
     shown,
 )
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 
 pytestmark = pytest.mark.both_stores
 

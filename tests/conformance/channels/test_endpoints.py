@@ -18,7 +18,7 @@ from tests.conformance.channels.talk import (
     send,
     shown,
 )
-from tests.team_rig import Client, LiveServer, with_server
+from tests.rigs.team import Client, LiveServer, with_server
 
 V1 = "/v1"
 

@@ -20,7 +20,7 @@ from tests.conformance.channels.talk import (
     send,
     shown,
 )
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 
 
 @pytest.mark.requirement("RFC21-2.1-OBJECT")

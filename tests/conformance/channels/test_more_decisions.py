@@ -23,7 +23,7 @@ from tests.conformance.channels.talk import (
     send,
     shown,
 )
-from tests.team_rig import LiveServer, with_query, with_server
+from tests.rigs.team import LiveServer, with_query, with_server
 
 # ---------------------------------------------------------------- 12 the cursor
 

@@ -21,7 +21,7 @@ from tests.conformance.channels.talk import (
     request,
     send,
 )
-from tests.team_rig import INTENT, Answer, Client, LiveServer, with_query, with_server
+from tests.rigs.team import INTENT, Answer, Client, LiveServer, with_query, with_server
 
 THIS = f"/intents/{INTENT}"
 INTENT_FIELDS = {

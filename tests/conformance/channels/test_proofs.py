@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from parley.domain.channel.channel import Options
 from parley.wire.proofs.event_log import canonical
 from tests.conformance.channels.talk import CHANNELS, MESSAGES, later, listed, request, send
-from tests.team_rig import Client, LiveServer, with_server
+from tests.rigs.team import Client, LiveServer, with_server
 
 
 def spelled(content: bytes) -> str:

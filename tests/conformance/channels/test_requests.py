@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.conformance.channels.talk import MESSAGES, channel, later, listed, reply, request, send, shown
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 
 pytestmark = pytest.mark.both_stores
 

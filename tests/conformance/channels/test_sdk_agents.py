@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from parley.testing import Stage, stage
-from tests.chosen_store import a_database
 from tests.conformance.channels.rfc_sdk import Agents
+from tests.rigs.chosen_store import a_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import pytest
 from parley.app.team.channels import reading, streams
 from parley.surfaces.http import api
 from tests.conformance.channels.talk import CHANNELS, MESSAGES, created, heard, reply, request, send
-from tests.team_rig import CHANNEL, INTENT, Answer, LiveServer, with_server
+from tests.rigs.team import CHANNEL, INTENT, Answer, LiveServer, with_server
 
 MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3}|\.[0-9]{6})?\+00:00")
 

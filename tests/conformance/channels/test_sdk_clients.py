@@ -12,8 +12,8 @@ import pytest
 from parley import AsyncClient, Client
 from parley.testing import Stage, stage
 from parley.wire.api.records.channels import Channel, ChannelMessage
-from tests.chosen_store import a_database
 from tests.conformance.channels.rfc_sdk import CLIENT_METHODS, Agents
+from tests.rigs.chosen_store import a_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import pytest
 
 from parley import Workflow
 from parley.testing import Stage, stage
-from tests.chosen_store import a_database
 from tests.conformance.channels.rfc_sdk import WORKFLOW
+from tests.rigs.chosen_store import a_database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

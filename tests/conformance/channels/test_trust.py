@@ -18,9 +18,9 @@ from parley.domain.channel.subscription import Answered, Push
 from parley.domain.directory.callers import KeyKind
 from parley.wire.api import webhooks as webhook
 from parley.wire.proofs.event_log import canonical, event_hash
-from tests.behind_the_server import change
 from tests.conformance.channels.talk import MESSAGES, Document, later, messages_of, send
-from tests.team_rig import INTENT, Client, LiveServer, with_server
+from tests.rigs.behind_the_server import change
+from tests.rigs.team import INTENT, Client, LiveServer, with_server
 
 EVENTS = f"/intents/{INTENT}/events"
 TRACE = "0af7651916cd43dd8448eb211c80319c"

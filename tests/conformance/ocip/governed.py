@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.domain.directory.callers import NO_TENANT, Key, KeyKind, key_digest
-from tests.team_rig import CHANNEL, Answer, Client, LiveServer
+from tests.rigs.team import CHANNEL, Answer, Client, LiveServer
 
 Document = dict[str, Any]
 

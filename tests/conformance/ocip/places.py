@@ -28,10 +28,10 @@ from parley.domain.message.message import Kind, Pattern
 from parley.domain.rules.policy import CrossOrg
 from parley.domain.rules.suspension import Stopped
 from parley.wiring import public_key_of
-from tests import governed_rig
-from tests.samples import a_body, a_draft
-from tests.team_rig import CHANNEL, open_rig
-from tests.team_rig import Rig as TeamRig
+from tests.rigs import governed as governed_rig
+from tests.rigs.team import CHANNEL, open_rig
+from tests.rigs.team import Rig as TeamRig
+from tests.samples.messages import a_body, a_draft
 from tests.unit.app.rig import Rig as MailboxRig
 from tests.unit.app.rig import a_rig, drained
 

@@ -15,8 +15,6 @@ from parley.domain.audit.merkle import tree_root
 from parley.domain.store.changes import TeamChanges
 from parley.wire.proofs.audit_log import check_export, check_proof, read_export
 from parley.wire.proofs.reconcile import log_of, reconcile
-from tests.audit_samples import a_draft, verify
-from tests.behind_the_server import Guarded, change
 from tests.conformance.ocip.governed import (
     Document,
     admin_of,
@@ -28,7 +26,9 @@ from tests.conformance.ocip.governed import (
     shown,
     tell,
 )
-from tests.team_rig import Client, LiveServer, live_server, open_rig, with_server
+from tests.rigs.behind_the_server import Guarded, change
+from tests.rigs.team import Client, LiveServer, live_server, open_rig, with_server
+from tests.samples.audit import a_draft, verify
 
 pytestmark = pytest.mark.both_stores
 

@@ -22,7 +22,7 @@ from tests.conformance.ocip.governed import (
     said,
     tell,
 )
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 
 CARD = "4111 1111 1111 1111"
 IBAN = "DE89 3704 0044 0532 0130 00"

@@ -21,7 +21,7 @@ from tests.conformance.ocip.governed import (
     said,
     tell,
 )
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 
 WORDS = [
     pytest.param("schedule", marks=pytest.mark.requirement("OCIP-6-WORD-SCHEDULE")),

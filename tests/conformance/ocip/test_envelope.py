@@ -25,7 +25,7 @@ from tests.conformance.ocip.governed import (
     said,
     tell,
 )
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 
 ACME = "acme-corp"
 

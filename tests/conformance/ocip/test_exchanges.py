@@ -25,7 +25,7 @@ from tests.conformance.ocip.governed import (
     shown,
     tell,
 )
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 
 pytestmark = pytest.mark.both_stores
 

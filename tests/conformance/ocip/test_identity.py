@@ -26,7 +26,7 @@ from tests.conformance.ocip.governed import (
     said,
     tell,
 )
-from tests.team_rig import Client, LiveServer, with_server
+from tests.rigs.team import Client, LiveServer, with_server
 
 
 async def mine(server: LiveServer) -> tuple[Client, Document]:

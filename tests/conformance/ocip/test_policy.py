@@ -35,8 +35,8 @@ from tests.conformance.ocip.governed import (
     shown,
     tell,
 )
-from tests.policy_samples import snapshot_of
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
+from tests.samples.policies import snapshot_of
 
 
 @pytest.mark.requirement("GOV-POLICY-SCOPES", "GOV-POLICY-NARROW")

@@ -8,7 +8,6 @@ from parley.app.team.work.sweep import sweep
 from parley.domain.content.envelope import DISCLOSURE
 from parley.domain.errors.errors import Unavailable
 from parley.domain.store.changes import Committed, TeamChanges
-from tests.behind_the_server import tables
 from tests.conformance.ocip.governed import (
     MESSAGES,
     admin_of,
@@ -26,7 +25,8 @@ from tests.conformance.ocip.governed import (
     said,
     tell,
 )
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.behind_the_server import tables
+from tests.rigs.team import LiveServer, with_server
 
 LABEL = "Sent by user's OpenClaw assistant"
 DATA = [{"source": "jira", "fields": ["text"], "classification": "public"}]

@@ -21,7 +21,7 @@ from tests.conformance.ocip.governed import (
     reply,
     said,
 )
-from tests.team_rig import Answer, Client, LiveServer, with_server
+from tests.rigs.team import Answer, Client, LiveServer, with_server
 
 
 async def as_human(human: Client, agent: str, asked: Document, text: str) -> Answer:

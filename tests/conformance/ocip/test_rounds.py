@@ -33,7 +33,7 @@ from tests.conformance.ocip.governed import (
     shown,
     tell,
 )
-from tests.team_rig import Client, LiveServer, in_loop, live_server, open_rig, with_server
+from tests.rigs.team import Client, LiveServer, in_loop, live_server, open_rig, with_server
 
 pytestmark = pytest.mark.both_stores
 

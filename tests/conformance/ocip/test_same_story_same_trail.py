@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.conformance.ocip.places import REVIEW, Place, Story, Trail, tell_between_mailboxes, tell_on_a_server
-from tests.team_rig import PATIENCE
+from tests.rigs.team import PATIENCE
 
 PROMISE = "We promise it."
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from parley.domain.directory.callers import KeyKind
-from tests.behind_the_server import tables
 from tests.conformance.ocip.governed import (
     MESSAGES,
     audit_of,
@@ -20,7 +19,8 @@ from tests.conformance.ocip.governed import (
     said,
     tell,
 )
-from tests.team_rig import Client, LiveServer, with_server
+from tests.rigs.behind_the_server import tables
+from tests.rigs.team import Client, LiveServer, with_server
 
 BLOCKED = (403, "cross_enterprise_blocked")
 

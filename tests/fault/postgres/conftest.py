@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.postgres_cluster import Cluster, a_cluster
+from tests.postgres.cluster import Cluster, a_cluster
 
 _numbers = itertools.count(1)
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from tests.fault.postgres.nodes import Door
 from tests.fault.team.crowd import BROKEN, Crowd
 from tests.fault.team.history import EVERYONE, History, Send, Sight, Stream, sight, visible
-from tests.team_process import ADMIN_KEY
-from tests.team_rig import Answer, Client, Connection
+from tests.rigs.process import ADMIN_KEY
+from tests.rigs.team import Answer, Client, Connection
 
 # Longer than a node lets anybody wait for the database. Who has no answer by then asks elsewhere.
 PATIENCE = 4.0

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from tests.postgres_cluster import Cluster
+from tests.postgres.cluster import Cluster
 
 _BEGUN, _GOES_ON = 1, 2
 _AGAIN = """DO $$ BEGIN

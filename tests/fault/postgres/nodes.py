@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.team_process import ServerProcess
+from tests.rigs.process import ServerProcess
 
 LOCAL = "127.0.0.1"
 # A node that is not ready by then never is.

@@ -10,7 +10,7 @@ import pytest
 from tests.fault.postgres.crowd import NodesCrowd, short, told
 from tests.fault.postgres.nodes import several, surprises
 from tests.fault.team.history import check
-from tests.postgres_cluster import Cluster
+from tests.postgres.cluster import Cluster
 
 pytestmark = [
     pytest.mark.fault,

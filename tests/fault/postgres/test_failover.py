@@ -14,7 +14,7 @@ from tests.fault.postgres.crowd import NodeClient, NodesCrowd, short, told
 from tests.fault.postgres.meddling import again_and_again
 from tests.fault.postgres.nodes import Node, running, several, surprises
 from tests.fault.team.history import check
-from tests.postgres_cluster import Cluster, a_cluster
+from tests.postgres.cluster import Cluster, a_cluster
 
 pytestmark = [
     pytest.mark.fault,

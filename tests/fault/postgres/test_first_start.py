@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.node_group import Voice
-from tests.postgres_cluster import Cluster
-from tests.team_process import ROOT
+from tests.postgres.cluster import Cluster
+from tests.rigs.process import ROOT
 
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ from tests.fault.postgres.crowd import NodesCrowd, percentiles, short, told
 from tests.fault.postgres.meddling import END_LISTENERS, nobody_listening
 from tests.fault.postgres.nodes import several, surprises
 from tests.fault.team.history import check
-from tests.postgres_cluster import Cluster
+from tests.postgres.cluster import Cluster
 
 pytestmark = [
     pytest.mark.fault,

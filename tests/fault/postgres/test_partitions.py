@@ -18,7 +18,7 @@ from tests.fault.postgres.namespaces import Namespace, namespaces
 from tests.fault.postgres.nodes import Node, running, surprises
 from tests.fault.team.crowd import BROKEN
 from tests.fault.team.history import check
-from tests.postgres_cluster import Cluster, a_cluster
+from tests.postgres.cluster import Cluster, a_cluster
 
 pytestmark = [
     pytest.mark.fault,

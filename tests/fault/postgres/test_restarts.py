@@ -14,7 +14,7 @@ import pytest
 from tests.fault.postgres.crowd import NodesCrowd, short, told
 from tests.fault.postgres.nodes import Node, several, surprises
 from tests.fault.team.history import check
-from tests.postgres_cluster import Cluster, a_cluster
+from tests.postgres.cluster import Cluster, a_cluster
 
 pytestmark = [
     pytest.mark.fault,

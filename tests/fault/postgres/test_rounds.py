@@ -14,8 +14,8 @@ from tests.fault.postgres.crowd import NodeClient
 from tests.fault.postgres.nodes import Door, several
 from tests.fault.team.account import ROUND_LIMIT, Account, check
 from tests.fault.team.talks import Talks, Wanted
-from tests.team_process import ADMIN_KEY
-from tests.team_rig import Client
+from tests.rigs.process import ADMIN_KEY
+from tests.rigs.team import Client
 
 pytestmark = [
     pytest.mark.fault,

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.node_group import Voice, until
-from tests.postgres_cluster import Cluster
-from tests.postgres_tls import Papers, an_encrypting_cluster
-from tests.team_process import ROOT, ServerProcess
+from tests.postgres.cluster import Cluster
+from tests.postgres.tls import Papers, an_encrypting_cluster
+from tests.rigs.process import ROOT, ServerProcess
 
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.fault.sdk.worker import CONCURRENCY
-from tests.team_process import ADMIN_KEY, ROOT
+from tests.rigs.process import ADMIN_KEY, ROOT
 
 
 class AgentProcess:

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Self
 
-from tests.asyncio_servers import stop_accepting
+from tests.rigs.asyncio_servers import stop_accepting
 
 # What a proxy says for a server that has no time, and what a server says to who asks too often.
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n"

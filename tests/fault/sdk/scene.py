@@ -15,7 +15,7 @@ from tests.fault.sdk.account import Account, Asked
 from tests.fault.sdk.crew import AgentProcess
 from tests.fault.sdk.door import Door
 from tests.fault.sdk.worker import CONCURRENCY
-from tests.team_process import ADMIN_KEY, ServerProcess
+from tests.rigs.process import ADMIN_KEY, ServerProcess
 
 # Longer than this nothing may take, on a machine that does other things too.
 PATIENCE = 120.0

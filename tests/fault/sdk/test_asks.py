@@ -11,7 +11,7 @@ import pytest
 from tests.fault.sdk.account import Account
 from tests.fault.sdk.door import NO_TIME
 from tests.fault.sdk.scene import Scene, disturbed, off_loop, scene
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
@@ -67,7 +67,7 @@ async def _played(folder: Path, count: int) -> None:
 
 
 def test_every_question_ends_exactly_once(tmp_path: Path, full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.team_rig.PATIENCE", 600.0)
+    monkeypatch.setattr("tests.rigs.team.PATIENCE", 600.0)
     _played(tmp_path / "scene", 2_000 if full else 200)
 
 
@@ -85,5 +85,5 @@ async def _mutated(folder: Path, mutant: str) -> None:
 
 @pytest.mark.parametrize("mutant", ["", "give_up_at_once"])
 def test_an_agent_that_gives_up_is_found_out(tmp_path: Path, mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.team_rig.PATIENCE", 600.0)
+    monkeypatch.setattr("tests.rigs.team.PATIENCE", 600.0)
     _mutated(tmp_path / "scene", mutant)

@@ -14,7 +14,7 @@ from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.wire.api.records.channels import ChannelMessage
 from tests.fault.sdk.door import Door
-from tests.team_rig import CHANNEL, LiveServer, with_server
+from tests.rigs.team import CHANNEL, LiveServer, with_server
 from tests.unit.sdk.agent.at_work import Ear, at_work, client_of, shift
 
 pytestmark = pytest.mark.fault

@@ -14,7 +14,7 @@ import pytest
 from tests.fault.sdk.account import Account
 from tests.fault.sdk.door import BUSY, CUT, NO_TIME, TOO_MANY
 from tests.fault.sdk.scene import Scene, disturbed, scene
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
@@ -24,7 +24,7 @@ _LONG = 900.0
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.team_rig.PATIENCE", 600.0)
+    monkeypatch.setattr("tests.rigs.team.PATIENCE", 600.0)
 
 
 async def talk(play: Scene, count: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.fault.sdk.account import Account
 from tests.fault.sdk.crew import AgentProcess, lines, on_record
 from tests.fault.sdk.scene import Scene, off_loop, scene
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
@@ -22,7 +22,7 @@ _SECONDS = 0.03
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.team_rig.PATIENCE", 600.0)
+    monkeypatch.setattr("tests.rigs.team.PATIENCE", 600.0)
 
 
 async def storm(

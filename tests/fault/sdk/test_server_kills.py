@@ -11,7 +11,7 @@ import pytest
 from parley.domain.errors.errors import Unavailable
 from tests.fault.sdk.account import Account, Asked
 from tests.fault.sdk.scene import Scene, off_loop, scene
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
@@ -22,7 +22,7 @@ _LONG = 900.0
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.team_rig.PATIENCE", 1_200.0)
+    monkeypatch.setattr("tests.rigs.team.PATIENCE", 1_200.0)
 
 
 async def storm(play: Scene, kills: int, patience: float = _LONG) -> Account:

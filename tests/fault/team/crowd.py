@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tests.fault.team.history import EVERYONE, History, Listing, Send, Stream, sight
-from tests.team_process import ADMIN_KEY
-from tests.team_rig import Client
+from tests.rigs.process import ADMIN_KEY
+from tests.rigs.team import Client
 
 # How a connection ends when its server is killed.
 BROKEN = (ConnectionError, asyncio.IncompleteReadError, EOFError, OSError)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fault.team.crowd import BROKEN, Crowd
-from tests.team_process import ServerProcess
+from tests.rigs.process import ServerProcess
 
 SPEAKERS = 8
 EACH = 25

@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.fault.team.account import Account, Asked, Noted, Try, delivered_of, digest_of
 from tests.fault.team.crowd import BROKEN, PATIENCE, patiently
-from tests.team_process import ADMIN_KEY, ServerProcess
-from tests.team_rig import Answer, Client
+from tests.rigs.process import ADMIN_KEY, ServerProcess
+from tests.rigs.team import Answer, Client
 
 QUERY = "information_query"
 

@@ -23,8 +23,8 @@ from parley.domain.errors.errors import Invalid
 from parley.domain.store.changes import TeamChanges
 from parley.wire.proofs import audit_log
 from parley.wire.proofs.audit_log import LogCheck, check_export
-from tests.audit_samples import a_draft, checkpoints_of, export_of, signer, verify
-from tests.team_rig import live_server, open_rig
+from tests.rigs.team import live_server, open_rig
+from tests.samples.audit import a_draft, checkpoints_of, export_of, signer, verify
 
 pytestmark = pytest.mark.fault
 

@@ -12,7 +12,7 @@ import pytest
 from tests.fault.team.account import Account, check
 from tests.fault.team.talks import Talks, Wanted, killed_meanwhile
 from tests.fault.team.test_rounds import verified
-from tests.team_process import ServerProcess
+from tests.rigs.process import ServerProcess
 
 pytestmark = [
     pytest.mark.both_stores,

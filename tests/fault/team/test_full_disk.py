@@ -10,7 +10,7 @@ import pytest
 
 from tests.fault.conftest import missing
 from tests.fault.team.crowd import Crowd
-from tests.team_process import ServerProcess
+from tests.rigs.process import ServerProcess
 
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.fault.team.crowd import BROKEN, PATIENCE, Crowd, patiently
 from tests.fault.team.history import History, Stream, check, sight
-from tests.team_process import ServerProcess
-from tests.team_rig import Client
+from tests.rigs.process import ServerProcess
+from tests.rigs.team import Client
 
 pytestmark = [
     pytest.mark.fault,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.chosen_store import is_postgres
 from tests.fault.team.account import ROUND_LIMIT, Account, check
 from tests.fault.team.talks import Talks, Wanted, killed_meanwhile
-from tests.team_process import ADMIN_KEY, ROOT, ServerProcess, running
+from tests.rigs.chosen_store import is_postgres
+from tests.rigs.process import ADMIN_KEY, ROOT, ServerProcess, running
 
 pytestmark = [
     pytest.mark.both_stores,

@@ -14,8 +14,8 @@ from tests.fault.conftest import missing
 from tests.fault.team.account import Account, check
 from tests.fault.team.talks import Talks, Wanted
 from tests.fault.team.test_rounds import verified
-from tests.team_process import ServerProcess
-from tests.team_rig import Answer
+from tests.rigs.process import ServerProcess
+from tests.rigs.team import Answer
 
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.team_process import ServerProcess, running
+from tests.rigs.process import ServerProcess, running
 
 VERSION = "0.17.0"
 

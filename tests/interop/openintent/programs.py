@@ -13,7 +13,7 @@ from pathlib import Path
 
 from openintent import OpenIntentClient
 
-from tests.team_process import ADMIN_KEY, ROOT, ServerProcess
+from tests.rigs.process import ADMIN_KEY, ROOT, ServerProcess
 
 HELPER = "import parley.compat.openintent\n"
 

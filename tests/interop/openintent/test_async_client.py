@@ -10,7 +10,7 @@ from openintent import AsyncOpenIntentClient
 from openintent.exceptions import ConflictError, NotFoundError
 from openintent.models import AccessPolicy, EventType, IntentStatus
 
-from tests.team_process import ADMIN_KEY, ServerProcess
+from tests.rigs.process import ADMIN_KEY, ServerProcess
 
 _names = itertools.count(1)
 

@@ -21,7 +21,7 @@ from tests.interop.openintent.programs import (
     running_program,
     until,
 )
-from tests.team_process import ADMIN_KEY, ServerProcess
+from tests.rigs.process import ADMIN_KEY, ServerProcess
 
 _numbers = itertools.count(1)
 

@@ -16,7 +16,7 @@ from openintent.models import ChannelMessage, EventType, IntentStatus
 
 from parley.sdk.blocking.client import Client
 from tests.interop.openintent.programs import client, until
-from tests.team_process import ADMIN_KEY, ServerProcess
+from tests.rigs.process import ADMIN_KEY, ServerProcess
 
 # The SDK ships no type information.
 Theirs: TypeAlias = Any

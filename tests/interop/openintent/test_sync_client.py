@@ -13,7 +13,7 @@ from openintent.exceptions import ConflictError, NotFoundError, OpenIntentError
 from openintent.models import AccessPolicy, EventType, IntentStatus, Permission
 from openintent.streaming import SSEEvent
 
-from tests.team_process import ADMIN_KEY, ServerProcess
+from tests.rigs.process import ADMIN_KEY, ServerProcess
 
 _names = itertools.count(1)
 

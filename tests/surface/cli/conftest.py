@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chosen_store import a_database
+from tests.rigs.chosen_store import a_database
 from tests.surface.cli.team_stage import Server, Team
 from tests.surface.stage import Stage
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.rigs.process import KeptPort
 from tests.surface.stage import Ran, Stage, parley_script
-from tests.team_process import KeptPort
 
 PATIENCE = 60
 

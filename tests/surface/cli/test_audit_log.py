@@ -14,8 +14,8 @@ import pytest
 from parley.cli.audit.subjects import subject_of
 from parley.domain.audit.entry import AuditDraft
 from parley.domain.exchange.notice import APPROVAL_TOLD
-from tests.audit_samples import a_draft, a_log, checkpoints_of, export_of, log_of, signer
-from tests.postgres_cluster import until
+from tests.postgres.cluster import until
+from tests.samples.audit import a_draft, a_log, checkpoints_of, export_of, log_of, signer
 from tests.surface.cli.team_stage import Server, Team, typed_on_terminal
 from tests.surface.cli.test_team_audit import tampered
 from tests.surface.stage import Stage

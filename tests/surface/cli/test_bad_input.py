@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.samples import a_file
+from tests.samples.messages import a_file
 from tests.surface.stage import Stage
 
 SEND = ("send", "--from", "claude", "--type", "notification", "--subject", "Hi", "--body", "x", "--to")

@@ -14,7 +14,7 @@ import pytest
 from parley.adapters.files import abilities
 from parley.app.mailbox import sending as post
 from parley.app.mailbox.kernel import drive
-from tests.samples import a_draft
+from tests.samples.messages import a_draft
 from tests.surface.stage import Stage
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.samples import a_file
+from tests.samples.messages import a_file
 from tests.surface.stage import Stage
 
 SETTLED = ["--set", "quality_gate_result=pass", "--set", "merge_ready=true"]

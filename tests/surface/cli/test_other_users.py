@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.samples import a_file
+from tests.samples.messages import a_file
 from tests.surface.stage import Stage, bare_environment
 
 NOBODY = 65534

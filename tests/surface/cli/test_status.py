@@ -13,11 +13,11 @@ from typing import ClassVar
 import pytest
 
 from parley.cli.server import status
-from tests.postgres_cluster import a_cluster, drop, shared_cluster, until
-from tests.postgres_store import fresh_database
+from tests.postgres.cluster import a_cluster, drop, shared_cluster, until
+from tests.postgres.store import fresh_database
+from tests.rigs.process import ADMIN_KEY, running
 from tests.surface.cli.team_stage import Team
 from tests.surface.stage import Stage
-from tests.team_process import ADMIN_KEY, running
 
 
 @pytest.mark.sqlite_only

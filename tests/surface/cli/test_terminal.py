@@ -10,7 +10,7 @@ import pytest
 
 from parley.cli.output import json_text, safe, safe_text
 from parley.wire.yaml.write import quoted
-from tests.samples import a_file
+from tests.samples.messages import a_file
 from tests.surface.stage import Stage
 
 # Clear the screen, C1's CSI, reorder, hide, go back, go down, ring, delete.

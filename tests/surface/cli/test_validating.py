@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.test_manifest import HERE
-from tests.samples import a_file
+from tests.samples.messages import a_file
 from tests.surface.stage import Stage
 
 EXAMPLES = sorted((HERE.parent / "examples").glob("*.yaml"))

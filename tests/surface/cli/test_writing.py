@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from parley.domain.message.message import Kind
-from tests.samples import STRUCTURED
+from tests.samples.messages import STRUCTURED
 from tests.surface.stage import Stage, parley_script
 
 ID = re.compile(r"msg-\d{8}T\d{4}Z-claude-[a-z0-9]{4}\Z")

@@ -6,8 +6,8 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.behind_the_server import tables
-from tests.team_rig import Answer, LiveServer
+from tests.rigs.behind_the_server import tables
+from tests.rigs.team import Answer, LiveServer
 
 
 def refusal(answer: Answer) -> tuple[int, str]:

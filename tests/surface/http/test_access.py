@@ -8,7 +8,7 @@ import pytest
 
 from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import KeyKind
-from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, with_server
+from tests.rigs.team import CHANNEL, INTENT, Client, LiveServer, with_server
 
 ACL = f"/intents/{INTENT}/acl"
 REQUESTS = f"/intents/{INTENT}/access-requests"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.domain.directory.callers import KeyKind
-from tests.team_rig import Client, LiveServer, with_server
+from tests.rigs.team import Client, LiveServer, with_server
 
 HEARTBEAT = {"status": "active", "current_load": 2, "tasks_in_progress": ["task_1"]}
 

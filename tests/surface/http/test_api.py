@@ -19,7 +19,7 @@ from parley.domain.store.changes import Committed, TeamChanges
 from parley.surfaces.entrance import idempotency
 from parley.surfaces.http.api import converted
 from parley.wire.api.agents import AgentIn
-from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, delivered, soon, with_server
+from tests.rigs.team import CHANNEL, INTENT, Answer, Client, LiveServer, delivered, soon, with_server
 
 PLACE = f"/channels/{CHANNEL}/messages"
 ASK = f"/channels/{CHANNEL}/ask"

@@ -22,7 +22,7 @@ from tests.conformance.ocip.governed import (
     said,
     shown,
 )
-from tests.team_rig import Client, LiveServer, with_server
+from tests.rigs.team import Client, LiveServer, with_server
 
 pytestmark = pytest.mark.both_stores
 

@@ -100,7 +100,7 @@ import ast
 import re
 from pathlib import Path
 
-from tests.source_trees import parsed
+from tests.rigs.source_trees import parsed
 
 TESTS = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent

@@ -16,9 +16,9 @@ import pytest
 
 from parley.domain.directory.access import Access, AccessPolicy, Permission, needed_to_assign
 from parley.domain.directory.callers import NO_TENANT, Key, KeyKind
+from tests.rigs.process import ROOT
+from tests.rigs.team import CHANNEL, INTENT, Client, LiveServer, key_id, with_server
 from tests.surface.http.attack import nothing_happens, refusal
-from tests.team_process import ROOT
-from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, key_id, with_server
 
 PLACE = f"/channels/{CHANNEL}/messages"
 

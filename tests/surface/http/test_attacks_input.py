@@ -14,10 +14,10 @@ from parley.adapters.sqlite.team import file as team_file
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.domain.directory.callers import KeyKind
 from parley.domain.message.message import Pattern
-from tests.postgres_cluster import shared_cluster
+from tests.postgres.cluster import shared_cluster
+from tests.rigs.process import ADMIN_KEY, running
+from tests.rigs.team import CHANNEL, INTENT, Client, LiveServer, in_loop, live_server, open_rig, with_query, with_server
 from tests.surface.http.attack import nothing_happens, refusal
-from tests.team_process import ADMIN_KEY, running
-from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, in_loop, live_server, open_rig, with_query, with_server
 
 PLACE = f"/channels/{CHANNEL}/messages"
 

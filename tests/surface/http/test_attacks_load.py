@@ -32,8 +32,8 @@ from parley.ports.team import TeamStore
 from parley.surfaces.entrance.authentication import Authenticator
 from parley.surfaces.http.routes import streams
 from tests.contract.team_store import a_post
+from tests.rigs.team import CHANNEL, INTENT, Client, LiveServer, Rig, in_loop, open_rig, with_rig, with_server
 from tests.surface.http.attack import nothing_happens, refusal
-from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, Rig, in_loop, open_rig, with_rig, with_server
 
 PLACE = f"/channels/{CHANNEL}/messages"
 

@@ -18,9 +18,8 @@ from parley.domain.times import stamp
 from parley.surfaces.http import api
 from parley.surfaces.http.route import Route
 from parley.surfaces.http.server import all_routes
-from tests.behind_the_server import tables
-from tests.surface.http.attack import nothing_happens, refusal
-from tests.team_rig import (
+from tests.rigs.behind_the_server import tables
+from tests.rigs.team import (
     AT_ONCE,
     CHANNEL,
     INTENT,
@@ -33,6 +32,7 @@ from tests.team_rig import (
     soon,
     with_server,
 )
+from tests.surface.http.attack import nothing_happens, refusal
 
 PLACE = f"/channels/{CHANNEL}/messages"
 

@@ -11,8 +11,8 @@ from parley.domain.audit.entry import TENANT_SIDE
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.store.changes import TeamChanges
 from parley.wire.proofs.audit_log import check_export, check_proof
-from tests.audit_samples import a_draft, signer, verify
-from tests.team_rig import CHANNEL, LiveServer, with_server
+from tests.rigs.team import CHANNEL, LiveServer, with_server
+from tests.samples.audit import a_draft, signer, verify
 
 KEY = frozenset({signer().public_key.hex()})
 

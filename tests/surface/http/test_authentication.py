@@ -20,8 +20,8 @@ from parley.surfaces.http.api import credentials_of
 from parley.surfaces.http.http1.message import Request
 from parley.surfaces.http.route import PUBLIC, Route
 from parley.surfaces.http.server import all_routes
-from tests.node_rig import two_nodes
-from tests.team_rig import Client, LiveServer, Rig, in_loop, open_rig, with_rig, with_server
+from tests.rigs.node import two_nodes
+from tests.rigs.team import Client, LiveServer, Rig, in_loop, open_rig, with_rig, with_server
 
 DEFAULTS = TeamLimits()
 GUARDED = [route for route in all_routes() if route.scope != PUBLIC]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parley.domain.directory.callers import KeyKind
-from tests.team_rig import Answer, Client, LiveServer, with_server
+from tests.rigs.team import Answer, Client, LiveServer, with_server
 
 pytestmark = pytest.mark.both_stores
 

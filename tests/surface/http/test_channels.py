@@ -9,7 +9,7 @@ import pytest
 from parley.domain.channel.channel import MemberPolicy, Options
 from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import KeyKind
-from tests.team_rig import CHANNEL, INTENT, LiveServer, with_server
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, with_server
 
 ON_INTENT = f"/intents/{INTENT}/channels"
 PLACE = f"/channels/{CHANNEL}"

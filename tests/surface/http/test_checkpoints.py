@@ -10,8 +10,8 @@ import pytest
 
 from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
-from tests.behind_the_server import change
-from tests.team_rig import INTENT, Client, LiveServer, with_server
+from tests.rigs.behind_the_server import change
+from tests.rigs.team import INTENT, Client, LiveServer, with_server
 
 pytestmark = pytest.mark.both_stores
 

@@ -14,8 +14,6 @@ from parley.domain.errors.rules import PolicyUnavailable
 from parley.domain.rules.ruling import Proposal, Ruling
 from parley.domain.store.changes import AuditQuery
 from parley.wire.proofs.audit_log import check_export
-from tests.audit_samples import verify
-from tests.behind_the_server import Guarded, change, tables
 from tests.conformance.ocip.governed import (
     MESSAGES,
     Document,
@@ -36,8 +34,10 @@ from tests.conformance.ocip.governed import (
     shown,
     tell,
 )
+from tests.rigs.behind_the_server import Guarded, change, tables
+from tests.rigs.team import LiveServer, live_server, with_server
+from tests.samples.audit import verify
 from tests.surface.http.attack import refusal
-from tests.team_rig import LiveServer, live_server, with_server
 
 # ---------------------------------------------------------------- to decide what is not one's own to decide
 

@@ -12,8 +12,8 @@ from parley.domain.channel.channel import Options
 from parley.domain.channel.event import RESERVED
 from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
-from tests.behind_the_server import change
-from tests.team_rig import INTENT, LiveServer, with_server
+from tests.rigs.behind_the_server import change
+from tests.rigs.team import INTENT, LiveServer, with_server
 
 pytestmark = pytest.mark.both_stores
 

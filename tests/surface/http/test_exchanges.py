@@ -4,7 +4,7 @@ from typing import Any
 
 from parley.domain.directory.callers import KeyKind
 from tests.conformance.ocip.governed import admin_of, audit_of, ext_of, held, pair, person, place, refused, said, shown
-from tests.team_rig import Client, LiveServer, with_server
+from tests.rigs.team import Client, LiveServer, with_server
 
 
 async def listed(client: Client, **query: Any) -> list[str]:  # noqa: ANN401  # texts and numbers

@@ -30,8 +30,8 @@ from tests.conformance.ocip.governed import (
     said,
     tell,
 )
+from tests.rigs.team import Answer, Client, LiveServer, in_loop, live_server, open_rig, with_server
 from tests.surface.http.attack import refusal
-from tests.team_rig import Answer, Client, LiveServer, in_loop, live_server, open_rig, with_server
 
 CORPUS = Path(__file__).resolve().parents[2] / "conformance" / "ocip"
 

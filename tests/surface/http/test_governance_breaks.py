@@ -9,7 +9,6 @@ import pytest
 
 from parley.cli.audit.verify import _check_log
 from parley.domain.directory.callers import NO_TENANT, Key, KeyKind, key_digest
-from tests.behind_the_server import change
 from tests.conformance.ocip.governed import (
     MESSAGES,
     admin_of,
@@ -28,8 +27,9 @@ from tests.conformance.ocip.governed import (
     shown,
     tell,
 )
+from tests.rigs.behind_the_server import change
+from tests.rigs.team import INTENT, LiveServer, with_server
 from tests.surface.http.attack import refusal
-from tests.team_rig import INTENT, LiveServer, with_server
 
 CARD = "4111 1111 1111 1111"
 

@@ -30,7 +30,7 @@ from tests.conformance.ocip.governed import (
     said,
     tell,
 )
-from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, with_server
+from tests.rigs.team import CHANNEL, INTENT, Client, LiveServer, with_server
 
 Document = dict[str, Any]
 

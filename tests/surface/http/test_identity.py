@@ -11,7 +11,7 @@ import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parley.domain.channel.channel import MemberPolicy
-from tests.team_rig import Client, LiveServer, with_server
+from tests.rigs.team import Client, LiveServer, with_server
 
 
 def spelled(raw: bytes) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from parley.domain.directory.access import AccessPolicy
 from parley.domain.directory.callers import KeyKind
-from tests.team_rig import CHANNEL, INTENT, LiveServer, with_server
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, with_server
 
 AS_THE_SDK_SENDS = {"title": "T", "description": "d", "constraints": {"rules": ["x"]}, "state": {"a": 1}}
 

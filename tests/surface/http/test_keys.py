@@ -8,8 +8,8 @@ from datetime import timedelta
 from parley.app.team.directory import keys
 from parley.domain.directory.callers import KeyKind
 from parley.domain.times import stamp
-from tests.behind_the_server import kept
-from tests.team_rig import AT_ONCE, Client, LiveServer, with_server
+from tests.rigs.behind_the_server import kept
+from tests.rigs.team import AT_ONCE, Client, LiveServer, with_server
 
 
 async def operator(server: LiveServer) -> Client:

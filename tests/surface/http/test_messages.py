@@ -15,7 +15,7 @@ from parley.domain.channel.channel import MemberPolicy, Options
 from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.times import stamp
-from tests.team_rig import CHANNEL, INTENT, Answer, Client, LiveServer, soon, with_query, with_server
+from tests.rigs.team import CHANNEL, INTENT, Answer, Client, LiveServer, soon, with_query, with_server
 
 PLACE = f"/channels/{CHANNEL}/messages"
 ASK = f"/channels/{CHANNEL}/ask"

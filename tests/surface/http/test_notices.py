@@ -15,9 +15,9 @@ from parley.app.team.webhooks import delivering as webhooks
 from parley.app.team.work import sweep
 from parley.domain.directory.callers import KeyKind
 from parley.wire.api.webhooks import verify
-from tests.notice_rig import SECRET_WORDS, key_of, peopled
-from tests.team_rig import CHANNEL, Client, LiveServer, in_loop, live_server, open_rig, soon
-from tests.webhook_receiver import Receiver, receiving, status
+from tests.rigs.notices import SECRET_WORDS, key_of, peopled
+from tests.rigs.team import CHANNEL, Client, LiveServer, in_loop, live_server, open_rig, soon
+from tests.rigs.webhook_receiver import Receiver, receiving, status
 
 TYPES = ["approval.pending", "approval.reminder", "approval.decided", "exchange.ended"]
 

@@ -12,8 +12,8 @@ import pytest
 from parley.adapters.outside.rego import RegoRules
 from parley.domain.directory.callers import KeyKind
 from parley.domain.exchange.exchange import Exchange
-from tests.governed_rig import entries, place
-from tests.team_rig import CHANNEL, PATIENCE, Answer, LiveServer, with_server
+from tests.rigs.governed import entries, place
+from tests.rigs.team import CHANNEL, PATIENCE, Answer, LiveServer, with_server
 
 pytest.importorskip("regopy")
 

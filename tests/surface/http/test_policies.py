@@ -7,7 +7,7 @@ import pytest
 from parley.domain.agents.party import Attributes
 from parley.domain.directory.callers import KeyKind
 from parley.domain.rules.policy import BrokenPolicy
-from tests.team_rig import Answer, Client, LiveServer, with_server
+from tests.rigs.team import Answer, Client, LiveServer, with_server
 
 SALES = "agent-to-agent:\n  max_rounds: 2\n  cross_org: approval\n"
 

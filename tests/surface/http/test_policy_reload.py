@@ -14,7 +14,7 @@ from parley.domain.agents.party import Attributes
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.rules.meet import effective
 from parley.domain.rules.policy import SHORTEST, CrossOrg
-from tests.team_rig import Answer, Client, LiveServer, with_server
+from tests.rigs.team import Answer, Client, LiveServer, with_server
 
 # Whoever mixed them would allow what neither allows: seven rounds are only for those who may talk at all.
 OPEN = "agent-to-agent:\n  cross_org: true\n  max_rounds: 7\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.domain.directory.callers import KeyKind
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 
 
 @with_server

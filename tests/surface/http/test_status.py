@@ -10,10 +10,10 @@ import pytest
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import ParleyError
 from parley.sdk.blocking.connection import Connection
-from tests.postgres_cluster import drop, shared_cluster, until
-from tests.postgres_store import fresh_database
-from tests.team_process import ADMIN_KEY, ServerProcess, running
-from tests.team_rig import LiveServer, with_server
+from tests.postgres.cluster import drop, shared_cluster, until
+from tests.postgres.store import fresh_database
+from tests.rigs.process import ADMIN_KEY, ServerProcess, running
+from tests.rigs.team import LiveServer, with_server
 
 pytestmark = pytest.mark.both_stores
 

@@ -18,7 +18,7 @@ from parley.domain.store.changes import TeamChanges
 from parley.domain.store.limits import TeamLimits
 from parley.surfaces.http import api, server
 from parley.surfaces.http.http1.message import HttpLimits
-from tests.team_rig import (
+from tests.rigs.team import (
     AT_ONCE,
     CHANNEL,
     INTENT,

@@ -18,8 +18,8 @@ from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.team import WebhookInvalid, WebhookReplayed
 from parley.domain.times import stamp
 from parley.wire.api.webhooks import Memory, verify
-from tests.team_rig import CHANNEL, INTENT, Client, LiveServer, soon, with_server
-from tests.webhook_receiver import Receiver, certified, receiving, status
+from tests.rigs.team import CHANNEL, INTENT, Client, LiveServer, soon, with_server
+from tests.rigs.webhook_receiver import Receiver, certified, receiving, status
 
 FORBIDDEN = [
     "https://127.0.0.1/",

@@ -4,7 +4,7 @@ import pytest
 
 from parley.domain.directory.callers import KeyKind
 from tests.conformance.ocip.governed import MESSAGES, admin_of, audit_of, pair, person, place, refused, said, tell
-from tests.team_rig import Client, LiveServer, with_server
+from tests.rigs.team import Client, LiveServer, with_server
 
 
 async def suspend(client: Client, what: str, name: str = "", reason: str = "night") -> int:

@@ -9,7 +9,7 @@ from parley.domain.directory.callers import KeyKind
 from parley.surfaces.http import openapi
 from parley.surfaces.http.route import PUBLIC
 from parley.surfaces.http.server import all_routes
-from tests.team_rig import CHANNEL, LiveServer, with_server
+from tests.rigs.team import CHANNEL, LiveServer, with_server
 
 MESSAGES = f"/channels/{CHANNEL}/messages"
 

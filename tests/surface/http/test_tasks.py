@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parley.domain.directory.access import AccessPolicy
-from tests.team_rig import INTENT, LiveServer, with_server
+from tests.rigs.team import INTENT, LiveServer, with_server
 
 
 @with_server

@@ -26,7 +26,7 @@ from parley.surfaces.http import api
 from parley.surfaces.http.route import Param, Route
 from parley.surfaces.http.server import all_routes
 from tests.conformance.ocip.governed import envelope_of, ext_of, held, person, place, put_policy, said
-from tests.team_rig import Answer, Client, LiveServer, Rig, live_server, open_rig, with_query
+from tests.rigs.team import Answer, Client, LiveServer, Rig, live_server, open_rig, with_query
 
 pytestmark = [pytest.mark.both_stores, pytest.mark.slow]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parley.domain.directory.callers import KeyKind
-from tests.team_rig import CHANNEL, Answer, Client, LiveServer, with_server
+from tests.rigs.team import CHANNEL, Answer, Client, LiveServer, with_server
 
 STRICT = "agent-to-agent:\n  max_classification: public\n"
 LOOSE = "agent-to-agent:\n  cross_org: true\n  commitments: report\n"

@@ -11,7 +11,7 @@ import pytest
 
 import parley
 from parley import Kind, Mailbox, Priority
-from tests.samples import STRUCTURED, a_body, fields_of
+from tests.samples.messages import STRUCTURED, a_body, fields_of
 from tests.surface.stage import PROJECT, Stage
 
 NEW_YEAR = datetime(2099, 1, 1, tzinfo=UTC)

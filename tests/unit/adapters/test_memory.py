@@ -5,7 +5,7 @@ from parley.app.mailbox.kernel import drive
 from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
 from parley.domain.mailbox.ledger import Changes, Entry, StoredMessage, WatchedFile
-from tests.samples import a_message
+from tests.samples.messages import a_message
 
 
 def test_two_stores_share_nothing() -> None:

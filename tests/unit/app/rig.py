@@ -26,7 +26,7 @@ from parley.domain.times import Instant
 from parley.wire.oacp.envelope import OacpEnvelopes
 from parley.wire.oacp.format import OacpFormat
 from parley.wiring import default_policy, public_key_of
-from tests.samples import NOW, a_draft
+from tests.samples.messages import NOW, a_draft
 
 PROJECT = "demo"
 HALF_AN_HOUR = timedelta(minutes=30)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from parley.domain import names
 from parley.domain.errors.errors import BadAgentName, BadProjectName
 from parley.domain.message.message import Kind
-from tests.samples import NOW, PROPERTY, agent_names, moments
+from tests.samples.messages import NOW, PROPERTY, agent_names, moments
 
 GOOD = ["a", "A9", "claude", "my-agent_2.0", "9lives", "a" * 64, "console", "a.con", "com", "com10", "a."]
 BAD = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from parley.domain.errors.errors import Invalid
 from parley.domain.times import age, format_time, parse_duration, parse_moment, parse_past, parse_time
-from tests.samples import NOW, PROPERTY
+from tests.samples.messages import NOW, PROPERTY
 
 any_moment = st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from parley.domain.errors.errors import DuplicateKey, Invalid, TooDeep
 from parley.domain.errors.team import Malformed
 from parley.wire.json_strict import JsonLimits, parse
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 TEXT = st.text(st.characters(exclude_characters="\x00\ufeff", exclude_categories=["Cs"]), max_size=20)
 SCALAR = (

@@ -10,7 +10,7 @@ from parley.domain.content.envelope import Ext, Purpose, Wishes
 from parley.domain.errors.rules import EnvelopeInvalid
 from parley.wire import ocip
 from parley.wire.ocip import OcipFormat, envelope_document, ext_document, read_envelope, wishes_of
-from tests.governed_samples import an_envelope
+from tests.samples.governed import an_envelope
 
 # As the specification prints it.
 EXAMPLE: dict[str, Any] = {

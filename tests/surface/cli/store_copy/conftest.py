@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.postgres_cluster import drop, new_database
+from tests.postgres.cluster import drop, new_database
 
 
 @pytest.fixture

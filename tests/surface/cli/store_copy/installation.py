@@ -23,7 +23,7 @@ from parley.domain.store.changes import TeamChanges
 from parley.domain.store.kinds import KINDS
 from parley.sdk.blocking.connection import Connection
 from tests.contract.team_store import AT, a_channel, a_post, an_entry, an_event, an_intent
-from tests.shelf_samples import ACME, GLOBEX, live
+from tests.samples.tables import ACME, GLOBEX, live
 from tests.surface.stage import Ran, Stage
 
 HELD = 9

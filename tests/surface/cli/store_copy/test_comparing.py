@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres_cluster import drop, new_database
+from tests.postgres.cluster import drop, new_database
 from tests.surface.cli.store_copy.installation import (
     changed,
     copying,

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.postgres_cluster import shared_cluster, until
+from tests.postgres.cluster import shared_cluster, until
 from tests.surface.cli.store_copy.installation import (
     BEHIND,
     PATIENCE,

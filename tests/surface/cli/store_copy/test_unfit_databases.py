@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres_cluster import Cluster, a_cluster, shared_cluster
+from tests.postgres.cluster import Cluster, a_cluster, shared_cluster
 from tests.surface.cli.store_copy.installation import copying, in_store
 from tests.surface.stage import Stage
 

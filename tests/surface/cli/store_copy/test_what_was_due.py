@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.postgres_cluster import until
+from tests.postgres.cluster import until
+from tests.rigs.webhook_receiver import OK, a_receiver, status
 from tests.surface.cli.store_copy.installation import Node, copying, serving, take_along
 from tests.surface.stage import Stage
-from tests.webhook_receiver import OK, a_receiver, status
 
 pytestmark = pytest.mark.slow
 

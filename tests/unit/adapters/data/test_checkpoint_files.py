@@ -10,7 +10,7 @@ import pytest
 from parley.adapters.data.checkpoint_files import CheckpointFiles
 from parley.domain.errors.errors import Unavailable
 from parley.wire.proofs.audit_log import checkpoint_line, read_checkpoints
-from tests.audit_samples import TENANT, a_log, checkpoints_of
+from tests.samples.audit import TENANT, a_log, checkpoints_of
 
 MARKS = checkpoints_of(a_log(30), 5, 10, 20, 30)
 

@@ -11,7 +11,7 @@ from parley.adapters.data.policy_files import PolicyFiles
 from parley.domain.errors.errors import Unavailable
 from parley.domain.hashes import digest
 from parley.domain.rules.policy import Fragment, PolicyEdit, PolicyLook
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 TWO = "agent-to-agent:\n  max_rounds: 2\n"
 THREE = "agent-to-agent:\n  max_rounds: 3\n"

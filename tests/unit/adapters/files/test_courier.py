@@ -15,7 +15,7 @@ from parley.adapters.files.workspace import Workspace
 from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import Forbidden, InboxFull, NameExists, NotRegular, Unavailable, UnknownAgent
 from parley.domain.limits import DEFAULT_LIMITS
-from tests.open_files import opened_below
+from tests.rigs.open_files import opened_below
 
 NAME = "20260313T1430Z_claude_task_request.yaml"
 

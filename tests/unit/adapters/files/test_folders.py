@@ -14,7 +14,7 @@ import pytest
 from parley.adapters.files import folders
 from parley.adapters.files.folders import Folder, lock_folder, os_errors, to_parley_error
 from parley.domain.errors.errors import DiskFull, Forbidden, NotFound, NotRegular, ParleyError, Unavailable
-from tests.open_files import opened_below
+from tests.rigs.open_files import opened_below
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from parley.domain.errors.errors import Forbidden, NameExists, NotFound, NotRegu
 from parley.domain.errors.rules import PolicyInvalid
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.rules.policy import Document, Fragment
-from tests.samples import NOW
+from tests.samples.messages import NOW
 
 BUILT_IN = Document("built in", Fragment(enabled=True, max_rounds=3))
 PUBLIC_KEY = "ed25519:" + "f" * 64

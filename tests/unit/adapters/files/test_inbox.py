@@ -26,7 +26,7 @@ from parley.domain.errors.errors import (
     Unavailable,
 )
 from parley.domain.limits import DEFAULT_LIMITS
-from tests.open_files import opened_below
+from tests.rigs.open_files import opened_below
 
 LIMITS = DEFAULT_LIMITS._replace(file_bytes=100)
 

@@ -12,7 +12,7 @@ from parley.adapters.outside.notifier import MailboxNotifier
 from parley.domain.errors.errors import ParleyError, Unavailable, UnknownProject
 from parley.domain.exchange.notice import Letter
 from parley.sdk.mailbox import Mailbox
-from tests.team_rig import in_loop, soon
+from tests.rigs.team import in_loop, soon
 
 LETTER = Letter(
     "alice to bob: commitment waits for you", "Decide.\n", urgent=True, expires_at="2999-01-01T00:00:00.000000Z"

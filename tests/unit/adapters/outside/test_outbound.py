@@ -21,8 +21,8 @@ from parley.domain.errors.team import TargetForbidden
 from parley.domain.message.message import Pattern
 from parley.domain.times import stamp
 from parley.wire.api import webhooks as webhook
-from tests.team_rig import in_loop
-from tests.webhook_receiver import certified, receiving, status
+from tests.rigs.team import in_loop
+from tests.rigs.webhook_receiver import certified, receiving, status
 
 NOW = datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -24,8 +24,8 @@ from parley.domain.exchange.exchange import Outcome
 from parley.domain.rules.judge import Allow, Deny, Hold
 from parley.domain.rules.policy import CrossOrg
 from parley.domain.rules.ruling import Proposal, Ruling, rule
-from tests.governed_samples import BOB, a_party, a_proposal, a_rulebook, an_approval, an_exchange
-from tests.log_records import logged_by
+from tests.rigs.log_records import logged_by
+from tests.samples.governed import BOB, a_party, a_proposal, a_rulebook, an_approval, an_exchange
 
 pytest.importorskip("regopy")
 

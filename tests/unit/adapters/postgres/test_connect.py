@@ -14,10 +14,10 @@ import pytest
 from parley.adapters.postgres.connect import connect
 from parley.adapters.postgres.sessions import Sessions
 from parley.domain.errors.errors import BadConfig, Unavailable
-from tests.postgres_cluster import Cluster, free_port, shared_cluster
-from tests.postgres_nodes import until
-from tests.postgres_tls import CERTIFIED, Papers, an_encrypting_cluster
-from tests.team_rig import in_loop
+from tests.postgres.cluster import Cluster, free_port, shared_cluster
+from tests.postgres.nodes import until
+from tests.postgres.tls import CERTIFIED, Papers, an_encrypting_cluster
+from tests.rigs.team import in_loop
 
 HOW = "SELECT ssl, client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 Place = tuple[Cluster, Papers]

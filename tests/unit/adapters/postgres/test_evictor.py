@@ -13,10 +13,10 @@ from parley.domain.errors.errors import Unavailable
 from parley.domain.store.changes import TeamChanges
 from parley.domain.store.writes import EvictPosts
 from tests.contract.team_store import AT, T1, a_channel, a_post
-from tests.postgres_cluster import drop
-from tests.postgres_nodes import a_hand, counted, nodes
-from tests.postgres_store import fresh_database
-from tests.team_rig import in_loop
+from tests.postgres.cluster import drop
+from tests.postgres.nodes import a_hand, counted, nodes
+from tests.postgres.store import fresh_database
+from tests.rigs.team import in_loop
 
 
 @pytest.fixture

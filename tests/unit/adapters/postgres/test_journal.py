@@ -18,12 +18,12 @@ from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import Stale, Unavailable
 from parley.domain.store.changes import Committed, TeamChanges
 from tests.contract.team_store import T1, T2, a_channel, a_post, an_event, an_intent
-from tests.log_records import logged_by
-from tests.postgres_cluster import drop, shared_cluster
-from tests.postgres_front import Front
-from tests.postgres_nodes import Database, Watch, a_hand, counted, nodes, quiet, until
-from tests.postgres_store import a_store, fresh_database
-from tests.team_rig import in_loop
+from tests.postgres.cluster import drop, shared_cluster
+from tests.postgres.front import Front
+from tests.postgres.nodes import Database, Watch, a_hand, counted, nodes, quiet, until
+from tests.postgres.store import a_store, fresh_database
+from tests.rigs.log_records import logged_by
+from tests.rigs.team import in_loop
 
 REVISIONS = "SELECT number, revision FROM tenant"
 

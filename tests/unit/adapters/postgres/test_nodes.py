@@ -16,10 +16,10 @@ from parley.adapters.postgres.nodes import PostgresNodes
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.store.changes import TeamChanges
 from parley.domain.store.node import LEASE_SECONDS, Node, StoreReport
-from tests.log_records import logged_by
-from tests.postgres_cluster import Cluster, a_cluster, aside, drop, shared_cluster
-from tests.postgres_store import CONNECTIONS, a_store, fresh_database, with_tables
-from tests.team_rig import in_loop
+from tests.postgres.cluster import Cluster, a_cluster, aside, drop, shared_cluster
+from tests.postgres.store import CONNECTIONS, a_store, fresh_database, with_tables
+from tests.rigs.log_records import logged_by
+from tests.rigs.team import in_loop
 
 
 @pytest.fixture(name="dsn")

@@ -14,10 +14,10 @@ from parley.adapters.postgres.store import open_store
 from parley.domain.errors.errors import BadConfig
 from parley.domain.store.changes import TeamChanges
 from tests.contract.team_store import T1, a_channel, a_post
-from tests.postgres_cluster import drop, shared_cluster
-from tests.postgres_pooler import Pooler
-from tests.postgres_store import fresh_database
-from tests.team_rig import in_loop, kinds
+from tests.postgres.cluster import drop, shared_cluster
+from tests.postgres.pooler import Pooler
+from tests.postgres.store import fresh_database
+from tests.rigs.team import in_loop, kinds
 
 
 @pytest.fixture

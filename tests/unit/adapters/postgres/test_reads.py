@@ -22,9 +22,9 @@ from parley.domain.audit.entry import AuditEntry
 from parley.domain.channel.channel import Channel
 from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery, Query, TeamChanges
 from tests.contract.team_store import ALL, AT, T1, a_channel, a_post, an_intent
-from tests.postgres_cluster import drop
-from tests.postgres_store import a_store, fresh_database
-from tests.team_rig import in_loop
+from tests.postgres.cluster import drop
+from tests.postgres.store import a_store, fresh_database
+from tests.rigs.team import in_loop
 
 # Tables that grow with what is said and done. The heads, tallies and leases are few.
 _LARGE = {"post", "record", "event", "audit", "journal", "entry", "receipt", "saved", "budget"}

@@ -12,9 +12,9 @@ import pytest
 from parley.adapters.postgres import schema
 from parley.adapters.postgres.connect import connect
 from parley.domain.errors.errors import BadConfig, Conflict, NewerSchema
-from tests.postgres_cluster import a_cluster, drop, new_database
-from tests.postgres_nodes import until
-from tests.postgres_store import fresh_database
+from tests.postgres.cluster import a_cluster, drop, new_database
+from tests.postgres.nodes import until
+from tests.postgres.store import fresh_database
 
 Work = Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[None]]
 

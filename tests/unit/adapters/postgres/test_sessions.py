@@ -13,11 +13,11 @@ from parley.adapters.postgres import sessions
 from parley.adapters.postgres.connect import connect
 from parley.adapters.postgres.sessions import ALL_TENANTS, Sessions
 from parley.domain.errors.errors import BadConfig, DiskFull, ParleyError, Unavailable
-from tests.postgres_cluster import a_cluster, drop, free_port, shared_cluster
-from tests.postgres_front import Front
-from tests.postgres_nodes import a_hand, until
-from tests.postgres_store import fresh_database
-from tests.team_rig import in_loop
+from tests.postgres.cluster import a_cluster, drop, free_port, shared_cluster
+from tests.postgres.front import Front
+from tests.postgres.nodes import a_hand, until
+from tests.postgres.store import fresh_database
+from tests.rigs.team import in_loop
 
 PID = "SELECT pg_backend_pid()"
 

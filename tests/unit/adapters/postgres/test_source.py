@@ -16,12 +16,12 @@ from parley.domain.audit.entry import SideHead
 from parley.domain.channel.post import ERASED, PostState
 from parley.domain.store.changes import ErasableMessage, Moved, Spend, TeamChanges
 from parley.domain.store.transaction import FREE
-from tests.audit_samples import a_draft
 from tests.contract.team_store import T1, T2, a_channel, a_post, a_request, a_use, an_event, an_intent
-from tests.postgres_cluster import drop
-from tests.postgres_nodes import nodes
-from tests.postgres_store import fresh_database
-from tests.team_rig import in_loop, kinds
+from tests.postgres.cluster import drop
+from tests.postgres.nodes import nodes
+from tests.postgres.store import fresh_database
+from tests.rigs.team import in_loop, kinds
+from tests.samples.audit import a_draft
 
 
 @pytest.fixture

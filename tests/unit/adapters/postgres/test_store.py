@@ -18,11 +18,11 @@ from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import BadConfig, Unavailable
 from parley.domain.store.changes import TeamChanges
 from tests.contract.team_store import T1, TeamStoreContract, a_channel, a_post, a_use, an_intent
-from tests.log_records import logged_by
-from tests.postgres_cluster import drop, new_database, shared_cluster
-from tests.postgres_nodes import a_hand, counted, nodes, quiet
-from tests.postgres_store import fresh_database
-from tests.team_rig import in_loop, kinds
+from tests.postgres.cluster import drop, new_database, shared_cluster
+from tests.postgres.nodes import a_hand, counted, nodes, quiet
+from tests.postgres.store import fresh_database
+from tests.rigs.log_records import logged_by
+from tests.rigs.team import in_loop, kinds
 
 BY_ID = "FROM record WHERE tenant = $1 AND kind = $2 AND id = $3"
 

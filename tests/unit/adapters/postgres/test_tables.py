@@ -22,9 +22,9 @@ from parley.domain.store.tables import POST, RECORD, TENANT, Servers
 from parley.ports.team import StoreTables, StoreTarget
 from tests.contract.team_shelf import ORIGIN, TeamShelfContract, a_row, closing, fill
 from tests.contract.team_store import AT, T1, a_channel, a_post, an_entry, an_intent
-from tests.postgres_cluster import drop, new_database, shared_cluster
-from tests.postgres_store import a_store, fresh_database
-from tests.team_rig import in_loop, kinds, soon
+from tests.postgres.cluster import drop, new_database, shared_cluster
+from tests.postgres.store import a_store, fresh_database
+from tests.rigs.team import in_loop, kinds, soon
 
 TABLES_THERE = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
 

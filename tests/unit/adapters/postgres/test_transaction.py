@@ -19,9 +19,8 @@ from parley.domain.errors.errors import NotFound, Stale, Unavailable
 from parley.domain.record import Expect
 from parley.domain.store.changes import Committed, TeamChanges
 from tests.contract.team_store import AT, T1, T2, a_channel, a_post, an_intent
-from tests.log_records import logged_by
-from tests.postgres_cluster import drop
-from tests.postgres_nodes import (
+from tests.postgres.cluster import drop
+from tests.postgres.nodes import (
     AT_COMMIT,
     Watch,
     a_hand,
@@ -33,8 +32,9 @@ from tests.postgres_nodes import (
     until,
     waiting_at_the_end,
 )
-from tests.postgres_store import a_store, fresh_database
-from tests.team_rig import in_loop
+from tests.postgres.store import a_store, fresh_database
+from tests.rigs.log_records import logged_by
+from tests.rigs.team import in_loop
 
 REVISION = "SELECT revision FROM tenant WHERE id = 'acme'"
 SAID = "SELECT id FROM post ORDER BY number"

@@ -11,10 +11,10 @@ from parley.adapters.postgres.store import PostgresTeamStore
 from parley.domain.errors.errors import Unavailable
 from parley.domain.store.changes import Committed, TeamChanges
 from tests.contract.team_store import T1, a_post, an_intent
-from tests.postgres_cluster import drop
-from tests.postgres_nodes import AT_COMMIT, Watch, a_hand, held_up, nodes, said, together, until, waiting_at_the_end
-from tests.postgres_store import fresh_database
-from tests.team_rig import in_loop, kinds
+from tests.postgres.cluster import drop
+from tests.postgres.nodes import AT_COMMIT, Watch, a_hand, held_up, nodes, said, together, until, waiting_at_the_end
+from tests.postgres.store import fresh_database
+from tests.rigs.team import in_loop, kinds
 
 REVISION = "SELECT revision FROM tenant WHERE id = 'acme'"
 SAID = "SELECT id FROM post ORDER BY number"

@@ -31,10 +31,10 @@ from tests.contract.team_store import (
     an_event,
     an_intent,
 )
-from tests.postgres_cluster import drop
-from tests.postgres_nodes import Database, a_hand, nodes, until
-from tests.postgres_store import fresh_database
-from tests.team_rig import in_loop
+from tests.postgres.cluster import drop
+from tests.postgres.nodes import Database, a_hand, nodes, until
+from tests.postgres.store import fresh_database
+from tests.rigs.team import in_loop
 
 
 @pytest.fixture

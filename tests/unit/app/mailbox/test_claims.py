@@ -14,7 +14,7 @@ from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import Ambiguous, Conflict, LeaseLost, UnknownMessage
 from parley.domain.mailbox.delivery import Status
 from parley.domain.message.message import Kind, Priority
-from tests.samples import a_file
+from tests.samples.messages import a_file
 from tests.unit.app.rig import HALF_AN_HOUR, Ids, Rig, claimed, drained
 
 PLANTED = "20260313T1430Z_claude_task_request.yaml"

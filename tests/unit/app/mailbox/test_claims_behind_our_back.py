@@ -9,7 +9,7 @@ import pytest
 from parley.app.mailbox import claims, find
 from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import Forbidden, Invalid
-from tests.samples import a_file
+from tests.samples.messages import a_file
 from tests.unit.app.rig import HALF_AN_HOUR, Rig, claimed
 
 

@@ -11,7 +11,7 @@ from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import Ambiguous, Invalid, NotText, UnknownMessage
 from parley.domain.message.message import Kind
 from parley.domain.message.review import ReviewState
-from tests.samples import a_draft, a_file, fields_of
+from tests.samples.messages import a_draft, a_file, fields_of
 from tests.unit.app.rig import Ids, Rig, claimed
 
 

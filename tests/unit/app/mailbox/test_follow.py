@@ -5,7 +5,7 @@ from __future__ import annotations
 from parley.app.mailbox import follow, read
 from parley.app.mailbox.kernel import Kernel, drive
 from parley.domain.message.message import Kind
-from tests.samples import a_file
+from tests.samples.messages import a_file
 from tests.unit.app.rig import Rig
 
 

@@ -14,8 +14,8 @@ from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.mailbox.ledger import Changes
 from parley.domain.message.message import Draft, Kind
-from tests.governed_samples import an_exchange
-from tests.samples import a_draft
+from tests.samples.governed import an_exchange
+from tests.samples.messages import a_draft
 from tests.unit.app.rig import Rig
 
 ASKS = Wishes(purpose=Purpose.INFORMATION_QUERY)

@@ -12,7 +12,7 @@ from parley.app.mailbox import read
 from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import ParleyError
 from parley.domain.message.message import Kind, Priority
-from tests.samples import a_file
+from tests.samples.messages import a_file
 from tests.unit.app.rig import PROJECT, Ids, Rig, claimed
 
 

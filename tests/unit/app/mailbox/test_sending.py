@@ -18,7 +18,7 @@ from parley.domain.mailbox.delivery import Status
 from parley.domain.mailbox.ledger import Changes
 from parley.domain.mailbox.listing import Sent
 from parley.domain.message.message import Kind, Priority
-from tests.samples import a_draft, a_message
+from tests.samples.messages import a_draft, a_message
 from tests.unit.app.rig import Ids, Rig, a_rig, claimed
 
 FULL_AFTER_ONE = DEFAULT_LIMITS._replace(inbox_messages=1)

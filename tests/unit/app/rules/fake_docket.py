@@ -11,7 +11,7 @@ from parley.domain.exchange.exchange import Exchange
 from parley.domain.rules.policy import Policy
 from parley.domain.rules.rulebook import Rulebook
 from parley.domain.rules.ruling import Proposal, Ruling
-from tests.governed_samples import ALICE, AT, BOB, NOW, TENANT, a_held_draft, a_rulebook
+from tests.samples.governed import ALICE, AT, BOB, NOW, TENANT, a_held_draft, a_rulebook
 
 
 class FakeDocket:

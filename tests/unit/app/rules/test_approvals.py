@@ -12,7 +12,7 @@ from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.rules import ApprovalStale, NotApprover
 from parley.domain.exchange.approval import NOT_WAITING, ApprovalStatus, Decision, content_digest
 from parley.domain.exchange.exchange import Outcome, escalated
-from tests.governed_samples import AT, TENANT, a_held_draft, an_approval, an_exchange
+from tests.samples.governed import AT, TENANT, a_held_draft, an_approval, an_exchange
 from tests.unit.app.rules.fake_docket import FakeDocket, a_submission
 
 ANN = Caller(TENANT, "", KeyKind.HUMAN, "key_ann", "alice.h")

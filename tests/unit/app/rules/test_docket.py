@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from parley.app.rules.docket import RulesDecision
 from parley.domain.exchange.approval import ApprovalStatus
-from tests.governed_samples import an_approval
+from tests.samples.governed import an_approval
 
 
 def test_a_decision_names_the_approvals_that_no_longer_wait() -> None:

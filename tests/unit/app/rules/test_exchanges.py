@@ -9,7 +9,7 @@ from parley.app.rules import exchanges
 from parley.domain.errors.rules import ExchangeClosed
 from parley.domain.exchange.approval import ApprovalStatus
 from parley.domain.exchange.exchange import Outcome, escalated
-from tests.governed_samples import an_approval, an_exchange
+from tests.samples.governed import an_approval, an_exchange
 from tests.unit.app.rules.fake_docket import FakeDocket
 
 

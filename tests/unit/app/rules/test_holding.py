@@ -9,9 +9,9 @@ from parley.domain.exchange.approval import ApprovalStatus, content_digest
 from parley.domain.exchange.exchange import escalated
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Spend
-from tests.governed_rig import exchange_of, held, place, put_policy, refusal, said, send, two_agents, waiting
-from tests.governed_samples import an_approval, an_exchange
-from tests.team_rig import Rig, with_rig
+from tests.rigs.governed import exchange_of, held, place, put_policy, refusal, said, send, two_agents, waiting
+from tests.rigs.team import Rig, with_rig
+from tests.samples.governed import an_approval, an_exchange
 
 
 @with_rig

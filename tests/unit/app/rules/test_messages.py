@@ -13,7 +13,7 @@ from parley.domain.errors.rules import ApprovalQueueFull, Overspent, PairBudget,
 from parley.domain.exchange.approval import ApprovalStatus, Cause
 from parley.domain.exchange.exchange import Outcome, Turn, escalated
 from parley.domain.store.changes import Spend
-from tests.governed_samples import a_held_draft, a_party, a_proposal, an_approval, an_exchange
+from tests.samples.governed import a_held_draft, a_party, a_proposal, an_approval, an_exchange
 from tests.unit.app.rules.fake_docket import FakeDocket, a_submission
 
 SECRET = Wishes(classification=Classification.RESTRICTED)

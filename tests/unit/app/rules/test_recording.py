@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from parley.domain.content.classification import OnOver
 from parley.domain.hashes import digest
-from tests.governed_rig import decide, entries, held, person, place, put_policy, refusal, said, send, two_agents
-from tests.team_rig import Rig, with_rig
+from tests.rigs.governed import decide, entries, held, person, place, put_policy, refusal, said, send, two_agents
+from tests.rigs.team import Rig, with_rig
 
 
 @with_rig

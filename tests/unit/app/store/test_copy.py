@@ -20,8 +20,8 @@ from parley.domain.store.kinds import KINDS
 from parley.domain.store.tables import PAGE_BYTES, TABLES, Key, Row, Servers, Table
 from tests.contract.team_shelf import closing
 from tests.contract.team_store import a_channel, a_post, an_entry, an_intent
-from tests.shelf_samples import ACME, GLOBEX, let_go, live, tables
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
+from tests.samples.tables import ACME, GLOBEX, let_go, live, tables
 
 
 class Cut(Exception):

@@ -7,7 +7,7 @@ from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import Conflict, Stale
 from parley.domain.record import Expect
 from parley.domain.store.changes import TeamChanges
-from tests.team_rig import INTENT, Rig, with_rig
+from tests.rigs.team import INTENT, Rig, with_rig
 
 pytestmark = pytest.mark.both_stores
 

@@ -24,7 +24,7 @@ from parley.domain.message.message import Pattern
 from parley.domain.record import expecting
 from parley.domain.rules.policy import AppliesTo, CrossOrg
 from parley.domain.store.changes import TeamChanges
-from tests.governed_rig import (
+from tests.rigs.governed import (
     a_draft,
     decide,
     entries,
@@ -39,8 +39,8 @@ from tests.governed_rig import (
     two_agents,
     waiting,
 )
-from tests.governed_samples import an_approval
-from tests.team_rig import CHANNEL, Rig, with_rig
+from tests.rigs.team import CHANNEL, Rig, with_rig
+from tests.samples.governed import an_approval
 
 
 @pytest.mark.parametrize(("to", "recipients"), [("*", None), ("bob", ("bob",))])

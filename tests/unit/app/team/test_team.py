@@ -6,7 +6,7 @@ import pytest
 
 from parley.domain.directory.callers import Saved
 from parley.domain.store.changes import TeamChanges
-from tests.team_rig import CHANNEL, Rig, with_rig
+from tests.rigs.team import CHANNEL, Rig, with_rig
 
 
 @with_rig

@@ -3,7 +3,7 @@ from __future__ import annotations
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Party, source_of
 from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Purpose, Source
-from tests.governed_samples import a_party
+from tests.samples.governed import a_party
 
 
 def test_an_agent_of_whom_nothing_was_said_has_the_least_that_is_useful() -> None:

@@ -9,7 +9,7 @@ import rfc8785
 from parley.domain.audit.checkpoint import AuditMark, checkpoint_id, key_id
 from parley.domain.audit.entry import NO_HASH
 from parley.domain.audit.merkle import Peaks, grown
-from tests.audit_samples import a_log, checkpoints_of, signer, verify
+from tests.samples.audit import a_log, checkpoints_of, signer, verify
 
 
 def test_what_is_signed_is_canonical_json_with_everything_that_counts() -> None:

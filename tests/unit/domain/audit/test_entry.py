@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.domain.audit.entry import NO_HASH, AuditDraft, SideHead, entry_fields, entry_hash
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 # How the store spells an entry.
 spelled = msgspec.json.Encoder(order="sorted").encode

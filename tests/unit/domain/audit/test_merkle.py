@@ -19,7 +19,7 @@ from parley.domain.audit.merkle import (
     node,
     tree_root,
 )
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 
 def is_consistent(first: int, second: int, first_root: bytes, second_root: bytes, path: Sequence[bytes]) -> bool:

@@ -26,7 +26,7 @@ from parley.domain.content.commitment import (
     reason_of,
 )
 from parley.domain.content.unicode_folding import normalised
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 CORPUS = Path(__file__).resolve().parents[3] / "conformance" / "ocip"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from parley.domain.content.classification import Classification, ContentPattern
 from parley.domain.content.detectors import API_TOKEN, IBAN, PAYMENT_CARD, PRIVATE_KEY, Detection, findings, level_with
 from parley.domain.directory.callers import SECRET_PREFIX
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 CORPUS = Path(__file__).resolve().parents[3] / "conformance" / "ocip"
 ALPHABET = string.ascii_letters + string.digits

@@ -13,7 +13,7 @@ from parley.domain.content.envelope import (
     disclosure_of,
     purpose_of,
 )
-from tests.governed_samples import an_envelope
+from tests.samples.governed import an_envelope
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.domain.content.unicode_folding import folded, normalised
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 # A sign, or several, and what a reader takes them for.
 SEEN_AS = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.domain.content.word_forms import Vocabulary, vocabulary, with_words, words_in
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 KNOWN = vocabulary({"schedule": "+schedule +scheduling", "book": "book booked", "agree": "agree"})
 

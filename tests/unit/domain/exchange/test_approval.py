@@ -27,7 +27,7 @@ from parley.domain.exchange.approval import (
     deciders_of,
     standing_of,
 )
-from tests.governed_samples import AT, END, a_held_draft, an_approval
+from tests.samples.governed import AT, END, a_held_draft, an_approval
 
 DIGEST = an_approval().digest
 

@@ -20,7 +20,7 @@ from parley.domain.exchange.exchange import (
     released,
     summary_of,
 )
-from tests.governed_samples import AT, END, an_exchange
+from tests.samples.governed import AT, END, an_exchange
 
 
 def talk(rounds: int, **changes: Any) -> Exchange:  # noqa: ANN401  # what an exchange has

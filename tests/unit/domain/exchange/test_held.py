@@ -13,7 +13,7 @@ from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.exchange.held import draft_of, incoming, message_fields, outgoing, text_of
 from parley.domain.message.compose import compose
 from parley.domain.message.message import Draft, Kind, Message
-from tests.samples import NOW, PROPERTY, a_draft, a_message, messages
+from tests.samples.messages import NOW, PROPERTY, a_draft, a_message, messages
 
 WISHES = Wishes(
     purpose=Purpose.COMMITMENT_REQUEST,

@@ -9,7 +9,7 @@ import pytest
 
 from parley.domain.exchange.signature import encode_bytes, is_public_key, raw_of, seed_of, statement
 from parley.domain.message.message import Kind, Message, Priority
-from tests.samples import NOW
+from tests.samples.messages import NOW
 
 EXTRAS: dict[str, Any] = {
     "ocip": {"exchange_round": "1"},

@@ -21,7 +21,7 @@ from parley.domain.mailbox.delivery import (
 )
 from parley.domain.message.message import Kind
 from parley.domain.times import Instant
-from tests.samples import NOW
+from tests.samples.messages import NOW
 
 KEY = DeliveryKey("m1", "d" * 64, "codex")
 NOW_HERE = Instant(NOW, "boot-1", 1_000.0)

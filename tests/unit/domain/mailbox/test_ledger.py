@@ -10,7 +10,7 @@ from hypothesis import given
 
 from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Lease, Status
 from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, ExpectDelivery, canonical, chain, expect
-from tests.samples import PROPERTY, texts
+from tests.samples.messages import PROPERTY, texts
 
 ENTRY = Entry("sent", "2026-03-13T14:30:00Z", "claude", "m1", "d" * 64, {"to": "codex", "file": "ü.yaml"})
 

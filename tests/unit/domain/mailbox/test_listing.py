@@ -2,7 +2,7 @@
 
 from parley.domain.mailbox.listing import Finished, FoundMessage, Item
 from parley.domain.message.message import Heading
-from tests.samples import a_message
+from tests.samples.messages import a_message
 
 
 def test_a_line_of_a_listing_begins_with_the_heading_of_its_message() -> None:

@@ -16,7 +16,7 @@ from parley.domain.message.bodies import (
     shape_body,
 )
 from parley.domain.message.message import Kind, Priority, Value
-from tests.samples import STRUCTURED, a_body, a_message, fields_of
+from tests.samples.messages import STRUCTURED, a_body, a_message, fields_of
 
 
 def codes(kind: Kind, body: Value, in_reply_to: str = "") -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from parley.domain.errors.errors import BadAgentName, Invalid
 from parley.domain.limits import DEFAULT_LIMITS, Limits
 from parley.domain.message.compose import EMITTED_EXTRAS, check_recipients, compose, pr_number, warnings
 from parley.domain.message.message import Draft, Kind, Message, Priority
-from tests.samples import NOW, STRUCTURED, a_draft, a_message, fields_of
+from tests.samples.messages import NOW, STRUCTURED, a_draft, a_message, fields_of
 
 ID = "msg-20260313T1430Z-claude-a8f3"
 

@@ -16,7 +16,7 @@ from parley.domain.message.message import (
     search_text,
     texts_in,
 )
-from tests.samples import NOW, a_message
+from tests.samples.messages import NOW, a_message
 
 
 def test_a_message_cannot_be_changed() -> None:

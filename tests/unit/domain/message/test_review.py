@@ -9,7 +9,7 @@ import pytest
 from parley.domain.errors.errors import Invalid
 from parley.domain.message.message import Kind, Message, Value
 from parley.domain.message.review import Finding, Review, ReviewState, blocks, follow_review, gate, read_findings
-from tests.samples import a_message, fields_of
+from tests.samples.messages import a_message, fields_of
 
 PACKET = "packets/review/pr-55-round-1.yaml"
 TWO_BLOCKING: dict[str, object] = {

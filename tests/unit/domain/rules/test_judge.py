@@ -27,7 +27,7 @@ from parley.domain.rules.judge import (
     rounds_of,
 )
 from parley.domain.rules.policy import Commitments, CrossOrg, MeetingApproval, Policy
-from tests.governed_samples import ALICE, BOB, a_case, a_party
+from tests.samples.governed import ALICE, BOB, a_case, a_party
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = LEVELS
 QUERY, COMMITMENT, MEETING = Purpose

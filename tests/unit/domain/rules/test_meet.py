@@ -12,8 +12,8 @@ from parley.domain.content.commitment import Match
 from parley.domain.content.envelope import Purpose
 from parley.domain.rules.meet import BUILT_IN, Difference, both, differences, effective, meet, origins
 from parley.domain.rules.policy import KEYS, AppliesTo, Commitments, CrossOrg, Fragment, MeetingApproval, Policy
-from tests.policy_samples import fragments, policies, policy_of, snapshot_of
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
+from tests.samples.policies import fragments, policies, policy_of, snapshot_of
 
 CARD = ContentPattern("card", "####", Classification.RESTRICTED)
 CUSTOMER = ContentPattern("customer", "KD-####", Classification.CONFIDENTIAL)

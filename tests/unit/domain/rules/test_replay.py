@@ -12,7 +12,7 @@ from parley.domain.content.envelope import Origin, ReplyPolicy
 from parley.domain.rules.policy import AppliesTo, CrossOrg
 from parley.domain.rules.replay import Change, Recorded, audience_of, replay_entry, replayable, trial_of
 from parley.domain.rules.rulebook import Rulebook
-from tests.governed_samples import ALICE, AT, BOB, a_party, a_rulebook
+from tests.samples.governed import ALICE, AT, BOB, a_party, a_rulebook
 
 MIA = a_party("mia", org_unit="sales")
 

@@ -6,7 +6,7 @@ from parley.domain.agents.party import Attributes
 from parley.domain.rules import rulebook
 from parley.domain.rules.policy import AppliesTo, Fragment, Policy, with_document
 from parley.domain.rules.rulebook import Rulebook, concerns
-from tests.governed_samples import ALICE, BOB, NOTHING_IN_FORCE, a_party, a_rulebook, a_snapshot
+from tests.samples.governed import ALICE, BOB, NOTHING_IN_FORCE, a_party, a_rulebook, a_snapshot
 
 SALES = Attributes(org_unit="sales")
 LAW = Attributes(org_unit="law")

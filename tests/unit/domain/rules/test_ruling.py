@@ -22,7 +22,7 @@ from parley.domain.rules.judge import ALLOW, Deny, Hold
 from parley.domain.rules.policy import AppliesTo, CrossOrg, Fragment, with_document
 from parley.domain.rules.rulebook import Rulebook
 from parley.domain.rules.ruling import Body, Ruling, envelope_time, rule
-from tests.governed_samples import (
+from tests.samples.governed import (
     ALICE,
     AT,
     BOB,

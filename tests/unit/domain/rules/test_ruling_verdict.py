@@ -9,7 +9,7 @@ from parley.domain.exchange.approval import Cause
 from parley.domain.exchange.exchange import Outcome
 from parley.domain.rules.judge import ALLOW, Deny, Hold, Verdict
 from parley.domain.rules.ruling import rule, with_verdict
-from tests.governed_samples import a_proposal, a_rulebook, an_approval, an_exchange
+from tests.samples.governed import a_proposal, a_rulebook, an_approval, an_exchange
 
 LOOK = Hold(Cause.RULE, "look")
 NO = Deny(PolicyDenied("no"))

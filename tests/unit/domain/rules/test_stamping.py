@@ -16,7 +16,7 @@ from parley.domain.errors.rules import (
 )
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.rules.stamping import check_claims, check_fixed
-from tests.governed_samples import ALICE, TENANT, an_envelope, an_exchange
+from tests.samples.governed import ALICE, TENANT, an_envelope, an_exchange
 
 TRUE = Source("alice", "alice.h", "engineering", TENANT)
 

@@ -13,7 +13,7 @@ from parley.domain.rules.suspension import (
     with_suspension,
     without_suspension,
 )
-from tests.governed_samples import ALICE, AT, BOB, a_party
+from tests.samples.governed import ALICE, AT, BOB, a_party
 
 CAROL = a_party("carol", org_unit="sales")
 

@@ -16,9 +16,9 @@ from parley.domain.rules.policy import CURRENT, AppliesTo, CrossOrg, Fragment, P
 from parley.domain.rules.rulebook import Rulebook
 from parley.domain.rules.ruling import rule
 from parley.domain.rules.trial import Trial, TrialResult, run_trial, run_trial_for_each, verdict_name
-from tests.governed_samples import ALICE, BOB, NOTHING_IN_FORCE, a_party, a_proposal, a_rulebook, an_exchange
-from tests.policy_samples import fragments
-from tests.samples import PROPERTY
+from tests.samples.governed import ALICE, BOB, NOTHING_IN_FORCE, a_party, a_proposal, a_rulebook, an_exchange
+from tests.samples.messages import PROPERTY
+from tests.samples.policies import fragments
 
 SALES = a_party("mia", org_unit="sales")
 ASKED = Trial(ALICE, BOB, Purpose.INFORMATION_QUERY)

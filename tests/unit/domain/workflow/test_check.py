@@ -18,7 +18,7 @@ from parley.domain.workflow.plan import (
     Step,
     WorkflowPlan,
 )
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 F = HandlerRef("", "f")
 ANN = AgentPlan("ann", handler=F)

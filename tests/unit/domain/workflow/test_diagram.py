@@ -9,7 +9,7 @@ from parley.domain.channel.channel import MemberPolicy
 from parley.domain.directory.intent import TaskStatus
 from parley.domain.workflow.diagram import diagram, label
 from parley.domain.workflow.plan import AgentPlan, ChannelPlan, HandlerRef, IntentPlan, MessageRule, Step, WorkflowPlan
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 LOG = HandlerRef("", "log_progress")
 

@@ -27,7 +27,7 @@ from parley.domain.workflow.plan import (
     references,
     resolved_inputs,
 )
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 T = TaskStatus
 

@@ -19,7 +19,7 @@ from parley.sdk.agent.agent import BaseAgent
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.client.client import AsyncClient
 from parley.wire.api.records.channels import ChannelMessage
-from tests.team_rig import CHANNEL, LiveServer, soon
+from tests.rigs.team import CHANNEL, LiveServer, soon
 
 
 async def client_of(server: LiveServer, agent: str = "alice", port: int = 0) -> AsyncClient:

@@ -14,7 +14,7 @@ from parley.sdk.agent.agent import Agent, BaseAgent, Plan, runtime_parts
 from parley.sdk.agent.decorators import on_message
 from parley.sdk.client.client import AsyncClient
 from parley.wire.api.records.channels import ChannelMessage
-from tests.team_rig import CHANNEL, INTENT, LiveServer, soon, with_server
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import at_work, client_of, shift
 
 

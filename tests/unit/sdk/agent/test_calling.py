@@ -18,7 +18,7 @@ from parley.sdk.agent import calling
 from parley.sdk.agent.calling import HandlerTimeout, answer_of, call, failure_of, run_in_thread
 from parley.sdk.agent.decorators import HandlerSpec
 from parley.sdk.agent.handlers import Handler
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 
 def handler(function: Any, timeout: float | None = None) -> Handler:

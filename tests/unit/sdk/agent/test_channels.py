@@ -16,7 +16,7 @@ from parley.sdk.agent.channels import ServerChannels, ServerQuestions
 from parley.sdk.agent.decorators import on_assignment, on_message
 from parley.wire.api.records.channels import ChannelMessage
 from parley.wire.api.records.intents import Intent
-from tests.team_rig import CHANNEL, INTENT, LiveServer, in_loop, soon, with_server
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, in_loop, soon, with_server
 from tests.unit.sdk.agent.at_work import at_work, client_of
 
 

@@ -19,8 +19,8 @@ from parley.sdk.agent.running import is_mailbox, run_agents, serve_agents
 from parley.sdk.blocking.client import Client
 from parley.wire.api.records.channels import ChannelMessage
 from tests.fault.sdk.crew import AgentProcess, lines
-from tests.team_process import ADMIN_KEY, running
-from tests.team_rig import CHANNEL, LiveServer, in_loop, soon, with_server
+from tests.rigs.process import ADMIN_KEY, running
+from tests.rigs.team import CHANNEL, LiveServer, in_loop, soon, with_server
 from tests.unit.sdk.agent.at_work import at_work, client_of, shift, told
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.wire.api.records.channels import ChannelMessage
-from tests.team_rig import CHANNEL, INTENT, LiveServer, soon, with_server
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import answered, asked, at_work, told
 
 # ---------------------------------------------------------------- what a handler returns

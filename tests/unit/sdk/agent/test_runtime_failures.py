@@ -12,7 +12,7 @@ import pytest
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.wire.api.records.channels import ChannelMessage
-from tests.team_rig import CHANNEL, LiveServer, soon, with_server
+from tests.rigs.team import CHANNEL, LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import Ear, answered, asked, at_work
 
 # ---------------------------------------------------------------- what goes wrong in a handler

@@ -10,7 +10,7 @@ from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_assignment, on_message
 from parley.wire.api.records.channels import ChannelMessage
 from parley.wire.api.records.intents import Intent
-from tests.team_rig import CHANNEL, INTENT, LiveServer, soon, with_server
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import Ear, at_work
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.wire.api.records.channels import ChannelMessage
-from tests.team_rig import CHANNEL, LiveServer, soon, with_server
+from tests.rigs.team import CHANNEL, LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import Ear, answered, at_work
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from parley.sdk.agent.watchdog import watch_loop
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 
 class Heard(logging.Handler):

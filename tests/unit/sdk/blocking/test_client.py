@@ -16,8 +16,8 @@ from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.domain.errors.team import AskTimeout
 from parley.sdk.blocking.client import Client
 from parley.sdk.client.client import AsyncClient
-from tests.fake_outbound import FakeOutbound
-from tests.team_rig import CHANNEL, INTENT, LiveServer, with_server
+from tests.rigs.fake_outbound import FakeOutbound
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, with_server
 
 URL = "http://127.0.0.1:1"
 GENERATOR = Path(__file__).parents[4] / "tools" / "gen_client.py"

@@ -13,7 +13,7 @@ from typing import Any
 
 from parley.domain.directory.callers import KeyKind
 from parley.sdk.client.client import AsyncClient
-from tests.team_rig import LiveServer
+from tests.rigs.team import LiveServer
 
 
 class Recorded:

@@ -9,7 +9,7 @@ import pytest
 from parley.domain.errors.errors import NotFound
 from parley.sdk.client.access import AsyncAccess
 from parley.wire.api.records.intents import AccessList
-from tests.team_rig import INTENT, LiveServer, with_server
+from tests.rigs.team import INTENT, LiveServer, with_server
 from tests.unit.sdk.client.recorded import public_methods, recorded
 
 

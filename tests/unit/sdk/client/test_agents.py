@@ -8,7 +8,7 @@ from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import BookmarkTaken
 from parley.sdk.client.agents import AsyncAgents
 from parley.wire.api.records.directory import AgentInfo, Role
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 from tests.unit.sdk.client.recorded import admin, public_methods, recorded
 
 BOOKMARKS = {"open_bookmark", "save_bookmark", "get_bookmark", "delete_bookmark"}

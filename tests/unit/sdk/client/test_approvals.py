@@ -10,8 +10,8 @@ import pytest
 from parley.domain.errors.rules import ApprovalDecided, ApprovalStale, MessageHeld, Suspended
 from parley.sdk.client.approvals import AsyncApprovals
 from parley.wire.api.records.rules import Approval, Exchange
-from tests.governed_rig import put_policy, two_agents
-from tests.team_rig import CHANNEL, LiveServer, live_server, open_rig
+from tests.rigs.governed import put_policy, two_agents
+from tests.rigs.team import CHANNEL, LiveServer, live_server, open_rig
 from tests.unit.sdk.client.recorded import Recorded, admin, public_methods, recorded
 
 QUERY = {"exchange_type": "information_query"}

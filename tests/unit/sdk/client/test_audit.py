@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from parley.sdk.client.audit import AsyncAudit
-from tests.governed_rig import put_policy, two_agents
-from tests.team_rig import CHANNEL, LiveServer, live_server, open_rig
+from tests.rigs.governed import put_policy, two_agents
+from tests.rigs.team import CHANNEL, LiveServer, live_server, open_rig
 from tests.unit.sdk.client.recorded import admin, public_methods, recorded
 
 

@@ -12,7 +12,7 @@ from parley.domain.errors.team import NameTaken, Unauthorized
 from parley.sdk.client.channels import AsyncChannels
 from parley.sdk.client.client import AsyncClient
 from parley.wire.api.records.channels import Channel, ChannelOptions
-from tests.team_rig import INTENT, LiveServer, with_server
+from tests.rigs.team import INTENT, LiveServer, with_server
 from tests.unit.sdk.client.recorded import public_methods, recorded
 from tests.unit.sdk.playing import ScriptedTransport, said
 from tests.unit.sdk.record_samples import CHANNEL

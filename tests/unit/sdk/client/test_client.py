@@ -17,7 +17,7 @@ from parley.sdk.client.fields import NOTHING
 from parley.sdk.protocol.flow import target_of
 from parley.sdk.transport.port import ClosingAsyncIterator, Request, Response
 from parley.surfaces.http.server import all_routes
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 from tests.unit.sdk.client.recorded import public_methods
 from tests.unit.sdk.record_samples import an_approval
 

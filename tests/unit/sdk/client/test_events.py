@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from parley.sdk.client.events import AsyncEvents
 from parley.wire.api.records.intents import Event
-from tests.team_rig import INTENT, LiveServer, with_server
+from tests.rigs.team import INTENT, LiveServer, with_server
 from tests.unit.sdk.client.recorded import admin, public_methods, recorded
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

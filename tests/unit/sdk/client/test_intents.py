@@ -7,7 +7,7 @@ import pytest
 from parley.domain.errors.team import VersionMismatch
 from parley.sdk.client.intents import AsyncIntents
 from parley.wire.api.records.intents import Assignment, Intent
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 from tests.unit.sdk.client.recorded import public_methods, recorded
 
 

@@ -11,7 +11,7 @@ from parley.app.team.directory.keys import first_start
 from parley.sdk.client.keys import AsyncKeys
 from parley.wire.api.identity import spelled_key
 from parley.wire.api.records.directory import Key, NewKey
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 from tests.unit.sdk.client.recorded import Recorded, public_methods, recorded
 
 OWNED = {

@@ -13,8 +13,8 @@ from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import AskTimeout, CursorEvicted, WrongSender
 from parley.sdk.client.messages import AsyncMessages
 from parley.wire.api.records.channels import ChannelMessage
-from tests.governed_rig import put_policy, two_agents
-from tests.team_rig import CHANNEL, INTENT, LiveServer, live_server, open_rig, with_server
+from tests.rigs.governed import put_policy, two_agents
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, live_server, open_rig, with_server
 from tests.unit.sdk.client.recorded import Recorded, public_methods, recorded
 
 

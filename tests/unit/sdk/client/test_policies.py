@@ -8,8 +8,8 @@ from parley.domain.errors.errors import NotFound
 from parley.domain.errors.rules import PolicyInvalid
 from parley.sdk.client.policies import AsyncRules
 from parley.wire.api.records.rules import Policy
-from tests.governed_rig import place
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.governed import place
+from tests.rigs.team import LiveServer, with_server
 from tests.unit.sdk.client.recorded import admin, public_methods
 
 TEXT = "agent-to-agent:\n  enabled: true\n"

@@ -11,7 +11,7 @@ from parley.domain.errors.errors import Unavailable
 from parley.sdk.client.client import AsyncClient
 from parley.sdk.client.server import AsyncServer
 from parley.wire.api.records.directory import Health
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 from tests.unit.sdk.client.recorded import public_methods, recorded
 from tests.unit.sdk.playing import NOBODY, ScriptedTransport
 

@@ -11,7 +11,7 @@ import pytest
 from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.sdk.client.streams import AsyncStreams
 from parley.surfaces.http.server import LOCAL_NAMES, serve
-from tests.team_rig import CHANNEL, INTENT, LiveServer, with_server
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, with_server
 from tests.unit.sdk.client.recorded import public_methods, recorded
 
 pytestmark = pytest.mark.both_stores

@@ -7,7 +7,7 @@ import pytest
 from parley.domain.errors.team import VersionMismatch
 from parley.sdk.client.tasks import AsyncTasks
 from parley.wire.api.records.intents import Task
-from tests.team_rig import INTENT, LiveServer, with_server
+from tests.rigs.team import INTENT, LiveServer, with_server
 from tests.unit.sdk.client.recorded import public_methods, recorded
 
 

@@ -9,8 +9,8 @@ import pytest
 from parley.domain.errors.errors import NotFound
 from parley.sdk.client.webhooks import AsyncWebhooks
 from parley.wire.api.records.channels import NewSubscription, Subscription
-from tests.fake_outbound import FakeOutbound
-from tests.team_rig import INTENT, LiveServer, with_server
+from tests.rigs.fake_outbound import FakeOutbound
+from tests.rigs.team import INTENT, LiveServer, with_server
 from tests.unit.sdk.client.recorded import public_methods, recorded
 
 

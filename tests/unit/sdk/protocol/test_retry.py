@@ -7,7 +7,7 @@ import pytest
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, ParleyError, Unavailable
 from parley.domain.errors.team import RateLimited, VersionMismatch
 from parley.sdk.protocol.retry import retry_until_accepted, retry_while_unavailable
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 
 def answering(*answers: ParleyError | str) -> list[ParleyError | str]:

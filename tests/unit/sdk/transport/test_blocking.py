@@ -14,9 +14,9 @@ import pytest
 from parley.sdk.transport import blocking
 from parley.sdk.transport.blocking import BlockingHttp
 from parley.sdk.transport.port import Broken, ClosingIterator, Request
+from tests.rigs.webhook_receiver import certified
 from tests.unit.sdk.peer import PATIENCE, STREAM_HEAD, Host, Talk, a_host, answer, answering, chunk, echoing, streamed
 from tests.unit.sdk.transport.carriers import get, place_of
-from tests.webhook_receiver import certified
 
 
 @contextmanager

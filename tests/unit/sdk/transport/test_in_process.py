@@ -13,7 +13,7 @@ from parley.sdk.transport.port import Broken
 from parley.sdk.transport.port import Request as Asked
 from parley.surfaces.http.http1.message import HttpLimits, Request, Response
 from parley.surfaces.http.server import api_for, limits_for
-from tests.team_rig import Rig, in_loop, soon, with_rig
+from tests.rigs.team import Rig, in_loop, soon, with_rig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable

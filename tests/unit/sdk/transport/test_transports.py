@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from parley.sdk.transport.port import Broken, Place, Request
+from tests.rigs.webhook_receiver import certified
 from tests.unit.sdk.peer import (
     PATIENCE,
     STREAM_END,
@@ -28,7 +29,6 @@ from tests.unit.sdk.peer import (
     streamed,
 )
 from tests.unit.sdk.transport.carriers import LOOPS, Blocking, Carrier, Looping, broken, get, place_of
-from tests.webhook_receiver import certified
 
 Carrying = Callable[..., Carrier]
 

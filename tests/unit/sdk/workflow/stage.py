@@ -19,7 +19,7 @@ from parley.sdk.workflow.running import Run
 from parley.wire.api.records.intents import Intent
 from parley.wire.files.workflow import read_workflow
 from parley.wiring import monotonic
-from tests.team_rig import LiveServer
+from tests.rigs.team import LiveServer
 
 HEAD = 'version: "1.0"\nintent: {title: T, state: {quarter: Q1}}\n'
 

@@ -14,8 +14,8 @@ from parley.domain.workflow.plan import WorkflowOutcome
 from parley.sdk.agent.agent import BaseAgent
 from parley.sdk.workflow.context import StepContext
 from parley.wire.api.records.channels import ChannelMessage
-from tests.log_records import logged_by
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.log_records import logged_by
+from tests.rigs.team import LiveServer, with_server
 from tests.unit.sdk.workflow.stage import HEAD, a_stage
 from tests.unit.wire.files.test_workflow import RFC
 

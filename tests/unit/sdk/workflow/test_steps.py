@@ -13,7 +13,7 @@ from parley.sdk.transport.asynchronous import AsyncHttp
 from parley.sdk.transport.port import Broken, Request, Response
 from parley.sdk.workflow.steps import EndedElsewhere, StepTask
 from parley.wire.api.records.intents import Task
-from tests.team_rig import LiveServer, with_server
+from tests.rigs.team import LiveServer, with_server
 from tests.unit.sdk.workflow.stage import a_stage
 
 

@@ -15,8 +15,8 @@ from parley.domain.errors.workflow import WorkflowInvalid
 from parley.domain.workflow.plan import WorkflowOutcome
 from parley.sdk.workflow.result import WorkflowEvent
 from parley.sdk.workflow.workflow import Workflow
-from tests.team_process import ADMIN_KEY, ServerProcess, running
-from tests.team_rig import in_loop
+from tests.rigs.process import ADMIN_KEY, ServerProcess, running
+from tests.rigs.team import in_loop
 from tests.unit.sdk.workflow.stage import forgetting
 
 TEXT = """\

@@ -10,7 +10,7 @@ from parley.domain.exchange.exchange import Outcome, accepted, ended, escalated
 from parley.domain.rules.suspension import Stopped, Suspension
 from parley.wire.api import approvals as governance
 from parley.wire.api.approvals import CloseIn, DecisionIn, SuspensionIn
-from tests.governed_samples import AT, END, a_held_draft, an_approval, an_exchange
+from tests.samples.governed import AT, END, a_held_draft, an_approval, an_exchange
 
 
 def test_an_exchange_is_shown_in_the_words_of_the_specification_and_ours() -> None:

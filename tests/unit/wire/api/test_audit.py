@@ -4,7 +4,7 @@ import msgspec
 
 from parley.wire.api import audit as audit_api
 from parley.wire.api.records.audit import AuditEntry
-from tests.audit_samples import a_log
+from tests.samples.audit import a_log
 
 
 def test_an_entry_is_shown_with_the_exact_bytes_that_are_hashed() -> None:

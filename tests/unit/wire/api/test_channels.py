@@ -33,7 +33,7 @@ from parley.wire.api.channels import (
 )
 from parley.wire.api.records.channels import ChannelMessage
 from tests.contract.team_store import a_channel, a_post, a_request
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 AT = "2026-03-13T14:30:00.000000+00:00"
 LATER = "2026-03-13T15:30:00.000000+00:00"

@@ -11,7 +11,7 @@ from parley.domain.rules.replay import Change
 from parley.domain.rules.trial import Trial, run_trial
 from parley.wire.api import trials
 from parley.wire.api.trials import ExplainIn, ReplayIn
-from tests.governed_samples import ALICE, AT, BOB, NOTHING_IN_FORCE, a_rulebook
+from tests.samples.governed import ALICE, AT, BOB, NOTHING_IN_FORCE, a_rulebook
 
 
 def test_a_message_is_read_with_everything_that_it_could_say() -> None:

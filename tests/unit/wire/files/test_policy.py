@@ -16,8 +16,8 @@ from parley.domain.errors.rules import PolicyInvalid
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.rules.policy import KEYS, AppliesTo, CrossOrg, Fragment, Policy, Scope
 from parley.wire.files.policy import DOMAIN, encode_value, read_policy
-from tests.policy_samples import document_text, fragments, policy_of
-from tests.samples import PROPERTY, texts
+from tests.samples.messages import PROPERTY, texts
+from tests.samples.policies import document_text, fragments, policy_of
 
 
 def under(*lines: str) -> str:

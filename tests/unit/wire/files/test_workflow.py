@@ -15,7 +15,7 @@ from parley.domain.errors.workflow import WorkflowInvalid
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.workflow.plan import AgentPlan, ChannelPlan, HandlerRef, IntentPlan, MessageRule, Reference, Step
 from parley.wire.files.workflow import read_workflow
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 # As RFC-0021 prints it.
 RFC = """\

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from parley.domain.errors.errors import SignatureInvalid
 from parley.wire.oacp.auth import check_trailer
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 SIGNATURE = {"protected": "eyJhbGciOiJFZERTQSJ9", "signature": "c2lnbmF0dXJl"}
 

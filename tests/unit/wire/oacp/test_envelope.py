@@ -18,7 +18,7 @@ from parley.domain.message.message import Message
 from parley.wire.oacp.envelope import OacpEnvelopes, read_items, typed_extras
 from parley.wire.oacp.format import OacpFormat
 from parley.wire.ocip import envelope_document
-from tests.samples import PROPERTY, a_message, with_blocks
+from tests.samples.messages import PROPERTY, a_message, with_blocks
 
 ENVELOPE = Envelope(
     message_type=Origin.AGENT,

@@ -15,7 +15,7 @@ from parley.domain.limits import DEFAULT_LIMITS, HARD_FILE_BYTES, Limits
 from parley.domain.message.message import Heading, Kind, Message
 from parley.domain.times import format_time
 from parley.wire.oacp.format import OacpFormat
-from tests.samples import NOW, PROPERTY, a_file, a_message, messages
+from tests.samples.messages import NOW, PROPERTY, a_file, a_message, messages
 from tests.unit.wire.oacp.test_auth import GOOD
 
 FORMAT = OacpFormat()

@@ -11,7 +11,7 @@ from parley.domain.message.message import Heading, Message
 from parley.domain.times import format_time
 from parley.wire.oacp.format import OacpFormat
 from parley.wire.oacp.heading import glance
-from tests.samples import NOW, PROPERTY, a_file, a_message, messages
+from tests.samples.messages import NOW, PROPERTY, a_file, a_message, messages
 from tests.unit.wire.yaml.test_plain import LINES, VALUES, mutated
 
 # As the OACP tool writes it.

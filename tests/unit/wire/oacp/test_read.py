@@ -10,7 +10,7 @@ from parley.domain.limits import DEFAULT_LIMITS, Limits
 from parley.domain.message.message import Kind, Priority, Reading
 from parley.wire.oacp.format import OacpFormat
 from parley.wire.yaml.write import mapping_text, quoted
-from tests.samples import a_file, fields_of
+from tests.samples.messages import a_file, fields_of
 
 FORMAT = OacpFormat()
 

@@ -10,7 +10,7 @@ from parley.domain.errors.errors import Invalid
 from parley.domain.limits import DEFAULT_LIMITS, Limits
 from parley.domain.message.message import Kind
 from parley.wire.oacp.write import emit
-from tests.samples import NOW, a_message, fields_of
+from tests.samples.messages import NOW, a_message, fields_of
 
 
 def test_a_full_message_is_written_in_the_one_order() -> None:

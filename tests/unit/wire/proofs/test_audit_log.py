@@ -18,7 +18,7 @@ from parley.domain.audit.merkle import inclusion
 from parley.domain.errors.errors import Invalid
 from parley.wire.proofs import audit_log
 from parley.wire.proofs.audit_log import Report, check_export, check_proof, proof_document, read_checkpoints
-from tests.audit_samples import a_draft, a_log, checkpoints_of, export_of, log_of, signer, verify
+from tests.samples.audit import a_draft, a_log, checkpoints_of, export_of, log_of, signer, verify
 
 LOG = a_log(20)
 MARKS = checkpoints_of(LOG, 8, 20)

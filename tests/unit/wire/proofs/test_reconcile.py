@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.wire.proofs.reconcile import Log, deliveries_in, log_of, reconcile
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 
 def entry(side: str, sender: str, receivers: list[str], number: int = 1, **changes: Any) -> tuple[int, bytes]:  # noqa: ANN401

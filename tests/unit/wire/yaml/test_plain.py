@@ -14,7 +14,7 @@ from parley.domain.message.message import Message
 from parley.wire.oacp.format import OacpFormat
 from parley.wire.yaml.plain import read_plain
 from parley.wire.yaml.strict import read_strict
-from tests.samples import PROPERTY, messages
+from tests.samples.messages import PROPERTY, messages
 
 CLI_FILE = """\
 id: "msg-20260313T143000Z-claude-a8f3"

@@ -24,7 +24,7 @@ from parley.domain.errors.errors import (
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.message.message import Value
 from parley.wire.yaml.strict import Place, read_located, read_strict
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{after}: &{after} [{', '.join([f'*{before}'] * 9)}]\n"

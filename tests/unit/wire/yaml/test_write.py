@@ -13,7 +13,7 @@ from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.message.message import Value
 from parley.wire.yaml.strict import read_strict
 from parley.wire.yaml.write import fits_block, mapping_text, quoted, scalar
-from tests.samples import PROPERTY, texts
+from tests.samples.messages import PROPERTY, texts
 
 # Bodies that real tools were seen to lose or change.
 AWKWARD = [

@@ -11,7 +11,7 @@ from parley.adapters.sqlite.ledger import rows
 from parley.domain.mailbox.delivery import Lease
 from parley.domain.mailbox.ledger import Entry, canonical
 from parley.domain.message.message import Message
-from tests.samples import NOW, PROPERTY, a_message, messages, texts
+from tests.samples.messages import NOW, PROPERTY, a_message, messages, texts
 
 
 @PROPERTY

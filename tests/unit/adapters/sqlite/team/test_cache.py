@@ -8,7 +8,7 @@ from parley.domain.channel.channel import Tally
 from parley.domain.store.transaction import Encoders, Head, Place, Transaction, TransactionSource
 from parley.domain.store.writes import ForgetKeys
 from tests.contract.team_store import T1, an_intent
-from tests.team_rig import kinds
+from tests.rigs.team import kinds
 
 PLACE = Place(1, "intent_1", 0, Tally())
 

@@ -13,7 +13,7 @@ from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.domain.directory.callers import DEFAULT_TENANT, Role
 from parley.domain.store.changes import TeamChanges
 from parley.domain.store.node import Node
-from tests.team_rig import in_loop, kinds
+from tests.rigs.team import in_loop, kinds
 
 A_ROLE = TeamChanges(DEFAULT_TENANT, puts=(Role(id="role_1", tenant_id=DEFAULT_TENANT),))
 

@@ -23,7 +23,7 @@ from parley.domain.record import Record
 from parley.domain.store.changes import ErasableMessage, Spend, TeamChanges
 from parley.domain.store.transaction import FREE, Transaction, name_key
 from tests.contract.team_store import AT, T1, T2, a_channel, a_post, a_use, an_event, an_intent
-from tests.team_rig import kinds
+from tests.rigs.team import kinds
 
 
 class Desk:

@@ -20,7 +20,7 @@ from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import Stale, Unavailable
 from parley.domain.store.changes import Query, TeamChanges
 from tests.contract.team_store import ALL, AT, T1, a_channel, a_post, an_intent
-from tests.team_rig import in_loop, kinds
+from tests.rigs.team import in_loop, kinds
 
 
 @asynccontextmanager

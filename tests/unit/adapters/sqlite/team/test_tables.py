@@ -22,7 +22,7 @@ from parley.domain.store.tables import RECORD, TALLY, TENANT
 from parley.ports.team import StoreTables, StoreTarget
 from tests.contract.team_shelf import ORIGIN, TeamShelfContract, closing, fill
 from tests.contract.team_store import AT, T1, T2, a_channel, a_post, an_entry, an_intent
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 
 class TestSqliteShelf(TeamShelfContract):

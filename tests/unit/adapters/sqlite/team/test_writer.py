@@ -18,7 +18,7 @@ from parley.domain.errors.errors import Stale, Unavailable
 from parley.domain.record import Expect
 from parley.domain.store.changes import Committed, ErasableMessage, TeamChanges
 from tests.contract.team_store import T1, a_channel, a_post, an_intent
-from tests.team_rig import in_loop, kinds
+from tests.rigs.team import in_loop, kinds
 
 
 class Bench:

@@ -17,7 +17,7 @@ from parley.domain.channel.post import Receipt
 from parley.domain.store.changes import ErasableMessage, TeamChanges
 from parley.domain.store.transaction import Transaction
 from tests.contract.team_store import AT, T1, a_channel, a_post, a_request, a_use, an_answer, an_entry, an_event
-from tests.team_rig import kinds
+from tests.rigs.team import kinds
 
 
 class Desk:

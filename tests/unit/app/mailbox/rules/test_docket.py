@@ -15,7 +15,7 @@ from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.errors.rules import MessageHeld, Overspent
 from parley.domain.message.message import Kind, Message
 from parley.domain.store.changes import Spend
-from tests.samples import a_message
+from tests.samples.messages import a_message
 from tests.unit.app.rig import Rig
 
 FACTS = {

@@ -19,7 +19,7 @@ from parley.domain.exchange.approval import Decision
 from parley.domain.exchange.incoming import Vouched
 from parley.domain.message.message import Kind
 from parley.wiring import public_key_of
-from tests.samples import with_blocks
+from tests.samples.messages import with_blocks
 from tests.unit.app.rig import ANN, BEN, GOVERNANCE, Rig, drained
 
 ASKS = Wishes(purpose=Purpose.INFORMATION_QUERY)

@@ -18,7 +18,7 @@ from parley.domain.exchange.exchange import Exchange, Outcome
 from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
 from parley.domain.mailbox.listing import Sent
 from parley.domain.message.message import Kind, Priority
-from tests.samples import a_draft, a_file, with_blocks
+from tests.samples.messages import a_draft, a_file, with_blocks
 from tests.unit.app.rig import GOVERNANCE, HALF_AN_HOUR, Rig, claimed, drained
 
 ASKS = Wishes(purpose=Purpose.INFORMATION_QUERY)

@@ -32,7 +32,7 @@ from parley.domain.exchange.exchange import Exchange, Outcome
 from parley.domain.mailbox.listing import Sent
 from parley.domain.message.message import Kind
 from parley.wire.oacp.envelope import OacpEnvelopes
-from tests.samples import a_draft, fields_of
+from tests.samples.messages import a_draft, fields_of
 from tests.unit.app.rig import GOVERNANCE, Rig, claimed
 
 ASKS = Wishes(purpose=Purpose.INFORMATION_QUERY)

@@ -17,9 +17,9 @@ from parley.domain.audit.merkle import is_included, tree_root
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.errors.errors import Conflict, Unavailable
 from parley.domain.store.changes import AuditQuery, TeamChanges
-from tests.audit_samples import a_draft, verify
-from tests.node_rig import two_nodes
-from tests.team_rig import Rig, in_loop, soon, with_rig
+from tests.rigs.node import two_nodes
+from tests.rigs.team import Rig, in_loop, soon, with_rig
+from tests.samples.audit import a_draft, verify
 
 pytestmark = pytest.mark.both_stores
 

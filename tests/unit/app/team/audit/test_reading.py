@@ -13,8 +13,8 @@ from parley.domain.audit.entry import TENANT_SIDE
 from parley.domain.directory.callers import DEFAULT_TENANT, Caller, KeyKind
 from parley.domain.errors.errors import NotFound
 from parley.domain.store.changes import TeamChanges
-from tests.audit_samples import a_draft
-from tests.team_rig import Rig, with_rig
+from tests.rigs.team import Rig, with_rig
+from tests.samples.audit import a_draft
 
 pytestmark = pytest.mark.both_stores
 

@@ -24,9 +24,9 @@ from parley.domain.exchange.exchange import Exchange, Outcome, Turn
 from parley.domain.store.changes import AuditQuery, Committed, TeamChanges
 from parley.domain.times import stamp
 from parley.wire.proofs.audit_log import LogCheck, Report
-from tests.audit_samples import a_draft, verify
-from tests.behind_the_server import kept
-from tests.team_rig import CHANNEL, Rig, with_rig
+from tests.rigs.behind_the_server import kept
+from tests.rigs.team import CHANNEL, Rig, with_rig
+from tests.samples.audit import a_draft, verify
 
 pytestmark = pytest.mark.both_stores
 

@@ -20,7 +20,7 @@ from parley.domain.directory.intent import Intent, IntentStatus
 from parley.domain.errors.errors import BadName, NotFound
 from parley.domain.errors.team import BookmarkTaken, QuotaExceeded, WrongSender
 from parley.domain.message.message import Pattern
-from tests.team_rig import INTENT, Rig, with_rig
+from tests.rigs.team import INTENT, Rig, with_rig
 
 pytestmark = pytest.mark.both_stores
 

@@ -31,7 +31,7 @@ from parley.domain.message.message import Pattern
 from parley.domain.store.changes import TeamChanges
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
-from tests.team_rig import CHANNEL, INTENT, Rig, delivered, with_rig
+from tests.rigs.team import CHANNEL, INTENT, Rig, delivered, with_rig
 
 NOTE = PostDraft(Pattern.NOTIFY, b"{}")
 

@@ -31,7 +31,7 @@ from parley.domain.errors.team import (
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
-from tests.team_rig import CHANNEL, INTENT, PATIENCE, Rig, delivered, soon, venue, with_rig
+from tests.rigs.team import CHANNEL, INTENT, PATIENCE, Rig, delivered, soon, venue, with_rig
 
 pytestmark = pytest.mark.both_stores
 

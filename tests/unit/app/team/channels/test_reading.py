@@ -21,8 +21,8 @@ from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import BadCursor, CursorEvicted, MessageExpired, NotAddressee, NotMember
 from parley.domain.message.message import Pattern
 from parley.domain.times import stamp
-from tests.node_rig import two_nodes
-from tests.team_rig import CHANNEL, CountedIds, Rig, in_loop, soon, with_rig
+from tests.rigs.node import two_nodes
+from tests.rigs.team import CHANNEL, CountedIds, Rig, in_loop, soon, with_rig
 
 pytestmark = pytest.mark.both_stores
 

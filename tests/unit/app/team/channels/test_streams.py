@@ -22,7 +22,7 @@ from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import NotMember, Unauthorized
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Moved, TeamChanges
-from tests.team_rig import CHANNEL, INTENT, Rig, soon, with_rig
+from tests.rigs.team import CHANNEL, INTENT, Rig, soon, with_rig
 
 pytestmark = pytest.mark.both_stores
 

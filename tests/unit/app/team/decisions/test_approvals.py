@@ -17,7 +17,7 @@ from parley.domain.exchange.approval import Approval, ApprovalStatus, Cause, Dec
 from parley.domain.exchange.exchange import Outcome
 from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import AppliesTo, CrossOrg
-from tests.governed_rig import (
+from tests.rigs.governed import (
     a_draft,
     answer,
     decide,
@@ -34,8 +34,8 @@ from tests.governed_rig import (
     two_agents,
     waiting,
 )
-from tests.governed_samples import an_approval
-from tests.team_rig import CHANNEL, Rig, with_rig
+from tests.rigs.team import CHANNEL, Rig, with_rig
+from tests.samples.governed import an_approval
 
 pytestmark = pytest.mark.both_stores
 

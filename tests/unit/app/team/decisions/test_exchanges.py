@@ -7,7 +7,7 @@ from parley.app.team.decisions.exchanges import ExchangeQuery
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.exchange.approval import ApprovalStatus
 from parley.domain.exchange.exchange import Outcome
-from tests.governed_rig import (
+from tests.rigs.governed import (
     answer,
     decide,
     entries,
@@ -21,7 +21,7 @@ from tests.governed_rig import (
     two_agents,
     waiting,
 )
-from tests.team_rig import Rig, with_rig
+from tests.rigs.team import Rig, with_rig
 
 pytestmark = pytest.mark.both_stores
 

@@ -23,9 +23,9 @@ from parley.domain.exchange.approval import Approval, Cause, Decision
 from parley.domain.exchange.notice import NoticeType, facts_of
 from parley.domain.store.changes import AuditQuery, TeamChanges
 from parley.wire.api import webhooks as webhook
-from tests.fake_outbound import FakeOutbound
-from tests.notice_rig import SECRET_WORDS, decide, key_of, now, peopled, person, sweep_at, told, waiting
-from tests.team_rig import Rig, with_rig
+from tests.rigs.fake_outbound import FakeOutbound
+from tests.rigs.notices import SECRET_WORDS, decide, key_of, now, peopled, person, sweep_at, told, waiting
+from tests.rigs.team import Rig, with_rig
 
 URL = "https://hook.example/"
 ALL = tuple(one.value for one in NoticeType)

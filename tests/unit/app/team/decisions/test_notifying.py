@@ -19,9 +19,9 @@ from parley.domain.exchange.approval import ApprovalStatus, Decision
 from parley.domain.rules.policy import Fragment
 from parley.domain.store.changes import AuditQuery, Committed, TeamChanges
 from parley.domain.times import from_stamp
-from tests.log_records import logged_by
-from tests.notice_rig import SECRET_WORDS, FakeNotifier, decide, now, peopled, sweep_at, told, waiting
-from tests.team_rig import Rig, with_rig
+from tests.rigs.log_records import logged_by
+from tests.rigs.notices import SECRET_WORDS, FakeNotifier, decide, now, peopled, sweep_at, told, waiting
+from tests.rigs.team import Rig, with_rig
 
 
 async def with_notifier(rig: Rig) -> FakeNotifier:

@@ -16,8 +16,8 @@ from parley.app.team.state.outside import PolicyState
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import DiskFull
 from parley.domain.rules.policy import DEFAULT_DOCUMENT, SHORTEST, Fragment, PolicyLook
-from tests.log_records import logged_by
-from tests.team_rig import Rig, soon, with_rig
+from tests.rigs.log_records import logged_by
+from tests.rigs.team import Rig, soon, with_rig
 
 ONE = "agent-to-agent:\n  max_rounds: 1\n"
 TWO = "agent-to-agent:\n  max_rounds: 2\n"

@@ -19,8 +19,8 @@ from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import CrossOrg, Fragment, PolicySnapshot
 from parley.domain.rules.ruling import Proposal, Ruling
 from parley.domain.rules.trial import Trial
-from tests.governed_rig import a_draft, answer, decide, held, place, put_policy, refusal, said, send, two_agents
-from tests.team_rig import Rig, with_rig
+from tests.rigs.governed import a_draft, answer, decide, held, place, put_policy, refusal, said, send, two_agents
+from tests.rigs.team import Rig, with_rig
 
 ADMIN = Caller("default", "", KeyKind.ADMIN, "key_admin")
 PARTNERS = ContentPattern("partner", "PN-####", Classification.CONFIDENTIAL)

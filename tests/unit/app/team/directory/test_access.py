@@ -18,7 +18,7 @@ from parley.domain.errors.errors import BadName, Forbidden, NotFound
 from parley.domain.errors.team import BadTransition, QuotaExceeded
 from parley.domain.store.changes import Committed
 from parley.domain.times import stamp
-from tests.team_rig import INTENT, Rig, with_rig
+from tests.rigs.team import INTENT, Rig, with_rig
 
 READ, WRITE, ADMIN = Permission.READ, Permission.WRITE, Permission.ADMIN
 

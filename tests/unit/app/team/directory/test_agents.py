@@ -12,7 +12,7 @@ from parley.domain.agents.agent import AgentDraft, AgentRecord
 from parley.domain.directory.callers import AgentStatus, KeyKind, Role
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import AgentGone, QuotaExceeded, WrongSender
-from tests.team_rig import Rig, with_rig
+from tests.rigs.team import Rig, with_rig
 
 
 async def register(rig: Rig, agent: str, *capabilities: str) -> AgentRecord:

@@ -19,8 +19,8 @@ from parley.domain.directory.callers import AgentStatus, KeyKind, Role
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import AgentDeparted, MessageExpired
 from parley.domain.message.message import Pattern
-from tests.node_rig import two_nodes
-from tests.team_rig import Rig, in_loop, soon, with_rig
+from tests.rigs.node import two_nodes
+from tests.rigs.team import Rig, in_loop, soon, with_rig
 
 pytestmark = pytest.mark.both_stores
 

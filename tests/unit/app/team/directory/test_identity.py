@@ -18,7 +18,7 @@ from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Conflict, Invalid, NotFound
 from parley.domain.errors.team import AgentGone, ProofInvalid, WrongSender
 from parley.domain.message.message import Pattern
-from tests.team_rig import Rig, with_rig
+from tests.rigs.team import Rig, with_rig
 
 
 class Pair:

@@ -13,9 +13,9 @@ from parley.app.team.directory.keys import KeyDraft
 from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, Caller, IssuedKey, Key, KeyKind, key_digest
 from parley.domain.errors.errors import Conflict, Invalid, NotFound
 from parley.domain.errors.team import NameTaken, QuotaExceeded, ScopeRequired
-from tests.behind_the_server import kept
-from tests.node_rig import two_nodes
-from tests.team_rig import Rig, in_loop, with_rig
+from tests.rigs.behind_the_server import kept
+from tests.rigs.node import two_nodes
+from tests.rigs.team import Rig, in_loop, with_rig
 
 pytestmark = pytest.mark.both_stores
 

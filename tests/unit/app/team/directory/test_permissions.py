@@ -8,7 +8,7 @@ from parley.app.team.directory.permissions import assigned, intent_access, stand
 from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Forbidden, NotFound
-from tests.team_rig import INTENT, Rig, with_rig
+from tests.rigs.team import INTENT, Rig, with_rig
 
 
 @with_rig

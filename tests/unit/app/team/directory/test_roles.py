@@ -12,7 +12,7 @@ from parley.domain.channel.post import Post, PostState
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Forbidden, NotFound
 from parley.domain.errors.team import AgentDeparted
-from tests.team_rig import Rig, with_rig
+from tests.rigs.team import Rig, with_rig
 
 
 async def holders(rig: Rig, role_id: str) -> list[str]:

@@ -10,7 +10,7 @@ from parley.domain.channel.checkpoint import encode_digest, merkle_root, raw_dig
 from parley.domain.channel.event import Event
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.errors import NotFound
-from tests.team_rig import INTENT, Rig, with_rig
+from tests.rigs.team import INTENT, Rig, with_rig
 
 
 async def written(rig: Rig, count: int, intent_id: str = INTENT, tenant: str = DEFAULT_TENANT) -> list[Event]:

@@ -10,7 +10,7 @@ from parley.domain.channel.event import Event
 from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound
-from tests.team_rig import INTENT, Rig, with_rig
+from tests.rigs.team import INTENT, Rig, with_rig
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

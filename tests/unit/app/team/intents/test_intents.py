@@ -22,7 +22,7 @@ from parley.domain.errors.errors import BadName, Forbidden, Invalid, NotFound
 from parley.domain.errors.team import AgentDeparted, BadTransition, ChannelClosed, QuotaExceeded, VersionMismatch
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed
-from tests.team_rig import CHANNEL, INTENT, Rig, with_rig
+from tests.rigs.team import CHANNEL, INTENT, Rig, with_rig
 
 
 def seen(rig: Rig) -> list[Committed]:

@@ -18,7 +18,7 @@ from parley.domain.errors.errors import BadName, Forbidden, Invalid, NotFound
 from parley.domain.errors.team import BadTransition, ChannelClosed, QuotaExceeded, VersionMismatch
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed
-from tests.team_rig import INTENT, Rig, with_rig
+from tests.rigs.team import INTENT, Rig, with_rig
 
 
 async def a_task(rig: Rig) -> Task:

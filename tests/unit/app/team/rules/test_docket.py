@@ -11,9 +11,9 @@ from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.exchange.approval import ApprovalStatus, decided
 from parley.domain.record import expecting
 from parley.domain.store.changes import Spend
-from tests.governed_rig import exchange_of, held, said, two_agents
-from tests.governed_samples import an_approval
-from tests.team_rig import Rig, with_rig
+from tests.rigs.governed import exchange_of, held, said, two_agents
+from tests.rigs.team import Rig, with_rig
+from tests.samples.governed import an_approval
 
 
 @with_rig

@@ -22,7 +22,7 @@ from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import CURRENT, AppliesTo, CrossOrg, PolicySnapshot
 from parley.domain.rules.ruling import Proposal, Ruling
 from parley.domain.rules.suspension import ALL, Stopped, Suspension, Suspensions
-from tests.governed_rig import (
+from tests.rigs.governed import (
     a_draft,
     answer,
     decide,
@@ -39,7 +39,7 @@ from tests.governed_rig import (
     two_agents,
     waiting,
 )
-from tests.team_rig import CHANNEL, Rig, venue, with_rig
+from tests.rigs.team import CHANNEL, Rig, venue, with_rig
 
 NOTE = Pattern.NOTIFY
 

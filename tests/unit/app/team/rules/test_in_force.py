@@ -5,8 +5,8 @@ from parley.domain.channel.channel import Channel, MemberPolicy
 from parley.domain.content.classification import Classification
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus
 from parley.domain.record import Expect
-from tests.governed_rig import person, place, put_policy, two_agents
-from tests.team_rig import CHANNEL, INTENT, Rig, with_rig
+from tests.rigs.governed import person, place, put_policy, two_agents
+from tests.rigs.team import CHANNEL, INTENT, Rig, with_rig
 
 
 @with_rig

@@ -15,7 +15,7 @@ from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.team import QuotaExceeded, ScopeRequired
 from parley.domain.rules.policy import CURRENT, DEFAULT_DOCUMENT, Fragment, PolicyRevision, PolicySnapshot
 from parley.domain.store.changes import AuditQuery
-from tests.team_rig import Rig, with_rig
+from tests.rigs.team import Rig, with_rig
 
 
 def admin(rig: Rig, tenant: str = "default") -> Caller:

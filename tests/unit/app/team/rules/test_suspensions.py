@@ -5,8 +5,8 @@ import pytest
 from parley.app.team.rules import suspensions
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.rules.suspension import Stopped
-from tests.governed_rig import decide, entries, held, refusal, said, send, two_agents
-from tests.team_rig import Rig, with_rig
+from tests.rigs.governed import decide, entries, held, refusal, said, send, two_agents
+from tests.rigs.team import Rig, with_rig
 
 ADMIN = Caller("default", "", KeyKind.ADMIN, "key_admin", "root")
 

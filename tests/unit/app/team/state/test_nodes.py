@@ -8,8 +8,8 @@ import pytest
 
 from parley.app.team.state.nodes import NodeState
 from parley.domain.store.node import Node
-from tests.node_rig import two_nodes
-from tests.team_rig import in_loop
+from tests.rigs.node import two_nodes
+from tests.rigs.team import in_loop
 
 pytestmark = pytest.mark.both_stores
 

@@ -13,8 +13,8 @@ from parley.domain.channel.post import PostDraft, PostState
 from parley.domain.directory.callers import KeyKind
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Moved, TeamChanges
-from tests.node_rig import two_nodes
-from tests.team_rig import CHANNEL, Rig, in_loop, with_rig
+from tests.rigs.node import two_nodes
+from tests.rigs.team import CHANNEL, Rig, in_loop, with_rig
 
 pytestmark = pytest.mark.both_stores
 

@@ -10,8 +10,8 @@ from parley.app.team.state.rules import RulesState
 from parley.domain.directory.callers import DEFAULT_TENANT
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.store.changes import Committed, TeamChanges
-from tests.governed_samples import a_snapshot, an_exchange
-from tests.team_rig import Rig, in_loop, with_rig
+from tests.rigs.team import Rig, in_loop, with_rig
+from tests.samples.governed import a_snapshot, an_exchange
 
 
 def test_a_rulebook_is_worked_out_once_for_each_snapshot() -> None:

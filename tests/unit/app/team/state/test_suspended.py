@@ -10,7 +10,7 @@ from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.errors.rules import Suspended
 from parley.domain.rules.suspension import Stopped
 from parley.domain.store.changes import TeamChanges
-from tests.team_rig import INTENT, Rig, with_rig
+from tests.rigs.team import INTENT, Rig, with_rig
 
 
 @with_rig

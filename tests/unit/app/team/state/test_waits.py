@@ -13,7 +13,7 @@ from parley.domain.errors.team import CircularWait, MessageExpired
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed
 from tests.contract.team_store import a_post
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 pytestmark = pytest.mark.both_stores
 

@@ -21,10 +21,10 @@ from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, KeyKind
 from parley.domain.errors.errors import Unavailable
 from parley.domain.exchange.approval import Decision
 from parley.domain.store.changes import TeamChanges
-from tests.fake_outbound import FakeOutbound
-from tests.node_rig import two_nodes
-from tests.notice_rig import decide, waiting
-from tests.team_rig import INTENT, Rig, in_loop, soon, with_rig
+from tests.rigs.fake_outbound import FakeOutbound
+from tests.rigs.node import two_nodes
+from tests.rigs.notices import decide, waiting
+from tests.rigs.team import INTENT, Rig, in_loop, soon, with_rig
 
 pytestmark = pytest.mark.both_stores
 

@@ -22,8 +22,8 @@ from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
-from tests.fake_outbound import FakeOutbound, text_of
-from tests.team_rig import CHANNEL, INTENT, Rig, with_rig
+from tests.rigs.fake_outbound import FakeOutbound, text_of
+from tests.rigs.team import CHANNEL, INTENT, Rig, with_rig
 
 URL = "https://hook.example/"
 

@@ -16,8 +16,8 @@ from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.team import BadTransition, QuotaExceeded, TargetForbidden
 from parley.domain.times import stamp
-from tests.fake_outbound import FORBIDDEN, FakeOutbound
-from tests.team_rig import INTENT, Rig, with_rig
+from tests.rigs.fake_outbound import FORBIDDEN, FakeOutbound
+from tests.rigs.team import INTENT, Rig, with_rig
 
 URL = "https://hook.example/"
 

@@ -17,9 +17,9 @@ from parley.app.team.work import background, sweep
 from parley.domain.channel.post import PostState
 from parley.domain.errors.errors import DiskFull, Unavailable
 from parley.domain.store.node import Node, StoreReport
-from tests.log_records import logged_by
-from tests.node_rig import two_nodes
-from tests.team_rig import Rig, in_loop, soon, with_rig
+from tests.rigs.log_records import logged_by
+from tests.rigs.node import two_nodes
+from tests.rigs.team import Rig, in_loop, soon, with_rig
 
 pytestmark = pytest.mark.both_stores
 

@@ -20,8 +20,8 @@ from parley.domain.directory.callers import AgentStatus, Saved
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import TeamChanges
 from parley.domain.times import Instant, from_stamp, stamp
-from tests.node_rig import two_nodes
-from tests.team_rig import Rig, in_loop, with_rig
+from tests.rigs.node import two_nodes
+from tests.rigs.team import Rig, in_loop, with_rig
 
 pytestmark = pytest.mark.both_stores
 

@@ -10,8 +10,8 @@ import pytest
 from parley.domain.errors.errors import Invalid, UnknownAgent
 from parley.domain.errors.team import AskTimeout
 from parley.sdk.agent.mailbox.channels import MailboxQuestions, is_tag
-from tests.mailbox_rig import Boxes, emptied, received
-from tests.team_rig import in_loop
+from tests.rigs.mailbox import Boxes, emptied, received
+from tests.rigs.team import in_loop
 
 
 @pytest.fixture

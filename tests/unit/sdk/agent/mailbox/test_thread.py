@@ -12,7 +12,7 @@ import pytest
 from parley import wiring
 from parley.domain.errors.errors import Invalid, Unavailable, UnknownAgent, UnknownProject
 from parley.sdk.agent.mailbox.thread import MailboxProject, MailboxThread, project_at
-from tests.team_rig import in_loop
+from tests.rigs.team import in_loop
 
 
 @pytest.fixture

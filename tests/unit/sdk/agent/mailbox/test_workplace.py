@@ -20,8 +20,8 @@ from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.sdk.agent.mailbox import workplace as mailbox_workplace
 from parley.wire.api.records.channels import ChannelMessage
-from tests.mailbox_rig import Boxes, emptied, received
-from tests.team_rig import in_loop, soon
+from tests.rigs.mailbox import Boxes, emptied, received
+from tests.rigs.team import in_loop, soon
 
 ROOT = Path(__file__).resolve().parents[5]
 

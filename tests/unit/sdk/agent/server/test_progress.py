@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.sdk.agent.server.progress import Mark, Progress
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 
 def test_a_stream_begins_behind_the_mark() -> None:

@@ -22,8 +22,8 @@ from parley.wire.api.records.channels import ChannelMessage
 from parley.wire.api.records.intents import Intent
 from parley.wire.api.records.rules import Approval
 from tests.fault.sdk.door import BUSY, CUT, NO_TIME, TOO_MANY, Door
-from tests.governed_rig import place, put_policy
-from tests.team_rig import CHANNEL, INTENT, LiveServer, soon, with_server
+from tests.rigs.governed import place, put_policy
+from tests.rigs.team import CHANNEL, INTENT, LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import Ear, answered, at_work, client_of, shift, told
 
 

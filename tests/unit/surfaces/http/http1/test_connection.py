@@ -8,7 +8,7 @@ import pytest
 
 from parley.surfaces.http.http1.listener import listen
 from parley.surfaces.http.http1.message import HttpLimits, Request, Response
-from tests.log_records import logged_by
+from tests.rigs.log_records import logged_by
 from tests.unit.surfaces.http.http1.serving import (
     CHUNKED,
     GET,

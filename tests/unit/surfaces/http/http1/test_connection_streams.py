@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from parley.surfaces.http.http1.message import Request, Response
-from tests.log_records import logged_by
+from tests.rigs.log_records import logged_by
 from tests.unit.surfaces.http.http1.serving import GET, LIMITS, Endless, Told, echo, get, on_both_loops, serving
 
 

@@ -20,7 +20,7 @@ from parley.surfaces.http.http1.message import (
     common_fields,
     render,
 )
-from tests.samples import PROPERTY
+from tests.samples.messages import PROPERTY
 
 LIMITS = HttpLimits()
 COMMON = common_fields(0)

@@ -10,7 +10,7 @@ import asyncio
 import struct
 from contextlib import suppress
 
-from tests.asyncio_servers import stop_accepting
+from tests.rigs.asyncio_servers import stop_accepting
 
 _NUMBER = 77
 _READY = b"Z" + struct.pack("!ic", 5, b"I")

@@ -9,9 +9,9 @@ from pathlib import Path
 from parley.adapters.postgres.nodes import PostgresNodes
 from parley.adapters.postgres.store import PostgresTeamStore
 from parley.app.team.state.nodes import NodeState
-from tests.postgres_cluster import drop
-from tests.postgres_store import fresh_database
-from tests.team_rig import Rig, open_rig
+from tests.postgres.cluster import drop
+from tests.postgres.store import fresh_database
+from tests.rigs.team import Rig, open_rig
 
 # Far from those of the first one.
 _OTHER_IDS = 1_000_000

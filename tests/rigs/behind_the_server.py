@@ -14,8 +14,8 @@ import asyncpg
 
 from parley.adapters.postgres.sessions import ALL_TENANTS
 from parley.adapters.postgres.store import PostgresTeamStore
-from tests.postgres_cluster import aside
-from tests.team_rig import Rig
+from tests.postgres.cluster import aside
+from tests.rigs.team import Rig
 
 # Which nodes there are, and that something was committed: neither is what somebody said or did.
 _OF_NODES = frozenset({"journal", "lease", "node"})

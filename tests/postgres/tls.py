@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.postgres_cluster import Cluster, a_cluster, a_folder
-from tests.postgres_programs import account
+from tests.postgres.cluster import Cluster, a_cluster, a_folder
+from tests.postgres.programs import account
 
 # Who may come in with a certificate, and with nothing else.
 CERTIFIED = "certified"

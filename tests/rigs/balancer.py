@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from tests.asyncio_servers import stop_accepting
+from tests.rigs.asyncio_servers import stop_accepting
 
 _LOOK_SECONDS = 0.1
 _PATIENCE = 30.0

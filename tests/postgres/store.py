@@ -7,8 +7,8 @@ import asyncio
 from parley.adapters.postgres import schema
 from parley.adapters.postgres.connect import connect
 from parley.adapters.postgres.store import PostgresTeamStore
-from tests.postgres_cluster import new_database, shared_cluster
-from tests.team_rig import kinds
+from tests.postgres.cluster import new_database, shared_cluster
+from tests.rigs.team import kinds
 
 CONNECTIONS = 6
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.chosen_store import a_database, database_of_the_test
+from tests.rigs.chosen_store import a_database, database_of_the_test
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADMIN_KEY = "an-admin-key-for-tests"
 
 

@@ -55,7 +55,7 @@ from parley.ports.team import TeamStore
 from parley.surfaces.http.http1.listener import Listener
 from parley.surfaces.http.server import LOCAL_NAMES, serve
 from parley.wire.ocip import OcipFormat
-from tests.chosen_store import a_database
+from tests.rigs.chosen_store import a_database
 from tests.unit.app.rig import FakeClock
 
 __all__ = ["FakeClock", "LiveServer", "Rig", "in_loop", "live_server", "open_rig", "with_rig", "with_server"]
@@ -335,7 +335,7 @@ async def open_rig(
 def _store(path: Path, dsn: str, *, durable: bool) -> TeamStore:
     if not dsn:
         return SqliteTeamStore(str(path), kinds(), durable=durable)
-    from tests.postgres_store import a_store  # needs PostgreSQL, which others do without
+    from tests.postgres.store import a_store  # needs PostgreSQL, which others do without
 
     return a_store(dsn)
 

@@ -14,8 +14,8 @@ from parley.adapters.postgres.store import PostgresTeamStore
 from parley.domain.errors.errors import Unavailable
 from parley.domain.store.changes import Committed, TeamChanges
 from tests.contract.team_store import T1, a_channel, a_post, an_intent
-from tests.postgres_cluster import shared_cluster
-from tests.postgres_store import a_store
+from tests.postgres.cluster import shared_cluster
+from tests.postgres.store import a_store
 
 # At the very end of a transaction: what is slow waits, what is loud warns, what is bad fails.
 AT_COMMIT = """

@@ -18,7 +18,7 @@ from parley.domain.errors.errors import ParleyError
 from parley.domain.exchange.approval import Approval, Decision
 from parley.domain.exchange.notice import Letter
 from parley.domain.message.message import Pattern
-from tests.team_rig import CHANNEL, Rig
+from tests.rigs.team import CHANNEL, Rig
 
 SECRET_WORDS = "I commit to the plan of the blue elephant."
 

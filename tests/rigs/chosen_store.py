@@ -67,7 +67,7 @@ def end_of_test() -> None:
 
 
 def _empty_database() -> str:
-    from tests.postgres_store import fresh_database  # needs PostgreSQL, which others do without
+    from tests.postgres.store import fresh_database  # needs PostgreSQL, which others do without
 
     while _idle:
         process, dsn = _idle.pop()
@@ -77,7 +77,7 @@ def _empty_database() -> str:
 
 
 def _give_back(dsn: str) -> None:
-    from tests.postgres_store import empty
+    from tests.postgres.store import empty
 
     empty(dsn)
     _idle.append((os.getpid(), dsn))

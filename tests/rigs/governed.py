@@ -21,7 +21,7 @@ from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import CURRENT, Fragment, PolicySnapshot, first_snapshot, with_document
 from parley.domain.store.changes import AuditQuery
 from parley.wire.ocip import wishes_of
-from tests.team_rig import CHANNEL, Rig
+from tests.rigs.team import CHANNEL, Rig
 
 QUERY = {"exchange_type": "information_query"}
 

@@ -6,8 +6,8 @@ import asyncio
 import struct
 from contextlib import suppress
 
-from tests.asyncio_servers import stop_accepting
-from tests.postgres_cluster import shared_cluster
+from tests.postgres.cluster import shared_cluster
+from tests.rigs.asyncio_servers import stop_accepting
 
 
 class Front:

@@ -32,7 +32,7 @@ from typing import TypeVar
 
 import asyncpg
 
-from tests.postgres_programs import ServerFailed, account, as_server, environment, run
+from tests.postgres.programs import ServerFailed, account, as_server, environment, run
 
 _T = TypeVar("_T")
 Prepare = Callable[[str], None]
