@@ -78,9 +78,20 @@ def test_ctrl_c_leaves_a_copy_that_goes_on(stage: Stage, dsn: str, tmp_path: Pat
     assert stage.run(*copying(data, back)).code == 0
 
 
+def listens_to_ctrl_c() -> None:
+    """A shell lets its background jobs ignore SIGINT, and so would what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def interrupted(command: list[str], begun: Path) -> tuple[int, str, str]:
     """What has become of a copy that was interrupted as soon as it had begun."""
-    process = subprocess.Popen([parley_script(), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [parley_script(), *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=listens_to_ctrl_c,  # noqa: PLW1509  # this process has one thread
+    )
     end = time.monotonic() + PATIENCE
     while not begun.exists() and process.poll() is None and time.monotonic() < end:
         pass
