@@ -2,7 +2,7 @@
 
     Schedule  SCHEDULING  rescheduled  scheduleReview  schedule_review  "schedule":     forms, keys, JSON as it is
     s c h e d u l e   s.c.h.e.d.u.l.e   sche-dule   5chedu1e   scheduIe                letters apart or replaced
-    look-alikes, accents, invisible signs, signs from right to left, hidden tags        see `folding`
+    look-alikes, accents, invisible signs, signs from right to left, hidden tags        see `unicode_folding`
     c2NoZWR1bGU=                                                                        Base64
 
 A word that only contains another is none of its forms. Every pass takes the text once and does as much work for one
