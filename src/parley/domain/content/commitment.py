@@ -1,7 +1,7 @@
 """Commitment detection: which messages need a person's approval before an agent may send them.
 
 A message is held for what its envelope says (a commitment is asked for, only a person may answer), and for what is in
-it: thirteen words. They are found as whole words with their inflections, in every disguise that `word_forms` sees through.
+it: thirteen words. They are found as whole words with their inflections, in every disguise that `word_forms` detects.
 
 Words that only contain one are others: disagree, committee, notebook, preserve, compromise. So are those that name
 somebody or something that acts (scheduler, allocator, approver, committer, assignee), and opposites (unassigned,
