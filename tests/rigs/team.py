@@ -1,4 +1,4 @@
-"""A server's kernel over a real store, with a clock that only tests move; and the same behind its real HTTP face.
+"""A server's kernel over a real store, with a clock that only tests move; and the same behind its real HTTP server.
 
     @with_rig
     async def test_...(rig: Rig) -> None: ...
@@ -396,7 +396,7 @@ def _given(test: AsyncTest, name: str, rigged: AsyncTest) -> Callable[..., None]
     return run
 
 
-# ---------------------------------------------------------------- the HTTP face
+# ---------------------------------------------------------------- the HTTP server
 
 
 class Answer(NamedTuple):

@@ -128,7 +128,7 @@ def age(since: datetime, now: datetime) -> str:
 
 
 def stamp(moment: datetime) -> str:
-    """`moment` as the team's store and the HTTP face write it: of one length, so that it sorts as text."""
+    """`moment` as the team's store and the HTTP API write it: of one length, so that it sorts as text."""
     utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     return utc.isoformat(timespec="microseconds")
 
