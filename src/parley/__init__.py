@@ -107,7 +107,7 @@ if TYPE_CHECKING:
 
     MessageTimeoutError = AskTimeout
 
-__version__ = "0.6.0"
+__version__ = "0.7.0"
 
 __all__ = [
     "AccessList",

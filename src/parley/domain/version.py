@@ -1,3 +1,3 @@
 """The version of Parley, for those below the root package, which imports nothing."""
 
-VERSION = "0.6.0"
+VERSION = "0.7.0"
