@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from parley.app.mailbox.kernel import Kernel
-    from parley.app.mailbox.rules.receiving import Admission
+    from parley.app.mailbox.rules.admissions import Admission
     from parley.domain.message.message import Message
     from parley.ports.mailbox import Held
 

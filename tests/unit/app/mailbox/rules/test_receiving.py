@@ -2,55 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import re
-from typing import Any
-
 import pytest
 
 from parley.app.mailbox import claims, read, sending
 from parley.app.mailbox.kernel import drive
-from parley.domain.content.envelope import Purpose, Wishes
+from parley.domain.content.envelope import Wishes
 from parley.domain.errors.errors import ParleyError, Stale
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange, Outcome
 from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
-from parley.domain.mailbox.listing import Sent
-from parley.domain.message.message import Kind, Priority
-from tests.samples.messages import a_draft, a_file, with_blocks
-from tests.unit.app.rig import GOVERNANCE, HALF_AN_HOUR, Rig, claimed, drained
-
-ASKS = Wishes(purpose=Purpose.INFORMATION_QUERY)
-FILE = "20260313T1431Z_claude_question_9.yaml"
-
-
-def ask(rig: Rig, **changes: object) -> Sent:
-    given: dict[str, Any] = {"body": "How far is it?", "wishes": ASKS, **changes}
-    return rig.send(Kind.QUESTION, **given)
-
-
-def forged(rig: Rig, *edits: tuple[str, str]) -> str:
-    """A message as claude's Parley would send it, changed on its way: the text of its file."""
-    sent = ask(rig)
-    path = rig.path("codex") / sent.file
-    text = with_blocks(path.read_text())
-    path.unlink()
-    for old, new in edits:
-        assert re.search(old, text), old
-        text = re.sub(old, new, text)
-    (rig.path("codex") / FILE).write_text(text)
-    return text
-
-
-def received(rig: Rig, agent: str = "codex") -> list[str]:
-    return [one.message.subject for one in drained(rig.kernel(agent))]
-
-
-def dead(rig: Rig, agent: str = "codex") -> list[str]:
-    """Why each dead letter is dead."""
-    return [json.loads(one.read_text())["code"] for one in sorted(rig.path(agent, "dead_letter").glob("*.json"))]
-
+from parley.domain.message.message import Kind
+from tests.samples.messages import a_draft, a_file
+from tests.unit.app.mailbox.rules.receiving_side import ASKS, FILE, ask, dead, forged, received
+from tests.unit.app.rig import GOVERNANCE, HALF_AN_HOUR, Rig, claimed
 
 # ---------------------------------------------------------------- admitted
 
@@ -68,18 +33,6 @@ def test_what_is_claimed_is_counted_and_recorded_on_my_side_in_the_same_commit(r
         assert mine[name] == theirs[name], name
     assert (exchange.initiator, exchange.responder, exchange.current_round) == ("claude", "codex", 1)
     assert mine["message_id"] == sent.message.id
-
-
-def test_a_message_that_comes_back_is_handed_over_again_and_counted_once(rig: Rig) -> None:
-    rig.govern()
-    ask(rig)
-    claimed(rig.kernel("codex"))
-    rig.clock.pass_by(hours=1)
-
-    again = claimed(rig.kernel("codex"))
-
-    assert again.tries == 2
-    assert rig.outcomes("codex") == ["delivered"]
 
 
 def test_a_message_is_judged_once_also_when_it_is_answered_before_it_is_claimed(rig: Rig) -> None:
@@ -103,18 +56,6 @@ def test_a_message_that_is_finished_without_being_claimed_is_on_record(rig: Rig)
     assert rig.outcomes("codex") == ["delivered"]
 
 
-def test_an_urgent_message_may_be_taken_before_an_earlier_round(rig: Rig) -> None:
-    rig.govern()
-    first = ask(rig, subject="first")
-    ask(rig, subject="second", conversation_id=first.message.conversation_id, priority=Priority.P0, wishes=None)
-
-    assert received(rig) == ["second", "first"]
-
-    (exchange,) = drive(rig.stores["codex"].records(Exchange))
-    assert [turn.round for turn in exchange.transcript] == [1, 2]
-    assert exchange.current_round == 2
-
-
 def test_a_message_to_several_is_on_record_with_each(rig: Rig) -> None:
     rig.govern(enterprise__default="cross_org: true")
     rig.send(Kind.NOTIFICATION, to=("codex", "gemini"), body="Done.", wishes=Wishes(meant=True))
@@ -132,27 +73,6 @@ def test_a_note_to_myself_is_on_record_on_both_of_my_sides(rig: Rig) -> None:
     assert received(rig, "claude") == ["Implement rate limiting"]
 
     assert [one["direction"] for one in rig.audits("claude")] == ["outgoing", "incoming"]
-
-
-@pytest.mark.parametrize(
-    "edit", [('expires_at: "2026-03-14', 'expires_at: "2027-03-14'), ("max_rounds: 3", "max_rounds: 9")]
-)
-def test_a_limit_above_the_maximum_is_lowered_to_it(rig: Rig, edit: tuple[str, str]) -> None:
-    rig.govern()
-    forged(rig, edit)
-
-    assert len(received(rig)) == 1
-
-    (exchange,) = drive(rig.stores["codex"].records(Exchange))
-    assert (exchange.max_rounds, exchange.expires_at[:19]) == (3, "2026-03-14T14:30:00")
-
-
-def test_the_tenant_is_looked_at_before_whether_an_envelope_can_be_read(rig: Rig) -> None:
-    rig.govern()
-    forged(rig, ('tenant_id: "acme"', 'tenant_id: "globex"'), ('version: "1.0"', 'version: "9.0"'))
-
-    assert received(rig) == []
-    assert dead(rig) == ["cross_enterprise_blocked"]
 
 
 def test_a_message_without_an_envelope_is_none_of_the_rules_where_nothing_concerns_it(rig: Rig) -> None:
@@ -227,46 +147,6 @@ def test_an_approval_that_an_agent_made_up_in_its_own_persons_name_is_refused(ri
     assert rig.outcomes("codex") == ["denied approval_unproven"]
 
 
-def test_a_round_that_was_there_before_is_refused(rig: Rig) -> None:
-    rig.govern()
-    first = ask(rig)
-    text = (rig.path("codex") / first.file).read_text()
-    received(rig)
-
-    (rig.path("codex") / FILE).write_text(text.replace("How far is it?", "Once more?"))
-
-    assert received(rig) == []
-    assert dead(rig) == ["round_mismatch"]
-
-
-def test_an_exchange_id_of_another_conversation_is_refused(rig: Rig) -> None:
-    rig.govern()
-    ask(rig)
-    received(rig)
-    (exchange,) = drive(rig.stores["codex"].records(Exchange))
-
-    forged(rig, (r'exchange_id: "[^"]*"', f'exchange_id: "{exchange.id}"'))
-
-    assert received(rig) == []
-    assert dead(rig) == ["envelope_invalid"]
-
-
-def test_what_is_refused_once_is_recorded_once_also_when_it_could_not_be_moved(rig: Rig) -> None:
-    rig.govern()
-    forged(rig, ('tenant_id: "acme"', 'tenant_id: "globex"'))
-    kernel = rig.kernel("codex")
-
-    async def stays(*_: object) -> None:
-        return
-
-    kernel.inbox.bury = stays  # type: ignore[assignment,method-assign]
-    assert drive(claims.claim_next(kernel, HALF_AN_HOUR)) is None
-
-    assert received(rig) == []
-    assert rig.outcomes("codex") == ["denied cross_enterprise_blocked"]
-    assert dead(rig) == ["cross_enterprise_blocked"]
-
-
 def test_a_message_of_another_org_unit_without_an_envelope_is_refused_by_my_policy(rig: Rig) -> None:
     rig.govern()
     (rig.path("codex") / FILE).write_bytes(a_file(from_="gemini"))
@@ -325,17 +205,6 @@ def test_a_commitment_that_nobody_approved_is_held_for_my_person(rig: Rig) -> No
     assert [(one.file, one.status) for one in drive(read.inbox(rig.kernel("codex")))] == [(FILE, "held")]
 
 
-def test_what_is_held_is_passed_over_and_recorded_once(rig: Rig) -> None:
-    rig.govern()
-    forged(rig, ("How far is it\\?", "I promise it for Friday."))
-    rig.send(subject="another")
-
-    assert received(rig) == ["another"]
-    assert received(rig) == []
-
-    assert rig.outcomes("codex") == ["held"]
-
-
 def test_what_is_held_can_be_neither_answered_nor_finished(rig: Rig) -> None:
     rig.govern()
     forged(rig, ("How far is it\\?", "I promise it for Friday."))
@@ -361,22 +230,6 @@ def test_an_answer_of_another_tool_counts_as_a_round_and_is_held_when_it_is_one_
     (approval,) = drive(rig.stores["claude"].records(Approval))
     assert approval.escalation is not None
     assert approval.escalation["currentRound"] == 2
-
-
-def test_what_nobody_decided_about_in_time_is_refused(rig: Rig) -> None:
-    rig.govern()
-    forged(rig, ("How far is it\\?", "I promise it for Friday."))
-    received(rig)
-    rig.clock.pass_by(hours=24, seconds=1)
-
-    assert received(rig) == []
-
-    assert dead(rig) == ["expired"]
-    assert [one["action"] for one in rig.audits("codex")] == [
-        "agent_exchange",
-        "approval_decided",
-        "agent_exchange_ended",
-    ]
 
 
 # ---------------------------------------------------------------- rivals
