@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from parley.domain.message.bodies import KIND_SPECS, default_reply
+from parley.domain.message.bodies import default_reply
 from parley.domain.message.message import Kind, Message, Pattern, Priority
 from tests.conformance.oacp import refusals, reply_to, sent
 from tests.samples.messages import STRUCTURED, a_body, a_draft, a_message, fields_of
@@ -97,10 +97,8 @@ def test_there_are_twelve_types_in_three_categories() -> None:
     ],
 )
 def test_a_type_expects_the_answers_of_the_specification(kind: str, answers: set[str], asks: bool) -> None:
-    spec = KIND_SPECS[Kind(kind)]
-
-    assert {answer.value for answer in spec.answers} == answers
-    assert (spec.pattern is Pattern.REQUEST) is asks
+    assert {answer.value for answer in Kind(kind).answers} == answers
+    assert (Kind(kind).spec.pattern is Pattern.REQUEST) is asks
     assert default_reply(Kind(kind)).value in (answers or {"notification"})
 
 
@@ -136,7 +134,7 @@ def test_the_answer_of_the_summary_table_is_the_one_chosen_by_default(kind: str,
     ],
 )
 def test_a_type_has_its_typical_priority_and_takes_any_other(kind: str, typical: set[str]) -> None:
-    assert {priority.value for priority in KIND_SPECS[Kind(kind)].typical} == typical
+    assert {priority.value for priority in Kind(kind).spec.typical} == typical
     assert sent(a_draft(Kind(kind))).priority.value in typical
     for priority in Priority:
         assert sent(a_draft(Kind(kind), priority=priority)).priority is priority
@@ -281,7 +279,7 @@ def test_a_question_or_task_may_be_answered_by_notification_or_follow_up(questio
     reply = sent(reply_to(asked, "mTLS.", Kind(answer)), asked)
 
     assert (reply.kind.value, reply.in_reply_to, reply.body) == (answer, asked.id, "mTLS.")
-    assert Kind(answer) in KIND_SPECS[Kind(question)].answers
+    assert Kind(answer) in Kind(question).answers
 
 
 @pytest.mark.requirement("D-ANSWER-EMIT")
@@ -302,7 +300,7 @@ def test_a_review_request_is_answered_by_feedback_or_lgtm(answer: str) -> None:
     reply = sent(reply_to(asked, a_body(Kind(answer)), Kind(answer)), asked)
 
     assert (reply.kind.value, reply.in_reply_to) == (answer, asked.id)
-    assert Kind(answer) in KIND_SPECS[Kind.REVIEW_REQUEST].answers
+    assert Kind(answer) in Kind.REVIEW_REQUEST.answers
 
 
 @pytest.mark.requirement("D-REVIEW-ADDRESSED-ACCEPT")
@@ -311,4 +309,4 @@ def test_review_addressed_is_followed_by_feedback_lgtm_or_a_new_request(answer: 
     asked = from_claude_to_codex(Kind.REVIEW_ADDRESSED)
 
     assert sent(reply_to(asked, a_body(Kind(answer)), Kind(answer)), asked).kind.value == answer
-    assert Kind(answer) in KIND_SPECS[Kind.REVIEW_ADDRESSED].answers
+    assert Kind(answer) in Kind.REVIEW_ADDRESSED.answers

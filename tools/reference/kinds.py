@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parley.domain.message.bodies import KIND_SPECS, Field, KindSpec, Shape
-from parley.domain.message.message import GOES_FIRST, Kind, Priority
+from parley.domain.message.kinds import GOES_FIRST, Field, Kind, Priority, Shape
 from tools.reference.markdown import table
 
 KINDS_INTRO = """\
@@ -31,21 +30,22 @@ fields with `--set name=value` (repeat it for each item of a list), as YAML text
 def kinds_page() -> Iterator[str]:
     yield KINDS_INTRO
     heads = ("kind", "asks", "pattern", "answers", "priority")
-    yield from table(heads, (kind_row(kind, spec) for kind, spec in KIND_SPECS.items()))
+    yield from table(heads, map(kind_row, Kind))
     yield KINDS_RULES.format(
         priorities=", ".join(Priority),
         first=" and ".join(f"`{kind}`" for kind in sorted(GOES_FIRST)),
-        single=" and ".join(f"`{kind}`" for kind, spec in KIND_SPECS.items() if spec.point_to_point),
+        single=" and ".join(f"`{kind}`" for kind in Kind if kind.spec.point_to_point),
     )
-    for kind, spec in KIND_SPECS.items():
-        if spec.fields:
+    for kind in Kind:
+        if kind.spec.fields:
             yield ""
             yield f"### {kind}"
             yield ""
-            yield from table(("field", "type", "required", "meaning"), map(field_row, spec.fields))
+            yield from table(("field", "type", "required", "meaning"), map(field_row, kind.spec.fields))
 
 
-def kind_row(kind: Kind, spec: KindSpec) -> tuple[str, ...]:
+def kind_row(kind: Kind) -> tuple[str, ...]:
+    spec = kind.spec
     answers = ", ".join(f"`{answer}`" for answer in spec.answers) or "none"
     priority = "inherited" if spec.inherits_priority else ", ".join(spec.typical)
     return f"`{kind}`", spec.purpose, spec.pattern.value, answers, priority

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.limits import HARD_FILE_BYTES
-from parley.domain.message.bodies import KIND_SPECS, Shape, is_structured
+from parley.domain.message.bodies import is_structured
+from parley.domain.message.kinds import Shape
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +53,7 @@ def read_body(args: argparse.Namespace, kind: Kind, editor: str) -> Body:
 
 def fields_to_body(kind: Kind, assignments: list[str]) -> dict[str, Value]:
     """Turn `pr=#55 round=1 context_bundle.files_touched=a.py` into a mapping; the schema converts types later."""
-    lists = {f.name for f in KIND_SPECS[kind].fields if f.shape in (Shape.LIST, Shape.FULL_LIST)}
+    lists = {f.name for f in kind.spec.fields if f.shape in (Shape.LIST, Shape.FULL_LIST)}
     body: dict[str, Value] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
@@ -120,9 +121,7 @@ def _edit(args: argparse.Namespace, kind: Kind, editor: str) -> str:
 
     if not editor:
         raise Invalid("no body given", hint="use --body, --body-file or standard input, or set EDITOR")
-    template = "".join(
-        f"{field.name}: \n" for field in KIND_SPECS[kind].fields if field.required and "." not in field.name
-    )
+    template = "".join(f"{field.name}: \n" for field in kind.spec.fields if field.required and "." not in field.name)
     with tempfile.NamedTemporaryFile("w", suffix=".yaml" if template else ".md", delete=False) as file:
         file.write(template)
     args.edited = file.name

@@ -94,7 +94,7 @@ def check_recipients(kind: Kind, sender: str, to: tuple[str, ...], limits: Limit
     if len(to) > limits.recipients:
         detail = f"{len(to)} recipients, at most {limits.recipients} are allowed"
         problems.append(Problem("too_many_recipients", "to", detail))
-    if len(to) > 1 and bodies.KIND_SPECS[kind].point_to_point:
+    if len(to) > 1 and kind.spec.point_to_point:
         problems.append(Problem("point_to_point", "to", f"{kind} goes to exactly one agent"))
     if len(to) > 1 and sender in to:
         problems.append(Problem("sender_in_list", "to", f"a broadcast cannot include its sender, {sender}"))

@@ -4,58 +4,36 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from parley.domain.errors.errors import Problem
+from parley.domain.message.kinds import DEFAULT_PRIORITY, GOES_FIRST, KINDS, PRIORITIES, Kind, Pattern, Priority
+
+# The kinds are part of what a message is: who imports one gets the other here.
+__all__ = [
+    "DEFAULT_PRIORITY",
+    "GOES_FIRST",
+    "KINDS",
+    "NO_FIELDS",
+    "PRIORITIES",
+    "Body",
+    "Draft",
+    "Heading",
+    "Kind",
+    "Message",
+    "Pattern",
+    "Priority",
+    "Reading",
+    "Value",
+    "search_text",
+    "texts_in",
+]
 
 # What a body or a kept foreign field may hold. Recursion is bounded by the reader, not by the type.
 Value = str | int | bool | None | list["Value"] | dict[str, "Value"]
 Body = str | dict[str, Value]
 
 NO_FIELDS: Mapping[str, Value] = {}
-
-
-class Kind(StrEnum):
-    """What a message asks: OACP's twelve types."""
-
-    TASK_REQUEST = "task_request"
-    QUESTION = "question"
-    NOTIFICATION = "notification"
-    FOLLOW_UP = "follow_up"
-    HANDOFF = "handoff"
-    HANDOFF_COMPLETE = "handoff_complete"
-    REVIEW_REQUEST = "review_request"
-    REVIEW_FEEDBACK = "review_feedback"
-    REVIEW_ADDRESSED = "review_addressed"
-    REVIEW_LGTM = "review_lgtm"
-    BRAINSTORM_REQUEST = "brainstorm_request"
-    BRAINSTORM_FOLLOWUP = "brainstorm_followup"
-
-
-class Pattern(StrEnum):
-    """How a message is answered."""
-
-    REQUEST = "request"
-    RESPONSE = "response"
-    NOTIFY = "notify"
-    BROADCAST = "broadcast"
-
-
-class Priority(StrEnum):
-    """How urgent it is; the text sorts in the order of urgency."""
-
-    P0 = "P0"
-    P1 = "P1"
-    P2 = "P2"
-    P3 = "P3"
-
-
-KINDS: dict[str, Kind] = {kind.value: kind for kind in Kind}
-PRIORITIES: dict[str, Priority] = {priority.value: priority for priority in Priority}
-DEFAULT_PRIORITY = Priority.P2
-# At the same priority these are handled before the others.
-GOES_FIRST = frozenset({Kind.TASK_REQUEST, Kind.REVIEW_REQUEST})
 
 
 class Draft(NamedTuple):

@@ -23,7 +23,6 @@ from parley.domain.exchange import held as held_mail
 from parley.domain.exchange.exchange import check_open
 from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
 from parley.domain.mailbox.ledger import Changes, StoredMessage
-from parley.domain.message.bodies import KIND_SPECS
 from parley.domain.message.message import Pattern
 from parley.domain.rules.judge import Allow
 from parley.domain.rules.rulebook import concerns
@@ -148,7 +147,7 @@ def _ruled(docket: MailboxDocket, incoming: IncomingMessage) -> tuple[Proposal, 
         sender=sender,
         receivers=(docket.me,),
         to=addressee(message),
-        asks=KIND_SPECS[message.kind].pattern in (Pattern.REQUEST, Pattern.RESPONSE),
+        asks=message.kind.spec.pattern in (Pattern.REQUEST, Pattern.RESPONSE),
         wishes=Wishes(
             classification=claims.classification if claims is not None else None,
             conversation_id=view.conversation_id if view is not None else message.conversation_id,

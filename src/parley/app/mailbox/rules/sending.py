@@ -18,7 +18,6 @@ from parley.domain.exchange.approval import LIMITS
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.hashes import digest
 from parley.domain.mailbox.ledger import Changes
-from parley.domain.message.bodies import KIND_SPECS
 from parley.domain.message.message import Pattern
 from parley.domain.rules.project import local
 from parley.domain.rules.rulebook import concerns
@@ -215,7 +214,7 @@ def _proposal(
     others: tuple[Exchange, ...],
 ) -> Proposal:
     wishes = draft.wishes or _NOTHING
-    asks = KIND_SPECS[message.kind].pattern in (Pattern.REQUEST, Pattern.RESPONSE)
+    asks = message.kind.spec.pattern in (Pattern.REQUEST, Pattern.RESPONSE)
     if len(message.to) > 1 and mine is None and (asks or wishes.purpose is not None):
         raise EnvelopeInvalid.because(
             [Problem("invalid", "to", "an exchange has two parties: send one message to each, or a notification")]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from parley.domain.errors.errors import Invalid
-from parley.domain.message.bodies import KIND_SPECS, check_body, shape_body
+from parley.domain.message.bodies import check_body, shape_body
 from parley.domain.message.message import KINDS, Kind, Message, Pattern, Value
 from parley.sdk.protocol.flow import encoded
 from parley.wire.api.records.channels import ChannelMessage
@@ -44,12 +44,12 @@ def to_channel_message(agent: str, message: Message, file: str = "", *, answers:
 
 def expects_answer(kind: Kind) -> bool:
     """Whether an answer is expected: to requests, and to review findings and fixes, which are answers themselves."""
-    spec = KIND_SPECS[kind]
+    spec = kind.spec
     return spec.pattern is Pattern.REQUEST or (spec.pattern is Pattern.RESPONSE and bool(spec.answers))
 
 
 def _pattern(message: Message, *, answers: bool) -> Pattern:
-    pattern = KIND_SPECS[message.kind].pattern
+    pattern = message.kind.spec.pattern
     if answers:
         return Pattern.RESPONSE
     if expects_answer(message.kind):
@@ -95,15 +95,15 @@ def _reject_constant(constant: str) -> object:
 def body_of(kind: Kind, payload: Mapping[str, Any]) -> Body:
     """A payload as the body of a message of this kind; `Invalid` when it is no JSON."""
     encoded(dict(payload))
-    if KIND_SPECS[kind].fields:
+    if kind.spec.fields:
         return _fields(payload)
     return json.dumps(payload, ensure_ascii=False, indent=2)
 
 
 def answer_kind(request_kind: Kind, payload: Mapping[str, Any]) -> Kind:
     """The kind that answers: the first with fields that the payload has; else a notification, which holds anything."""
-    for kind in KIND_SPECS[request_kind].answers:
-        if KIND_SPECS[kind].fields and not check_body(kind, shape_body(kind, _fields(payload))):
+    for kind in request_kind.answers:
+        if kind.spec.fields and not check_body(kind, shape_body(kind, _fields(payload))):
             return kind
     return Kind.NOTIFICATION
 

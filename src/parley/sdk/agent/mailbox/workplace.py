@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from parley import wiring
 from parley.app.mailbox import claims, sweep
 from parley.domain.errors.errors import Conflict, InboxFull, NotFound, ParleyError, Unavailable
-from parley.domain.message.bodies import KIND_SPECS
 from parley.domain.message.message import Pattern
 from parley.sdk.agent.logs import log_event
 from parley.sdk.agent.mailbox.channels import MailboxChannels, MailboxQuestions, replies_in_ledger
@@ -117,7 +116,7 @@ class MailboxWorkplace:
             return False
         entries = await self.thread.run(lambda mailbox: wiring.drive(mailbox.kernel.store.find(message.in_reply_to)))
         return any(
-            entry.message.sender == self.thread.agent and KIND_SPECS[entry.message.kind].pattern is Pattern.REQUEST
+            entry.message.sender == self.thread.agent and entry.message.kind.spec.pattern is Pattern.REQUEST
             for entry in entries
         )
 
