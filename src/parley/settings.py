@@ -3,13 +3,15 @@
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
 import os
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import BadConfig, Invalid
 from parley.domain.limits import HARD_FILE_BYTES, Limits
-from parley.domain.store.limits import TeamLimits
 from parley.domain.times import parse_duration
+
+if TYPE_CHECKING:
+    from parley.domain.store.limits import TeamLimits
 
 # The environment variables of the real OACP tool, honoured after our own.
 _OACP_VARIABLES = {"home": ("OACP_HOME",), "agent": ("OACP_AGENT", "AGENT_NAME"), "project": ("OACP_PROJECT",)}
@@ -25,39 +27,10 @@ _RUNTIME_VARIABLES = (
     ("GEMINI_AGENT", "gemini"),
 )
 _RUNTIMES = frozenset({"claude", "codex", "cursor", "gemini", "human"})
-_TEXTS = {
-    "home": "",
-    "project": "",
-    "agent": "",
-    "lease": "30m",
-    "sender_check": "warn",
-    "url": "http://127.0.0.1:8420",
-    "key": "",
-    "admin_key": "",
-    "human_key": "",
-    "data": "",
-    "checkpoints": "",
-    "store": "",
-    "store_connections": "10",
-    "node": "",
-    "linger": "0",
-    "host": "127.0.0.1",
-    "port": "8420",
-    "allowed_hosts": "",
-    "event_names": "rfc",
-    "webhook_targets": "public",
-    "rego": "",
-    "approvals_home": "",
-    "approvals_project": "",
-    "approvals_agent": "parley",
-}
 # The source of a setting that nobody has set.
 DEFAULT = "default"
 # What `parley config` must not print.
 SECRETS = frozenset({"key", "admin_key", "human_key"})
-_LIMITS = {name: int(default) for name, default in Limits._field_defaults.items()}
-_TEAM_LIMITS = {name: int(default) for name, default in TeamLimits._field_defaults.items()}
-NAMES = (*_TEXTS, *_LIMITS, *_TEAM_LIMITS)
 
 
 class Value(NamedTuple):
@@ -69,40 +42,82 @@ class Value(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """All settings, frozen. Empty home, project or agent: to be found from the working directory."""
+    """All settings, frozen. A setting that is text is declared here, with its default, and nowhere else.
 
-    home: str
-    project: str
-    agent: str
-    lease: str
-    sender_check: str
-    url: str
-    key: str
-    admin_key: str
-    human_key: str
-    data: str
-    checkpoints: str
-    store: str
-    store_connections: str
-    node: str
-    linger: str
-    host: str
-    port: str
-    allowed_hosts: str
-    event_names: str
-    webhook_targets: str
-    rego: str
-    approvals_home: str
-    approvals_project: str
-    approvals_agent: str
+    Empty home, project or agent: to be found from the working directory.
+    """
+
     limits: Limits
-    team_limits: TeamLimits
     runtime: str
     editor: str
     colour: bool
     user_home: str
     cwd: str
     sources: tuple[Value, ...]
+    # Reads one more setting from the same sources.
+    find: Callable[[str, str], Value]
+    home: str = ""
+    project: str = ""
+    agent: str = ""
+    lease: str = "30m"
+    sender_check: str = "warn"
+    url: str = "http://127.0.0.1:8420"
+    key: str = ""
+    admin_key: str = ""
+    human_key: str = ""
+    data: str = ""
+    checkpoints: str = ""
+    store: str = ""
+    store_connections: str = "10"
+    node: str = ""
+    linger: str = "0"
+    host: str = "127.0.0.1"
+    port: str = "8420"
+    allowed_hosts: str = ""
+    event_names: str = "rfc"
+    webhook_targets: str = "public"
+    rego: str = ""
+    approvals_home: str = ""
+    approvals_project: str = ""
+    approvals_agent: str = "parley"
+
+    @property
+    def team_limits(self) -> "TeamLimits":
+        """The limits of a server; commands on a mailbox do not pay for them."""
+        from parley.domain.store.limits import TeamLimits
+
+        limits = TeamLimits(
+            **{
+                value.name: _to_int(value, minimum=0 if value.name.endswith("retention_days") else 1)
+                for value in self.team_sources()
+                if value.source != DEFAULT
+            }
+        )
+        _check_bytes(self.find("http_body_bytes", str(limits.http_body_bytes)))
+        return limits
+
+    def source_of(self, name: str) -> str:
+        """Where a setting came from."""
+        return next(value.source for value in self.sources if value.name == name)
+
+    def team_sources(self) -> tuple[Value, ...]:
+        """The limits of a server, and where each came from."""
+        return tuple([self.find(name, default) for name, default in _team_defaults().items()])
+
+
+_TEXTS: dict[str, str] = Settings._field_defaults
+_LIMITS = {name: str(default) for name, default in Limits._field_defaults.items()}
+
+
+def _team_defaults() -> dict[str, str]:
+    from parley.domain.store.limits import TeamLimits
+
+    return {name: str(default) for name, default in TeamLimits._field_defaults.items()}
+
+
+def setting_names() -> tuple[str, ...]:
+    """Every setting, as a file names it."""
+    return (*_TEXTS, *_LIMITS, *_team_defaults())
 
 
 def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
@@ -114,37 +129,30 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     files = [os.path.join(cwd, "parley.toml"), os.path.join(config, "parley", "parley.toml")]
     tables = [(path, _read(path)) for path in files]
     variables = {variable: env[variable] for variable in env if variable.startswith(_PREFIXES)}
-    values = {name: _value(name, flags or {}, variables, tables) for name in NAMES}
+
+    def find(name: str, default: str) -> Value:
+        return _value(name, default, flags or {}, variables, tables)
+
+    values = {name: find(name, default) for name, default in (_TEXTS | _LIMITS).items()}
     _check_choice(values["sender_check"], ("warn", "enforce"))
     _check_choice(values["event_names"], ("rfc", "sdk"))
     _check_choice(values["webhook_targets"], ("public", "any"))
     if values["lease"].source != DEFAULT:
         _check_duration(values["lease"])
-    _check_store(values["store"])
     _to_int(values["store_connections"], minimum=4)
     _to_int(values["linger"], minimum=0)
-    team_limits = TeamLimits(
-        **{
-            name: _to_int(values[name], minimum=0 if name.endswith("retention_days") else 1)
-            for name in _TEAM_LIMITS
-            if values[name].source != DEFAULT
-        }
-    )
-    if team_limits.http_body_bytes > HARD_FILE_BYTES:
-        raise BadConfig(f"{values['http_body_bytes'].source}: http_body_bytes may be at most {HARD_FILE_BYTES}")
     limits = Limits(**{name: _to_int(values[name]) for name in _LIMITS if values[name].source != DEFAULT})
-    if limits.file_bytes > HARD_FILE_BYTES:
-        raise BadConfig(f"{values['file_bytes'].source}: file_bytes may be at most {HARD_FILE_BYTES}")
+    _check_bytes(values["file_bytes"])
     return Settings(
         **{name: values[name].value for name in _TEXTS},
         limits=limits,
-        team_limits=team_limits,
         runtime=_detect_runtime(env),
         editor=env.get("VISUAL") or env.get("EDITOR") or "",
         colour="NO_COLOR" not in env and env.get("TERM") != "dumb",
         user_home=user_home,
         cwd=cwd,
-        sources=tuple(values[name] for name in NAMES),
+        sources=tuple(values.values()),
+        find=find,
     )
 
 
@@ -167,14 +175,19 @@ def _read(path: str) -> dict[str, object]:
         raise BadConfig(f"{path}: {error.strerror}", hint="make it readable or remove it") from None
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number or a nesting without end
         raise BadConfig(f"{path}: {error}") from None
+    names = setting_names()
     for name in table:
-        if name not in NAMES:
-            raise BadConfig(f"{path}: unknown setting {name!r}", hint=f"known are {', '.join(NAMES)}")
+        if name not in names:
+            raise BadConfig(f"{path}: unknown setting {name!r}", hint=f"known are {', '.join(names)}")
     return table
 
 
 def _value(
-    name: str, flags: Mapping[str, str], env: Mapping[str, str], tables: list[tuple[str, dict[str, object]]]
+    name: str,
+    default: str,
+    flags: Mapping[str, str],
+    env: Mapping[str, str],
+    tables: list[tuple[str, dict[str, object]]],
 ) -> Value:
     if flags.get(name):
         return Value(name, flags[name], "flag")
@@ -187,8 +200,7 @@ def _value(
             if not isinstance(value, str | int) or isinstance(value, bool):
                 raise BadConfig(f"{path}: {name} must be text or a number")
             return Value(name, str(value), path)
-    default = _LIMITS.get(name, _TEAM_LIMITS.get(name, ""))
-    return Value(name, _TEXTS.get(name) or str(default), DEFAULT)
+    return Value(name, default, DEFAULT)
 
 
 def _to_int(value: Value, *, minimum: int = 1) -> int:
@@ -203,10 +215,9 @@ def _check_choice(value: Value, choices: tuple[str, ...]) -> None:
         raise BadConfig(f"{value.source}: {value.name} must be {' or '.join(choices)}, not {value.value!r}")
 
 
-def _check_store(value: Value) -> None:
-    if value.value and not value.value.startswith(("postgresql://", "postgres://")):
-        hint = "postgresql://USER@HOST/DATABASE; without it everything is kept in a file"
-        raise BadConfig(f"{value.source}: store is not the address of a PostgreSQL database", hint=hint)
+def _check_bytes(value: Value) -> None:
+    if int(value.value) > HARD_FILE_BYTES:
+        raise BadConfig(f"{value.source}: {value.name} may be at most {HARD_FILE_BYTES}")
 
 
 def _check_duration(value: Value) -> None:

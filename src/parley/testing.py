@@ -238,8 +238,8 @@ class Stage(_AgentHost):
     def __init__(self, **settings: str | int) -> None:
         super().__init__()
         for name in settings:
-            if name not in all_settings.NAMES:
-                raise Invalid(f"{name} is no setting", hint=f"known are {', '.join(all_settings.NAMES)}")
+            if name not in all_settings.setting_names():
+                raise Invalid(f"{name} is no setting", hint=f"known are {', '.join(all_settings.setting_names())}")
         self._flags = {name: str(value) for name, value in settings.items()}
         self.folder = ""
         self._admin_key = ""

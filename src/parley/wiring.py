@@ -10,7 +10,7 @@ from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import AgentFolder, Workspace, find_marked, projects
 from parley.adapters.process import SystemClock, SystemIds, monotonic, wall_time
 from parley.app.mailbox.kernel import Kernel, drive
-from parley.domain.errors.errors import Ambiguous, BadConfig, ParleyError, UnknownProject, UnknownSender
+from parley.domain.errors.errors import Ambiguous, ParleyError, UnknownProject, UnknownSender
 from parley.domain.names import agent_name
 from parley.settings import Settings, Value, checkpoints_directory, load
 from parley.wire.oacp.format import OacpFormat
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from parley.adapters.files.governance import GovernanceFiles
     from parley.adapters.files.layout import AddedAgent, CreatedProject
     from parley.adapters.outside.notifier import MailboxNotifier
-    from parley.adapters.postgres.store import PostgresTeamStore
-    from parley.app.team.state.nodes import NodeState
     from parley.app.team.team import Team
     from parley.domain.exchange.notice import Letter
     from parley.domain.rules.policy import Document
@@ -56,7 +54,6 @@ __all__ = [
     "open_mailbox",
     "open_notifier",
     "open_rule_extension",
-    "open_store",
     "open_team",
     "public_key",
     "read_card",
@@ -77,7 +74,7 @@ class Place(NamedTuple):
 def find_home(settings: Settings) -> Value:
     """The home: as given, else by a marker in the working directory or above, else ~/oacp."""
     if settings.home:
-        return Value("home", os.path.expanduser(settings.home), _source(settings, "home"))
+        return Value("home", os.path.expanduser(settings.home), settings.source_of("home"))
     marked = find_marked(settings.cwd)
     if marked is not None:
         return Value("home", marked[0], "working directory")
@@ -87,7 +84,7 @@ def find_home(settings: Settings) -> Value:
 def find_project(settings: Settings, home: str) -> Value:
     """The project: as given, else by the working directory, else the only one there is."""
     if settings.project:
-        return Value("project", settings.project, _source(settings, "project"))
+        return Value("project", settings.project, settings.source_of("project"))
     marked = find_marked(settings.cwd)
     if marked is not None and os.path.realpath(home) == os.path.realpath(marked[0]):
         return Value("project", marked[1], "working directory")
@@ -102,7 +99,7 @@ def find_project(settings: Settings, home: str) -> Value:
 def find_agent(settings: Settings, workspace: Workspace) -> Value:
     """The agent who speaks: as given, else the one whose card, else whose name, fits the runtime we run in."""
     if settings.agent:
-        return Value("agent", settings.agent, _source(settings, "agent"))
+        return Value("agent", settings.agent, settings.source_of("agent"))
     if settings.runtime:
         names = workspace.agents()
         fitting = [n for n in names if read_card(workspace.agent(n)).get("runtime", "").lower() == settings.runtime]
@@ -254,10 +251,12 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
     from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
     from parley.app.team.state.rules import RulesState
     from parley.app.team.team import Team
+    from parley.store_wiring import open_for_server
     from parley.wire.ocip import OcipFormat
 
+    limits = settings.team_limits  # refused before anything is created
     with open_rule_extension(settings) as extension, DataDirectory(data) as directory:
-        store, nodes = await _open_store(settings, directory.store_path, durable=durable)
+        store, nodes = await open_for_server(settings, directory.store_path, durable=durable)
         notifier = open_notifier(settings)
         try:
             outbound = HttpOutbound(private=settings.webhook_targets == "any")
@@ -267,7 +266,7 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
                 SystemIds(),
                 Ed25519Signatures(),
                 OcipFormat(),
-                settings.team_limits,
+                limits,
                 sdk_event_names=settings.event_names == "sdk",
                 outbound=outbound,
                 audit=AuditState(open_signer(data), CheckpointFiles(checkpoints_directory(settings, data))),
@@ -283,48 +282,6 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
             with suppress(ParleyError):  # then the others find out by themselves
                 await nodes.leave()
             await store.close()
-
-
-async def _open_store(settings: Settings, path: str, *, durable: bool) -> tuple[TeamStore, NodeState]:
-    """The store of a server, and which others share it: a file that is its own, or a database for many."""
-    from parley.app.team.state.nodes import NodeState
-    from parley.domain.store.kinds import KINDS
-    from parley.domain.version import VERSION
-
-    if not settings.store:
-        from parley.adapters.data.directory import check_not_copying
-        from parley.adapters.sqlite.team.nodes import SqliteNodes
-        from parley.adapters.sqlite.team.store import SqliteTeamStore
-
-        check_not_copying(path)
-        file = SqliteTeamStore(path, KINDS, durable=durable)
-        return file, NodeState(name=node_name(settings), version=VERSION, condition=SqliteNodes(file))
-    store = await open_store(settings, durable=durable)
-    from parley.adapters.postgres.nodes import PostgresNodes  # not before it is known that there is a driver
-
-    name = node_name(settings)
-    return store, NodeState(PostgresNodes(store, f"{name} {SystemIds().token()}"), name, version=VERSION)
-
-
-async def open_store(settings: Settings, *, durable: bool = True) -> PostgresTeamStore:
-    """The database that the settings name."""
-    try:
-        from parley.adapters.postgres import store as team_store
-    except ImportError:
-        raise BadConfig(
-            "PostgreSQL needs a driver that is not installed", hint="pip install 'agent-parley[postgres]'"
-        ) from None
-    from parley.domain.store.kinds import KINDS
-
-    connections = int(settings.store_connections)
-    return await team_store.open_store(
-        settings.store, KINDS, name=node_name(settings), connections=connections, durable=durable
-    )
-
-
-def node_name(settings: Settings) -> str:
-    """What a server is called among those that share a store: as given, else by its machine and port."""
-    return settings.node or f"{os.uname().nodename}:{settings.port}"
 
 
 @contextmanager
@@ -436,7 +393,3 @@ def public_key(content: bytes) -> str:
     from parley.adapters.data.signatures import read_public_key
 
     return read_public_key(content).hex()
-
-
-def _source(settings: Settings, name: str) -> str:
-    return next(value.source for value in settings.sources if value.name == name)

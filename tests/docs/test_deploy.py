@@ -18,7 +18,7 @@ import yaml
 from parley.cli.command import make_parser
 from parley.cli.dispatch import load_command
 from parley.cli.server.up import _DRAIN_SECONDS
-from parley.settings import NAMES, load
+from parley.settings import load, setting_names
 from tests.docs.snippets import ROOT
 
 DEPLOY = ROOT / "examples" / "deploy"
@@ -177,7 +177,7 @@ def test_every_setting_is_a_real_one_and_has_a_value_that_is_taken(
 
     settings = load(environ={**plain, "HOME": "/nowhere"})
 
-    assert [name for name in plain if name.removeprefix("PARLEY_").lower() not in NAMES] == []
+    assert [name for name in plain if name.removeprefix("PARLEY_").lower() not in setting_names()] == []
     assert settings.store.startswith("postgresql://parley:")
     assert (settings.host, settings.port) == ("0.0.0.0", PORT)  # behind the balancer
 

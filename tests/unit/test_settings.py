@@ -9,6 +9,7 @@ import pytest
 from parley import settings
 from parley.domain.errors.errors import BadConfig
 from parley.domain.limits import DEFAULT_LIMITS, HARD_FILE_BYTES
+from parley.domain.store.limits import TeamLimits
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +48,10 @@ def test_without_a_word_everything_has_its_default(place: Path) -> None:
     assert (loaded.home, loaded.project, loaded.agent) == ("", "", "")
     assert (loaded.lease, loaded.sender_check) == ("30m", "warn")
     assert loaded.limits == DEFAULT_LIMITS
-    assert {one.source for one in loaded.sources} == {"default"}
-    assert [one.name for one in loaded.sources] == list(settings.NAMES)
+    assert loaded.team_limits == TeamLimits()
+    values = (*loaded.sources, *loaded.team_sources())
+    assert {value.source for value in values} == {"default"}
+    assert [value.name for value in values] == list(settings.setting_names())
 
 
 def test_each_source_gives_way_to_the_one_before_it(place: Path) -> None:
@@ -213,3 +216,16 @@ def test_checkpoints_lie_where_the_setting_says_else_beside_the_store(place: Pat
 def test_audit_documents_may_be_kept_for_ever(place: Path) -> None:
     assert load(place).team_limits.audit_retention_days == 0
     assert load(place, PARLEY_AUDIT_RETENTION_DAYS="30").team_limits.audit_retention_days == 30
+
+
+def test_a_limit_of_a_server_is_no_concern_of_a_mailbox(place: Path) -> None:
+    loaded = load(place, PARLEY_HTTP_BODY_BYTES="none")
+
+    assert loaded.limits == DEFAULT_LIMITS
+    with pytest.raises(BadConfig, match=r"\$PARLEY_HTTP_BODY_BYTES: http_body_bytes"):
+        _ = loaded.team_limits
+
+
+def test_a_body_of_a_request_is_no_longer_than_any_file(place: Path) -> None:
+    with pytest.raises(BadConfig, match="at most 1048576"):
+        _ = load(place, PARLEY_HTTP_BODY_BYTES=str(HARD_FILE_BYTES + 1)).team_limits

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from parley import settings
 from parley.domain.errors.errors import ParleyError
+from parley.domain.store.limits import TeamLimits
 from parley.surfaces.entrance.refusals import status_of
 from parley.surfaces.http.http1.message import HttpLimits
 from parley.surfaces.http.route import PUBLIC, Param, Route
@@ -70,7 +70,7 @@ What bodies and answers hold. A field without *required* may be left out of a bo
 
 def http_page() -> Iterator[str]:
     routes = all_routes()
-    yield HTTP_INTRO.format(hours=settings._TEAM_LIMITS["idempotency_hours"])
+    yield HTTP_INTRO.format(hours=TeamLimits().idempotency_hours)
     tags = list(dict.fromkeys(route.tag for route in routes))
     yield "Operations: " + ", ".join(f"[{tag}](#{tag})" for tag in tags) + "."
     for tag in tags:

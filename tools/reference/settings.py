@@ -111,10 +111,9 @@ off; they are only used on a terminal."""
 
 def settings_page() -> Iterator[str]:
     yield SETTINGS_INTRO
-    limits = {**settings._LIMITS, **settings._TEAM_LIMITS}
-    defaults = {**settings._TEXTS, **{name: str(value) for name, value in limits.items()}}
+    defaults = settings._TEXTS | settings._LIMITS | settings._team_defaults()
     rows: dict[str, list[tuple[str, ...]]] = {title: [] for title in SETTING_GROUPS}
-    for name in settings.NAMES:
+    for name in defaults:
         variables = [f"PARLEY_{name.upper()}", *settings._OACP_VARIABLES.get(name, ())]
         shown = ", ".join(f"`{variable}`" for variable in variables)
         row = (f"`{name}`", f"`{defaults[name]}`" if defaults[name] else "", shown, SETTING_MEANINGS[name])
@@ -131,7 +130,7 @@ def settings_page() -> Iterator[str]:
 
 def setting_group(name: str) -> str:
     mailbox, remote_commands, server, limits = SETTING_GROUPS
-    if name in settings._TEAM_LIMITS:
+    if name in settings._team_defaults():
         return limits
     if name in {"url", "key"}:
         return remote_commands

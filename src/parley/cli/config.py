@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def _config(args: argparse.Namespace) -> int:
     settings = settings_of(args)
-    others = (v for v in settings.sources if v.name not in ("home", "project", "agent"))
+    others = (v for v in (*settings.sources, *settings.team_sources()) if v.name not in ("home", "project", "agent"))
     values = [*_place_values(settings), *(_printable_value(value, settings) for value in others)]
     screen = screen_of(args)
     if args.json:

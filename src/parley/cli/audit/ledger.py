@@ -45,9 +45,7 @@ def _agent_ledger(name: str, settings: Settings) -> str:
     from parley.wiring import find_home, find_project
 
     # With --home or --project the name must be that of a mailbox.
-    names_mailbox = any(
-        setting.name in ("home", "project") and setting.source == "flag" for setting in settings.sources
-    )
+    names_mailbox = "flag" in (settings.source_of("home"), settings.source_of("project"))
     try:
         home = find_home(settings).value
         folder = Workspace(home, find_project(settings, home).value).agent(name)

@@ -107,8 +107,7 @@ def decisions_of(args: argparse.Namespace, *, agent: bool = False) -> Decisions:
 def _means_mailbox(args: argparse.Namespace, settings: Settings) -> bool:
     if args.home or args.project:
         return True
-    sources = {setting.name: setting.source for setting in settings.sources}
-    if any(sources[name] != "default" for name in ("url", "key")):
+    if any(settings.source_of(name) != "default" for name in ("url", "key")):
         return False
     from parley.wiring import find_place
 

@@ -51,8 +51,6 @@ def _copy(args: argparse.Namespace) -> int:
     import gc
 
     gc.enable()  # a large copy takes long
-    for place in (args.source, args.target):
-        _check_place(place)
     if _absolute(args.source) == _absolute(args.target):
         raise Invalid("FROM and TO are the same store", hint="name another target")
     try:
@@ -63,17 +61,10 @@ def _copy(args: argparse.Namespace) -> int:
         return INTERRUPTED
 
 
-def _check_place(place: str) -> None:
-    from parley.store_wiring import is_database
-
-    if "://" in place and not is_database(place):
-        raise Invalid(f"{_printable_place(place)} is not a store", hint="a path, or postgresql://USER@HOST/DATABASE")
-
-
 def _absolute(place: str) -> str:
-    from parley.store_wiring import is_database
+    from parley.store_wiring import find_store
 
-    if is_database(place):
+    if find_store(place).is_database:
         return place
     path = os.path.realpath(os.path.expanduser(place))
     # The lock is on the directory, so a file stands for its directory.
@@ -81,8 +72,9 @@ def _absolute(place: str) -> str:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    from parley import store_wiring, wiring
+    from parley import wiring
     from parley.app.store.copy import copy
+    from parley.store_wiring import find_store
 
     source, target = _absolute(args.source), _absolute(args.target)
     progress = _CopyProgress()
@@ -90,8 +82,8 @@ async def _run(args: argparse.Namespace) -> int:
     began = wiring.monotonic()
     try:
         async with (
-            store_wiring.open_tables(source) as (source_tables, servers),
-            store_wiring.open_target(target) as (target_tables, target_place),
+            find_store(source).open_tables(source) as (source_tables, servers),
+            find_store(target).open_target(target) as (target_tables, target_place),
         ):
             outcome = await copy(
                 source_tables,
@@ -113,16 +105,16 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 async def _compare(args: argparse.Namespace) -> int:
-    from parley import store_wiring
     from parley.app.store.copy import compare
+    from parley.store_wiring import find_store
 
     source, target = _absolute(args.source), _absolute(args.target)
     progress = _CopyProgress()
     logs = _LogsCheck(args, source)
     try:
         async with (
-            store_wiring.open_tables(source) as (source_tables, _),
-            store_wiring.open_tables(target) as (target_tables, _),
+            find_store(source).open_tables(source) as (source_tables, _),
+            find_store(target).open_tables(target) as (target_tables, _),
         ):
             comparison = await compare(source_tables, target_tables, progress.update)
             try:
@@ -158,11 +150,11 @@ class _LogsCheck:
     def __init__(self, args: argparse.Namespace, source: str) -> None:
         from parley.cli.audit.verify import checkpoints_in
         from parley.settings import checkpoints_directory
-        from parley.store_wiring import is_database
+        from parley.store_wiring import find_store
 
         # Checkpoint files beside the source are independent of the store. They are read first: a server that runs
         # meanwhile signs entries that are not copied.
-        folder = "" if is_database(source) else checkpoints_directory(settings_of(args), source)
+        folder = "" if find_store(source).is_database else checkpoints_directory(settings_of(args), source)
         self._outside = checkpoints_in(folder)
         self.logs = 0
         self.links = 0
@@ -174,9 +166,9 @@ class _LogsCheck:
     async def check(self, place: str) -> None:
         """Verify all logs; `Invalid` names the first bad entry of each."""
         from parley.cli.audit.verify import check_logs, result_of
-        from parley.store_wiring import open_copy
+        from parley.store_wiring import open_reader
 
-        async with open_copy(place) as store:
+        async with open_reader(place) as store:
             reports, results = await check_logs(store, outside=self._outside)
         results += [result_of(report) for report in reports]
         self.logs, self.links = len(results), sum(result.length for result in results)
@@ -259,14 +251,14 @@ def _show_missing(screen: Screen, outcome: CopyOutcome) -> None:
 
 
 def _show_next_steps(screen: Screen, source: str, target: str) -> None:
-    from parley.store_wiring import is_database, is_directory
+    from parley.store_wiring import find_store, is_directory
 
     beside = _files_beside(source)
     if beside:
         screen.line(f"Only the store was copied. Copy from {safe(source)} to the new --data: {', '.join(beside)}")
-    elif is_database(source):
+    elif find_store(source).is_database:
         screen.line(f"Only the store was copied. Copy from a node's --data to the new one: {', '.join(_FILES_BESIDE)}")
-    if is_database(target):
+    if find_store(target).is_database:
         screen.line(f"To start a server on it: parley up --store {_printable_place(target)} --data DIR")
     elif is_directory(target):
         screen.line(f"To start a server on it: parley up --data {safe(target)}")

@@ -91,7 +91,7 @@ def _up(args: argparse.Namespace) -> int:
 def _port(settings: Settings) -> int:
     text = settings.port
     if not text.isascii() or not text.isdigit() or int(text[:6]) > 65_535:
-        source = next(value.source for value in settings.sources if value.name == "port")
+        source = settings.source_of("port")
         kind = Invalid if source == "flag" else BadConfig
         raise kind(f"{source}: {text[:20]!r} is not a port", hint="use a number from 0 to 65535")
     return int(text)
@@ -102,18 +102,18 @@ def _check_approval_mailboxes(settings: Settings) -> None:
     from parley import wiring
     from parley.domain.errors.errors import Ambiguous
 
-    sources = {value.name: value.source for value in settings.sources}
     if settings.approvals_project and not settings.approvals_home:
         raise BadConfig(
-            f"{sources['approvals_project']}: approvals_project is set, but approvals_home is not",
+            f"{settings.source_of('approvals_project')}: approvals_project is set, but approvals_home is not",
             hint="set PARLEY_APPROVALS_HOME to the directory of its projects",
         )
     if settings.approvals_home and not settings.approvals_project:
         try:
             wiring.approvals_project(settings)
         except Ambiguous as error:
+            source = settings.source_of("approvals_home")
             raise BadConfig(
-                f"{sources['approvals_home']}: approvals_home is set, but approvals_project is not: {error.message}",
+                f"{source}: approvals_home is set, but approvals_project is not: {error.message}",
                 hint="set PARLEY_APPROVALS_PROJECT to one of them",
             ) from None
         except NotFound:
