@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parley.domain.directory.callers import KeyKind
 from tests.conformance.channels.talk import (
     MESSAGE_FIELDS,
     MESSAGES,
@@ -175,6 +176,24 @@ async def test_nobody_but_the_target_reads_it(server: LiveServer, reader: str, s
 
     assert answer.status == status
     assert (await shown(alice, said))["status"] == "delivered"
+
+
+@pytest.mark.requirement("RFC21-2.5-DELIVERED-READ")
+@pytest.mark.parametrize("kind", [KeyKind.SERVICE, KeyKind.ADMIN])
+@with_server
+async def test_a_key_of_the_tenant_reads_it_for_the_target_but_not_in_the_name_of_the_sender(
+    server: LiveServer, kind: KeyKind
+) -> None:
+    alice, tenant = await server.client("alice"), await server.client("", kind)
+    said = await send(alice, to="bob")
+    path = f"/channels/{said['channel_id']}/messages/{said['id']}"
+
+    answer = await tenant.request("PATCH", path, {"status": "read"}, {"X-Agent-ID": "alice"})
+
+    assert (answer.status, answer.code) == (403, "not_addressee")
+    assert (await shown(alice, said))["status"] == "delivered"
+    assert (await tenant.request("PATCH", path, {"status": "read"})).status == 200
+    assert (await shown(alice, said))["status"] == "read"
 
 
 @pytest.mark.requirement("RFC21-2.5-DELIVERED-EXPIRED")

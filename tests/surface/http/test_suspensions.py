@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import asyncio
+import re
+
 import pytest
 
 from parley.domain.directory.callers import KeyKind
+from parley.surfaces.http import api
+from parley.surfaces.http.route import PUBLIC, Route
+from parley.surfaces.http.server import all_routes
 from tests.conformance.ocip.governed import MESSAGES, admin_of, audit_of, pair, person, place, refused, said, tell
-from tests.rigs.team import Client, LiveServer, with_server
+from tests.rigs.team import AT_ONCE, CHANNEL, Client, LiveServer, soon, with_server
 
 
 async def suspend(client: Client, what: str, name: str = "", reason: str = "night") -> int:
@@ -87,3 +93,131 @@ async def test_nothing_is_lifted_that_is_not_suspended(server: LiveServer) -> No
     assert refused(await admin.delete("/suspensions?what=agent&name=bob")) == (404, "not_found")
     assert (await admin.delete("/suspensions?what=world")).status == 422
     assert (await admin.delete("/suspensions")).status == 422
+
+
+# ---------------------------------------------------------------- nothing but its own status
+
+GUARDED = [route for route in all_routes() if route.scope != PUBLIC]
+VALID_KEY = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"  # of RFC 8037
+OWN_STATUS = "/agents/{agent_id}/record"
+
+
+def path_of(route: Route, agent: str = "alice") -> str:
+    """A path of the route, with the agent itself where one is named."""
+    return re.sub(r"\{[^}]*\}", "something", route.path.replace("{agent_id}", agent))
+
+
+def test_the_routes_that_a_suspended_agent_reaches_are_its_status_and_those_that_the_rules_judge() -> None:
+    reached = {route.path for route in GUARDED if route.while_suspended}
+
+    assert reached == {
+        OWN_STATUS,
+        "/channels/{channel_id}/messages",
+        "/channels/{channel_id}/messages/{message_id}/reply",
+        "/channels/{channel_id}/batch",
+        "/channels/{channel_id}/ask",
+        "/intents/{intent_id}/channels/{name}/messages",
+    }
+    assert all(route.method == "POST" for route in GUARDED if route.while_suspended and route.path != OWN_STATUS)
+
+
+@pytest.mark.parametrize(
+    ("what", "name"), [("agent", "alice"), ("org_unit", "engineering"), ("tenant", "")], ids=["agent", "unit", "tenant"]
+)
+@with_server
+async def test_a_suspended_agent_reaches_no_route_but_its_own_status(
+    server: LiveServer, what: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "_REFUSAL_SECONDS", 0)
+    alice, _ = await pair(server)
+    service = await server.rig.key("", KeyKind.SERVICE)
+    named = server.with_key(service)
+    ann = await person(server, "ann")
+    await suspend(await admin_of(server), what, name)
+
+    for route in GUARDED:
+        if route.while_suspended:
+            continue
+        for client, headers, kind in (
+            (alice, {}, KeyKind.AGENT),
+            (named, {"X-Agent-ID": "alice"}, KeyKind.SERVICE),
+            (ann, {"X-Agent-ID": "alice"}, KeyKind.HUMAN),
+        ):
+            if kind in route.scope:
+                answer = await client.request(route.method, path_of(route), {} if route.body else None, headers)
+                assert refused(answer) == (403, "suspended"), (route.method, route.path, kind)
+
+    assert (await alice.get("/agents/alice/record")).status == 200
+    assert refused(await alice.get("/agents/bob/record")) == (403, "suspended")
+
+
+@with_server
+async def test_a_suspended_agent_deletes_nothing_registers_nothing_and_takes_nothing_along(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    service = await server.client("", KeyKind.SERVICE)
+    made = (await alice.post("/intents/intent_1/channels", {"name": "evidence"})).json
+    await alice.post(f"/channels/{made['id']}/messages", {"payload": {"text": "proof"}})
+    admin = await admin_of(server)
+    await suspend(admin, "agent", "alice")
+
+    for client in (alice, service):
+        calls = [
+            await client.post("/agents/register", {"agent_id": "alice", "metadata": {"note": "leak"}}),
+            await client.post("/agents/alice/heartbeat", {}),
+            await client.request("PATCH", "/agents/alice/status", {"status": "draining"}),
+            await client.delete("/agents/alice"),
+            await client.post("/agents/alice/bookmarks/main/open", {}),
+            await client.post("/agents/alice/identity", {"public_key": f"ed25519:{VALID_KEY}"}),
+        ]
+        assert [refused(answer) for answer in calls] == [(403, "suspended")] * len(calls)
+    assert refused(await alice.delete(f"/channels/{made['id']}")) == (403, "suspended")
+    assert refused(await alice.post("/subscriptions", {"intent_id": "intent_1"})) == (403, "suspended")
+
+    assert len((await admin.get(f"/channels/{made['id']}/messages")).json) == 1
+    assert (await admin.delete("/agents/alice")).status == 200
+
+
+@with_server
+async def test_every_commit_is_refused_also_when_the_body_names_the_suspended_agent(server: LiveServer) -> None:
+    await pair(server)
+    service = await server.client("", KeyKind.SERVICE)
+    await suspend(await admin_of(server), "agent", "alice")
+
+    assert refused(await service.post("/intents", {"title": "t", "created_by": "alice"})) == (403, "suspended")
+    body = {"sender": "alice", "to": "bob", "payload": {}}
+    assert refused(await service.post(MESSAGES, body)) == (403, "suspended")
+    assert (await service.post(MESSAGES, {**body, "sender": "bob", "to": "bob"})).status == 201
+
+
+@with_server
+async def test_what_was_answered_before_is_not_told_again_to_a_suspended_agent(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    body, key = {"to": "bob", "message_type": "notify", "payload": {}}, {"Idempotency-Key": "k"}
+    assert (await alice.post(MESSAGES, body, key)).status == 201
+    await suspend(await admin_of(server), "agent", "alice")
+
+    assert refused(await alice.post(MESSAGES, body, key)) == (403, "suspended")
+
+
+@pytest.mark.parametrize(
+    "path", [f"/channels/{CHANNEL}/subscribe", "/intents/intent_1/subscribe", "/agents/alice/subscribe"]
+)
+@with_server
+async def test_the_open_streams_of_a_suspended_agent_end_at_once(server: LiveServer, path: str) -> None:
+    alice, _ = await pair(server)
+    admin = await admin_of(server)
+
+    async with alice.events(path) as events:
+        await suspend(admin, "agent", "alice")
+        assert (await events.next(AT_ONCE)).event == "revoked"
+
+
+@with_server
+async def test_a_long_poll_of_a_suspended_agent_ends_with_nothing(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    waiting = asyncio.create_task(alice.get(MESSAGES, wait=30))
+    await soon(lambda: len(server.rig.team.tail) == 1)
+    await suspend(await admin_of(server), "agent", "alice")
+
+    async with asyncio.timeout(AT_ONCE):
+        assert refused(await waiting) == (403, "suspended")

@@ -9,7 +9,7 @@ from parley.app.team.state.nodes import NodeState
 from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
 from parley.app.team.state.requests import RequestCache
 from parley.app.team.state.rules import RulesState
-from parley.app.team.state.suspended import announces, check_not_suspended
+from parley.app.team.state.suspended import check_not_suspended, is_judged
 from parley.app.team.state.tail import Tail
 from parley.app.team.state.waits import Waits
 from parley.domain.channel.channel import Channel
@@ -98,7 +98,7 @@ class Team:
 
     async def commit(self, caller: Caller, changes: TeamChanges, held_id: str = "") -> Committed:
         """Commit for a caller, with its idempotency key and the id of what the key was used for."""
-        if caller.agent and announces(changes):
+        if caller.agent and not is_judged(caller, changes):
             expects = await check_not_suspended(self.store, caller)
             changes = changes._replace(expects=(*changes.expects, *expects))
         if caller.saved is not None:

@@ -74,10 +74,21 @@ def check_not_stopped(suspensions: Suspensions | None, sender: Party, receiver: 
         return
     for suspension in suspensions.stopped:
         if _concerns(suspension, sender, receiver):
-            raise Suspended(
-                f"{describe(suspension)} is suspended{f': {suspension.reason}' if suspension.reason else ''}",
-                facts={"suspended": suspension.what.value, "name": suspension.name},
-            )
+            raise _refusal(suspension)
+
+
+def check_person_not_stopped(suspensions: Suspensions, name: str) -> None:
+    """Refuse a person that is suspended by name. Suspending its tenant or unit stops agents: people go on deciding."""
+    for suspension in suspensions.stopped:
+        if suspension.key == (Stopped.AGENT, name):
+            raise _refusal(suspension)
+
+
+def _refusal(suspension: Suspension) -> Suspended:
+    return Suspended(
+        f"{describe(suspension)} is suspended{f': {suspension.reason}' if suspension.reason else ''}",
+        facts={"suspended": suspension.what.value, "name": suspension.name},
+    )
 
 
 def _concerns(suspension: Suspension, sender: Party, receiver: Party | None) -> bool:

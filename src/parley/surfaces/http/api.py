@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from parley.app.team.state.suspended import check_not_suspended
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import Invalid, ParleyError, Problem
 from parley.domain.errors.team import ScopeRequired, UnsupportedMedia
@@ -88,6 +89,8 @@ class Api:
                 call.caller = await self._authenticator.caller(*credentials_of(request))
                 if call.caller.kind not in route.scope:
                     raise ScopeRequired(f"this needs a key of kind {' or '.join(sorted(route.scope))}")
+                if not route.while_suspended:
+                    await check_not_suspended(self._team.store, call.caller)
             call.query = parse_query(request.query)
             if route.body is not None:
                 call.body = self._body(route, request)
@@ -156,6 +159,8 @@ class Api:
     async def _run_once(self, route: Route, call: Call, key: str) -> Response:
         response, repeated = await self._idempotency.run(_RouteOperation(route, call), call.caller, key)
         if repeated:
+            # What was answered before is not told again to an agent that was suspended since.
+            await check_not_suspended(self._team.store, call.caller)
             response.headers = ((b"Idempotent-Replayed", b"true"),)
         return response
 

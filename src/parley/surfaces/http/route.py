@@ -112,6 +112,8 @@ class Route(NamedTuple):
     # Served even when the server's clock is wrong, like `bare` routes.
     untimed: bool = False
     streams: bool = False
+    # Served to a suspended agent, too: its own record; and its messages, whose refusal the rules record.
+    while_suspended: bool = False
     # Its single commit writes the idempotency key, so a repeated call is recognised by that commit.
     keyed: bool = False
     # Renders the response of a repeated call from the id of what the first call created.

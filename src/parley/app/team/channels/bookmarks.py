@@ -34,7 +34,7 @@ class BookmarkWithHead(NamedTuple):
 
 async def open_(team: Team, caller: Caller, agent_id: str, name: str, start: Start) -> BookmarkWithHead:
     """Claim a bookmark from its previous holder. `start` is where a new one begins."""
-    check_changes(caller, agent_id)
+    await check_changes(team, caller, agent_id)
     key = bookmark_id(agent_id, name)
     holder = team.new_id("hold")
 
@@ -88,7 +88,7 @@ async def save(
     team: Team, caller: Caller, agent_id: str, name: str, holder: str, position: int, still: Iterable[int]
 ) -> BookmarkWithHead:
     """Save the position of the holder; repeating it is harmless. `BookmarkTaken` for a previous holder."""
-    check_changes(caller, agent_id)
+    await check_changes(team, caller, agent_id)
     still = tuple(still)
     placed: BookmarkWithHead
 
@@ -106,13 +106,13 @@ async def save(
 
 async def get(team: Team, caller: Caller, agent_id: str, name: str) -> BookmarkWithHead:
     """One bookmark."""
-    check_changes(caller, agent_id)
+    await check_changes(team, caller, agent_id)
     return BookmarkWithHead(await _stored(team, caller, agent_id, name), await team.store.head(caller.tenant))
 
 
 async def delete(team: Team, caller: Caller, agent_id: str, name: str) -> None:
     """Delete a bookmark; the next `open_` starts anew."""
-    check_changes(caller, agent_id)
+    await check_changes(team, caller, agent_id)
 
     async def decide() -> TeamChanges:
         return TeamChanges(caller.tenant, drops=(await _stored(team, caller, agent_id, name),))

@@ -13,7 +13,6 @@ from parley.app.team.channels.streams import check_key
 from parley.app.team.state.tail import of_channel
 from parley.domain.channel.channel import View, check_takes_part, view
 from parley.domain.channel.post import Receipt
-from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.team import BadCursor, CursorEvicted, MessageExpired, NotAddressee
 from parley.domain.store.changes import Query, ReaderPost, TeamChanges
@@ -116,6 +115,7 @@ async def _wait_for_answer(team: Team, caller: Caller, channel_id: str) -> None:
         pass
     finally:
         team.tail.leave(listener)
+    await check_key(team, caller)
     await find_channel(team, caller, channel_id)
 
 
@@ -226,9 +226,8 @@ async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> st
         addressed = post.position > channel_view.since if post.recipients is None else caller.agent in post.recipients
         if addressed:
             return caller.agent
-        if caller.kind is KeyKind.AGENT:
-            raise NotAddressee(f"{post.id} was not addressed to {caller.agent}")
-    # A key for several agents may acknowledge for the one that it could have named.
+        raise NotAddressee(f"{post.id} was not addressed to {caller.agent}")
+    # A key for several agents that names none acknowledges for the only one that it could have named.
     if post.recipients is not None and len(post.recipients) == 1:
         return post.recipients[0]
     raise NotAddressee("name the agent that has read it, by X-Agent-ID")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels.channels import find_channel
 from parley.app.team.directory.permissions import stands_on
+from parley.app.team.state.suspended import check_not_suspended, check_speaks_for
 from parley.app.team.state.tail import of_agent, of_channel, of_intent
 from parley.domain.channel.channel import Channel, check_takes_part, view
 from parley.domain.channel.event import CHANNEL_MESSAGE
@@ -60,6 +61,8 @@ async def check_follows(team: Team, caller: Caller, followed: Followed) -> None:
             raise NotFound("no such intent")
     elif caller.agent != followed.agent and not caller.all_seeing:
         raise NotFound("no such agent")
+    else:
+        await check_speaks_for(team.store, caller, followed.agent)
 
 
 async def follow(
@@ -132,10 +135,11 @@ async def _catch_up(
 
 
 async def check_key(team: Team, caller: Caller) -> Key:
-    """The key of the caller. `Unauthorized` when it has expired or was revoked during a stream or wait."""
+    """The key of the caller. Refused when it has expired, was revoked or its agent was suspended during a wait."""
     key = await team.store.get(Key, NO_TENANT, caller.key_id)
     if key is None or not key.valid(team.at()):
         raise Unauthorized
+    await check_not_suspended(team.store, caller)
     return key
 
 

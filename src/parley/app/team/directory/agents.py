@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.directory import departure, roles
 from parley.app.team.retry import put
+from parley.app.team.state.suspended import check_not_suspended, check_speaks_for
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents import org_units
 from parley.domain.agents.agent import AgentRecord, health, registered
@@ -44,10 +45,11 @@ class AgentFilter(NamedTuple):
     capability: str = ""
 
 
-def check_changes(caller: Caller, agent_id: str) -> None:
-    """Only the agent itself, a service or an admin changes an agent."""
+async def check_changes(team: Team, caller: Caller, agent_id: str) -> None:
+    """Only the agent itself, a service or an admin changes an agent; nobody does for one that is suspended."""
     if caller.agent != agent_id and caller.kind not in (KeyKind.SERVICE, KeyKind.ADMIN):
         raise WrongSender("this key does not speak for that agent")
+    await check_speaks_for(team.store, caller, agent_id)
 
 
 def registering_in(caller: Caller, tenant: str) -> Caller:
@@ -83,7 +85,7 @@ async def attributes(team: Team, caller: Caller, agent_id: str) -> Attributes:
 async def register(team: Team, caller: Caller, draft: AgentDraft) -> AgentWithStatus:
     """Register an agent: new, with changes, or again after it has left."""
     agent_id = party_name(draft.agent_id)
-    check_changes(caller, agent_id)
+    await check_changes(team, caller, agent_id)
     if draft.attributes is not None and caller.kind is not KeyKind.ADMIN:
         record = await team.store.get(AgentRecord, caller.tenant, agent_id)
         if draft.attributes != (record.attributes if record else UNKNOWN_ATTRIBUTES):
@@ -165,7 +167,9 @@ async def _make_room(team: Team, tenant: str) -> tuple[AgentRecord, ...]:
 
 
 async def get(team: Team, caller: Caller, agent_id: str) -> AgentWithStatus:
-    """One agent."""
+    """One agent. One that is suspended sees itself, and nothing else."""
+    if agent_id != caller.agent:
+        await check_not_suspended(team.store, caller)
     return _with_status(team, await _stored(team, caller, agent_id))
 
 
@@ -187,7 +191,7 @@ async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> list[Age
 
 async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int) -> AgentWithStatus:
     """Record that an agent is alive. `AgentGone` when it is dead or deregistered: it must register again."""
-    check_changes(caller, agent_id)
+    await check_changes(team, caller, agent_id)
 
     async def decide() -> TeamChanges:
         record = await _present(team, caller, agent_id)
@@ -200,7 +204,7 @@ async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int
 
 async def change_status(team: Team, caller: Caller, agent_id: str, status: AgentStatus) -> AgentWithStatus:
     """Set an agent active or draining, or deregister it."""
-    check_changes(caller, agent_id)
+    await check_changes(team, caller, agent_id)
     if status is AgentStatus.DEREGISTERED:
         return await deregister(team, caller, agent_id)
 
@@ -216,7 +220,7 @@ async def change_status(team: Team, caller: Caller, agent_id: str, status: Agent
 
 async def deregister(team: Team, caller: Caller, agent_id: str) -> AgentWithStatus:
     """Deregister an agent. Its record stays with that status. Idempotent."""
-    check_changes(caller, agent_id)
+    await check_changes(team, caller, agent_id)
     await _stored(team, caller, agent_id)
     return _with_status(team, await departure.depart(team, caller, agent_id))
 

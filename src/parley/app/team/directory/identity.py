@@ -57,7 +57,7 @@ async def challenge(
 ) -> Challenge:
     """Create a challenge for a public key; the key is valid once the signed challenge comes back."""
     party_name(agent_id)
-    check_changes(caller, agent_id)
+    await check_changes(team, caller, agent_id)
     now = team.now()
     if expires_at is not None and expires_at <= now:
         raise Invalid.because([Problem("invalid", "key_expires_at", "is in the past")])
@@ -112,7 +112,7 @@ async def answer(  # the challenge, its key, and what came back
     contents: Sequence[bytes],
 ) -> Identity:
     """Accept a signed challenge, once. A wrong signature consumes it as well."""
-    check_changes(caller, agent_id)
+    await check_changes(team, caller, agent_id)
     pending = await team.store.get(Challenge, caller.tenant, agent_id)
     if pending is None or pending.text != text or not pending.open(team.at()):
         raise ProofInvalid("no such open challenge")
@@ -146,7 +146,7 @@ async def rotate(
     team: Team, caller: Caller, agent_id: str, old: PublicKey, new: PublicKey, signature: bytes, content: bytes
 ) -> Identity:
     """Replace an agent's key; the old one signs for the new one."""
-    check_changes(caller, agent_id)
+    await check_changes(team, caller, agent_id)
 
     async def decide() -> TeamChanges:
         identity = await get(team, caller, agent_id)

@@ -1,4 +1,4 @@
-"""Whether a caller may announce something to others, by the suspensions in force."""
+"""Whether a caller is suspended: asked before everything that it reads, and again by everything that it commits."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Party
-from parley.domain.channel.channel import Channel
-from parley.domain.directory.intent import Intent, Task
+from parley.domain.directory.callers import KeyKind
 from parley.domain.record import Expect, expecting
 from parley.domain.rules import suspension
-from parley.domain.rules.suspension import Suspensions, check_not_stopped
+from parley.domain.rules.suspension import Suspensions, check_not_stopped, check_person_not_stopped
 
 if TYPE_CHECKING:
     from parley.domain.directory.callers import Caller
@@ -20,19 +19,27 @@ if TYPE_CHECKING:
 NO_SUSPENSIONS = Expect(Suspensions.kind, suspension.ALL, 0)
 
 
-def announces(changes: TeamChanges) -> bool:
-    """Whether a change tells others something, and is not a message: messages are judged one by one."""
-    return not changes.posts and (
-        changes.events != () or any(isinstance(record, Channel | Intent | Task) for record in changes.puts)
-    )
+def is_judged(caller: Caller, changes: TeamChanges) -> bool:
+    """Whether a change is a message of the caller: the rules judge it, and record the refusal of a suspended sender."""
+    return changes.posts != () and changes.posts[0].sender == caller.agent
 
 
 async def check_not_suspended(store: TeamStore, caller: Caller) -> tuple[Expect, ...]:
-    """Refuse a suspended caller; else what that depends on."""
+    """Refuse a caller that speaks for a suspended agent; else what that depends on."""
     stopped = await store.get(Suspensions, caller.tenant, suspension.ALL)
     if stopped is None:
         return (NO_SUSPENSIONS,)
-    record = await store.get(AgentRecord, caller.tenant, caller.agent)
-    attributes = record.attributes if record is not None else UNKNOWN_ATTRIBUTES
-    check_not_stopped(stopped, Party(caller.agent, attributes), None)
+    if stopped.stopped and caller.agent:
+        if caller.kind is KeyKind.HUMAN and caller.agent == caller.user:
+            check_person_not_stopped(stopped, caller.user)
+        else:
+            record = await store.get(AgentRecord, caller.tenant, caller.agent)
+            attributes = record.attributes if record is not None else UNKNOWN_ATTRIBUTES
+            check_not_stopped(stopped, Party(caller.agent, attributes), None)
     return (expecting(stopped),)
+
+
+async def check_speaks_for(store: TeamStore, caller: Caller, agent_id: str) -> None:
+    """Refuse a service key that acts for a suspended agent. What an admin does to an agent is not said for it."""
+    if caller.kind is KeyKind.SERVICE and caller.agent != agent_id:
+        await check_not_suspended(store, caller._replace(agent=agent_id))

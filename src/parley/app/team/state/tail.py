@@ -14,6 +14,7 @@ from parley.domain.channel.channel import Channel
 from parley.domain.channel.feed import FeedItem
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import NO_TENANT, Key
+from parley.domain.rules.suspension import Suspensions
 
 if TYPE_CHECKING:
     from parley.domain.channel.post import Post
@@ -101,7 +102,7 @@ class Tail:
     def publish(self, tenant: str, committed: Committed) -> None:
         """Hand out a commit; its items are encoded by whoever shows them."""
         for record in committed.puts:
-            if isinstance(record, Access):
+            if isinstance(record, Access | Suspensions):
                 self.wake(tenant)
             elif isinstance(record, Key):
                 self.wake(record.owner)

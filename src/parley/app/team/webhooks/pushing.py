@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.team.channels import streams
 from parley.app.team.channels.streams import Followed
 from parley.app.team.decisions import notices
+from parley.app.team.state.suspended import check_not_suspended
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.feed import FeedItem
@@ -28,6 +29,7 @@ from parley.domain.channel.subscription import (
 )
 from parley.domain.directory.callers import NO_TENANT, SYSTEM, Caller, Key, KeyKind
 from parley.domain.errors.errors import Stale
+from parley.domain.errors.rules import Suspended
 from parley.domain.mailbox.ledger import Entry
 from parley.domain.store.changes import TeamChanges
 
@@ -196,6 +198,10 @@ async def _fresh(team: Team, tenant: str, item: FeedItem) -> FeedItem | None:
 
 
 async def _may_see(team: Team, caller: Caller, subscription: Subscription, item: FeedItem) -> bool:
+    try:
+        await check_not_suspended(team.store, caller)
+    except Suspended:
+        return False  # as if it read it: it can read what is left when the suspension is lifted
     if item.notice is not None:
         return await notices.can_see(team, caller, item.notice)
     if subscription.intent_id or not subscription.subscriber_id:

@@ -109,7 +109,9 @@ _FILTERS = (
 ROUTES = (
     Route("POST", "/agents/register", register, "Register an agent", _TAG, {200: AgentInfo}, body=AgentIn),
     Route("GET", "/agents", list_page, "List agents", _TAG, {200: list[AgentInfo]}, query=_FILTERS),
-    Route("GET", "/agents/{agent_id}/record", get, "Get an agent's record", _TAG, {200: AgentInfo}),
+    Route(
+        "GET", "/agents/{agent_id}/record", get, "Get an agent's record", _TAG, {200: AgentInfo}, while_suspended=True
+    ),
     Route(
         "POST",
         "/agents/{agent_id}/heartbeat",

@@ -253,6 +253,7 @@ ROUTES = (
         query=(_WAIT,),
         refusals=(504,),
         scope=EVERYBODY,
+        while_suspended=True,
     ),
     Route(
         "GET",
@@ -296,6 +297,7 @@ ROUTES = (
         keyed=True,
         again=_created_again,
         scope=EVERYBODY,
+        while_suspended=True,
     ),
     Route(
         "POST",
@@ -307,6 +309,7 @@ ROUTES = (
         body=BatchIn,
         documents=100,
         scope=EVERYBODY,
+        while_suspended=True,
     ),
     Route(
         "POST",
@@ -320,6 +323,7 @@ ROUTES = (
         again=_asked_again,
         refusals=(504,),
         scope=EVERYBODY,
+        while_suspended=True,
     ),
     Route(
         "POST",
@@ -332,6 +336,7 @@ ROUTES = (
         keyed=True,
         again=_created_again,
         scope=EVERYBODY,
+        while_suspended=True,
     ),
     Route(
         "GET",

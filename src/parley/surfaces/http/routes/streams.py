@@ -11,6 +11,7 @@ from parley.app.team.channels import streams
 from parley.app.team.channels.streams import Followed
 from parley.domain.channel.post import PostState
 from parley.domain.errors.errors import Invalid, NotFound, Problem, Unavailable
+from parley.domain.errors.rules import Suspended
 from parley.domain.errors.team import NotMember, RateLimited, Unauthorized
 from parley.domain.names import is_name
 from parley.surfaces.http.http1.message import Response
@@ -161,7 +162,7 @@ class EventStream:
             return piece
         try:
             batch = await anext(self._batches)
-        except (NotFound, NotMember, Unauthorized):
+        except (NotFound, NotMember, Suspended, Unauthorized):
             return _REVOKED  # the last piece: the batches have ended
         except Unavailable:
             return _LOST

@@ -264,6 +264,7 @@ def held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 @with_rig
 async def test_the_whole_list_is_held_for_who_waits_for_an_answer(rig: Rig) -> None:
     await a_channel(rig)
+    await rig.key("alice")
     await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
     request = await rig.say("alice", to="bob", pattern=Pattern.REQUEST)
     listing = asyncio.create_task(read(rig, "alice"))
@@ -329,6 +330,7 @@ async def test_a_page_that_waits_at_one_server_comes_with_what_is_said_at_anothe
 async def test_a_list_is_not_held_for_a_request_that_was_answered_at_another_server(tmp_path: Path) -> None:
     async with two_nodes(tmp_path) as (a, b):
         await a_channel(a)
+        await a.key("alice")
         request = await a.say("alice", to="bob", pattern=Pattern.REQUEST)
         await b.store.catch_up("default")
         await posting.reply(b.team, b.caller("bob"), CHANNEL, request.id, REPLY)
@@ -376,6 +378,7 @@ async def test_only_a_recipient_acknowledges(rig: Rig) -> None:
 
     assert await refusal(mark(rig.caller("alice"))) is NotAddressee
     assert await refusal(mark(rig.caller("carol"))) is NotFound
+    assert await refusal(mark(rig.caller("alice", KeyKind.SERVICE))) is NotAddressee
     assert await mark(rig.caller(kind=KeyKind.SERVICE)) == rig.at()
     assert (await reading.get(rig.team, rig.caller("bob"), CHANNEL, said.id)).read_at == rig.at()
 

@@ -12,6 +12,7 @@ import pytest
 from parley.app.team.channels import channels
 from parley.app.team.channels.channels import ChannelChange
 from parley.app.team.directory import roles
+from parley.app.team.rules import suspensions
 from parley.app.team.webhooks import pushing, subscriptions
 from parley.app.team.webhooks.pushing import AT_ONCE, PushOutcome
 from parley.app.team.webhooks.subscriptions import SubscriptionDraft
@@ -20,6 +21,7 @@ from parley.domain.channel.subscription import SCHEDULE, Answered, Reason, Subsc
 from parley.domain.directory.access import Access, AccessPolicy
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
 from parley.domain.message.message import Pattern
+from parley.domain.rules.suspension import Stopped
 from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
 from tests.rigs.fake_outbound import FakeOutbound, text_of
@@ -230,6 +232,21 @@ async def test_who_lost_access_is_pushed_nothing_more(rig: Rig) -> None:
     await delivered(rig, made)
 
     assert out.texts() == ["one"]
+
+
+@with_rig
+async def test_who_is_suspended_is_pushed_nothing_until_it_is_lifted(rig: Rig) -> None:
+    out, admin = await prepared(rig), rig.caller(kind=KeyKind.ADMIN)
+    made = await subscribed(rig, intent_id=INTENT)
+
+    await suspensions.suspend(rig.team, admin, Stopped.AGENT, "bob", "")
+    await rig.say("alice", "one")
+    await delivered(rig, made)
+    await suspensions.lift(rig.team, admin, Stopped.AGENT, "bob")
+    await rig.say("alice", "two")
+    await delivered(rig, made)
+
+    assert out.texts() == ["two"]
 
 
 @with_rig
