@@ -30,6 +30,7 @@ from parley.app.team.decisions import policy_files
 from parley.app.team.directory import keys
 from parley.app.team.team import Team
 from parley.surfaces.http import server
+from parley.surfaces.http.origins import LOCAL_NAMES
 
 SOURCE = os.path.dirname(parley.__file__) + os.sep
 ADMIN_KEY = "parley_admin_" + "k" * 40
@@ -151,7 +152,7 @@ async def team_server(folder: str) -> AsyncIterator[tuple[Team, Client]]:
             0,
             now=wiring.wall_time,
             monotonic=wiring.monotonic,
-            hosts=server.LOCAL_NAMES,
+            reach=server.Reach(LOCAL_NAMES),
             limited=False,
         )
         await keys.first_start(opened.team, ADMIN_KEY)

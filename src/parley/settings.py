@@ -74,6 +74,7 @@ class Settings(NamedTuple):
     host: str = "127.0.0.1"
     port: str = "8420"
     allowed_hosts: str = ""
+    trusted_proxies: str = ""
     event_names: str = "rfc"
     webhook_targets: str = "public"
     rego: str = ""

@@ -278,6 +278,7 @@ class Stage(_AgentHost):
     async def _open(self) -> None:
         from parley.app.team.directory import keys
         from parley.app.team.work import background
+        from parley.surfaces.http.origins import Origins
         from parley.surfaces.http.server import api_for, limits_for
 
         settings = all_settings.load(self._flags, {"HOME": self.folder})
@@ -286,7 +287,7 @@ class Stage(_AgentHost):
             self._admin_key = await keys.first_start(opened.team, settings.admin_key) or self._admin_key
             jobs = [asyncio.ensure_future(job) for job in background.jobs(opened.team, opened.outbound)]
             stack.push_async_callback(_cancel_and_wait, jobs)
-            api = api_for(opened.team, monotonic=wiring.monotonic, hosts=frozenset(), limited=False)
+            api = api_for(opened.team, monotonic=wiring.monotonic, origins=Origins(frozenset()), limited=False)
             self._server.serve(api, limits_for(opened.team))
             self._running = stack.pop_all()
 

@@ -53,7 +53,8 @@ from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
 from parley.ports.team import TeamStore
 from parley.surfaces.http.http1.listener import Listener
-from parley.surfaces.http.server import LOCAL_NAMES, serve
+from parley.surfaces.http.origins import LOCAL_NAMES
+from parley.surfaces.http.server import Reach, serve
 from parley.wire.ocip import OcipFormat
 from tests.rigs.chosen_store import a_database
 from tests.unit.app.rig import FakeClock
@@ -645,7 +646,7 @@ async def _listening(rig: Rig) -> Listener:
         0,
         now=seconds,
         monotonic=uptime,
-        hosts=LOCAL_NAMES,
+        reach=Reach(LOCAL_NAMES),
         limited=False,
     )
 

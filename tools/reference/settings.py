@@ -34,6 +34,8 @@ SETTING_MEANINGS = {
     "host": "the address that `parley up` listens on",
     "port": "the port that `parley up` listens on; 0 takes any free one",
     "allowed_hosts": "further names that the server answers to, with commas between them",
+    "trusted_proxies": "addresses or networks of proxies in front of the server, with commas between them: their"
+    " `X-Forwarded-For` names the client, and their connections are not counted by address",
     "checkpoints": "where a server keeps signed checkpoints of its audit logs, best on another disk; empty:"
     " `checkpoints` beside its store",
     "store": "the PostgreSQL database that several servers share, as `postgresql://user@host/database`; empty: a file"
@@ -69,6 +71,11 @@ SETTING_MEANINGS = {
     "requests_per_second": "requests of one key a second, on a server that other machines can reach",
     "requests_burst": "requests that one key may make at once",
     "failed_logins_per_minute": "wrong keys from one address a minute",
+    "connections": "open connections in all",
+    "connections_per_address": "open connections from one address; not counted on this machine, for"
+    " `trusted_proxies`, and with `--behind-proxy` unless they are named",
+    "idle_seconds": "seconds that a connection stays open without a request",
+    "stranger_idle_seconds": "the same for a connection on which no valid key was shown",
     "ask_seconds": "seconds that a question may wait for its answer",
     "expiry_days": "days until a message expires, at most",
     "idempotency_hours": "hours that an `Idempotency-Key` is remembered",

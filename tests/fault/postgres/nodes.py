@@ -17,7 +17,7 @@ LOCAL = "127.0.0.1"
 # A node that is not ready by then never is.
 _PATIENCE = 60.0
 # Who logs an error that came as far as this.
-_OUTERMOST = ("asyncio", "parley.background", "parley.surfaces.http.http1.connection")
+_OUTERMOST = ("asyncio", "parley.background", "parley.surfaces.http.http1.shared")
 
 
 class Door(NamedTuple):

@@ -18,6 +18,7 @@ from parley.domain.times import stamp
 from parley.surfaces.entrance.authentication import Authenticator, TokenBucket
 from parley.surfaces.http.api import credentials_of
 from parley.surfaces.http.http1.message import Request
+from parley.surfaces.http.proxies import TrustedProxies
 from parley.surfaces.http.route import PUBLIC, Route
 from parley.surfaces.http.server import all_routes
 from tests.rigs.node import two_nodes
@@ -154,7 +155,7 @@ async def test_who_guesses_does_not_lock_out_who_knows(tmp_path: Path) -> None:
 
         knowing = Request("GET", "/", headers={b"x-api-key": secret.encode()}, peer="192.0.2.1")
 
-        assert (await authenticator.caller(*credentials_of(knowing))).agent == "alice"
+        assert (await authenticator.caller(*credentials_of(knowing, TrustedProxies()))).agent == "alice"
 
 
 @with_rig
@@ -264,7 +265,7 @@ async def acts(admin: Client, alice: Client, eva: Client) -> None:
 async def refusal(authenticator: Authenticator, request: Request) -> str:
     """The code of the refusal, empty for none."""
     try:
-        await authenticator.caller(*credentials_of(request))
+        await authenticator.caller(*credentials_of(request, TrustedProxies()))
     except ParleyError as error:
         return error.code
     return ""
@@ -281,6 +282,6 @@ async def test_a_key_that_is_made_or_revoked_at_one_server_is_so_at_the_other_at
         for agent in ("alice", "bob"):
             request = Request("GET", "/", headers={b"x-api-key": (await a.key(agent)).encode()})
 
-            assert (await authenticator.caller(*credentials_of(request))).agent == agent
+            assert (await authenticator.caller(*credentials_of(request, TrustedProxies()))).agent == agent
             await a.revoke(agent)
             assert await refusal(authenticator, request) == "unauthorized"

@@ -139,6 +139,7 @@ async def _serve(
     from parley.app.team.directory import keys
     from parley.app.team.work import background
     from parley.surfaces.http import server
+    from parley.surfaces.http.origins import LOCAL_NAMES
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -151,7 +152,7 @@ async def _serve(
             port,
             now=wiring.wall_time,
             monotonic=wiring.monotonic,
-            hosts=names,
+            reach=server.Reach(names, args.behind_proxy, settings.trusted_proxies),
             limited=not server.is_loopback(host),
             ssl=context,
         )
@@ -159,7 +160,7 @@ async def _serve(
         await background.heartbeat(opened.team)
         # Only once the server can be reached: a key that is created must be printed.
         admin_key = await keys.first_start(opened.team, settings.admin_key)
-        opened.outbound.avoid(listener.port, names - server.LOCAL_NAMES)
+        opened.outbound.avoid(listener.port, names - LOCAL_NAMES)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, opened.team.policies.look.set)
         jobs = [asyncio.ensure_future(job) for job in background.jobs(opened.team, opened.outbound)]
         _print_address(args, opened.team.nodes.url, admin_key, data, settings.store)

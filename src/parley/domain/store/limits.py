@@ -33,6 +33,11 @@ class TeamLimits(NamedTuple):
     requests_per_second: int = 200
     requests_burst: int = 400
     failed_logins_per_minute: int = 10
+    connections: int = 4_096
+    connections_per_address: int = 256
+    idle_seconds: int = 75
+    # For connections on which no valid key was shown.
+    stranger_idle_seconds: int = 5
     ask_seconds: int = 3_600
     expiry_days: int = 30
     idempotency_hours: int = 24

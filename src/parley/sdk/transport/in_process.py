@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.sdk.transport.http_codec import encoder
 from parley.sdk.transport.port import Broken, Place, Response
-from parley.surfaces.http.http1.connection import log_failure
 from parley.surfaces.http.http1.message import HeadReader, HttpLimits, Refused
 from parley.surfaces.http.http1.message import Response as Answer
+from parley.surfaces.http.http1.shared import log_failure
 from parley.surfaces.http.problem import problem
 
 if TYPE_CHECKING:

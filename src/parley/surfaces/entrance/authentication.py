@@ -60,11 +60,7 @@ class Authenticator:
 
         Whatever is wrong with the key, `Unauthorized` reads the same.
         """
-        key = await self._key(secret) if secret else None
-        # Most keys never expire: then the clock is not read.
-        if key is None or not key.valid(self._team.at() if key.expires_at else ""):
-            self._count_failure(peer)
-            raise Unauthorized
+        key = await self.check(secret, peer)
         self._count_request(key)
         if key.key_kind is KeyKind.HUMAN:
             return await self._person(key, agent)
@@ -76,6 +72,15 @@ class Authenticator:
             self._callers.clear()
         self._callers[key.id, agent] = (key, caller)
         return caller
+
+    async def check(self, secret: str, peer: str) -> Key:
+        """The key with this secret, without counting a request; else `Unauthorized`, and one more failed login."""
+        key = await self._key(secret) if secret else None
+        # Most keys never expire: then the clock is not read.
+        if key is None or not key.valid(self._team.at() if key.expires_at else ""):
+            self._count_failure(peer)
+            raise Unauthorized
+        return key
 
     async def _person(self, key: Key, agent: str) -> Caller:
         """A person under its own name, or as an agent that acts for it according to the directory."""

@@ -20,14 +20,15 @@ from parley.surfaces.http.validation import readable
 from parley.wire.json_strict import JsonLimits, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from parley.app.team.team import Team
     from parley.surfaces.entrance.authentication import Authenticator
     from parley.surfaces.http.metrics import Metrics
+    from parley.surfaces.http.origins import Origins
+    from parley.surfaces.http.proxies import TrustedProxies
 
 _PREFIXES = ("/api/v1/", "/v1/")
-_MOST_NAMES = 64
 # Where streams are: the SDK reconnects at once, for ever, when it is refused.
 _REFUSAL_SECONDS = 1.0
 _NOBODY = Caller("", "", KeyKind.AGENT, "")
@@ -53,7 +54,8 @@ class Api:
         team: Team,
         authenticator: Authenticator,
         routes: Iterable[Route],
-        hosts: frozenset[str],
+        origins: Origins,
+        proxies: TrustedProxies,
         metrics: Metrics,
         monotonic: Callable[[], float],
     ) -> None:
@@ -62,9 +64,8 @@ class Api:
         self._monotonic = monotonic
         self._authenticator = authenticator
         self._idempotency = Idempotency(team)
-        self._hosts = hosts
-        # Names, as they were sent, that turned out to be ours.
-        self._answers_to: set[bytes] = set()
+        self._origins = origins
+        self._proxies = proxies
         self._bare = _Node()
         self._below = _Node()
         limits = team.limits
@@ -74,7 +75,7 @@ class Api:
 
     async def __call__(self, request: Request) -> Response:
         """Answer a request: find its route, authenticate the caller, read the body, run the route."""
-        refusal = self._check_origin(request)
+        refusal = self._origins.refusal(request)
         if refusal is not None:
             return refusal
         route, params = self._find(request)
@@ -86,7 +87,8 @@ class Api:
                 self._team.nodes.check_time()
             call = Call(self._team, request, _NOBODY, params or {})
             if route.scope:
-                call.caller = await self._authenticator.caller(*credentials_of(request))
+                call.caller = await self._authenticator.caller(*credentials_of(request, self._proxies))
+                request.known = True
                 if call.caller.kind not in route.scope:
                     raise ScopeRequired(f"this needs a key of kind {' or '.join(sorted(route.scope))}")
                 if not route.while_suspended:
@@ -108,6 +110,31 @@ class Api:
         self._metrics.count(route.method, route.path, response.status, self._monotonic() - began)
         return response
 
+    def admit(self, request: Request) -> Response | Awaitable[Response | None] | None:
+        """Refuse a request at its head, before its body is read, when it cannot be answered anyway or has no valid key.
+
+        Its key is checked again when the body is there: it may have been revoked meanwhile.
+        """
+        refusal = self._origins.refusal(request)
+        if refusal is not None:
+            return refusal
+        route, params = self._find(request)
+        if route is None:
+            return _no_route(params)
+        if not route.scope:
+            return problem(413, "too_large", "this takes no body")
+        return self._admit(request)
+
+    async def _admit(self, request: Request) -> Response | None:
+        secret, _, peer = credentials_of(request, self._proxies)
+        try:
+            await self._authenticator.check(secret, peer)
+        except ParleyError as error:
+            if status_of(error) == INTERNAL:
+                raise
+            return problem_of(error)
+        return None
+
     def _find(self, request: Request) -> tuple[Route | None, dict[str, str] | None]:
         """The route and the parts of its path; without a route the methods that there are, or None for no such path."""
         path = request.path
@@ -122,21 +149,6 @@ class Api:
         method = "GET" if request.method == "HEAD" else request.method
         route = node.routes.get(method)
         return (route, params) if route is not None else (None, dict.fromkeys(node.routes, ""))
-
-    def _check_origin(self, request: Request) -> Response | None:
-        """A page of another site must not reach a server on this machine, by name or by a browser."""
-        named = request.headers.get(b"host", b"")
-        if named in self._answers_to and b"origin" not in request.headers:
-            return None
-        host = _host_name(request.header(b"host"))
-        if self._hosts and host and host not in self._hosts:
-            return problem(403, "host_forbidden", "this server does not answer to that name")
-        origin = request.headers.get(b"origin")
-        if origin is not None and _host_name(origin.decode("latin-1").partition("://")[2]) != host:
-            return problem(403, "origin_forbidden", "requests from other sites are refused")
-        if len(self._answers_to) < _MOST_NAMES:
-            self._answers_to.add(named)
-        return None
 
     def _body(self, route: Route, request: Request) -> Any:  # noqa: ANN401  # the route knows its type
         content = request.body
@@ -198,13 +210,13 @@ class _RouteOperation:
         return Response(status, content)
 
 
-def credentials_of(request: Request) -> tuple[str, str, str]:
+def credentials_of(request: Request, proxies: TrustedProxies) -> tuple[str, str, str]:
     """Secret, claimed agent and address of the client."""
     secret = request.header(b"x-api-key")
     if not secret:
         kind, _, bearer = request.header(b"authorization").partition(" ")
         secret = bearer.strip() if kind.lower() == "bearer" else ""
-    return secret, request.header(b"x-agent-id"), request.peer
+    return secret, request.header(b"x-agent-id"), proxies.client_of(request) if proxies else request.peer
 
 
 def _no_route(methods: dict[str, str] | None) -> Response:
@@ -251,10 +263,3 @@ def _walk(root: _Node, path: str) -> tuple[_Node | None, dict[str, str]]:
             following = node.any
         node = following
     return node, params
-
-
-def _host_name(text: str) -> str:
-    """Host without port, in lower case."""
-    if text.startswith("["):
-        return text.partition("]")[0][1:].lower()
-    return text.partition(":")[0].lower()

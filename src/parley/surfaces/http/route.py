@@ -24,7 +24,7 @@ PUBLIC: frozenset[KeyKind] = frozenset()
 
 _MOST_FIELDS = 100
 _NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
-_encode = msgspec.json.Encoder().encode
+encode = msgspec.json.Encoder().encode
 
 
 class Param(NamedTuple):
@@ -148,7 +148,7 @@ def parse_query(text: str) -> dict[str, str]:
 
 def json(status: int, document: object, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
     """A JSON answer."""
-    return Response(status, _encode(document), headers=headers)
+    return Response(status, encode(document), headers=headers)
 
 
 def etag(version: int) -> tuple[tuple[bytes, bytes], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from errno import EADDRINUSE
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import Unavailable
 from parley.domain.errors.team import UnsafeMode
@@ -13,7 +13,9 @@ from parley.surfaces.http.api import Api
 from parley.surfaces.http.http1.listener import listen
 from parley.surfaces.http.http1.message import HttpLimits
 from parley.surfaces.http.metrics import Metrics
+from parley.surfaces.http.origins import LOCAL_NAMES, Origins
 from parley.surfaces.http.problem import problem
+from parley.surfaces.http.proxies import TrustedProxies, uncounted
 from parley.surfaces.http.routes import (
     access,
     agents,
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
     from parley.surfaces.http.http1.listener import Listener
     from parley.surfaces.http.route import Route
 
-LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-
 
 def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
     """All routes of the server."""
@@ -81,16 +81,39 @@ def all_routes(metrics: Metrics | None = None) -> tuple[Route, ...]:
     return routes
 
 
-def api_for(team: Team, *, monotonic: Callable[[], float], hosts: frozenset[str], limited: bool) -> Api:
+def api_for(
+    team: Team,
+    *,
+    monotonic: Callable[[], float],
+    origins: Origins,
+    limited: bool,
+    proxies: TrustedProxies | None = None,
+) -> Api:
     """What answers every request, wherever it comes from; see `serve`."""
     metrics = Metrics()
     authenticator = Authenticator(team, limited=limited, monotonic=monotonic)
-    return Api(team, authenticator, all_routes(metrics), hosts, metrics, monotonic)
+    return Api(team, authenticator, all_routes(metrics), origins, proxies or TrustedProxies(), metrics, monotonic)
 
 
-def limits_for(team: Team) -> HttpLimits:
-    """The limits of a request."""
-    return HttpLimits(body_bytes=team.limits.http_body_bytes)
+def limits_for(team: Team, counted_as: Callable[[str], str] = uncounted) -> HttpLimits:
+    """The limits of requests and connections."""
+    limits = team.limits
+    return HttpLimits(
+        body_bytes=limits.http_body_bytes,
+        idle_seconds=limits.idle_seconds,
+        stranger_idle_seconds=limits.stranger_idle_seconds,
+        connections=limits.connections,
+        connections_per_address=limits.connections_per_address,
+        counted_as=counted_as,
+    )
+
+
+class Reach(NamedTuple):
+    """How clients reach a server: by which names (none: any), and through which proxies."""
+
+    hosts: frozenset[str]
+    behind_proxy: bool = False
+    trusted_proxies: str = ""
 
 
 async def serve(
@@ -100,14 +123,21 @@ async def serve(
     *,
     now: Callable[[], float],
     monotonic: Callable[[], float],
-    hosts: frozenset[str],
+    reach: Reach,
     limited: bool,
     ssl: ssl.SSLContext | None = None,
 ) -> Listener:
-    """Begin to listen. `hosts` are the names it answers to (none: all); `limited` counts requests by key."""
-    api = api_for(team, monotonic=monotonic, hosts=hosts, limited=limited)
+    """Begin to listen. `limited` counts requests by key.
+
+    Connections are counted by address, except those of trusted proxies and of this machine. Behind a proxy that is not
+    named none is: all would come from its address.
+    """
+    proxies = TrustedProxies(reach.trusted_proxies)
+    origins = Origins(reach.hosts, encrypted=ssl is not None, proxied=reach.behind_proxy or bool(proxies))
+    api = api_for(team, monotonic=monotonic, origins=origins, limited=limited, proxies=proxies)
+    limits = limits_for(team, uncounted if reach.behind_proxy and not proxies else proxies.counted_as)
     try:
-        return await listen(api, host, port, limits=limits_for(team), problem=problem, ssl=ssl, now=now)
+        return await listen(api, host, port, limits=limits, problem=problem, ssl=ssl, now=now, admit=api.admit)
     except OSError as error:
         if error.errno == EADDRINUSE:
             raise Unavailable(f"port {port} is taken", hint="name another one with --port, or 0 for any") from None

@@ -23,3 +23,10 @@ def test_days_are_said_as_spans_too() -> None:
     assert (limits.retention, limits.longest_expiry) == (timedelta(0), timedelta(days=1))
     assert TeamLimits().retention == timedelta(days=7)
     assert TeamLimits().longest_expiry == timedelta(days=30)
+
+
+def test_connections_are_limited_in_all_and_by_address() -> None:
+    limits = TeamLimits()
+
+    assert (limits.connections, limits.connections_per_address) == (4_096, 256)
+    assert (limits.idle_seconds, limits.stranger_idle_seconds) == (75, 5)

@@ -10,7 +10,8 @@ import pytest
 
 from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.sdk.client.streams import AsyncStreams
-from parley.surfaces.http.server import LOCAL_NAMES, serve
+from parley.surfaces.http.origins import LOCAL_NAMES
+from parley.surfaces.http.server import Reach, serve
 from tests.rigs.team import CHANNEL, INTENT, LiveServer, with_server
 from tests.unit.sdk.client.recorded import public_methods, recorded
 
@@ -38,7 +39,7 @@ async def begin_again(server: LiveServer) -> None:
         port,
         now=server.rig.clock.at.timestamp,
         monotonic=lambda: server.rig.clock.uptime,
-        hosts=LOCAL_NAMES,
+        reach=Reach(LOCAL_NAMES),
         limited=False,
     )
 

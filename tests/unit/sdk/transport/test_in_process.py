@@ -12,6 +12,7 @@ from parley.sdk.transport.in_process import AsyncInProcess, InProcess, InProcess
 from parley.sdk.transport.port import Broken
 from parley.sdk.transport.port import Request as Asked
 from parley.surfaces.http.http1.message import HttpLimits, Request, Response
+from parley.surfaces.http.origins import Origins
 from parley.surfaces.http.server import api_for, limits_for
 from tests.rigs.team import Rig, in_loop, soon, with_rig
 
@@ -94,7 +95,7 @@ async def test_the_handler_sees_the_request_as_it_was_sent() -> None:
 @with_rig
 async def test_the_real_api_answers_a_thread(rig: Rig) -> None:
     server = InProcessServer(asyncio.get_running_loop())
-    api = api_for(rig.team, monotonic=lambda: 0.0, hosts=frozenset(), limited=False)
+    api = api_for(rig.team, monotonic=lambda: 0.0, origins=Origins(frozenset()), limited=False)
     server.serve(api, limits_for(rig.team))
     asked = Asked("GET", "/api/v1/agents", {"x-api-key": await rig.key("alice")})
 

@@ -11,22 +11,17 @@ that runs has no deadline of its own.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable
 from math import inf
-from traceback import walk_tb
-from typing import cast
+from typing import Any, cast
 
+from parley.surfaces.http.http1.chunks import ChunkReader
 from parley.surfaces.http.http1.message import (
     CLOSE,
     CONTINUE,
     PLAIN,
-    ChunkReader,
     Framing,
-    Handler,
     HeadReader,
-    HttpLimits,
-    Problem,
     Refused,
     Request,
     Response,
@@ -35,6 +30,7 @@ from parley.surfaces.http.http1.message import (
     has_body,
     render,
 )
+from parley.surfaces.http.http1.shared import Shared, end_stream, log_failure
 
 # A client that sends ahead is read no further than this until it is its turn.
 _AHEAD_BYTES = 64 * 1024
@@ -47,42 +43,8 @@ _PIECES_IN_A_ROW = 32
 
 _CR = 13
 
-_log = logging.getLogger(__name__)
-
-
 # The phases, in the order of a request's life: below _BUSY bytes are wanted, from _LINGER on they are not.
 _IDLE, _HEAD, _BODY, _CHUNKS, _BUSY, _STREAM, _LINGER, _CLOSING, _GONE = range(9)
-
-
-class Shared:
-    """What the connections of one listener have in common."""
-
-    def __init__(self, handler: Handler, limits: HttpLimits, problem: Problem, common: bytes) -> None:
-        self.handler = handler
-        self.limits = limits
-        self.problem = problem
-        # The fields of every response; the listener renews the date in them.
-        self.common = common
-        self.loop = asyncio.get_running_loop()
-        self.connections: set[Connection] = set()
-        self.tasks: set[asyncio.Future[object]] = set()
-        self.draining = False
-        # About to drain: every answer is the last one of its connection.
-        self.leaving = False
-        self.empty = asyncio.Event()
-
-    def keep(self, task: asyncio.Future[object]) -> None:
-        """Hold on to a task until it is done; the loop itself does not."""
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-
-    def refusal(self, refused: Refused, connection: bytes, *, bare: bool) -> bytes:
-        try:
-            response = self.problem(refused.status, refused.code, refused.detail)
-            return render(response, self.common, connection, bare=bare)
-        except Exception as error:  # noqa: BLE001  # the outermost frame; even a broken problem is answered
-            log_failure("http_problem_failed", error)
-            return render(Response(refused.status), self.common, connection, bare=bare)
 
 
 class Connection(asyncio.Protocol):
@@ -93,6 +55,8 @@ class Connection(asyncio.Protocol):
     _framing: Framing
     _body: bytearray
     _chunks: ChunkReader
+    # Whether the stream that is being sent ends by itself.
+    _ends: bool
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -104,7 +68,7 @@ class Connection(asyncio.Protocol):
         self._ahead = False
         self._paused = False
         # The handler or the stream that would be cancelled if the client went away.
-        self._task: asyncio.Future[object] | asyncio.Task[None] | None = None
+        self._task: asyncio.Future[Any] | None = None
         self._choked = False
         self._room: asyncio.Future[None] | None = None
         self._written = 0
@@ -112,6 +76,11 @@ class Connection(asyncio.Protocol):
         self._until = inf
         self._stall = inf
         self._taken = 0
+        self._address = ""
+        # The client has said all that it will: what it asked is answered, then the connection ends.
+        self._ended = False
+        # Whether any request on it came with a valid key.
+        self._known = False
 
     # ------------------------------------------------------------ the transport calls
 
@@ -119,12 +88,14 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         address = transport.get_extra_info("peername")
         shared = self._shared
-        self._reader = HeadReader(shared.limits, address[0] if isinstance(address, tuple) else "")
-        shared.connections.add(self)
+        peer = address[0] if isinstance(address, tuple) else ""
+        self._address = shared.limits.counted_as(peer)
+        self._reader = HeadReader(shared.limits, peer)
+        refused = shared.enter(self, self._address)
         if shared.draining:
             self._close()
-        elif len(shared.connections) > shared.limits.connections:
-            self._refuse(Refused(503, "overloaded", "There are too many connections."))
+        elif refused is not None:
+            self._refuse(refused)
             self._close()
         else:
             self._wait(shared.limits.header_seconds)
@@ -163,18 +134,25 @@ class Connection(asyncio.Protocol):
                     handled += 1
                     if handled == _REQUESTS_IN_A_ROW and self._ahead and self._phase == _IDLE:
                         self._let_others()
-            self._received = data[start:]
+            self._received = data[start:] if self._phase < _LINGER else b""
         except Refused as refused:
             self._refuse(refused)
-        if self._paused and self._phase < _BUSY and not self._choked:
+        if (self._paused or self._ended) and self._phase < _BUSY and not self._choked:
             self._resume()
 
     def eof_received(self) -> bool:
-        # Whoever stops talking is taken to have gone: nobody is left to wait for a long poll.
-        if self._phase < _CLOSING:
-            self._phase = _CLOSING
-            self._wait(self._shared.limits.write_seconds)
-            self._cancel()
+        # What the client asked is answered, for a while: one that has gone looks the same. Nobody is left to follow a
+        # stream without end, and TLS cannot be closed on one side only.
+        if self._phase >= _CLOSING:
+            return False
+        self._ended = True
+        waits = self._phase == _BUSY or (self._ends if self._phase == _STREAM else self._phase < _BUSY and self._choked)
+        if waits and self._transport.get_extra_info("sslcontext") is None:
+            self._wait(self._shared.limits.half_closed_seconds)
+            return True
+        self._phase = _CLOSING
+        self._wait(self._shared.limits.write_seconds)
+        self._cancel()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -183,10 +161,7 @@ class Connection(asyncio.Protocol):
         self._received = b""
         self._reader.close()
         self._cancel()
-        shared = self._shared
-        shared.connections.discard(self)
-        if not shared.connections:
-            shared.empty.set()
+        self._shared.leave(self, self._address)
 
     def pause_writing(self) -> None:
         self._choked = True
@@ -263,7 +238,44 @@ class Connection(asyncio.Protocol):
             self._seen = max(len(data) - 3, 0)
 
     def _begin_body(self, data: bytes) -> tuple[bytes, bool]:
-        """What is left of `data`, and whether the request is whole."""
+        """What is left of `data`, and whether the request is whole. Bodies are read of clients that may send them."""
+        verdict = self._shared.admit(self._request)
+        if verdict is None:
+            return self._read_admitted(data)
+        self._phase = _BUSY
+        if isinstance(verdict, Response):
+            self._reject(verdict)
+            return b"", False
+        self._until = inf
+        task = self._task = self._shared.keep(asyncio.ensure_future(verdict, loop=self._shared.loop))
+        task.add_done_callback(self._admitted)
+        return data, False
+
+    def _admitted(self, task: asyncio.Future[Response | None]) -> None:
+        self._task = None
+        if self._phase != _BUSY:
+            return
+        response = task.result()
+        if response is not None:
+            self._reject(response)
+            return
+        data, self._received = self._received, b""
+        try:
+            self._received, whole = self._read_admitted(data)
+            if whole:
+                self._ahead = bool(self._received)
+                self._handle(self._request)
+        except Refused as refused:
+            self._refuse(refused)
+        if self._phase < _BUSY:
+            self.data_received(b"")
+
+    def _reject(self, response: Response) -> None:
+        """Answer without having read the body: nothing after it can be read either."""
+        self._write(render(response, self._shared.common, CLOSE, bare=self._request.method == "HEAD"))
+        self._linger()
+
+    def _read_admitted(self, data: bytes) -> tuple[bytes, bool]:
         framing, limits = self._framing, self._shared.limits
         self._wait(limits.body_seconds)
         if framing.chunked:
@@ -303,7 +315,7 @@ class Connection(asyncio.Protocol):
         if type(result) is Response:
             self._answer(result)
             return
-        self._until = inf
+        self._wait(shared.limits.half_closed_seconds if self._ended else inf)
         try:
             task = self._task = asyncio.ensure_future(cast("Awaitable[object]", result), loop=shared.loop)
         except TypeError as error:
@@ -333,6 +345,7 @@ class Connection(asyncio.Protocol):
             return
         shared, framing = self._shared, self._framing
         bare = self._request.method == "HEAD"
+        self._known = self._known or self._request.known
         streams = stream is not None and not bare and has_body(response)
         # HTTP/1.0 knows no chunks: there a stream ends with the connection.
         keep = framing.keep_alive and not shared.leaving and not (streams and framing.old)
@@ -347,6 +360,7 @@ class Connection(asyncio.Protocol):
             if streams:
                 self._phase = _STREAM
                 self._until = inf
+                self._ends = response.ends
                 shared.keep(shared.loop.create_task(self._pump(stream, keep=keep)))
                 return
             self._discard(stream)
@@ -366,7 +380,8 @@ class Connection(asyncio.Protocol):
     def _finish(self, *, keep: bool) -> None:
         if keep:
             self._phase = _IDLE
-            self._wait(self._shared.limits.idle_seconds)
+            limits = self._shared.limits
+            self._wait(limits.idle_seconds if self._known else limits.stranger_idle_seconds)
         elif self._ahead or self._received:
             self._linger()
         else:
@@ -379,7 +394,7 @@ class Connection(asyncio.Protocol):
         task = self._task = cast("asyncio.Task[None]", asyncio.current_task())
         chunked = not self._framing.old
         try:
-            if self._phase == _STREAM and not self._shared.draining:
+            if self._phase == _STREAM and not self._shared.draining and (self._ends or not self._ended):
                 await self._send_pieces(stream, chunked=chunked)
         except asyncio.CancelledError as error:
             if self._phase != _STREAM:
@@ -393,7 +408,7 @@ class Connection(asyncio.Protocol):
             self._break_off(error)
         finally:
             self._task = None
-            await _end(stream)
+            await end_stream(stream)
         if self._phase == _STREAM:
             if chunked:
                 self._write(b"0\r\n\r\n")
@@ -433,7 +448,7 @@ class Connection(asyncio.Protocol):
 
     def _discard(self, stream: AsyncIterator[bytes] | None) -> None:
         if stream is not None:
-            self._shared.keep(self._shared.loop.create_task(_end(stream)))
+            self._shared.keep(self._shared.loop.create_task(end_stream(stream)))
 
     # ------------------------------------------------------------ the socket, and ending
 
@@ -447,8 +462,11 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _resume(self) -> None:
+        """Read on, or close when the client has said all."""
         self._paused = False
-        if not self._transport.is_closing():
+        if self._ended:
+            self._close()
+        elif not self._transport.is_closing():
             self._transport.resume_reading()
 
     def _wait(self, seconds: float) -> None:
@@ -480,20 +498,3 @@ class Connection(asyncio.Protocol):
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-
-
-async def _end(stream: AsyncIterator[bytes]) -> None:
-    close = getattr(stream, "aclose", None)
-    if close is None:
-        return
-    try:
-        await close()
-    except Exception as error:  # noqa: BLE001  # the outermost frame
-        log_failure("http_stream_failed", error)
-
-
-def log_failure(action: str, error: BaseException) -> None:
-    """What went wrong and where. Never the error's text: it may quote what a client sent."""
-    frames = list(walk_tb(error.__traceback__))[-5:]
-    where = [f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}" for frame, line in frames]
-    _log.error("a request failed", extra={"action": action, "error": type(error).__name__, "where": where})

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable
 from ssl import SSLContext
 
-from parley.surfaces.http.http1.connection import Connection, Shared
-from parley.surfaces.http.http1.message import Handler, HttpLimits, Problem, common_fields
+from parley.surfaces.http.http1.connection import Connection
+from parley.surfaces.http.http1.message import Admit, Handler, HttpLimits, Problem, admit_all, common_fields
+from parley.surfaces.http.http1.shared import Shared
 
 __all__ = ["HttpLimits", "Listener", "listen"]
 
@@ -24,10 +25,14 @@ async def listen(
     problem: Problem,
     now: Callable[[], float],
     ssl: SSLContext | None = None,
+    admit: Admit = admit_all,
 ) -> "Listener":
-    """Serve `handler` at this address until drained. `now` tells the seconds since 1970, for the Date field."""
+    """Serve `handler` at this address until drained. `now` tells the seconds since 1970, for the Date field.
+
+    `admit` is asked before a body is read that did not come with its head.
+    """
     loop = asyncio.get_running_loop()
-    shared = Shared(handler, limits, problem, common_fields(now()))
+    shared = Shared(handler, limits, problem, common_fields(now()), admit)
     handshake = limits.header_seconds if ssl else None
     server = await loop.create_server(
         lambda: Connection(shared),
@@ -47,7 +52,14 @@ class Listener:
         self._shared = shared
         self._now = now
         limits = shared.limits
-        shortest = min(limits.header_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds)
+        shortest = min(
+            limits.header_seconds,
+            limits.body_seconds,
+            limits.idle_seconds,
+            limits.stranger_idle_seconds,
+            limits.write_seconds,
+            limits.half_closed_seconds,
+        )
         self._every = min(_SWEEP_SECONDS, shortest / 2)
         self._timer = shared.loop.call_later(self._every, self._sweep)
         self.port: int = server.sockets[0].getsockname()[1]

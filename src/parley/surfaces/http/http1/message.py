@@ -26,11 +26,18 @@ class HttpLimits(NamedTuple):
     body_seconds: float = 20
     idle_seconds: float = 75
     write_seconds: float = 15
+    # How long a running request goes on after its client has stopped sending.
+    half_closed_seconds: float = 5
+    # How long a connection without any valid key so far may be idle.
+    stranger_idle_seconds: float = 5
     connections: int = 4096
+    connections_per_address: int = 4096
+    # Under what a client's address is counted; empty for one that many clients share.
+    counted_as: Callable[[str], str] = str
 
 
 class Request:
-    __slots__ = ("body", "headers", "method", "path", "peer", "query", "raw_path")
+    __slots__ = ("body", "headers", "known", "method", "path", "peer", "query", "raw_path")
 
     def __init__(
         self,
@@ -49,6 +56,8 @@ class Request:
         self.headers = {} if headers is None else headers
         self.body = body
         self.peer = peer
+        # Set by the handler: it came with a valid key.
+        self.known = False
 
     def header(self, name: bytes) -> str:
         """The value of the field with this lower-case name; empty if there is none."""
@@ -56,9 +65,12 @@ class Request:
 
 
 class Response:
-    """What a handler gives back. A `stream` is sent piece by piece; `body` is then not looked at."""
+    """What a handler gives back. A `stream` is sent piece by piece; `body` is then not looked at.
 
-    __slots__ = ("body", "content_type", "headers", "status", "stream")
+    A stream that `ends` by itself is sent to a client that has stopped sending; any other ends with its client.
+    """
+
+    __slots__ = ("body", "content_type", "ends", "headers", "status", "stream")
 
     def __init__(
         self,
@@ -67,7 +79,10 @@ class Response:
         content_type: bytes = b"application/json",
         headers: tuple[tuple[bytes, bytes], ...] = (),
         stream: AsyncIterator[bytes] | None = None,
+        *,
+        ends: bool = False,
     ) -> None:
+        self.ends = ends
         self.status = status
         self.body = body
         self.content_type = content_type
@@ -79,6 +94,12 @@ class Response:
 # cancelled when its client goes away; what must not be torn (a commit) belongs under asyncio.shield.
 Handler = Callable[[Request], Response | Awaitable[Response]]
 Problem = Callable[[int, str, str], Response]
+# Asked before the body of a request is read, unless it came with the head: None to read it, or the answer to give.
+Admit = Callable[[Request], Response | Awaitable[Response | None] | None]
+
+
+def admit_all(request: Request) -> None:
+    """Read every body."""
 
 
 class Refused(Exception):
@@ -104,17 +125,16 @@ def too_large(limits: HttpLimits) -> Refused:
 _LONGEST_METHOD = 32
 _VERSION_BYTES = len(b"  HTTP/1.1")
 
-_ONCE = frozenset(
-    (b"host", b"content-length", b"authorization", b"x-api-key", b"transfer-encoding", b"idempotency-key")
-)
+ONCE = frozenset((b"host", b"content-length", b"authorization", b"x-api-key", b"transfer-encoding", b"idempotency-key"))
 # As numbers: of a bytes object, `in` asks for a number first, and an answer by exception is slow.
 _PERCENT, _HASH = b"%#"
 # A request with none of these is PLAIN.
-_FRAMING = frozenset((b"content-length", b"transfer-encoding", b"connection", b"expect"))
+FRAMING = frozenset((b"content-length", b"transfer-encoding", b"connection", b"expect"))
+_METHODS = frozenset((b"GET", b"POST", b"PATCH", b"PUT", b"DELETE", b"HEAD", b"OPTIONS"))
 _METHOD = re.compile(rb"[A-Z][A-Z-]{0,31}")
 _OTHER_VERSION = re.compile(rb"HTTP/\d\.\d")
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~%-]+|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._~%-]+)?\])(?::[0-9]{0,5})?")
-_ABSOLUTE = re.compile(rb"https?://[^/?#@]+(?=[/?]|\Z)", re.IGNORECASE)
+_ABSOLUTE = re.compile(rb"(https?)://([^/?#@]+)(?=[/?]|\Z)", re.IGNORECASE)
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
@@ -155,7 +175,7 @@ def check_partial_head(received: bytes, checked: int, limits: HttpLimits) -> Non
         raise _url_too_long(limits)
     # One more: the CR of the empty line may be here already.
     if line >= 0 and len(received) - line - 2 > limits.header_bytes + 1:
-        raise _headers_too_large(limits)
+        raise headers_too_large(limits)
 
 
 class HeadReader:
@@ -197,21 +217,23 @@ class HeadReader:
             raise _url_too_long(limits)
         # The empty line is not part of the fields: "fields CR LF CR LF".
         if len(head) - line - 4 > limits.header_bytes or head.count(b"\r\n") - 2 > limits.header_count:
-            raise _headers_too_large(limits)
+            raise headers_too_large(limits)
         if version != b"HTTP/1.1" and version != b"HTTP/1.0":  # noqa: PLR1714  # for every request: no set is made
             raise _wrong_version(version)
-        headers = self._fields(head, method)
+        if method not in _METHODS and not _METHOD.fullmatch(method):
+            raise bad_request("The method is not a method.")
+        headers = self._fields(head)
         old = version == b"HTTP/1.0"
         host = headers.get(b"host")
         if host != self._host or not host:
             self._check_host(host, old=old)
         framing = PLAIN
-        if old or not _FRAMING.isdisjoint(headers):
+        if old or not FRAMING.isdisjoint(headers):
             framing = _framing(headers, limits, old=old)
             if framing is not PLAIN:
                 self._parser = None
         if target[:1] != b"/" or _PERCENT in target or _HASH in target:
-            path, raw_path, query = _target(target, method)
+            path, raw_path, query = _target(target, method, host or b"")
         else:
             raw_path, _, search = target.partition(b"?")
             path, query = raw_path.decode("ascii"), search.decode("ascii")
@@ -225,12 +247,12 @@ class HeadReader:
         value = value.rstrip(b" \t")
         headers = self._headers
         if name in headers:
-            if name in _ONCE:
+            if name in ONCE:
                 self._twice = name
             value = headers[name] + b", " + value
         headers[name] = value
 
-    def _fields(self, head: bytes, method: bytes) -> dict[bytes, bytes]:
+    def _fields(self, head: bytes) -> dict[bytes, bytes]:
         headers = self._headers = {}
         parser = self._parser
         if parser is None:
@@ -240,8 +262,6 @@ class HeadReader:
         except httptools.HttpParserUpgrade:
             self._parser = None  # An offer to change the protocol is declined by not taking it up.
         except httptools.HttpParserInvalidMethodError:
-            if not _METHOD.fullmatch(method):
-                raise bad_request("The method is not a method.") from None
             raise Refused(501, "not_implemented", "The method is not known.") from None
         except httptools.HttpParserError:
             # An unknown transfer coding is an error to the parser too, after all fields: it has its own status.
@@ -291,7 +311,7 @@ def _keep_alive(headers: dict[bytes, bytes], *, old: bool) -> bool:
     return b"close" not in named and (not old or b"keep-alive" in named)
 
 
-def _target(target: bytes, method: bytes) -> tuple[str, bytes, str]:
+def _target(target: bytes, method: bytes, host: bytes) -> tuple[str, bytes, str]:
     """Path, path as it came, query."""
     if method == b"CONNECT":
         raise Refused(501, "not_implemented", "This is not a proxy.")
@@ -301,6 +321,8 @@ def _target(target: bytes, method: bytes) -> tuple[str, bytes, str]:
         scheme = _ABSOLUTE.match(target)
         if scheme is None:
             raise bad_request("The target is not a path.")
+        if normal_authority(scheme[1], scheme[2]) != normal_authority(scheme[1], host):
+            raise bad_request("The target names another host than Host.")
         target = target[scheme.end() :]
         if target[:1] != b"/":
             target = b"/" + target
@@ -314,6 +336,11 @@ def _target(target: bytes, method: bytes) -> tuple[str, bytes, str]:
         return path, raw_path, query.decode("ascii")
     except UnicodeDecodeError:
         raise bad_request("The path cannot be decoded.") from None
+
+
+def normal_authority(scheme: bytes, authority: bytes) -> bytes:
+    """Host and port in the form that two of them can be compared in."""
+    return authority.lower().removesuffix(b":443" if scheme.lower() == b"https" else b":80").removesuffix(b":")
 
 
 def _wrong_version(version: bytes) -> Refused:
@@ -330,90 +357,9 @@ def _url_too_long(limits: HttpLimits) -> Refused:
     return Refused(414, "uri_too_long", f"The target is over {limits.url_bytes} bytes.")
 
 
-def _headers_too_large(limits: HttpLimits) -> Refused:
+def headers_too_large(limits: HttpLimits) -> Refused:
     detail = f"The fields are over {limits.header_bytes} bytes or more than {limits.header_count}."
     return Refused(431, "headers_too_large", detail)
-
-
-# ---------------------------------------------------------------- a body in chunks
-
-_LONGEST_SIZE_LINE = 256
-_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?")
-
-
-class ChunkReader:
-    """Puts a body in chunks together, never more than the limit. Extensions and trailers are read over."""
-
-    __slots__ = ("_body", "_left", "_limits", "_received", "_trailer")
-
-    def __init__(self, limits: HttpLimits) -> None:
-        self._limits = limits
-        self._body = bytearray()
-        self._received = bytearray()
-        # Bytes of the current chunk still to come, its line end included.
-        self._left = 0
-        # Bytes of trailers; negative until the last chunk has come.
-        self._trailer = -1
-
-    def rest(self) -> bytes:
-        """What came after the body."""
-        return bytes(self._received)
-
-    def take(self, data: bytes) -> bytes | None:
-        """The body when it is whole."""
-        received = self._received
-        received += data
-        start = 0
-        while self._trailer < 0:
-            if self._left:
-                ready = min(self._left, len(received) - start)
-                self._append(received[start : start + ready])
-                start += ready
-                if self._left:
-                    break
-            end = received.find(b"\r\n", start, start + _LONGEST_SIZE_LINE)
-            if end < 0:
-                if len(received) - start >= _LONGEST_SIZE_LINE or b"\n" in received[start:]:
-                    raise bad_request("A chunk has no size.")
-                break
-            self._begin(bytes(received[start:end]))
-            start = end + 2
-        del received[:start]
-        return None if self._trailer < 0 else self._finish(received)
-
-    def _begin(self, line: bytes) -> None:
-        match = _SIZE_LINE.fullmatch(line)
-        if match is None:
-            raise bad_request("A chunk has no size.")
-        size = int(match[1], 16)
-        if size == 0:
-            self._trailer = 0
-        elif len(self._body) + size > self._limits.body_bytes:
-            raise too_large(self._limits)
-        else:
-            self._left = size + 2
-
-    def _append(self, data: bytearray) -> None:
-        """The last two of the `_left` bytes are the line end."""
-        size = min(len(data), max(self._left - 2, 0))
-        self._body += data[:size]
-        self._left -= size
-        for byte in data[size:]:
-            if byte != b"\r\n"[2 - self._left]:
-                raise bad_request("A chunk does not end where it said.")
-            self._left -= 1
-
-    def _finish(self, received: bytearray) -> bytes | None:
-        while True:
-            end = received.find(b"\r\n")
-            if self._trailer + (len(received) if end < 0 else end) > self._limits.header_bytes:
-                raise _headers_too_large(self._limits)
-            if end < 0:
-                return None
-            self._trailer += end + 2
-            del received[: end + 2]
-            if end == 0:
-                return bytes(self._body)
 
 
 # ---------------------------------------------------------------- the bytes of a response

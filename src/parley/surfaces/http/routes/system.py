@@ -10,7 +10,7 @@ from parley.domain.errors.errors import NotFound, Unavailable
 from parley.domain.store.changes import TeamChanges
 from parley.surfaces.http import docs_page, openapi
 from parley.surfaces.http.http1.message import Response
-from parley.surfaces.http.route import PUBLIC, Answer, Call, Route, json
+from parley.surfaces.http.route import PUBLIC, Answer, Call, Route, encode, json
 from parley.surfaces.http.routes import status
 from parley.wire.api.records.directory import Health
 
@@ -55,30 +55,37 @@ def routes(metrics: Metrics, all_of_them: Callable[[], tuple[Route, ...]]) -> tu
         status.gauge(metrics, call.team)
         return Response(200, metrics.text().encode(), b"text/plain; version=0.0.4; charset=utf-8")
 
+    # Anybody may ask for these, without a key: each is rendered once.
+    @cache
+    def rendered(name: str) -> bytes:
+        components = described()["components"]["schemas"]
+        if name == "/docs":
+            return docs_page.page(described())
+        if name == "/openapi.json":
+            return encode(described())
+        if name == "/schemas":
+            return encode(components)
+        document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **components[name]}
+        return encode({**document, "$defs": components})
+
     async def description(call: Call) -> Response:
         del call
-        return json(200, described())
+        return Response(200, rendered("/openapi.json"))
 
     async def readable(call: Call) -> Response:
         del call
-        return Response(
-            200,
-            docs_page.page(described()),
-            b"text/html; charset=utf-8",
-            ((b"Content-Security-Policy", docs_page.CSP),),
-        )
+        policy = ((b"Content-Security-Policy", docs_page.CSP),)
+        return Response(200, rendered("/docs"), b"text/html; charset=utf-8", policy)
 
     async def schemas(call: Call) -> Response:
         del call
-        return json(200, described()["components"]["schemas"])
+        return Response(200, rendered("/schemas"))
 
     async def schema(call: Call) -> Response:
         name = call.params["name"].removesuffix(".json")
-        components = described()["components"]["schemas"]
-        if name not in components:
+        if name not in described()["components"]["schemas"]:
             raise NotFound("no such schema")
-        document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **components[name]}
-        return json(200, {**document, "$defs": components})
+        return Response(200, rendered(name))
 
     return _table(counted, description, readable, schemas, schema)
 

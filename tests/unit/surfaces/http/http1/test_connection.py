@@ -320,7 +320,7 @@ async def test_a_handler_that_fails_is_answered_for_and_logged(
 
     assert (answer.status, answer.body) == (500, b"internal")
     assert after.body == b"/after"
-    (record,) = logged_by("parley.surfaces.http.http1.connection", caplog)
+    (record,) = logged_by("parley.surfaces.http.http1.shared", caplog)
     assert (record.levelno, record.getMessage()) == (logging.ERROR, "a request failed")
     assert (record.__dict__["action"], record.exc_info) == ("http_handler_failed", None)
     assert "secret" not in str(record.__dict__)
@@ -336,7 +336,7 @@ async def test_even_a_problem_that_cannot_be_built_is_answered(caplog: pytest.Lo
     await listener.drain(0)
 
     assert (answer.status, answer.body) == (400, b"")
-    assert logged_by("parley.surfaces.http.http1.connection", caplog)[0].__dict__["action"] == "http_problem_failed"
+    assert logged_by("parley.surfaces.http.http1.shared", caplog)[0].__dict__["action"] == "http_problem_failed"
 
 
 @on_both_loops

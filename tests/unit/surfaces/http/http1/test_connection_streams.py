@@ -145,7 +145,7 @@ async def test_a_stream_that_fails_does_not_look_whole(error: BaseException, cap
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             [piece async for piece in client.pieces()]
 
-    (record,) = logged_by("parley.surfaces.http.http1.connection", caplog)
+    (record,) = logged_by("parley.surfaces.http.http1.shared", caplog)
     assert record.__dict__["action"] == "http_stream_failed"
     assert "secret" not in str(record.__dict__)
 

@@ -18,7 +18,7 @@ from tests.unit.surfaces.http.http1.serving import GET, LIMITS, MOMENT, Endless,
 
 
 def test_the_limits_are_those_promised() -> None:
-    assert HttpLimits() == (16 * 1024, 8 * 1024, 100, 256 * 1024, 10, 20, 75, 15, 4096)
+    assert HttpLimits() == (16 * 1024, 8 * 1024, 100, 256 * 1024, 10, 20, 75, 15, 5, 5, 4096, 4096, str)
 
 
 @on_both_loops

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from parley.surfaces.http.http1.chunks import ChunkReader
 from parley.surfaces.http.http1.message import (
     CLOSE,
     PLAIN,
-    ChunkReader,
     Framing,
     HeadReader,
     HttpLimits,
@@ -75,9 +75,9 @@ def test_a_request_can_be_made_by_hand() -> None:
         (b"/caf%C3%A9", "/caf\xe9", b"/caf%C3%A9", ""),
         (b"/a%2Fb?q=%zz", "/a/b", b"/a%2Fb", "q=%zz"),
         (b"/?a?b", "/", b"/", "a?b"),
-        (b"http://other:1/x?y", "/x", b"/x", "y"),
-        (b"HTTP://other", "/", b"/", ""),
-        (b"https://other?y", "/", b"/", "y"),
+        (b"http://h/x?y", "/x", b"/x", "y"),
+        (b"HTTP://H:80", "/", b"/", ""),
+        (b"https://h:443?y", "/", b"/", "y"),
     ],
 )
 def test_the_path_is_decoded_and_the_query_is_not(target: bytes, path: str, raw_path: bytes, query: str) -> None:
@@ -327,7 +327,7 @@ def chunk_refusal(*packets: bytes, limits: HttpLimits = LIMITS) -> int:
     return refused.value.status
 
 
-CHUNKS = b"5;name=value\r\nhello\r\n0001 ;x\r\n!\r\n0\r\nTrailer: x\r\n\r\n"
+CHUNKS = b"5;name=value\r\nhello\r\n0001 ;x\r\n!\r\n0\r\nX-Sum: x\r\n\r\n"
 
 
 def test_chunks_are_one_body_however_they_are_cut() -> None:
@@ -502,3 +502,58 @@ def test_a_head_that_was_refused_is_refused_again() -> None:
     for _ in range(2):
         with pytest.raises(Refused):
             reader.read(head)
+
+
+@pytest.mark.parametrize("method", [b"\nGET", b"\r\nGET"[1:], b"get", b"", b"G\x00T", b"G@T", b"GET:", b"\xc3\x84"])
+def test_every_method_is_checked(method: bytes) -> None:
+    assert refusal(method + b" / HTTP/1.1\r\nHost: h\r\n\r\n") == (400, "bad_request")
+
+
+@pytest.mark.parametrize(
+    ("target", "host"),
+    [
+        (b"http://evil.example/healthz", b"h"),
+        (b"http://h:81/", b"h"),
+        (b"http://h:443/", b"h"),
+        (b"https://h:80/", b"h"),
+        (b"http://h/", b"h:81"),
+        (b"http://h.evil.example/", b"h"),
+        (b"http://[::1]:1/", b"[::1]:2"),
+    ],
+)
+def test_a_target_that_names_another_host_than_host_is_refused(target: bytes, host: bytes) -> None:
+    assert refusal(b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\n\r\n") == (400, "bad_request")
+
+
+def test_a_whole_url_without_host_is_refused() -> None:
+    assert refusal(b"GET http://h/ HTTP/1.0\r\n\r\n") == (400, "bad_request")
+
+
+TRAILERS = {
+    "bare line feed": b"X: 1\nY: 2\r\n\r\n",
+    "two bare line feeds": b"X: 1\n\nGET /x HTTP/1.1\r\n\r\n",
+    "a request line": b"GET /x HTTP/1.1\r\n\r\n",
+    "no colon": b"X\r\n\r\n",
+    "no name": b": 1\r\n\r\n",
+    "a space before the colon": b"X : 1\r\n\r\n",
+    "folded": b"X: 1\r\n Y\r\n\r\n",
+    "a control character": b"X: \x001\r\n\r\n",
+    "a carriage return": b"X: 1\r2\r\n\r\n",
+    "length": b"Content-Length: 5\r\n\r\n",
+    "coding": b"transfer-encoding: chunked\r\n\r\n",
+    "host": b"Host: other\r\n\r\n",
+    "key": b"X-API-Key: k\r\n\r\n",
+    "speaker": b"X-Agent-ID: eve\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("trailer", TRAILERS.values(), ids=TRAILERS)
+def test_a_trailer_that_is_no_field_or_comes_too_late_is_refused_however_it_is_cut(trailer: bytes) -> None:
+    data = b"1\r\nx\r\n0\r\n" + trailer
+
+    assert chunk_refusal(data) == 400
+    assert chunk_refusal(*[bytes([byte]) for byte in data]) == 400
+
+
+def test_a_line_feed_that_would_end_the_trailers_elsewhere_is_refused_at_once() -> None:
+    assert chunk_refusal(b"0\r\nX: 1\n") == 400
