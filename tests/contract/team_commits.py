@@ -9,7 +9,7 @@ import pytest
 
 from parley.domain.channel.event import EventDraft
 from parley.domain.errors.errors import NotFound, Stale
-from parley.domain.store.changes import Committed, Query, TeamChanges
+from parley.domain.store.changes import Committed, ErasableMessage, ErasureQuery, Query, TeamChanges
 from parley.ports.team import TeamStore
 from parley.wire.proofs.event_log import event_hash
 from tests.contract.store import assert_chained
@@ -110,6 +110,33 @@ class TeamCommitsContract(TeamStoreContract):
         await store.commit(TeamChanges(T1, forget_before=LATER))
         assert await store.saved("s1") is None
         assert await store.saved("s2") == a_use("s2", at=LATER)
+
+    @stored
+    async def test_an_answer_keeps_what_its_key_was_used_for(self, store: TeamStore) -> None:
+        await store.commit(TeamChanges(T1, (a_post("msg_1"),), saved=a_use("s1", message_id="msg_1")))
+        await store.commit(TeamChanges(T1, saved=a_use("s1", status=201, answer=b"words")))
+        # Both in one transaction, as concurrent commits may be.
+        use = TeamChanges(T1, (a_post("msg_2"),), saved=a_use("s2", message_id="msg_2"))
+        await asyncio.gather(
+            store.commit(use), store.commit(TeamChanges(T1, saved=a_use("s2", status=201, answer=b"words")))
+        )
+
+        assert await store.saved("s1") == a_use("s1", message_id="msg_1", status=201, answer=b"words")
+        assert await store.saved("s2") == a_use("s2", message_id="msg_2", status=201, answer=b"words")
+
+    @stored
+    async def test_an_answer_that_comes_after_its_message_was_erased_is_not_stored(self, store: TeamStore) -> None:
+        batch = a_use("s1", message_id="msg_1,msg_2")
+        await store.commit(TeamChanges(T1, (a_post("msg_1"), a_post("msg_2")), saved=batch))
+        messages, _ = await store.words(T1, ErasureQuery(sender="alice"), 0)
+        assert messages == (ErasableMessage("msg_1", ("s1",)), ErasableMessage("msg_2", ("s1",)))
+
+        await store.commit(TeamChanges(T1, erase=messages))
+        await store.commit(TeamChanges(T1, saved=a_use("s1", status=201, answer=b"words")))
+
+        saved = await store.saved("s1")
+        assert saved is not None
+        assert (saved.message_id, saved.answer) == ("msg_1,msg_2", b"")
 
     # -------------------------------------------------------- watching
 

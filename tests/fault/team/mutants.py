@@ -129,9 +129,9 @@ def forget_the_exchange() -> None:
     _overwrite("exchange")
     commit = Team.commit
 
-    async def late(self: Team, caller: Caller, changes: TeamChanges, held_id: str = "") -> Committed:
+    async def late(self: Team, caller: Caller, changes: TeamChanges, created: str = "") -> Committed:
         await asyncio.sleep(_A_WHILE)
-        return await commit(self, caller, changes, held_id)
+        return await commit(self, caller, changes, created)
 
     Team.commit = late  # type: ignore[method-assign]
 
@@ -149,10 +149,10 @@ def assign_rounds_outside_the_commit() -> None:
     _overwrite("exchange")
     commit = Team.commit
 
-    async def in_two_steps(self: Team, caller: Caller, changes: TeamChanges, held_id: str = "") -> Committed:
+    async def in_two_steps(self: Team, caller: Caller, changes: TeamChanges, created: str = "") -> Committed:
         later = tuple(one for one in changes.puts if isinstance(one, Exchange) and changes.posts)
         now = tuple(one for one in changes.puts if one not in later)
-        done = await commit(self, caller, changes._replace(puts=now), held_id)
+        done = await commit(self, caller, changes._replace(puts=now), created)
         if later:
             await asyncio.sleep(_A_WHILE)
             await self.store.commit(TeamChanges(changes.tenant, puts=later))
@@ -205,8 +205,8 @@ def record_afterwards() -> None:
 
     commit = Team.commit
 
-    async def in_two_steps(self: Team, caller: Caller, changes: TeamChanges, held_id: str = "") -> Committed:
-        done = await commit(self, caller, changes._replace(audits=()), held_id)
+    async def in_two_steps(self: Team, caller: Caller, changes: TeamChanges, created: str = "") -> Committed:
+        done = await commit(self, caller, changes._replace(audits=()), created)
         try:
             await self.store.commit(TeamChanges(changes.tenant, audits=changes.audits))
         except ParleyError:

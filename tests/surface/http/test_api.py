@@ -18,6 +18,7 @@ from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed, TeamChanges
 from parley.surfaces.entrance import idempotency
 from parley.surfaces.http.api import converted
+from parley.surfaces.http.server import all_routes
 from parley.wire.api.agents import AgentIn
 from tests.rigs.team import CHANNEL, INTENT, Answer, Client, LiveServer, delivered, soon, with_server
 
@@ -271,13 +272,24 @@ async def test_what_cannot_be_answered_again_says_that_it_was_done(
         ("/intents", {"title": "new"}),
         (CHANNELS, {"name": "new"}),
         ("/tasks", {"intent_id": INTENT, "name": "new"}),
+        (f"/channels/{CHANNEL}/batch", {"messages": [{"payload": {"n": n}} for n in range(3)]}),
+        (f"/intents/{INTENT}/acl/entries", {"principal_id": "carol", "permission": "read"}),
+        (f"/intents/{INTENT}/access-requests", {"principal_id": "alice", "requested_permission": "read"}),
+        (f"/intents/{INTENT}/events", {"event_type": "noted", "payload": {"n": 1}}),
+        ("/suspensions", {"what": "agent", "name": "carol"}),
+        ("/audit/erasures", {"agent_id": "carol"}),
+        ("/admin/checkpoints", {"intent_id": INTENT}),
     ],
 )
 @with_server
 async def test_what_was_made_is_told_again_when_its_first_answer_was_lost(
     server: LiveServer, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, str]
 ) -> None:
-    bob = await server.client("bob")
+    await server.rig.say("carol", "a word")
+    admin = path.split("/")[1] in ("suspensions", "audit", "admin")
+    bob = await server.client("" if admin else "alice", KeyKind.ADMIN if admin else KeyKind.AGENT)
+    if path == "/admin/checkpoints":
+        await (await server.client("bob")).post(f"/intents/{INTENT}/events", {"event_type": "noted"})
     commit = server.rig.store.commit
 
     async def lost(changes: TeamChanges) -> Committed:
@@ -289,6 +301,14 @@ async def test_what_was_made_is_told_again_when_its_first_answer_was_lost(
 
     assert (first.status, again.status, again.json) == (201, 201, first.json)
     assert replayed(again)
+
+
+def test_every_route_that_creates_something_can_be_answered_again() -> None:
+    """But for secrets, which are shown once."""
+    creating = [one for one in all_routes() if one.method == "POST" and 201 in one.answers]
+
+    assert len(creating) > 15
+    assert [one.path for one in creating if one.again is None and not one.confidential] == []
 
 
 @with_server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -11,7 +12,8 @@ from parley.domain.audit.entry import TENANT_SIDE
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.store.changes import TeamChanges
 from parley.wire.proofs.audit_log import check_export, check_proof
-from tests.rigs.team import CHANNEL, LiveServer, with_server
+from tests.conformance.ocip.governed import pair, person
+from tests.rigs.team import CHANNEL, LiveServer, soon, with_server
 from tests.samples.audit import a_draft, signer, verify
 
 KEY = frozenset({signer().public_key.hex()})
@@ -212,3 +214,88 @@ async def test_a_server_with_another_key_goes_on_where_the_old_one_ended(server:
     assert len(check_export(with_news, verify).keys) == 2
     assert check_export(with_news, verify).bad is None
     assert check_export(with_news, verify, trusted=KEY).bad is not None
+
+
+# ---------------------------------------------------------------- stored answers
+
+
+async def erased(server: LiveServer, **which: str) -> None:
+    done = await (await server.client(kind=KeyKind.ADMIN)).post("/audit/erasures", which)
+    assert done.status == 201, done
+
+
+@pytest.mark.both_stores
+@with_server
+async def test_what_was_erased_does_not_come_back_from_a_repeated_request(server: LiveServer) -> None:
+    alice, key = await server.client("alice"), {"Idempotency-Key": "k1"}
+    place, batch = f"/channels/{CHANNEL}/messages", f"/channels/{CHANNEL}/batch"
+    message, several = (
+        {"payload": {"text": "a secret"}},
+        {"messages": [{"payload": {"text": f"secret {n}"}} for n in (1, 2)]},
+    )
+    first = [await alice.post(place, message, key), await alice.post(batch, several, key)]
+    # The answers are stored: it is not only that none is there.
+    assert [one.body for one in [await alice.post(place, message, key), await alice.post(batch, several, key)]] == [
+        one.body for one in first
+    ]
+
+    await erased(server, agent_id="alice")
+    again = [await alice.post(place, message, key), await alice.post(batch, several, key)]
+
+    assert [one.status for one in again] == [201, 201]
+    assert again[0].json["id"] == first[0].json["id"]
+    assert [one["id"] for one in again[1].json] == [one["id"] for one in first[1].json]
+    assert all(b"secret" not in one.body for one in again)
+
+
+@pytest.mark.both_stores
+@with_server
+async def test_the_answer_of_an_ask_is_erased_with_what_was_answered(server: LiveServer) -> None:
+    alice, bob, key = await server.client("alice"), await server.client("bob"), {"Idempotency-Key": "k1"}
+    ask, body = f"/channels/{CHANNEL}/ask", {"to": "bob", "payload": {"text": "what is it?"}, "timeout": 30}
+    asking = asyncio.ensure_future(alice.post(ask, body, key))
+
+    requests: list[Any] = []
+
+    async def asked() -> bool:
+        requests.extend((await bob.get(f"/channels/{CHANNEL}/messages")).json)
+        return bool(requests)
+
+    await soon(asked)
+    request = requests[0]
+    await bob.post(f"/channels/{CHANNEL}/messages/{request['id']}/reply", {"payload": {"text": "a secret"}})
+    assert b"a secret" in (await asking).body
+    assert b"a secret" in (await alice.post(ask, body, key)).body
+
+    await erased(server, agent_id="bob")
+    again = await alice.post(ask, body, key)
+
+    assert (again.status, again.json["payload"]) == (200, {})
+
+
+@pytest.mark.both_stores
+@with_server
+async def test_a_held_message_and_its_decision_are_not_told_again_after_an_erasure(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    ann, key = await person(server, "ann"), {"Idempotency-Key": "k1"}
+    place = f"/channels/{CHANNEL}/messages"
+    body = {
+        "to": "bob",
+        "payload": {"text": "I promise the moon"},
+        "metadata": {"exchange_type": "information_query", "conversation_id": "c1"},
+    }
+    held = await alice.post(place, body, key)
+    decision = {"decision": "approve", "digest": held.json["digest"], "note": "the moon is fine"}
+    decided = await ann.post(f"/approvals/{held.json['approval']}/decision", decision, key)
+    closed = await alice.post(f"/exchanges/{held.json['exchange_id']}/close", {}, key)
+    assert (held.status, decided.status, closed.status) == (202, 200, 200), (held, decided, closed)
+
+    await erased(server, conversation_id="c1")
+    again = [
+        await alice.post(place, body, key),
+        await ann.post(f"/approvals/{held.json['approval']}/decision", decision, key),
+        await alice.post(f"/exchanges/{held.json['exchange_id']}/close", {}, key),
+    ]
+
+    assert [one.status for one in again] == [202, 200, 200], again
+    assert [one for one in again if b"moon" in one.body] == []

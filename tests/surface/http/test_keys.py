@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+import pytest
+
 from parley.app.team.directory import keys
 from parley.domain.directory.callers import KeyKind
+from parley.domain.store.changes import Committed, TeamChanges
 from parley.domain.times import stamp
 from tests.rigs.behind_the_server import kept
 from tests.rigs.team import AT_ONCE, Client, LiveServer, with_server
@@ -31,6 +34,22 @@ async def test_a_new_key_is_shown_once_and_lets_its_agent_in(server: LiveServer)
     assert made.json["id"] in [one["id"] for one in listed]
     assert not any("key" in one for one in listed)
     assert (await server.with_key(made.json["key"]).get("/channels/chan_1")).status == 200
+
+
+@with_server
+async def test_a_repeated_request_for_a_tenant_is_answered_when_the_first_answer_was_lost(
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, key = await operator(server), {"Idempotency-Key": "k1"}
+    commit = server.rig.store.commit
+
+    async def lost(changes: TeamChanges) -> Committed:
+        return Committed(0) if changes.saved and changes.saved.answer else await commit(changes)
+
+    monkeypatch.setattr(server.rig.store, "commit", lost)
+    first, again = [await admin.post("/tenants", {"id": "acme"}, key) for _ in range(2)]
+
+    assert (first.status, again.status, again.json) == (201, 201, first.json)
 
 
 @with_server

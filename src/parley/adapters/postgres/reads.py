@@ -8,12 +8,12 @@ from parley.domain.audit.entry import AuditEntry
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import ERASED
 from parley.domain.directory.callers import SYSTEM
-from parley.domain.store.changes import ErasableMessage
+from parley.domain.store.changes import erasable
 from parley.wire import rows
 
 if TYPE_CHECKING:
     from parley.adapters.postgres.journal import Fetch
-    from parley.domain.store.changes import AuditQuery, ErasureQuery
+    from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery
 
 # Maximum bytes of a feed page: each stream holds one until its reader has taken it.
 FEED_BYTES = 4 * 1024 * 1024
@@ -64,18 +64,12 @@ _NEAR = (
 )
 # System messages to one agent about its posts quote what a person wrote about them.
 _WORDS = (
-    "SELECT id, in_reply_to, channel, sender, created_at FROM post"
+    "SELECT id, in_reply_to FROM post"
     " WHERE number > $1 AND number <= $2 AND metadata <> $3 AND (exchange = ANY($4::text[])"
     " OR ($5::text <> '' AND (sender = $5 OR (sender = $6 AND addressee = $5)))) ORDER BY number"
 )
-# What came in one answer with a message: a batch of somebody's. Each is looked up by itself, however many there seem
-# to be.
-_SAME_BATCH = (
-    "SELECT one.id, other.id FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[])"
-    " AS one (id, channel, sender, at) CROSS JOIN LATERAL (SELECT id FROM post WHERE post.channel = one.channel"
-    " AND post.sender = one.sender AND created_at = one.at OFFSET 0) AS other"
-)
-_SCOPES = "SELECT message_id, scope FROM saved WHERE message_id = ANY($1) AND message_id <> ''"
+# Keys that were used for these messages, or for a batch, which may have them.
+_USES = "SELECT message_id, scope FROM saved WHERE message_id = ANY($1) OR message_id LIKE '%,%'"
 OVERDUE = (
     "SELECT tenant.id, post.id FROM post JOIN tenant ON tenant.number = post.number >> 40"
     " WHERE expires_at <> '' AND state <> 'expired' AND expires_at <= $1 AND NOT answered LIMIT $2"
@@ -129,25 +123,10 @@ async def read_erasable(
     if end is None:
         return (), 0
     post_rows = await fetch(_WORDS, low + after, end, ERASED, words.exchanges, words.sender, SYSTEM)
-    message_ids = {row[0]: {row[0], row[1]} - {""} for row in post_rows}
-    if words.exchanges and post_rows:
-        columns = [[row[at] for row in post_rows] for at in (0, 2, 3, 4)]
-        for message_id, other in await fetch(_SAME_BATCH, *columns):
-            message_ids[message_id].add(other)
-    return tuple(
-        [ErasableMessage(*item) for item in (await _answer_scopes(fetch, message_ids)).items()]
-    ), end & rows.MASK
-
-
-async def _answer_scopes(fetch: Fetch, message_ids: dict[str, set[str]]) -> dict[str, tuple[str, ...]]:
-    """For each message the scopes of the answers that tell it, which are kept for other messages, too."""
-    scopes: dict[str, list[str]] = {}
-    for message_id, scope in await fetch(_SCOPES, [*set().union(*message_ids.values())]) if message_ids else ():
-        scopes.setdefault(message_id, []).append(scope)
-    return {
-        message_id: tuple([scope for other in others for scope in scopes.get(other, ())])
-        for message_id, others in message_ids.items()
-    }
+    # Who asked is answered with the reply.
+    told_with = {row[0]: {row[0], row[1]} - {""} for row in post_rows}
+    uses = await fetch(_USES, [*set().union(*told_with.values())]) if told_with else ()
+    return erasable(told_with, [(row[0], row[1]) for row in uses]), end & rows.MASK
 
 
 def is_cut_off(page: list[Any], column: int) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from parley.adapters.postgres.cache import Note, encode_note
 from parley.adapters.postgres.evictor import FORGET, REMOVE
 from parley.domain.channel.post import ERASED, NO_PAYLOAD
+from parley.domain.directory.callers import ANSWER_ERASED
 from parley.domain.store.transaction import name_key
 from parley.domain.store.writes import (
     EraseContent,
@@ -56,7 +57,9 @@ kept AS (
     INSERT INTO saved
     SELECT * FROM unnest($24::text[], $25::text[], $26::text[], $27::text[], $28::text[], $29::integer[], $30::bytea[])
     ON CONFLICT (scope) DO UPDATE SET fingerprint = excluded.fingerprint, made = excluded.made, at = excluded.at,
-        message_id = excluded.message_id, status = excluded.status, answer = excluded.answer
+        message_id = CASE excluded.message_id WHEN '' THEN saved.message_id ELSE excluded.message_id END,
+        status = excluded.status, answer = excluded.answer
+        WHERE saved.status <> {ANSWER_ERASED}
 ),
 booked AS (INSERT INTO entry SELECT * FROM unnest($31::bigint[], $32::bigint[], $33::text[], $34::bytea[])),
 moved AS (
@@ -96,8 +99,8 @@ DEPART = (
     "UPDATE post SET state = 'expired' WHERE pattern = 'request' AND NOT answered AND addressee = $2"
     " AND number >> 40 = $1 AND state <> 'expired'"
 )
-# An answer that is kept for who asks again tells what was said, too.
-EMPTY_ANSWERS = "UPDATE saved SET answer = '' WHERE scope = ANY($1) AND answer <> ''"
+# A stored answer repeats what was said; one that is still to be stored stays away, too.
+EMPTY_ANSWERS = f"UPDATE saved SET answer = '', status = {ANSWER_ERASED} WHERE scope = ANY($1)"
 BLANK = "UPDATE post SET payload = $3, metadata = $4 WHERE id = ANY($1) AND number >> 40 = $2 AND metadata <> $4"
 _SEE_ALL_TENANTS = "SELECT set_config('parley.tenants', '*', true)"
 

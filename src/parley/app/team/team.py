@@ -12,9 +12,7 @@ from parley.app.team.state.rules import RulesState
 from parley.app.team.state.suspended import check_not_suspended, is_judged
 from parley.app.team.state.tail import Tail
 from parley.app.team.state.waits import Waits
-from parley.domain.channel.channel import Channel
 from parley.domain.channel.event import EventDraft, quoted
-from parley.domain.directory.intent import Intent, Task
 from parley.domain.mailbox.ledger import Entry
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from parley.ports.team import TeamStore
 
 ATTEMPTS = 8
-_REPEATABLE = (Intent, Channel, Task)
 
 
 class Team:
@@ -96,13 +93,14 @@ class Team:
         """A fresh id: prefix, then 26 characters that sort by time."""
         return f"{prefix}_{self.ids.ulid()}"
 
-    async def commit(self, caller: Caller, changes: TeamChanges, held_id: str = "") -> Committed:
-        """Commit for a caller, with its idempotency key and the id of what the key was used for."""
+    async def commit(self, caller: Caller, changes: TeamChanges, created: str = "") -> Committed:
+        """Commit for a caller, with its idempotency key and the ids of what the key was used for."""
         if caller.agent and not is_judged(caller, changes):
             expects = await check_not_suspended(self.store, caller)
             changes = changes._replace(expects=(*changes.expects, *expects))
         if caller.saved is not None:
-            changes = changes._replace(saved=caller.saved._replace(message_id=held_id or _created_id(changes)))
+            created = created or caller.saved.message_id or _created_id(changes)
+            changes = changes._replace(saved=caller.saved._replace(message_id=created))
         return await self.store.commit(changes)
 
     def entry(self, caller: Caller, action: str, subject: str, **facts: str) -> Entry:
@@ -124,5 +122,4 @@ def _created_id(changes: TeamChanges) -> str:
     """The id of what a commit creates, by which its answer can be repeated."""
     if changes.posts:
         return changes.posts[0].id
-    first = changes.puts[0] if changes.puts else None
-    return first.id if isinstance(first, _REPEATABLE) else ""
+    return changes.puts[0].id if changes.puts else ""

@@ -108,6 +108,10 @@ class Caller(NamedTuple):
         """The name in the log, never empty."""
         return self.agent or self.user or f"{self.kind.value}:{self.key_id}"
 
+    def creating(self, record_id: str) -> Caller:
+        """The caller whose idempotency key is used for this: by its id the answer can be built again."""
+        return self if self.saved is None else self._replace(saved=self.saved._replace(message_id=record_id))
+
     def speaking_as(self, sender: str) -> Caller:
         """The caller as the agent that a body or header names; `WrongSender` when the key is another's."""
         if not sender or sender == self.agent:
@@ -189,6 +193,10 @@ def without_holder(role: Role, agent: str) -> Role:
     return replace(role, holders=tuple(holder for holder in role.holders if holder.agent != agent))
 
 
+# The status of a stored answer whose content was erased. It stays, so that an answer on its way is not stored either.
+ANSWER_ERASED = 410
+
+
 class Saved(NamedTuple):
     """That an idempotency key was used, and for what. `made` tells one use from another, `answer` comes after it."""
 
@@ -196,6 +204,17 @@ class Saved(NamedTuple):
     fingerprint: str
     made: str
     at: str
+    # What the call created: the ids of its messages, or of one record. The answer can be built again from it.
     message_id: str = ""
     status: int = 0
     answer: bytes = b""
+
+    @property
+    def created(self) -> tuple[str, ...]:
+        """The ids of what the call created."""
+        return tuple(self.message_id.split(",")) if self.message_id else ()
+
+
+def with_answer(use: Saved | None, answer: Saved) -> Saved:
+    """The use of a key with its answer, which does not know what the call created."""
+    return answer._replace(message_id=use.message_id) if use is not None and not answer.message_id else answer

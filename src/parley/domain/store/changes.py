@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from parley.domain.audit.entry import AuditDraft
     from parley.domain.channel.channel import View
     from parley.domain.channel.event import Event, EventDraft
@@ -49,6 +51,23 @@ class ErasableMessage(NamedTuple):
     scopes: tuple[str, ...] = ()
 
 
+def erasable(told_with: Mapping[str, set[str]], uses: Iterable[tuple[str, str]]) -> tuple[ErasableMessage, ...]:
+    """Messages with the scopes of the answers that repeat them.
+
+    `told_with` has for each message those whose answer it is part of, `uses` the ids of what a key was used for.
+    """
+    scopes: dict[str, list[str]] = {}
+    for created, scope in uses:
+        for message_id in created.split(","):
+            scopes.setdefault(message_id, []).append(scope)
+    return tuple(
+        [
+            ErasableMessage(message_id, tuple([scope for other in others for scope in scopes.get(other, ())]))
+            for message_id, others in told_with.items()
+        ]
+    )
+
+
 class TeamChanges(NamedTuple):
     """One commit within one tenant, written as a whole or not at all.
 
@@ -77,8 +96,9 @@ class TeamChanges(NamedTuple):
     # Audit entries up to this number lose their documents.
     trim_audit: int = 0
     # The content of these messages is erased; the commit's audit entries add their number to their own `messages`. When
-    # all of them were erased before, the commit is refused: `NotFound`.
-    erase: tuple[ErasableMessage, ...] = ()
+    # all of them were erased before, the commit is refused: `NotFound`. Empty: only records were erased, and the store
+    # removes what is left of them from its files.
+    erase: tuple[ErasableMessage, ...] | None = None
 
 
 class Committed(NamedTuple):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from parley.domain.audit.entry import AuditEntry, SideHead, entry_fields, entry_hash
 from parley.domain.channel.channel import Channel, Tally
 from parley.domain.channel.post import PostState
+from parley.domain.directory.callers import with_answer
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import NameTaken
@@ -139,7 +140,7 @@ def stands_alone(changes: TeamChanges) -> bool:
         or changes.ended
         or changes.purges
         or changes.departed
-        or changes.erase
+        or changes.erase is not None
         or changes.trim_audit
         or changes.forget_before
     )
@@ -280,10 +281,11 @@ class Transaction:
         if changes.trim_audit:
             self.writes.append(TrimAudit(self.head(tenant).number, changes.trim_audit))
         if changes.saved is not None:
-            self.saved[tenant, changes.saved.scope] = changes.saved
+            use = (tenant, changes.saved.scope)
+            self.saved[use] = with_answer(self.saved.get(use), changes.saved)
         if changes.forget_before:
             self.writes.append(ForgetKeys(changes.forget_before))
-        if changes.erase:
+        if changes.erase is not None:
             self.writes.append(EraseContent(self.head(tenant).number, changes.erase))
 
     def _post(self, post: Post, tenant: str) -> Post:

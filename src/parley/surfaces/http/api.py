@@ -204,7 +204,10 @@ class _RouteOperation:
         return await self._route.again(self._call, created_id)
 
     def stored(self, answer: Response) -> tuple[int, bytes] | None:
-        return (answer.status, answer.body) if answer.stream is None and answer.status < 300 else None
+        # 202: a message that waits. What it says is in its approval, and nowhere else.
+        if answer.stream is not None or answer.status >= 300 or answer.status == 202 or self._route.unsaved:
+            return None
+        return answer.status, answer.body
 
     def restored(self, status: int, content: bytes) -> Response:
         return Response(status, content)

@@ -116,8 +116,10 @@ class Route(NamedTuple):
     while_suspended: bool = False
     # Its single commit writes the idempotency key, so a repeated call is recognised by that commit.
     keyed: bool = False
-    # Renders the response of a repeated call from the id of what the first call created.
+    # Renders the response of a repeated call from the ids of what the first call created, in its commit.
     again: Callable[[Call, str], Awaitable[Response]] | None = None
+    # A repeated call gets what is stored now. Its response quotes what was said, and would outlive an erasure.
+    unsaved: bool = False
     # Maximum number of documents in one body.
     documents: int = 1
     # Error statuses besides those common to all routes of its kind.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from parley.adapters.sqlite.team import audit as team_audit
 from parley.adapters.sqlite.team import erase as team_erase
 from parley.adapters.sqlite.team import records as team_records
+from parley.domain.directory.callers import ANSWER_ERASED
 from parley.domain.store.writes import (
     EraseContent,
     EvictPosts,
@@ -41,7 +42,13 @@ def _inserts(table: str, columns: int) -> list[str]:
 
 _POSTS = _inserts("INSERT INTO post", 16)
 _EVENTS = _inserts("INSERT INTO event", 10)
-_SAVED = _inserts("INSERT OR REPLACE INTO saved", 7)
+# An answer comes after what it tells: it keeps the ids of that, and does not bring back what was erased meanwhile.
+_ANSWERED = (
+    " ON CONFLICT (scope) DO UPDATE SET fingerprint = excluded.fingerprint, made = excluded.made, at = excluded.at,"
+    " message_id = CASE excluded.message_id WHEN '' THEN saved.message_id ELSE excluded.message_id END,"
+    f" status = excluded.status, answer = excluded.answer WHERE saved.status <> {ANSWER_ERASED}"
+)
+_SAVED = [statement + _ANSWERED for statement in _inserts("INSERT INTO saved", 7)]
 
 
 def write(db: sqlite3.Connection, transaction: Transaction) -> None:

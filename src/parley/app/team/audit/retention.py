@@ -158,7 +158,7 @@ async def _erase_piece(
         facts["continues"] = before
     draft = _draft(team, ERASED, caller.actor, facts)
     try:
-        written = await team.commit(caller, TeamChanges(caller.tenant, audits=(draft,), erase=piece))
+        written = await team.commit(caller.creating(draft.id), TeamChanges(caller.tenant, audits=(draft,), erase=piece))
     except NotFound:
         return done  # erased concurrently
     return done._replace(messages=done.messages + written.erased, entry_id=draft.id)

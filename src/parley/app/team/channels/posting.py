@@ -97,7 +97,7 @@ async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence
         return decided
 
     # Notices that the server adds to the commit come after the messages.
-    return (await _committed(team, caller, attempt))[0].posts[: len(drafts)]
+    return (await _committed(team, caller.creating(",".join(ids)), attempt))[0].posts[: len(drafts)]
 
 
 async def decide_and_commit(team: Team, caller: Caller, attempt: Callable[[], Awaitable[PendingCommit]]) -> Post | Held:

@@ -95,16 +95,17 @@ async def replace_all(
 
 async def grant(team: Team, caller: Caller, intent_id: str, draft: GrantDraft) -> Grant:
     """Add an entry."""
+    grant_id = team.new_id("acl")
 
     async def decide() -> TeamChanges:
         _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
         _check_room(access)
-        new_grant = _granted(team, caller, access, draft)
+        new_grant = _granted(team, caller, access, draft, grant_id)
         facts = {"principal_id": new_grant.principal_id, "permission": new_grant.permission.value}
         event = team.event_by(caller, intent_id, ACCESS_GRANTED, **facts)
         return _changes(team, caller, with_grant(access, new_grant), event, "access_granted", **facts)
 
-    return (await _commit_access(team, caller, decide)).grants[-1]
+    return (await _commit_access(team, caller.creating(grant_id), decide)).grants[-1]
 
 
 async def revoke(team: Team, caller: Caller, intent_id: str, grant_id: str) -> None:
@@ -141,12 +142,12 @@ async def expire(team: Team, tenant: str, intent_id: str) -> None:
         return  # changed concurrently: the next sweep retries
 
 
-def _granted(team: Team, caller: Caller, access: Access, draft: GrantDraft) -> Grant:
+def _granted(team: Team, caller: Caller, access: Access, draft: GrantDraft, grant_id: str = "") -> Grant:
     now = team.at()
     if draft.principal_type == AGENT:
         party_name(draft.principal_id)
     return Grant(
-        id=team.new_id("acl"),
+        id=grant_id or team.new_id("acl"),
         granted_by=caller.actor,
         granted_at=now,
         since=visible_since(access, draft.principal_id, now),

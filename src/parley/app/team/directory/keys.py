@@ -103,6 +103,15 @@ async def create_tenant(team: Team, caller: Caller, tenant_id: str, title: str) 
     return record
 
 
+async def get_tenant(team: Team, caller: Caller, tenant_id: str) -> Tenant:
+    """One tenant, for the operator."""
+    _check_operator(caller)
+    tenant = await team.store.get(Tenant, NO_TENANT, tenant_id)
+    if tenant is None:
+        raise NotFound("no such tenant")
+    return tenant
+
+
 async def tenants(team: Team, caller: Caller) -> list[Tenant]:
     """All tenants, for the operator."""
     _check_operator(caller)

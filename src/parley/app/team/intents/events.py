@@ -40,13 +40,14 @@ async def append(
     if team.sdk_event_names and event_type not in SDK_TYPES:
         raise Invalid.because([Problem("unknown", "event_type", "is no type that the OpenIntent SDK can read")])
 
+    draft = team.event(intent_id, event_type, caller.actor, payload)
+    draft = draft._replace(trace_id=caller.trace_id, parent_event_id=parent_event_id)
+
     async def decide() -> TeamChanges:
         _, access = await intent_access(team, caller, intent_id, Permission.WRITE)
-        draft = team.event(intent_id, event_type, caller.actor, payload)
-        draft = draft._replace(trace_id=caller.trace_id, parent_event_id=parent_event_id)
         return TeamChanges(caller.tenant, expects=(expecting(access),), events=(draft,))
 
-    done = await committed(team, caller, decide, "intent")
+    done = await committed(team, caller.creating(draft.id), decide, "intent")
     assert done is not None  # noqa: S101  # there was something to write
     return done.events[0]
 

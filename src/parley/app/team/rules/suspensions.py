@@ -35,7 +35,16 @@ async def suspend(team: Team, caller: Caller, what: Stopped, name: str, reason: 
         return None if changed is stored else _changes(team, caller, changed, "suspended", suspension_record)
 
     await committed(team, caller, decide, "suspensions")
-    return next(other for other in await list_all(team, caller) if other.key == suspension_record.key)
+    return await get(team, caller, what, name)
+
+
+async def get(team: Team, caller: Caller, what: Stopped, name: str) -> Suspension:
+    """One suspension; `NotFound` when it was lifted."""
+    key = (what, checked(what, name))
+    for stored in await list_all(team, caller):
+        if stored.key == key:
+            return stored
+    raise NotFound("this is not suspended")
 
 
 async def lift(team: Team, caller: Caller, what: Stopped, name: str) -> None:

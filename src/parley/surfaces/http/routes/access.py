@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from parley.app.team.directory import access as access_lists
 from parley.app.team.directory.access import GrantDraft, RequestDraft
+from parley.domain.errors.errors import NotFound
 from parley.surfaces.http.headers import TRACEPARENT, with_trace
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.route import Call, Route, json
@@ -44,6 +45,14 @@ async def grant(call: Call) -> Response:
     return json(201, grant_of(intent_id, new_grant))
 
 
+async def _grant_again(call: Call, grant_id: str) -> Response:
+    intent_id = call.params["intent_id"]
+    for entry in (await access_lists.get(call.team, call.caller, intent_id)).grants:
+        if entry.id == grant_id:
+            return json(201, grant_of(intent_id, entry))
+    raise NotFound("no such entry")
+
+
 async def revoke(call: Call) -> Response:
     await access_lists.revoke(call.team, with_trace(call), call.params["intent_id"], call.params["entry_id"])
     return Response(204)
@@ -57,6 +66,14 @@ async def request(call: Call) -> Response:
     caller = with_trace(call, call.speaker(body.principal_id))
     access_request = await access_lists.request(call.team, caller, call.params["intent_id"], draft)
     return json(201, access_request_of(access_request))
+
+
+async def _request_again(call: Call, request_id: str) -> Response:
+    caller = call.speaker(call.body.principal_id)
+    for access_request in await access_lists.requests(call.team, caller, call.params["intent_id"]):
+        if access_request.id == request_id:
+            return json(201, access_request_of(access_request))
+    raise NotFound("no such request")
 
 
 async def requests(call: Call) -> Response:
@@ -97,7 +114,17 @@ _TRACED = (TRACEPARENT,)
 ROUTES = (
     Route("GET", _ACL, get, "Get an intent's access list", _TAG, {200: AccessList}),
     Route("PUT", _ACL, replace_all, "Replace the access list", _TAG, {200: AccessList}, body=AclIn, headers=_TRACED),
-    Route("POST", _ACL + "/entries", grant, "Grant access", _TAG, {201: Grant}, body=GrantIn, headers=_TRACED),
+    Route(
+        "POST",
+        _ACL + "/entries",
+        grant,
+        "Grant access",
+        _TAG,
+        {201: Grant},
+        body=GrantIn,
+        headers=_TRACED,
+        again=_grant_again,
+    ),
     Route("DELETE", _ACL + "/entries/{entry_id}", revoke, "Revoke access", _TAG, {204: None}, headers=_TRACED),
     Route(
         "POST",
@@ -108,6 +135,7 @@ ROUTES = (
         {201: AccessRequest},
         body=AccessRequestIn,
         headers=_TRACED,
+        again=_request_again,
     ),
     Route("GET", _REQUESTS, requests, "List access requests", _TAG, {200: AccessRequestList}),
     Route(

@@ -45,6 +45,11 @@ async def decide(call: Call) -> Response:
     return json(200, await _approval(call, approval))
 
 
+async def _decide_again(call: Call, message_id: str) -> Response:
+    del message_id
+    return await get(call)
+
+
 _TAG = "approvals"
 ROUTES = (
     Route(
@@ -74,5 +79,7 @@ ROUTES = (
         scope=EVERYBODY,
         body=DecisionIn,
         keyed=True,
+        again=_decide_again,
+        unsaved=True,
     ),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from parley.app.team.audit import checkpoints as audit_checkpoints
 from parley.app.team.audit import reading as audits
 from parley.app.team.audit import retention
@@ -119,6 +121,14 @@ async def erase(call: Call) -> Response:
     return json(201, Erasure(**done._asdict()))
 
 
+async def _erase_again(call: Call, entry_id: str) -> Response:
+    """What the audit log says of the erasure."""
+    entry = await audits.get(call.team, call.caller, entry_id)
+    facts = msgspec.json.decode(entry.document)
+    counts = {name: facts[name] for name in ("messages", "exchanges", "approvals")}
+    return json(201, Erasure(entry_id=entry_id, **counts))
+
+
 def _public_key(call: Call) -> str | None:
     signer = call.team.audit.signer
     return signer.public_key.hex() if signer is not None else None
@@ -200,5 +210,6 @@ ROUTES = (
         {201: Erasure},
         ADMINS,
         body=ErasureIn,
+        again=_erase_again,
     ),
 )

@@ -21,6 +21,10 @@ async def make(call: Call) -> Response:
     return json(201 if new else 200, checkpoint_of(checkpoint))
 
 
+async def _make_again(call: Call, checkpoint_id: str) -> Response:
+    return json(201, checkpoint_of(await checkpoints.get(call.team, call.caller, checkpoint_id)))
+
+
 async def list_page(call: Call) -> Response:
     scope = call.query.get("scope", "")
     if scope not in ("", "intent"):
@@ -72,6 +76,7 @@ ROUTES = (
         {201: Checkpoint, 200: Checkpoint},
         scope=ADMINS,
         body=CheckpointIn,
+        again=_make_again,
     ),
     Route(
         "GET",

@@ -47,6 +47,11 @@ async def append(call: Call) -> Response:
     return Response(201, served(event, sdk_names=call.team.sdk_event_names))
 
 
+async def _append_again(call: Call, event_id: str) -> Response:
+    event = await events.get(call.team, call.caller, call.params["intent_id"], event_id)
+    return Response(201, served(event, sdk_names=call.team.sdk_event_names))
+
+
 async def list_page(call: Call) -> Response:
     query = call.query
     wanted = EventFilter(
@@ -94,6 +99,7 @@ ROUTES = (
         {201: Event},
         body=EventIn,
         headers=(TRACEPARENT,),
+        again=_append_again,
     ),
     Route(
         "GET",

@@ -40,6 +40,11 @@ async def close(call: Call) -> Response:
     return json(200, exchange_of(exchange))
 
 
+async def _close_again(call: Call, exchange_id: str) -> Response:
+    del exchange_id
+    return await get(call)
+
+
 _TAG = "exchanges"
 ROUTES = (
     Route(
@@ -69,5 +74,7 @@ ROUTES = (
         scope=EVERYBODY,
         body=CloseIn,
         body_optional=True,
+        again=_close_again,
+        unsaved=True,
     ),
 )

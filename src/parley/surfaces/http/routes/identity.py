@@ -54,6 +54,10 @@ async def answer(call: Call) -> Response:
     return json(201, identity.identity_of(new_identity))
 
 
+async def _answer_again(call: Call, agent_id: str) -> Response:
+    return json(201, identity.identity_of(await identities.get(call.team, call.caller, agent_id)))
+
+
 async def verify(call: Call) -> Response:
     body: VerifyIn = call.body
     known_identity = await identities.get(call.team, call.caller, call.params["agent_id"])
@@ -95,7 +99,16 @@ ROUTES = (
         refusals=(410,),
     ),
     Route("GET", _IDENTITY, get, "Get an agent's identity", _TAG, {200: Identity}),
-    Route("POST", _IDENTITY + "/challenge", answer, "Answer a challenge", _TAG, {201: Identity}, body=ChallengeIn),
+    Route(
+        "POST",
+        _IDENTITY + "/challenge",
+        answer,
+        "Answer a challenge",
+        _TAG,
+        {201: Identity},
+        body=ChallengeIn,
+        again=_answer_again,
+    ),
     Route(
         "POST", _IDENTITY + "/verify", verify, "Verify an agent's signature", _TAG, {200: SignatureCheck}, body=VerifyIn
     ),

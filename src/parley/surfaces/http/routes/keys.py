@@ -21,6 +21,10 @@ async def create_tenant(call: Call) -> Response:
     return json(201, registry.tenant_of(await keys.create_tenant(call.team, call.caller, body.id, body.name)))
 
 
+async def _create_tenant_again(call: Call, tenant_id: str) -> Response:
+    return json(201, registry.tenant_of(await keys.get_tenant(call.team, call.caller, tenant_id)))
+
+
 async def tenants(call: Call) -> Response:
     return json(200, [registry.tenant_of(tenant) for tenant in await keys.tenants(call.team, call.caller)])
 
@@ -53,7 +57,17 @@ async def rotate(call: Call) -> Response:
 
 _TAG = "keys"
 ROUTES = (
-    Route("POST", "/tenants", create_tenant, "Create a tenant", _TAG, {201: Tenant}, scope=ADMINS, body=TenantIn),
+    Route(
+        "POST",
+        "/tenants",
+        create_tenant,
+        "Create a tenant",
+        _TAG,
+        {201: Tenant},
+        scope=ADMINS,
+        body=TenantIn,
+        again=_create_tenant_again,
+    ),
     Route("GET", "/tenants", tenants, "List tenants", _TAG, {200: list[Tenant]}, scope=ADMINS),
     Route("POST", "/keys", create, "Create a key", _TAG, {201: NewKey}, scope=ADMINS, body=KeyIn, confidential=True),
     Route("GET", "/keys", list_page, "List the tenant's keys", _TAG, {200: list[Key]}, scope=ADMINS),

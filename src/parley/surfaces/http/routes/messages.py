@@ -13,7 +13,7 @@ from parley.app.team.decisions import approvals
 from parley.app.team.directory import agents
 from parley.domain.channel.post import PostState, status_of
 from parley.domain.directory.callers import KeyKind
-from parley.domain.errors.errors import Invalid, NotFound, Problem
+from parley.domain.errors.errors import Invalid, NotFound, Problem, Stale
 from parley.domain.errors.team import ImmutableField
 from parley.domain.exchange.approval import Approval
 from parley.domain.message.message import Pattern
@@ -32,6 +32,8 @@ from parley.wire.api.records.channels import ChannelMessage
 from parley.wire.api.records.rules import HeldMessage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from parley.domain.channel.post import Post, PostDraft
     from parley.domain.directory.callers import Caller
     from parley.domain.store.changes import ReaderPost
@@ -61,12 +63,19 @@ async def _created_again(call: Call, message_id: str) -> Response:
             # Only a person may read what the other side wanted to send.
             approval = replace(approval, escalation=None, detected_keywords=())
         return await _held(call, approval)
+    return await _created(call, await _posted(call, message_id))
+
+
+async def _posted(call: Call, message_id: str) -> Post:
+    """A message as it was when it was posted."""
     post = await call.team.store.post(call.caller.tenant, message_id)
     if post is None:
-        raise NotFound("no such message")
-    return await _created(
-        call, post._replace(state=PostState.PENDING if post.recipients == () else PostState.DELIVERED)
-    )
+        raise Stale("this was carried out, but its message is no longer stored")
+    return post._replace(state=PostState.PENDING if post.recipients == () else PostState.DELIVERED)
+
+
+async def _batch_again(call: Call, message_ids: str) -> Response:
+    return _batch_response([await _posted(call, message_id) for message_id in message_ids.split(",")])
 
 
 async def _sent_again(call: Call, message_id: str) -> Response:
@@ -145,6 +154,10 @@ async def send_batch(call: Call) -> Response:
     for message, draft in zip(body.messages, drafts, strict=True):
         await check_proof(call, caller, channel_id, message, draft)
     posts = await posting.post_all(call.team, caller, channel_id, drafts)
+    return _batch_response(posts)
+
+
+def _batch_response(posts: Iterable[Post]) -> Response:
     return Response(201, b"[" + b",".join([rfc0021.posted(post, post.state.value) for post in posts]) + b"]")
 
 
@@ -308,6 +321,7 @@ ROUTES = (
         {201: list[ChannelMessage]},
         body=BatchIn,
         documents=100,
+        again=_batch_again,
         scope=EVERYBODY,
         while_suspended=True,
     ),

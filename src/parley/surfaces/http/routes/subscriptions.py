@@ -26,6 +26,11 @@ async def create(call: Call) -> Response:
     return json(201, webhook.new_subscription_of(new_subscription))
 
 
+async def _create_again(call: Call, subscription_id: str) -> Response:
+    caller = call.speaker(call.body.subscriber_id)
+    return json(201, webhook.new_subscription_of(await subscriptions.get(call.team, caller, subscription_id)))
+
+
 async def list_page(call: Call) -> Response:
     if call.query.get("portfolio_id"):
         return json(200, [])
@@ -72,6 +77,7 @@ ROUTES = (
         {201: NewSubscription},
         scope=EVERYBODY,
         body=SubscriptionIn,
+        again=_create_again,
     ),
     Route(
         "GET",

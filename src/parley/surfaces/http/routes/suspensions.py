@@ -24,6 +24,12 @@ async def suspend(call: Call) -> Response:
     return json(201, suspension_of(suspension))
 
 
+async def _suspend_again(call: Call, record_id: str) -> Response:
+    del record_id
+    body: SuspensionIn = call.body
+    return json(201, suspension_of(await suspensions.get(call.team, call.caller, body.what, body.name)))
+
+
 async def lift(call: Call) -> Response:
     what = Stopped(call.choice("what", *[kind.value for kind in Stopped]))
     name = call.query.get("name", "")
@@ -43,6 +49,7 @@ ROUTES = (
         {201: Suspension},
         scope=ADMINS,
         body=SuspensionIn,
+        again=_suspend_again,
     ),
     Route(
         "DELETE",

@@ -34,6 +34,7 @@ def test_the_writer_makes_a_private_file_whose_commits_survive_a_power_cut(tmp_p
     assert stat.S_IMODE(os.stat(place).st_mode) == 0o600
     assert (setting(db, "journal_mode"), setting(db, "synchronous")) == ("wal", 2)
     assert (setting(db, "fullfsync"), setting(db, "wal_autocheckpoint")) == (1, 0)
+    assert setting(db, "secure_delete") == 1
     db.close()
 
 
