@@ -64,7 +64,7 @@ check: QUICK := --hypothesis-profile=ci
 check: lint types imports test system stores ## Run all of the above but postgres: what CI runs
 
 fault: tools ## Run the fault tests at full length
-	PARLEY_FAULT=full $(BIN)/pytest -n auto -m fault tests/fault
+	PARLEY_FAULT=full $(BIN)/pytest -n auto -m fault tests/fault tests/fuzz
 
 bench: tools ## Measure, side by side with the peers
 	$(BIN)/python -m bench
