@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 # For which a gap stays open: long enough for others to step into it on any machine.
@@ -17,28 +18,40 @@ _A_WHILE = 0.05
 def acknowledge_before_commit() -> None:
     """Whoever speaks is answered from a transaction that is taken back; the one that lasts comes a moment later."""
     import time
+    from asyncio import Future
 
     from parley.adapters.sqlite.team import writer as team_writer
+    from parley.adapters.sqlite.team import writes as team_writes
     from parley.adapters.sqlite.team.source import SqliteSource
-    from parley.adapters.sqlite.team.writer import SqliteWriter
+    from parley.adapters.sqlite.team.writer import CommitOutcome, SqliteWriter
+    from parley.domain.errors.errors import ParleyError
+    from parley.domain.store.changes import Committed, TeamChanges
     from parley.domain.store.transaction import Transaction
 
-    commit, carefully = SqliteWriter._commit, SqliteWriter._commit_batch
+    commit = SqliteWriter._commit_batch
 
-    def settle(self: SqliteWriter, batch: list[tuple[Any, Any]]) -> None:
+    def take(transaction: Transaction, changes: TeamChanges) -> CommitOutcome:
+        try:
+            return transaction.take(changes)
+        except ParleyError as refusal:
+            return refusal
+
+    def settle(self: SqliteWriter, batch: list[tuple[TeamChanges, Future[Committed]]]) -> None:
         said = [one for one in batch if one[0].posts]
         if said:
             self._db.execute("BEGIN IMMEDIATE")
             transaction = Transaction(SqliteSource(self._db, self._cache), team_writer.ENCODERS)
-            outcomes = [team_writer.apply_changes(transaction, changes) for changes, _ in said]
+            done = [(changes.tenant, future, take(transaction, changes)) for changes, future in said]
             self._db.execute("ROLLBACK")
-            done = [(changes.tenant, future, what) for (changes, future), what in zip(said, outcomes, strict=True)]
             assert self._loop is not None
             self._loop.call_soon_threadsafe(self._deliver, done)
             time.sleep(0.1)
-            commit(self, [changes for changes, _ in said])
+            with self._transaction([changes for changes, _ in said]) as lasting:
+                for changes, _ in said:
+                    take(lasting, changes)
+                team_writes.write(self._db, lasting)
         if len(said) < len(batch):
-            carefully(self, [one for one in batch if not one[0].posts])
+            commit(self, [one for one in batch if not one[0].posts])
 
     SqliteWriter._commit_batch = settle  # type: ignore[method-assign]
 
@@ -117,48 +130,67 @@ def _overwrite(*kinds: str) -> None:
     Transaction._check_version = blindly  # type: ignore[method-assign]
 
 
+Commit = Callable[[Any], Awaitable[Any]]
+
+
+def _commit_by(steps: Callable[[Commit, Any], Awaitable[Any]]) -> None:
+    """Every commit of a use case goes through `steps`, which is given the true one."""
+    from parley.app.team.team import Team
+
+    class Store:
+        def __init__(self, store: object) -> None:
+            self._store = store
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._store, name)
+
+        async def commit(self, changes: object) -> object:
+            return await steps(self._store.commit, changes)  # type: ignore[attr-defined]
+
+    begin = Team.__init__
+
+    def with_steps(self: Team, store: Any, *ports: Any, **options: Any) -> None:  # noqa: ANN401
+        begin(self, Store(store), *ports, **options)  # type: ignore[arg-type]
+
+    Team.__init__ = with_steps  # type: ignore[method-assign]
+
+
 def forget_the_exchange() -> None:
     """A message does not depend on the exchange that it was decided on; between the two there is a while."""
     import asyncio
 
-    from parley.app.team.team import Team
-    from parley.domain.directory.callers import Caller
     from parley.domain.store.changes import Committed, TeamChanges
 
     _nobody_waits()
     _overwrite("exchange")
-    commit = Team.commit
 
-    async def late(self: Team, caller: Caller, changes: TeamChanges, created: str = "") -> Committed:
+    async def late(commit: Commit, changes: TeamChanges) -> Committed:
         await asyncio.sleep(_A_WHILE)
-        return await commit(self, caller, changes, created)
+        return await commit(changes)  # type: ignore[no-any-return]
 
-    Team.commit = late  # type: ignore[method-assign]
+    _commit_by(late)
 
 
 def assign_rounds_outside_the_commit() -> None:
     """The message is written first; what its exchange became comes in a commit of its own, a while later."""
     import asyncio
 
-    from parley.app.team.team import Team
-    from parley.domain.directory.callers import Caller
     from parley.domain.exchange.exchange import Exchange
     from parley.domain.store.changes import Committed, TeamChanges
 
     _nobody_waits()
     _overwrite("exchange")
-    commit = Team.commit
 
-    async def in_two_steps(self: Team, caller: Caller, changes: TeamChanges, created: str = "") -> Committed:
+    async def in_two_steps(commit: Commit, changes: TeamChanges) -> Committed:
         later = tuple(one for one in changes.puts if isinstance(one, Exchange) and changes.posts)
         now = tuple(one for one in changes.puts if one not in later)
-        done = await commit(self, caller, changes._replace(puts=now), created)
+        done = await commit(changes._replace(puts=now))
         if later:
             await asyncio.sleep(_A_WHILE)
-            await self.store.commit(TeamChanges(changes.tenant, puts=later))
-        return done
+            await commit(TeamChanges(changes.tenant, puts=later))
+        return done  # type: ignore[no-any-return]
 
-    Team.commit = in_two_steps  # type: ignore[method-assign]
+    _commit_by(in_two_steps)
 
 
 def deliver_before_judging() -> None:
@@ -198,22 +230,17 @@ def skip_the_receivers_entry() -> None:
 
 def record_afterwards() -> None:
     """The message is written first; its entries come later, if they can be written at all."""
-    from parley.app.team.team import Team
-    from parley.domain.directory.callers import Caller
     from parley.domain.errors.errors import ParleyError
     from parley.domain.store.changes import Committed, TeamChanges
 
-    commit = Team.commit
+    async def in_two_steps(commit: Commit, changes: TeamChanges) -> Committed:
+        done = await commit(changes._replace(audits=()))
+        if changes.audits:
+            with suppress(ParleyError):
+                await commit(TeamChanges(changes.tenant, audits=changes.audits))
+        return done  # type: ignore[no-any-return]
 
-    async def in_two_steps(self: Team, caller: Caller, changes: TeamChanges, created: str = "") -> Committed:
-        done = await commit(self, caller, changes._replace(audits=()), created)
-        try:
-            await self.store.commit(TeamChanges(changes.tenant, audits=changes.audits))
-        except ParleyError:
-            return done
-        return done
-
-    Team.commit = in_two_steps  # type: ignore[method-assign]
+    _commit_by(in_two_steps)
 
 
 def approve_again() -> None:

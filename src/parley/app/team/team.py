@@ -9,7 +9,7 @@ from parley.app.team.state.nodes import NodeState
 from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
 from parley.app.team.state.requests import RequestCache
 from parley.app.team.state.rules import RulesState
-from parley.app.team.state.suspended import check_not_suspended, is_judged
+from parley.app.team.state.suspended import check_not_suspended
 from parley.app.team.state.tail import Tail
 from parley.app.team.state.waits import Waits
 from parley.domain.channel.event import EventDraft, quoted
@@ -93,14 +93,16 @@ class Team:
         """A fresh id: prefix, then 26 characters that sort by time."""
         return f"{prefix}_{self.ids.ulid()}"
 
-    async def commit(self, caller: Caller, changes: TeamChanges, created: str = "") -> Committed:
-        """Commit for a caller, with its idempotency key and the ids of what the key was used for."""
-        if caller.agent and not is_judged(caller, changes):
+    async def commit(self, caller: Caller, changes: TeamChanges) -> Committed:
+        """Commit for a caller that is not suspended, with its idempotency key.
+
+        Messages of the caller are committed by `posting`: the rules record the refusal of a suspended sender.
+        """
+        if caller.agent:
             expects = await check_not_suspended(self.store, caller)
             changes = changes._replace(expects=(*changes.expects, *expects))
         if caller.saved is not None:
-            created = created or caller.saved.message_id or _created_id(changes)
-            changes = changes._replace(saved=caller.saved._replace(message_id=created))
+            changes = changes.with_key(caller.saved)
         return await self.store.commit(changes)
 
     def entry(self, caller: Caller, action: str, subject: str, **facts: str) -> Entry:
@@ -116,10 +118,3 @@ class Team:
         """An event about what a caller did, for the commit that does it."""
         draft = self.event(intent_id, event_type, caller.actor, quoted(payload))
         return draft._replace(trace_id=caller.trace_id) if caller.trace_id else draft
-
-
-def _created_id(changes: TeamChanges) -> str:
-    """The id of what a commit creates, by which its answer can be repeated."""
-    if changes.posts:
-        return changes.posts[0].id
-    return changes.puts[0].id if changes.puts else ""

@@ -108,10 +108,6 @@ class Caller(NamedTuple):
         """The name in the log, never empty."""
         return self.agent or self.user or f"{self.kind.value}:{self.key_id}"
 
-    def creating(self, record_id: str) -> Caller:
-        """The caller whose idempotency key is used for this: by its id the answer can be built again."""
-        return self if self.saved is None else self._replace(saved=self.saved._replace(message_id=record_id))
-
     def speaking_as(self, sender: str) -> Caller:
         """The caller as the agent that a body or header names; `WrongSender` when the key is another's."""
         if not sender or sender == self.agent:

@@ -99,6 +99,12 @@ class TeamChanges(NamedTuple):
     # all of them were erased before, the commit is refused: `NotFound`. Empty: only records were erased, and the store
     # removes what is left of them from its files.
     erase: tuple[ErasableMessage, ...] | None = None
+    # What it creates, by which a repeated request is answered: the ids of messages joined by commas, or of one record.
+    created_id: str = ""
+
+    def with_key(self, key_use: Saved) -> TeamChanges:
+        """The same commit, which also notes that an idempotency key was used for what it creates."""
+        return self._replace(saved=key_use._replace(message_id=self.created_id))
 
 
 class Committed(NamedTuple):

@@ -34,3 +34,15 @@ async def test_the_idempotency_key_of_a_caller_is_written_with_its_commit(rig: R
     await rig.team.commit(caller, TeamChanges("default", entries=(rig.team.entry(caller, "x", "y"),)))
 
     assert await rig.store.saved("scope") == caller.saved
+
+
+@with_rig
+async def test_the_idempotency_key_names_what_the_commit_says_that_it_creates(rig: Rig) -> None:
+    await rig.intent()
+    caller = rig.caller("alice")._replace(saved=Saved("scope", "f", "once_1", rig.at()))
+
+    await rig.team.commit(caller, TeamChanges("default", created_id="task_1"))
+
+    saved = await rig.store.saved("scope")
+    assert saved is not None
+    assert saved.message_id == "task_1"

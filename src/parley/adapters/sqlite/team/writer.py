@@ -13,6 +13,7 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from parley.adapters.sqlite.file import to_parley_error
@@ -123,8 +124,17 @@ class SqliteWriter:
                 self._cut_log()
 
     def _commit_batch(self, batch: list[QueuedCommit]) -> None:
+        """Commit a batch in one transaction and answer its callers. After an error each change is tried alone."""
+        outcomes: list[CommitOutcome] = []
         try:
-            outcomes = self._commit([changes for changes, _ in batch])
+            with self._transaction([changes for changes, _ in batch]) as transaction:
+                for changes, _ in batch:
+                    try:
+                        outcomes.append(transaction.take(changes))
+                    except ParleyError as refusal:
+                        outcomes.append(refusal)
+                transaction.writes += transaction.evicted()
+                team_writes.write(self._db, transaction)
         except (sqlite3.Error, OSError, *_WRITE_ERRORS) as error:
             if len(batch) > 1:
                 for commit in batch:
@@ -134,6 +144,26 @@ class SqliteWriter:
         done = [(changes.tenant, future, outcome) for (changes, future), outcome in zip(batch, outcomes, strict=True)]
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._deliver, done)
+
+    @contextmanager
+    def _transaction(self, batch: list[TeamChanges]) -> Iterator[Transaction]:
+        """A transaction of the file, committed at the end and rolled back by an error; then the cache follows."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            source = SqliteSource(self._db, self._cache)
+            source.preload(batch)
+            transaction = Transaction(source, ENCODERS)
+            yield transaction
+            self._db.execute("COMMIT")
+            self._erased = self._erased or any(isinstance(act, EraseContent) for act in transaction.writes)
+            self._cache.heads.update(source.new_heads)
+            self._cache.update(transaction)
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+        finally:
+            self._cache.trim()
 
     def _deliver(self, done: list[tuple[str, Future[Committed], CommitOutcome]]) -> None:
         self.queued -= len(done)
@@ -159,27 +189,6 @@ class SqliteWriter:
             finally:
                 self._db.execute(f"PRAGMA busy_timeout={team_file.BUSY_SECONDS * 1000:.0f}")
 
-    def _commit(self, batch: list[TeamChanges]) -> list[CommitOutcome]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            source = SqliteSource(self._db, self._cache)
-            source.preload(batch)
-            transaction = Transaction(source, ENCODERS)
-            outcomes = [apply_changes(transaction, changes) for changes in batch]
-            transaction.writes += transaction.evicted()
-            team_writes.write(self._db, transaction)
-            self._db.execute("COMMIT")
-            self._erased = self._erased or any(isinstance(act, EraseContent) for act in transaction.writes)
-            self._cache.heads.update(source.new_heads)
-            self._cache.update(transaction)
-            return outcomes
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
-        finally:
-            self._cache.trim()
-
 
 def _as_outcome(error: Exception, path: str) -> Exception:
     """What the caller is told; a caller can do nothing about a file that the machine forbids the server to write."""
@@ -187,14 +196,6 @@ def _as_outcome(error: Exception, path: str) -> Exception:
         return error
     refusal = to_parley_error(error, path)
     return Unavailable(refusal.message) if isinstance(refusal, Forbidden) else refusal
-
-
-def apply_changes(transaction: Transaction, changes: TeamChanges) -> CommitOutcome:
-    """What a commit becomes, or why not."""
-    try:
-        return transaction.take(changes)
-    except ParleyError as refusal:
-        return refusal
 
 
 def _batches(work: list[QueuedCommit]) -> Iterator[list[QueuedCommit]]:

@@ -158,7 +158,8 @@ async def _erase_piece(
         facts["continues"] = before
     draft = _draft(team, ERASED, caller.actor, facts)
     try:
-        written = await team.commit(caller.creating(draft.id), TeamChanges(caller.tenant, audits=(draft,), erase=piece))
+        changes = TeamChanges(caller.tenant, audits=(draft,), erase=piece, created_id=draft.id)
+        written = await team.commit(caller, changes)
     except NotFound:
         return done  # erased concurrently
     return done._replace(messages=done.messages + written.erased, entry_id=draft.id)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels import posting
-from parley.app.team.channels.posting import Venue, check_present, check_speaks
+from parley.app.team.channels.posting import Held, Venue, check_present, check_speaks
 from parley.app.team.directory import roles
 from parley.app.team.directory.permissions import intent_access
 from parley.app.team.retry import committed, put
@@ -36,7 +36,6 @@ from parley.domain.store.changes import TeamChanges
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parley.app.team.channels.posting import Held
     from parley.app.team.team import Team
     from parley.domain.channel.post import Post, PostDraft
     from parley.domain.directory.callers import Caller
@@ -82,7 +81,9 @@ async def create(team: Team, caller: Caller, intent_id: str, draft: ChannelDraft
         expects = [expecting(intent), expecting(access)]
         channel = await _drafted(team, caller, intent, access, draft, expects)
         entry = team.entry(caller, "channel_created", channel.id, intent=intent_id, name=channel.label)
-        return TeamChanges(caller.tenant, expects=tuple(expects), puts=(channel,), entries=(entry,))
+        return TeamChanges(
+            caller.tenant, expects=tuple(expects), puts=(channel,), entries=(entry,), created_id=channel.id
+        )
 
     return ChannelWithTally(await put(team, caller, decide, Channel, "intent"), Tally())
 
@@ -152,9 +153,10 @@ async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, dr
         return Venue(channel, access, expects, entry)
 
     async with posting.lock_conversation(team, caller, draft):
-        return await posting.decide_and_commit(
+        decided, done = await posting.decide_and_commit(
             team, caller, lambda: posting.decide(team, caller, find_venue, (draft,), ids)
         )
+    return Held(decided.held) if decided.held is not None else done.posts[0]
 
 
 async def list_all(team: Team, caller: Caller, intent_id: str) -> list[ChannelWithTally]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules.messages import refuse_overspent
 from parley.app.team.rules import governing
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules.docket import TeamDocket
-from parley.app.team.rules.governing import ProposedPost
+from parley.app.team.rules.governing import NOBODY, PersonDecision, ProposedPost
 from parley.app.team.system_posts import audited
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
@@ -64,7 +64,7 @@ class Venue(NamedTuple):
 
 
 class PendingCommit(NamedTuple):
-    """What a decision writes. A refusal is raised, and a held message reported, after it is written."""
+    """What was decided about messages, and what that writes. A refusal is raised after it is written."""
 
     changes: TeamChanges
     held: Approval | None = None
@@ -80,9 +80,10 @@ async def post(team: Team, caller: Caller, channel_id: str, draft: PostDraft, me
     ids = (message_id or team.new_id("msg"),)
     check_speaks(caller)
     async with lock_conversation(team, caller, draft):
-        return await decide_and_commit(
+        decided, committed = await decide_and_commit(
             team, caller, lambda: decide(team, caller, lambda: venue_of(team, caller, channel_id), (draft,), ids)
         )
+    return Held(decided.held) if decided.held is not None else committed.posts[0]
 
 
 async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence[PostDraft]) -> tuple[Post, ...]:
@@ -96,53 +97,49 @@ async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence
             raise Invalid.because([_ONE_BY_ONE])
         return decided
 
+    _, committed = await decide_and_commit(team, caller, attempt)
     # Notices that the server adds to the commit come after the messages.
-    return (await _committed(team, caller.creating(",".join(ids)), attempt))[0].posts[: len(drafts)]
+    return committed.posts[: len(drafts)]
 
 
-async def decide_and_commit(team: Team, caller: Caller, attempt: Callable[[], Awaitable[PendingCommit]]) -> Post | Held:
-    """Decide about one message and commit what was decided; again when somebody else was faster, a few times."""
-    done, held = await _committed(team, caller, attempt)
-    return Held(held) if held is not None else done.posts[0]
-
-
-async def _committed(
+async def decide_and_commit(
     team: Team, caller: Caller, attempt: Callable[[], Awaitable[PendingCommit]]
-) -> tuple[Committed, Approval | None]:
+) -> tuple[PendingCommit, Committed]:
+    """Decide about messages and commit what was decided; again when somebody else was faster, a few times."""
     for _ in range(ATTEMPTS):
         decided = await attempt()
+        changes = decided.changes
+        if caller.saved is not None and decided.refusal is None:
+            # A refusal does not consume the idempotency key, so a corrected request can reuse it.
+            changes = changes.with_key(caller.saved)
         try:
-            return await _commit(team, caller, decided), decided.held
-        except Overspent as error:
-            if decided.docket is None or decided.submission is None:
-                raise
-            # What it depended on stays, but for the exchange, which this no longer changes.
-            decided.docket.expects[:] = [expect for expect in decided.docket.expects if expect.kind != Exchange.kind]
-            refused = await refuse_overspent(decided.docket, decided.submission, error)
-            changes = await decided.docket.changes(refused)
             try:
-                return await _commit(team, caller, PendingCommit(changes, refusal=refused.refusal)), None
-            except (Stale, NameTaken):
-                continue
+                committed = await team.store.commit(changes)
+            except Overspent as error:
+                decided = await _without_budget(decided, error)
+                committed = await team.store.commit(decided.changes)
         except NameTaken:
             # The same channel, exchange or escalation began at this moment: go on with that one.
             team.governance.forget(caller.tenant, decided.changes.puts)
         except Stale as stale:
             if "kind" not in stale.facts:
                 raise
+        else:
+            if decided.refusal is not None:
+                raise decided.refusal
+            return decided, committed
     raise Conflict("the channel changes too often at this moment", hint="try again")
 
 
-def _commit(team: Team, caller: Caller, decided: PendingCommit) -> Awaitable[Committed]:
-    if decided.refusal is not None:
-        return _commit_refusal(team, decided.changes, decided.refusal)
-    return team.commit(caller, decided.changes, decided.held.id if decided.held else "")
-
-
-async def _commit_refusal(team: Team, changes: TeamChanges, refusal: ParleyError) -> NoReturn:
-    # A refusal does not consume the idempotency key, so a corrected request can reuse it.
-    await team.store.commit(changes)
-    raise refusal
+async def _without_budget(decided: PendingCommit, error: Overspent) -> PendingCommit:
+    """The refusal of a governed message whose budget has been spent meanwhile."""
+    docket = decided.docket
+    if docket is None or decided.submission is None:
+        raise error
+    # What it depended on stays, but for the exchange, which this no longer changes.
+    docket.expects[:] = [expect for expect in docket.expects if expect.kind != Exchange.kind]
+    refused = await refuse_overspent(docket, decided.submission, error)
+    return PendingCommit(await docket.changes(refused), refusal=refused.refusal)
 
 
 def lock_conversation(team: Team, caller: Caller, draft: PostDraft) -> AbstractAsyncContextManager[None]:
@@ -177,10 +174,7 @@ async def decide(
     find_venue: Callable[[], Awaitable[Venue]],
     drafts: Sequence[PostDraft],
     ids: Sequence[str],
-    *,
-    releases: Approval | None = None,
-    replaces: Approval | None = None,
-    note: str = "",
+    person: PersonDecision = NOBODY,
 ) -> PendingCommit:
     """What these drafts would write now. One may release what was held, or be said instead of it."""
     # Before anything else: nothing overrides the isolation of tenants.
@@ -190,7 +184,12 @@ async def decide(
             return PendingCommit(changes, refusal=refusal)
     venue = await find_venue()
     channel, access, expects = venue.channel, venue.access, venue.expects
-    docket = TeamDocket(team, caller.tenant, await rules.in_force(team, caller.tenant, expects), expects)
+    docket = person.docket
+    if docket is None:
+        docket = TeamDocket(team, caller.tenant, await rules.in_force(team, caller.tenant, expects), expects)
+    else:
+        docket.expects += expects
+        expects = docket.expects
     sender_view = view(channel, access, caller, docket.at)
     record = await check_present(team, caller.tenant, caller.agent, expects)
     posts: list[Post] = []
@@ -212,9 +211,7 @@ async def decide(
             longest=longest,
         )
         addressee = await check_reachable(team, caller.tenant, placed, expects) if placed.recipients else None
-        message = ProposedPost(
-            caller, channel, access, draft, placed, request, record, releases, replaces, note, addressee
-        )
+        message = ProposedPost(caller, channel, access, draft, placed, request, record, addressee, person)
         governed = await governing.govern(docket, message)
         if governed.post is not None:
             posts.append(governed.post)
@@ -222,14 +219,22 @@ async def decide(
             raise Invalid.because([_ONE_BY_ONE])
         else:
             return await _governed(docket, venue, draft, governed)
-    changes = TeamChanges(caller.tenant, tuple(posts), tuple(expects))
-    if channel.options.audit:
+    return PendingCommit(_with_channel(await _ungoverned(docket, venue, drafts, posts), venue))
+
+
+async def _ungoverned(
+    docket: TeamDocket, venue: Venue, drafts: Sequence[PostDraft], posts: Sequence[Post]
+) -> TeamChanges:
+    """What messages write that no rule concerns."""
+    team, expects = docket.team, docket.expects
+    events: tuple[EventDraft, ...] = ()
+    if venue.channel.options.audit:
         # Everybody with access to the intent reads its log, of whichever org unit.
-        apart = await rules.several_units(team, caller.tenant, expects)
+        apart = await rules.several_units(team, docket.tenant, expects)
         shown = [_with_payload_hash(post) if apart and post.recipients is not None else post for post in posts]
-        events = tuple(audited(team, channel, post, draft) for post, draft in zip(shown, drafts, strict=True))
-        changes = changes._replace(events=events, expects=tuple(expects))
-    return PendingCommit(_with_channel(changes, venue))
+        events = tuple(audited(team, venue.channel, post, draft) for post, draft in zip(shown, drafts, strict=True))
+    created = ",".join([post.id for post in posts])
+    return TeamChanges(docket.tenant, tuple(posts), tuple(expects), events=events, created_id=created)
 
 
 async def _governed(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules import approvals as rules
 from parley.app.team.channels import posting
-from parley.app.team.channels.posting import Held
 from parley.app.team.retry import committed
 from parley.app.team.rules.docket import TeamDocket, commit
+from parley.app.team.rules.governing import PersonDecision
+from parley.app.team.state.suspended import check_not_suspended
 from parley.domain.channel.post import PostDraft
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import Invalid, NotFound, Problem
@@ -99,36 +100,31 @@ async def decide(team: Team, caller: Caller, approval_id: str, deciding: Approva
     """Decide about a pending approval, once."""
     if caller.kind is not KeyKind.HUMAN:
         raise HumanRequired("only a person decides this, with a key of its own")
-    approval = await get(team, caller, approval_id)
     if deciding.decision is Decision.REJECT:
         return await _reject(team, caller, approval_id, deciding)
-    attempts: list[PendingCommit] = []
-
-    async def attempt() -> PendingCommit:
-        attempts.append(await _speak(team, caller, approval_id, deciding))
-        return attempts[-1]
-
+    approval = await team.store.get(Approval, caller.tenant, approval_id)
+    if approval is None:
+        raise NotFound("no such approval")
     async with team.governance.queue(caller.tenant, approval.conversation_id or approval.id):
-        outcome = await posting.decide_and_commit(team, caller, attempt)
-    if isinstance(outcome, Held):
-        raise NotReleasable("the exchange has reached its limit meanwhile", facts={"approval": outcome.approval.id})
-    decision = attempts[-1].decision
-    assert decision is not None  # noqa: S101  # what answers an approval is always judged
-    return decision.decided[0]
+        decided, _ = await posting.decide_and_commit(team, caller, lambda: _speak(team, caller, approval_id, deciding))
+    if decided.held is not None:
+        raise NotReleasable("the exchange has reached its limit meanwhile", facts={"approval": decided.held.id})
+    assert decided.decision is not None  # noqa: S101  # what answers an approval is always judged
+    return decided.decision.decided[0]
 
 
 async def _checked(docket: TeamDocket, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Approval:
-    """The current approval, if this person may make this decision."""
-    approval = await docket.approval(approval_id)
-    if approval is None:
-        raise NotFound("no such approval")
+    """The current approval, if this person may see it and make this decision."""
+    approval = await _get(docket, caller, approval_id)
     await rules.check(docket, approval, caller, deciding.decision, deciding.digest)
     return approval
 
 
 async def _speak(team: Team, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> PendingCommit:
     """Post the held message, judged again, or the person's answer in its place."""
-    approval = await _checked(await TeamDocket.open(team, caller.tenant), caller, approval_id, deciding)
+    docket = await TeamDocket.open(team, caller.tenant)
+    await check_not_suspended(team.store, caller)  # the docket depends on the suspensions already
+    approval = await _checked(docket, caller, approval_id, deciding)
     draft, answers = held_draft(team, approval), deciding.decision is Decision.ANSWER
     if answers:
         if not deciding.answer:
@@ -141,9 +137,7 @@ async def _speak(team: Team, caller: Caller, approval_id: str, deciding: Approva
         lambda: posting.venue_of(team, caller, approval.channel_id),
         (draft,),
         (team.new_id("msg"),),
-        releases=None if answers else approval,
-        replaces=approval if answers else None,
-        note=deciding.note,
+        PersonDecision(docket, None if answers else approval, approval if answers else None, deciding.note),
     )
 
 

@@ -95,17 +95,17 @@ async def replace_all(
 
 async def grant(team: Team, caller: Caller, intent_id: str, draft: GrantDraft) -> Grant:
     """Add an entry."""
-    grant_id = team.new_id("acl")
 
     async def decide() -> TeamChanges:
         _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
         _check_room(access)
-        new_grant = _granted(team, caller, access, draft, grant_id)
+        new_grant = _granted(team, caller, access, draft)
         facts = {"principal_id": new_grant.principal_id, "permission": new_grant.permission.value}
         event = team.event_by(caller, intent_id, ACCESS_GRANTED, **facts)
-        return _changes(team, caller, with_grant(access, new_grant), event, "access_granted", **facts)
+        changes = _changes(team, caller, with_grant(access, new_grant), event, "access_granted", **facts)
+        return changes._replace(created_id=new_grant.id)
 
-    return (await _commit_access(team, caller.creating(grant_id), decide)).grants[-1]
+    return (await _commit_access(team, caller, decide)).grants[-1]
 
 
 async def revoke(team: Team, caller: Caller, intent_id: str, grant_id: str) -> None:
@@ -142,12 +142,12 @@ async def expire(team: Team, tenant: str, intent_id: str) -> None:
         return  # changed concurrently: the next sweep retries
 
 
-def _granted(team: Team, caller: Caller, access: Access, draft: GrantDraft, grant_id: str = "") -> Grant:
+def _granted(team: Team, caller: Caller, access: Access, draft: GrantDraft) -> Grant:
     now = team.at()
     if draft.principal_type == AGENT:
         party_name(draft.principal_id)
     return Grant(
-        id=grant_id or team.new_id("acl"),
+        id=team.new_id("acl"),
         granted_by=caller.actor,
         granted_at=now,
         since=visible_since(access, draft.principal_id, now),
@@ -207,7 +207,9 @@ async def request(team: Team, caller: Caller, intent_id: str, draft: RequestDraf
         capabilities=list(draft.capabilities),
     )
     entry = team.entry(caller, "access_requested", intent_id, principal_id=principal, request=access_request.id)
-    changes = TeamChanges(caller.tenant, puts=(access_request,), events=(event,), entries=(entry,))
+    changes = TeamChanges(
+        caller.tenant, puts=(access_request,), events=(event,), entries=(entry,), created_id=access_request.id
+    )
     record = (await team.commit(caller, changes)).puts[0]
     assert isinstance(record, AccessRequest)  # noqa: S101  # what was put
     return record

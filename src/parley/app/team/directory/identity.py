@@ -124,7 +124,9 @@ async def answer(  # the challenge, its key, and what came back
     new_identity = proved(pending, identity, team.at())
     entry = team.entry(caller, "identity_registered", agent_id, did=new_identity.did)
     try:
-        changes = TeamChanges(caller.tenant, puts=(new_identity,), drops=(pending,), entries=(entry,))
+        changes = TeamChanges(
+            caller.tenant, puts=(new_identity,), drops=(pending,), entries=(entry,), created_id=new_identity.id
+        )
         committed = await team.commit(caller, changes)
     except Stale as stale:
         if "kind" not in stale.facts:

@@ -97,8 +97,8 @@ async def create_tenant(team: Team, caller: Caller, tenant_id: str, title: str) 
     if await team.store.get(Tenant, NO_TENANT, tenant.id) is not None:
         raise NameTaken("there is a tenant of this name already", facts={"tenant_id": tenant.id})
     entry = team.entry(caller, "tenant_created", tenant.id)
-    committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(tenant,), entries=(entry,)))
-    record = committed.puts[0]
+    changes = TeamChanges(caller.tenant, puts=(tenant,), entries=(entry,), created_id=tenant.id)
+    record = (await team.commit(caller, changes)).puts[0]
     assert isinstance(record, Tenant)  # noqa: S101  # what was put
     return record
 

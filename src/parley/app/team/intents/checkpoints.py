@@ -101,7 +101,8 @@ async def make(team: Team, caller: Caller, intent_id: str) -> tuple[Checkpoint, 
         last=str(checkpoint.last_sequence),
     )
     try:
-        record = (await team.commit(caller, TeamChanges(caller.tenant, puts=(checkpoint,), entries=(entry,)))).puts[0]
+        changes = TeamChanges(caller.tenant, puts=(checkpoint,), entries=(entry,), created_id=checkpoint.id)
+        record = (await team.commit(caller, changes)).puts[0]
     except NameTaken:
         # Made concurrently.
         last = await _last(team, caller.tenant, intent_id)

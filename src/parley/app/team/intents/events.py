@@ -45,9 +45,9 @@ async def append(
 
     async def decide() -> TeamChanges:
         _, access = await intent_access(team, caller, intent_id, Permission.WRITE)
-        return TeamChanges(caller.tenant, expects=(expecting(access),), events=(draft,))
+        return TeamChanges(caller.tenant, expects=(expecting(access),), events=(draft,), created_id=draft.id)
 
-    done = await committed(team, caller.creating(draft.id), decide, "intent")
+    done = await committed(team, caller, decide, "intent")
     assert done is not None  # noqa: S101  # there was something to write
     return done.events[0]
 

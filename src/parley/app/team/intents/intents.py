@@ -86,6 +86,7 @@ async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
         puts=(intent, access),
         events=(team.event_by(caller, intent.id, INTENT_CREATED, title=intent.title),),
         entries=(team.entry(caller, "intent_created", intent.id),),
+        created_id=intent.id,
     )
     record = (await team.commit(caller, changes)).puts[0]
     assert isinstance(record, Intent)  # noqa: S101  # what was put

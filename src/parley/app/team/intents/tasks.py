@@ -73,6 +73,7 @@ async def create(team: Team, caller: Caller, intent_id: str, draft: TaskDraft) -
             puts=(task,),
             events=(team.event_by(caller, intent_id, "task.created", task_id=task.id, name=task.title),),
             entries=(team.entry(caller, "task_created", task.id, intent=intent_id),),
+            created_id=task.id,
         )
 
     done = await committed(team, caller, decide, "intent")

@@ -104,6 +104,7 @@ class TeamDocket:
         # Records in `puts` carry the version that they replace, so `expects` need not name them.
         replaced = [(record.kind, record.id) for record in puts if record.version]
         decided = decision.decided if decision.approvals else ()
+        created = decision.message or decision.held or (puts[0] if puts else None)
         changes = TeamChanges(
             self.tenant,
             (decision.message,) if decision.message is not None else (),
@@ -116,6 +117,7 @@ class TeamDocket:
             events=events,
             audits=decision.audits,
             spends=(*decision.spends, *queue_freed(decided)) if decided else decision.spends,
+            created_id=created.id if created is not None else "",
         )
         return await system_posts.with_decisions(self.team, changes, decided, self.at) if decided else changes
 

@@ -39,6 +39,19 @@ if TYPE_CHECKING:
 _NOTHING = Wishes()
 
 
+class PersonDecision(NamedTuple):
+    """What a person decided about a held message: it is released, or replaced in the person's own words."""
+
+    # Where the decision was made: what that depended on, the commit depends on, too.
+    docket: TeamDocket | None = None
+    releases: Approval | None = None
+    replaces: Approval | None = None
+    note: str = ""
+
+
+NOBODY = PersonDecision()
+
+
 class ProposedPost(NamedTuple):
     """A placed message, before it is judged."""
 
@@ -50,13 +63,14 @@ class ProposedPost(NamedTuple):
     request: Post | None
     # The sender's record, if it has one.
     record: AgentRecord | None
-    # The held message that this one releases, or replaces in a person's words.
-    releases: Approval | None = None
-    replaces: Approval | None = None
-    # The person's note on the decision.
-    note: str = ""
     # The record of the one agent that it is for, if it has one; the decision depends on it already.
     addressee: AgentRecord | None = None
+    person: PersonDecision = NOBODY
+
+    @property
+    def held(self) -> Approval | None:
+        """The held message that this one releases or replaces."""
+        return self.person.releases or self.person.replaces
 
     @property
     def annotated(self) -> bool:
@@ -76,7 +90,7 @@ async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
     """Decide about a message; without a decision when the rules do not apply to it."""
     placed = message.placed
     sender = rules.speaker(
-        message.caller, message.record, message.releases.user if message.releases is not None else ""
+        message.caller, message.record, message.person.releases.user if message.person.releases is not None else ""
     )
     receivers = await _receivers(docket, message, sender)
     try:
@@ -91,8 +105,7 @@ async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
     if not (
         message.annotated
         or exchange is not None
-        or message.releases is not None
-        or message.replaces is not None
+        or message.held is not None
         or _concerned(docket, sender, receivers or [sender])
     ):
         # Where there are several org units, what is said to everyone is said to those who are there now; and what is
@@ -152,7 +165,7 @@ def _unstopped(docket: TeamDocket, sender: Party, receivers: list[Party] | None,
 
 async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchange | None, tuple[Exchange, ...]]:
     """The exchange that a message continues, and the sender's other exchanges in the conversation."""
-    held = message.releases or message.replaces
+    held = message.held
     if message.draft.wishes is None and message.request is None and held is None:
         return None, ()
     team, tenant, sender = docket.team, docket.tenant, message.caller.agent
@@ -189,11 +202,11 @@ async def _exchanges(docket: TeamDocket, message: ProposedPost) -> tuple[Exchang
 
 
 def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tuple[Party, ...]) -> Submission[Post]:
-    caller, placed, held = message.caller, message.placed, message.releases or message.replaces
+    caller, placed, person, held = message.caller, message.placed, message.person, message.held
     submitted, actor = digest(placed.payload), caller.actor
     if caller.kind is KeyKind.HUMAN and caller.user:
         # A person in its agent's place is the actor; a held message keeps its owner.
-        actor = message.releases.user if message.releases is not None else caller.user
+        actor = person.releases.user if person.releases is not None else caller.user
 
     def payload_with(body: Body | None) -> bytes:
         return placed.payload if body is None else team.envelopes.payload(_mapping(body))
@@ -210,7 +223,7 @@ def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tup
 
     def deliver(ruling: Ruling) -> Delivered[Post]:
         payload = payload_with(ruling.body)
-        ext = ruling.ext._replace(approved_by=caller.user) if message.releases is not None else ruling.ext
+        ext = ruling.ext._replace(approved_by=caller.user) if person.releases is not None else ruling.ext
         label = disclosure_of(ruling.origin, ruling.policy.disclosure)
         post = placed._replace(
             payload=payload,
@@ -235,11 +248,11 @@ def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tup
         deliver=deliver,
         channel_id=placed.channel_id,
         expires_at=placed.expires_at,
-        releases=message.releases,
-        replaces=message.replaces,
+        releases=person.releases,
+        replaces=person.replaces,
         approval_id=held.id if held is not None else "",
         approved_by=caller.user if held is not None else "",
-        note=message.note,
+        note=person.note,
     )
 
 
@@ -263,12 +276,12 @@ def _proposal(
         text=payload.decode() if payload.isascii() and b"\\" not in payload else None,
         exchange=exchange,
         others=others,
-        approval=message.releases,
+        approval=message.person.releases,
         now=docket.now,
         fresh=fresh_ids(docket),
         channel_id=message.channel.id,
         detectors=team.governance.detectors,
-        instead=message.replaces is not None,
+        instead=message.person.replaces is not None,
     )
 
 

@@ -82,4 +82,4 @@ def _changes(team: Team, caller: Caller, changed: Suspensions, action: str, subj
     facts = {"what": subject.what.value, "name": subject.name, "reason": subject.reason, "key": caller.key_id}
     audit = AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), action, caller.actor, facts)
     entry = team.entry(caller, action, subject.name or caller.tenant, what=subject.what.value, reason=subject.reason)
-    return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,), audits=(audit,))
+    return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,), audits=(audit,), created_id=changed.id)

@@ -13,15 +13,9 @@ from parley.domain.rules.suspension import Suspensions, check_not_stopped, check
 
 if TYPE_CHECKING:
     from parley.domain.directory.callers import Caller
-    from parley.domain.store.changes import TeamChanges
     from parley.ports.team import TeamStore
 
 NO_SUSPENSIONS = Expect(Suspensions.kind, suspension.ALL, 0)
-
-
-def is_judged(caller: Caller, changes: TeamChanges) -> bool:
-    """Whether a change is a message of the caller: the rules judge it, and record the refusal of a suspended sender."""
-    return changes.posts != () and changes.posts[0].sender == caller.agent
 
 
 async def check_not_suspended(store: TeamStore, caller: Caller) -> tuple[Expect, ...]:

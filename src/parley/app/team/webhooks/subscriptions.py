@@ -84,8 +84,8 @@ async def create(team: Team, caller: Caller, wanted: SubscriptionDraft) -> Subsc
         cursor=await notices.newest(team, caller.tenant) if about_notices else UNSETTLED,
     )
     entry = team.entry(caller, "subscription_created", subscription.id, intent=wanted.intent_id, host=_host(wanted.url))
-    committed = await team.commit(caller, TeamChanges(caller.tenant, puts=(subscription,), entries=(entry,)))
-    record = committed.puts[0]
+    changes = TeamChanges(caller.tenant, puts=(subscription,), entries=(entry,), created_id=subscription.id)
+    record = (await team.commit(caller, changes)).puts[0]
     assert isinstance(record, Subscription)  # noqa: S101  # what was put
     return record
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,8 @@ from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held
 from parley.app.team.decisions import approvals
 from parley.app.team.decisions.approvals import ApprovalDecision
+from parley.app.team.rules import suspensions
+from parley.app.team.rules.docket import TeamDocket
 from parley.app.team.work import sweep
 from parley.domain.channel.post import Post
 from parley.domain.content.classification import Classification, ContentPattern, OnOver
@@ -17,6 +20,7 @@ from parley.domain.exchange.approval import Approval, ApprovalStatus, Cause, Dec
 from parley.domain.exchange.exchange import Outcome
 from parley.domain.message.message import Pattern
 from parley.domain.rules.policy import AppliesTo, CrossOrg
+from parley.domain.rules.suspension import Stopped
 from tests.rigs.governed import (
     a_draft,
     answer,
@@ -73,6 +77,25 @@ async def test_what_is_approved_goes_out_once_exactly_as_it_was_shown(rig: Rig) 
     assert (exchange.outcome, exchange.current_round) == (Outcome.IN_PROGRESS, 1)
     assert (await refusal(decide(rig, "ann", approval))).code == "approval_decided"
     assert len(await posts(rig)) == 1
+
+
+@pytest.mark.parametrize("decision", [Decision.APPROVE, Decision.REJECT, Decision.ANSWER])
+@with_rig
+async def test_one_decision_opens_one_docket(rig: Rig, decision: Decision, monkeypatch: pytest.MonkeyPatch) -> None:
+    await two_agents(rig)
+    approval = await held(rig, "alice", "bob", "We promise it.")
+    opened: list[TeamDocket] = []
+    open_docket = TeamDocket.__init__
+
+    def counted(docket: TeamDocket, *about: Any) -> None:  # noqa: ANN401
+        opened.append(docket)
+        open_docket(docket, *about)
+
+    monkeypatch.setattr(TeamDocket, "__init__", counted)
+
+    await decide(rig, "ann", approval, decision)
+
+    assert len(opened) == 1
 
 
 @with_rig
@@ -335,6 +358,17 @@ async def test_only_a_person_decides_and_only_one_whom_it_concerns(rig: Rig) -> 
     foreign = person("ann")._replace(tenant="globex")
     assert (await refusal(decide(rig, foreign, approval))).code == "not_found"
     assert (await refusal(approvals.decide(rig.team, person("ann"), "appr_none", deciding))).code == "not_found"
+    assert await posts(rig) == []
+
+
+@pytest.mark.parametrize("decision", [Decision.APPROVE, Decision.REJECT, Decision.ANSWER])
+@with_rig
+async def test_a_suspended_person_decides_nothing(rig: Rig, decision: Decision) -> None:
+    await two_agents(rig)
+    approval = await held(rig, "alice", "bob", "We promise it.")
+    await suspensions.suspend(rig.team, ADMIN, Stopped.AGENT, "ann", "")
+
+    assert (await refusal(decide(rig, "ann", approval, decision))).code == "suspended"
     assert await posts(rig) == []
 
 

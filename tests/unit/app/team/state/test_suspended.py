@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from parley.app.team.rules import suspensions
-from parley.app.team.state.suspended import NO_SUSPENSIONS, check_not_suspended, check_speaks_for, is_judged
+from parley.app.team.state.suspended import NO_SUSPENSIONS, check_not_suspended, check_speaks_for
 from parley.domain.agents.party import Attributes
 from parley.domain.directory.callers import DEFAULT_TENANT, Caller, KeyKind
 from parley.domain.errors.rules import Suspended
 from parley.domain.rules.suspension import Stopped
-from parley.domain.store.changes import TeamChanges
 from tests.rigs.team import Rig, with_rig
 
 ADMIN = KeyKind.ADMIN
@@ -18,17 +17,6 @@ ADMIN = KeyKind.ADMIN
 
 async def suspend(rig: Rig, what: Stopped, name: str = "") -> None:
     await suspensions.suspend(rig.team, rig.caller("", ADMIN), what, name, "")
-
-
-@with_rig
-async def test_only_a_message_of_the_caller_is_left_to_the_rules(rig: Rig) -> None:
-    await rig.intent()
-    await rig.channel()
-    post = await rig.say("alice")
-
-    assert is_judged(rig.caller("alice"), TeamChanges(DEFAULT_TENANT, posts=(post,)))
-    assert not is_judged(rig.caller("bob"), TeamChanges(DEFAULT_TENANT, posts=(post,)))
-    assert not is_judged(rig.caller("alice"), TeamChanges(DEFAULT_TENANT))
 
 
 @with_rig
