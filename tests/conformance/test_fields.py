@@ -95,7 +95,8 @@ def test_the_subject_is_free_text_on_one_physical_line() -> None:
 
     assert accepted(a_file(subject='"Review auth middleware PR"')).subject == "Review auth middleware PR"
     assert fields_written(a_draft(subject=subject))["subject"] == subject
-    assert fields_written(a_draft(subject="two\r\nlines\n"))["subject"] == "two\r\nlines\n"
+    assert refusals(a_draft(subject="two\r\nlines")) == {("not_one_line", "subject")}
+    assert doubted(a_file(subject=r'"two\nlines"')) == {("not_one_line", "subject")}
 
 
 @pytest.mark.requirement("S1-FIELD-BODY", "S2-FIELD-BODY")

@@ -75,4 +75,4 @@ BODIES = {
 }
 
 # A subject is one line.
-SUBJECTS = {name: text[:200] for name, text in BODIES.items() if "\n" not in text and "\r" not in text}
+SUBJECTS = {name: text[:200] for name, text in BODIES.items() if text.splitlines() == [text]}

@@ -44,7 +44,7 @@ def test_a_message_with_every_field_is_valid_for_them(place: Path) -> None:
         expires="2h",
         conversation="conv-20260313-alice-001",
         tag="release_1",
-        related_pr="https://forge.example/o/r/pull/42",
+        related_pr="#42",
         related_packet="packet-1",
         context_keys=["a.py", "b.py"],
         extras={"model": "m-1", "turns": 3, "wall_time_s": "1.5"},

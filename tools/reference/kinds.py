@@ -12,7 +12,8 @@ KINDS_INTRO = """\
 
 A message's kind (`type` in the file, `--type` on the command line) says what it asks. The first answer is what
 `parley reply` sends when no `--type` is given; a kind without an answer gets a notification. The first priority is the
-default; *inherited* means that of the message it answers, P2 without one.
+default. *That of the ...* is the priority of the message that the thread goes back to, of the message it answers when
+there is none, P2 without either.
 """
 KINDS_RULES = """
 Priorities are {priorities}, the most urgent first. Processing order: priority, then {first}
@@ -47,7 +48,7 @@ def kinds_page() -> Iterator[str]:
 def kind_row(kind: Kind) -> tuple[str, ...]:
     spec = kind.spec
     answers = ", ".join(f"`{answer}`" for answer in spec.answers) or "none"
-    priority = "inherited" if spec.inherits_priority else ", ".join(spec.typical)
+    priority = f"that of the `{spec.origin}`" if spec.origin else ", ".join(spec.typical)
     return f"`{kind}`", spec.purpose, spec.pattern.value, answers, priority
 
 

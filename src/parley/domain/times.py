@@ -13,6 +13,11 @@ _RFC3339 = (
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?"
     r"(Z|z|[+-][0-9]{2}:?[0-9]{2})\Z"
 )
+# What other tools write beside that: no zone, no marks between the digits, hours only in the offset, a space before it.
+_ISO_8601 = (
+    r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})[Tt ]([0-9]{2})(:?)([0-9]{2})(?:\6([0-9]{2}(?:[.,][0-9]+)?))?"
+    r" ?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?\Z"
+)
 _DURATION = r"([0-9]{1,9})([smhdw])\Z"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -54,6 +59,29 @@ def parse_time(text: str) -> datetime:
         return moment if offset in "Zz" else moment - _offset(offset)
     except (ValueError, OverflowError):
         raise Invalid(f"{text!r} is not a moment that exists") from None
+
+
+class ForeignTime(NamedTuple):
+    """A moment as another tool wrote it. Without a zone it counts as UTC."""
+
+    at: datetime
+    has_zone: bool
+    is_utc: bool
+
+
+def read_foreign_time(text: str) -> ForeignTime:
+    """A moment in any ISO 8601 form of a date with a time; `Invalid` for anything else."""
+    match = re.match(_ISO_8601, text)
+    if match is None:
+        return ForeignTime(parse_time(text), has_zone=True, is_utc=True)
+    year, _, month, day, hour, _, minute, second, zone = match.groups()
+    offset = zone if zone and zone not in "Zz" else "Z"
+    offset = offset + ":00" if len(offset) == 3 else offset
+    try:
+        moment = parse_time(f"{year}-{month}-{day}T{hour}:{minute}:{second or '00'}{offset}")
+    except Invalid:
+        raise Invalid(f"{text!r} is not a moment that exists") from None
+    return ForeignTime(moment, has_zone=zone is not None, is_utc=not offset.strip("Zz+-0:"))
 
 
 def is_canonical(text: str) -> bool:

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.domain.errors.errors import Invalid
-from parley.domain.times import age, format_time, parse_duration, parse_moment, parse_past, parse_time
+from parley.domain.times import (
+    age,
+    format_time,
+    parse_duration,
+    parse_moment,
+    parse_past,
+    parse_time,
+    read_foreign_time,
+)
 from tests.samples.messages import NOW, PROPERTY
 
 any_moment = st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001
@@ -44,6 +52,37 @@ def test_an_offset_is_taken_into_account(moment: datetime, minutes: int) -> None
 def test_any_text_is_a_time_or_refused(text: str) -> None:
     with contextlib.suppress(Invalid):
         assert parse_time(text).tzinfo is UTC
+    with contextlib.suppress(Invalid):
+        assert read_foreign_time(text).at.tzinfo is UTC
+
+
+_FORMS = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y%m%dT%H%M%S", "%Y%m%d %H%M%S", "%Y-%m-%dT%H:%M:%S.%f"]
+
+
+@PROPERTY
+@given(
+    st.datetimes(min_value=datetime(1000, 1, 2), max_value=datetime(9999, 12, 30), timezones=st.just(UTC)),  # noqa: DTZ001
+    st.sampled_from(_FORMS),
+    st.sampled_from(["", "Z", "z", "+00:00", "+0000", "+00", " +00:00", " Z", "-00:00"]),
+)
+def test_every_iso_8601_form_in_utc_is_the_same_moment(moment: datetime, form: str, zone: str) -> None:
+    time = read_foreign_time(moment.strftime(form) + zone)
+
+    assert time.at.replace(microsecond=0) == moment.replace(microsecond=0)
+    assert (time.has_zone, time.is_utc) == (zone != "", True)
+
+
+@pytest.mark.parametrize("text", ["2026-03-13T16:30:00+02:00", "20260313T1630+02", "2026-03-13 16:30 +0200"])
+def test_a_foreign_time_in_a_local_zone_is_converted(text: str) -> None:
+    assert read_foreign_time(text) == (NOW, True, False)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-03-13", "14:30:00Z", "2026-0313T14:30Z", "2026-03-13T1430:00Z", "2026-02-30T14:30:00", "1773412200"]
+)
+def test_what_is_no_date_with_a_time_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        read_foreign_time(text)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from parley.domain.errors.errors import (
     SenderMismatch,
     Stale,
     TooManyTries,
+    Unanswerable,
     UnknownMessage,
     Unreadable,
 )
@@ -274,6 +275,17 @@ async def release(kernel: Kernel, ref: str, token: str | None = None) -> str:
     check_token(delivery, token)
     back = delivery._replace(status=Status.DELIVERED, lease=None, tries=max(0, delivery.tries - 1))
     await _commit(kernel, "released", None, delivery, back)
+    held = kernel.held.pop(delivery.key, None)
+    if held is not None:
+        held.release()
+    return delivery.key.message_id
+
+
+async def give_up(kernel: Kernel, ref: str, detail: str, token: str | None = None) -> str:
+    """Move a claimed message that cannot be answered to the dead letters, where people find it with its reason."""
+    delivery = await _claim_of(kernel, ref)
+    check_token(delivery, token)
+    await _bury(kernel, delivery.file, Unanswerable(detail), delivery)
     held = kernel.held.pop(delivery.key, None)
     if held is not None:
         held.release()

@@ -71,8 +71,8 @@ class Unwritten:
         return getattr(self._kernel.store, name)
 
 
-async def preview(kernel: Kernel, draft: Draft) -> Message:
-    """The message as `post.send` would write it now, but for its id and the ids of what it begins.
+async def preview(kernel: Kernel, draft: Draft, answered: Message | None = None) -> Message:
+    """The message as `post.send` would write it now, but for its id and the ids of a governed exchange that it begins.
 
     Raises what the rules would refuse it with, and `MessageHeld` if it would wait for a person.
     """
@@ -82,12 +82,12 @@ async def preview(kernel: Kernel, draft: Draft) -> Message:
 
         draft = await mail_sending.addressed(trying, draft)
     now = kernel.clock.now().at
-    parent = await post.parent_of(kernel, draft)
+    parent, origin = await post.parents_of(kernel, draft, answered)
     message_id = names.message_id(now, draft.sender, _UNKNOWN)
-    plain = compose(draft, message_id, now, parent, kernel.limits)
     opened = await post.opened_by(trying, draft, parent)
     opening = draft._replace(conversation_id=opened) if opened else draft
-    governed = await post.govern(trying, draft, compose(opening, message_id, now, parent, kernel.limits), parent)
+    plain = compose(opening, message_id, now, parent, kernel.limits, origin=origin)
+    governed = await post.govern(trying, draft, plain, parent)
     if governed is None:
         return plain
     if governed.refusal is not None:

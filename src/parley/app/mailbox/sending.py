@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain import names
 from parley.domain.errors.errors import (
@@ -11,20 +11,24 @@ from parley.domain.errors.errors import (
     Duplicate,
     Forbidden,
     InboxFull,
+    Invalid,
     NameExists,
+    NotFound,
     NotRegular,
     ParleyError,
     Stale,
     Unavailable,
     Undelivered,
     UnknownAgent,
+    UnknownMessage,
 )
 from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
 from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery, StoredMessage
 from parley.domain.mailbox.listing import Sent
-from parley.domain.message.bodies import default_reply
+from parley.domain.message.bodies import default_reply, origin_in
 from parley.domain.message.compose import compose, warnings
+from parley.domain.message.kinds import Kind
 from parley.domain.times import format_time
 
 if TYPE_CHECKING:
@@ -42,12 +46,19 @@ _PERMANENT = (UnknownAgent, InboxFull, NameExists, Forbidden, NotRegular)
 
 
 async def send(
-    kernel: Kernel, draft: Draft, *, suffix: str = "", free_form: bool = False, decided: HumanDecision | None = None
+    kernel: Kernel,
+    draft: Draft,
+    *,
+    answered: Message | None = None,
+    suffix: str = "",
+    free_form: bool = False,
+    decided: HumanDecision | None = None,
 ) -> Sent:
     """Send a draft. On return every recipient has it, durably.
 
-    `suffix` ends the file name where a user wants one; `free_form` takes any body for any kind, as the OACP tool does;
-    `decided` says which person stands behind it.
+    `answered` is the message that it answers, where the caller has it, else it is looked up; `suffix` ends the file
+    name where a user wants one; `free_form` takes any body for any kind, as the OACP tool does; `decided` says which
+    person stands behind it.
 
     Raises `Invalid` with all reasons, `UnknownAgent` before anything is written, what the only recipient's inbox
     refused it with, `Undelivered` when some of several recipients refused it for good while the others have it,
@@ -60,15 +71,16 @@ async def send(
         from parley.app.mailbox.rules import sending as mail_sending
 
         draft = await mail_sending.addressed(kernel, draft)
-    parent = await parent_of(kernel, draft)
+    parents = await parents_of(kernel, draft, answered)
     with kernel.courier.sending():
         stored, deliveries, governed = await _commit(
-            kernel, draft, parent, suffix, free_form=free_form, decided=decided
+            kernel, draft, parents, suffix, free_form=free_form, decided=decided
         )
         settled, refusals = await _carry(kernel, stored, deliveries)
     if refusals and len(settled) == 1:
         raise refusals[0]
-    problems = [*warnings(stored.message, kernel.limits), *(governed.warnings if governed is not None else ())]
+    remarks = warnings(stored.message, kernel.limits, parents.origin)
+    problems = [*remarks, *(governed.warnings if governed is not None else ())]
     sent = Sent(stored.message, deliveries[0].file, settled, problems)
     if refusals:
         raise _undelivered(sent)
@@ -77,15 +89,30 @@ async def send(
 
 async def reply(kernel: Kernel, ref: str, draft: Draft, *, kind_given: bool) -> Sent:
     """Answer a message: recipient, kind, conversation and parent come from what is answered."""
+    answered = await find_answered(kernel, ref)
+    draft = answer(draft, answered, kernel.limits, kind_given=kind_given)
+    return await send(kernel, draft, answered=answered)
+
+
+async def find_answered(kernel: Kernel, ref: str) -> Message:
+    """The message that a reply names."""
     from parley.app.mailbox import find
 
-    answered = (await find.find(kernel, ref)).message
-    return await send(kernel, answer(draft, answered, kernel.limits, kind_given=kind_given))
+    try:
+        return (await find.find(kernel, ref)).message
+    except UnknownMessage as error:
+        error.hint = (
+            "look with: parley inbox, or parley search TEXT; "
+            "if its file was deleted before it was claimed, answer with: "
+            "parley send --to SENDER --type notification --reply-to ID --conversation CONVERSATION"
+        )
+        raise
 
 
 def answer(draft: Draft, answered: Message, limits: Limits, *, kind_given: bool) -> Draft:
     """The draft with everything filled in that follows from the message it answers."""
-    to = draft.to or ((answered.sender,) if answered.sender != draft.sender else answered.to)
+    others = tuple(name for name in answered.to if name != draft.sender) or answered.to
+    to = draft.to or ((answered.sender,) if answered.sender != draft.sender else others)
     subject = draft.subject or _re(answered.subject, limits)
     return draft._replace(
         to=to,
@@ -126,14 +153,34 @@ async def recover(kernel: Kernel) -> int:
         return len(groups)
 
 
-async def parent_of(kernel: Kernel, draft: Draft) -> Message | None:
-    """The message that a draft answers, if it can be found."""
-    if not draft.in_reply_to:
-        return None
-    from parley.app.mailbox import find  # a message that answers none is sent without
+class Parents(NamedTuple):
+    """The messages before a draft, as far as they can be found: the one it answers, and the one it goes back to."""
 
-    matches = await find.by_id(kernel, draft.in_reply_to)
-    return matches[0].message if matches else None
+    parent: Message | None = None
+    origin: Message | None = None
+
+
+async def parents_of(kernel: Kernel, draft: Draft, answered: Message | None = None) -> Parents:
+    """What comes before a draft; `answered` where the caller has it."""
+    parent = answered
+    if parent is None and draft.in_reply_to:
+        from parley.app.mailbox import find  # a message that answers none is sent without
+
+        matches = await find.by_id(kernel, draft.in_reply_to)
+        parent = matches[0].message if matches else None
+    wanted = draft.kind.origin
+    if wanted is None or (parent is not None and parent.kind is wanted):
+        return Parents(parent, parent if wanted is not None else None)
+    thread_name = parent.id if parent is not None else draft.conversation_id
+    # Only its priority follows from the origin, and whether a handoff was there at all.
+    if not thread_name or (draft.priority is not None and wanted is not Kind.HANDOFF):
+        return Parents(parent)
+    from parley.app.mailbox import find
+
+    with suppress(NotFound, Conflict, Invalid):  # a conversation that this agent has no message of
+        messages = [match.message for match in await find.thread(kernel, thread_name)]
+        return Parents(parent, origin_in(messages, draft.kind, parent))
+    return Parents(parent)
 
 
 async def govern(
@@ -157,20 +204,21 @@ async def govern(
 async def _commit(
     kernel: Kernel,
     draft: Draft,
-    parent: Message | None,
+    parents: Parents,
     file_suffix: str,
     *,
     free_form: bool,
     decided: HumanDecision | None = None,
 ) -> tuple[StoredMessage, tuple[Delivery, ...], GovernedMail | None]:
     """Decide and commit; if an id, conversation or file name was taken meanwhile, choose another and repeat."""
+    parent, origin = parents
     for attempt in range(_ATTEMPTS):
         now = kernel.clock.now().at
         suffix = kernel.ids.suffix(_SUFFIX if attempt == 0 else _LONG_SUFFIX)
         opened = await opened_by(kernel, draft, parent, attempt)
         opening = draft._replace(conversation_id=opened) if opened else draft
         message_id = names.message_id(now, draft.sender, suffix)
-        message = compose(opening, message_id, now, parent, kernel.limits, free_form=free_form)
+        message = compose(opening, message_id, now, parent, kernel.limits, origin=origin, free_form=free_form)
         try:
             governed = await govern(kernel, draft, message, parent, decided)
             if governed is not None and governed.refusal is not None:

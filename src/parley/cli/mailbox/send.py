@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
     from parley.domain.content.envelope import Wishes
+    from parley.domain.message.message import Message
 
 # Repeated here, since only few messages need the modules that define them.
 _PURPOSES = ("information_query", "commitment_request", "meeting_scheduling")
@@ -126,13 +127,13 @@ def _send(args: argparse.Namespace) -> int:
 
 
 def _reply(args: argparse.Namespace) -> int:
-    from parley.app.mailbox import find, sending
+    from parley.app.mailbox import sending
 
     kernel = kernel_of(args)
-    answered = drive(find.find(kernel, args.message)).message
+    answered = drive(sending.find_answered(kernel, args.message))
     kind = KINDS[args.kind] if args.kind else default_reply(answered.kind)
     draft = sending.answer(_draft(args, kernel, kind), answered, kernel.limits, kind_given=True)
-    return _send_or_preview(args, kernel, draft)
+    return _send_or_preview(args, kernel, draft, answered)
 
 
 def _draft(args: argparse.Namespace, kernel: Kernel, kind: Kind) -> Draft:
@@ -173,14 +174,14 @@ def _wishes(args: argparse.Namespace) -> Wishes | None:
     )
 
 
-def _send_or_preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> int:
+def _send_or_preview(args: argparse.Namespace, kernel: Kernel, draft: Draft, answered: Message | None = None) -> int:
     from parley.app.mailbox import sending
 
     try:
         if args.dry_run:
-            _preview(args, kernel, draft)
+            _preview(args, kernel, draft, answered)
         else:
-            _show_sent(args, drive(sending.send(kernel, draft)))
+            _show_sent(args, drive(sending.send(kernel, draft, answered=answered)))
     except Undelivered as error:
         if args.json and isinstance(error.sent, Sent):
             _show_sent(args, error.sent)
@@ -223,11 +224,11 @@ def _deciders(held: ParleyError) -> str:
     return join_with_or(deciders if isinstance(deciders, list) else (), "no one (no approver is set)")
 
 
-def _preview(args: argparse.Namespace, kernel: Kernel, draft: Draft) -> None:
-    """Print the file as it would be sent; ids are placeholders."""
+def _preview(args: argparse.Namespace, kernel: Kernel, draft: Draft, answered: Message | None) -> None:
+    """Print the file as it would be sent; the random part of its id is a placeholder."""
     from parley.app.mailbox import preview
 
-    content = kernel.format.encode(drive(preview.preview(kernel, draft)))
+    content = kernel.format.encode(drive(preview.preview(kernel, draft, answered)))
     screen = screen_of(args)
     if args.json:
         screen.json(OacpFormat().fields(kernel.format.decode(content)))

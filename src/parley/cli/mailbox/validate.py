@@ -19,8 +19,19 @@ if TYPE_CHECKING:
 
     from parley.domain.limits import Limits
 
-# An example of the specification has free text in the body of a structured type.
-_WARNINGS = frozenset({"body_not_structured", "long_context"})
+# What readers accept and a sender should know. An example of the specification has free text in the body of a
+# structured type.
+_WARNINGS = frozenset(
+    {
+        "body_not_structured",
+        "long_context",
+        "no_time_zone",
+        "local_time",
+        "priority_mismatch",
+        "contradiction",
+        "too_many_rounds",
+    }
+)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,8 @@
     │   │   ├── SignatureInvalid     signature_invalid
     │   │   ├── SenderMismatch       from_uid_mismatch
     │   │   ├── ContentChanged       content_changed
-    │   │   └── TooManyTries         too_many_tries
+    │   │   ├── TooManyTries         too_many_tries
+    │   │   └── Unanswerable         unanswerable
     │   └── BadConfig                bad_config
     ├── NotFound                     not_found
     │   ├── UnknownProject           unknown_project
@@ -211,6 +212,12 @@ class TooManyTries(Unreadable):
     """The message was claimed again and again and never finished."""
 
     code = "too_many_tries"
+
+
+class Unanswerable(Unreadable):
+    """Its agent could not send an answer"""
+
+    code = "unanswerable"
 
 
 class BadConfig(Invalid):

@@ -6,9 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import Problem
-from parley.domain.message.kinds import Field, Kind, Priority, Shape
+from parley.domain.message.kinds import REVIEW_ROUNDS_MAX, Field, Kind, Priority, Shape
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from parley.domain.message.message import Body, Message, Value
 
 _TRUE, _FALSE = frozenset({"true", "yes", "on"}), frozenset({"false", "no", "off"})
@@ -26,14 +28,30 @@ def default_reply(kind: Kind) -> Kind:
     return kind.answers[0] if kind.spec.answers else Kind.NOTIFICATION
 
 
-def default_priority(kind: Kind, body: Body, parent: Message | None) -> Priority:
-    """How urgent a message is when its sender does not say."""
-    spec = kind.spec
+def default_priority(kind: Kind, body: Body, parent: Message | None, origin: Message | None = None) -> Priority:
+    """How urgent a message is when its sender does not say; `origin` is the message that its thread goes back to."""
     if kind is Kind.FOLLOW_UP and isinstance(body, dict):
         return Priority.P3 if body.get("risk_tier") == "P3" else Priority.P2
-    if spec.inherits_priority and parent is not None:
-        return parent.priority
-    return spec.typical[0] if not spec.inherits_priority else Priority.P2
+    if not kind.spec.origin:
+        return kind.spec.typical[0]
+    inherited = origin or parent
+    return inherited.priority if inherited is not None else Priority.P2
+
+
+def origin_in(thread: Sequence[Message], kind: Kind, parent: Message | None) -> Message | None:
+    """The message of a thread, oldest first, that a message of this kind goes back to.
+
+    That is the nearest one above its parent, or the newest of the thread when there is none above it.
+    """
+    wanted = kind.origin
+    by_id = {message.id: message for message in thread}
+    above: dict[str, Message] = {}
+    while parent is not None and parent.id not in above:
+        if parent.kind is wanted:
+            return parent
+        above[parent.id] = parent
+        parent = by_id.get(parent.in_reply_to)
+    return next((message for message in reversed(thread) if message.kind is wanted), None)
 
 
 def lookup(body: dict[str, Value], name: str) -> Value:
@@ -73,7 +91,7 @@ def _shaped(value: Value, shapes: dict[str, Shape], path: str) -> Value:
     if isinstance(value, dict):
         return _shaped_mapping(value, shapes, f"{path}.")
     if isinstance(value, list):
-        return [_line(item) if shape else _shaped(item, {}, "") for item in value]
+        return [item_text(item) if shape else _shaped(item, {}, "") for item in value]
     return _word(value)
 
 
@@ -84,17 +102,20 @@ def _word(value: Value) -> str:
     return "" if value is None else str(value)
 
 
-def _line(item: Value) -> Value:
+def item_text(item: Value) -> str:
     """A list item as one text: a mapping becomes `key: value` pairs."""
     if isinstance(item, dict):
-        return "; ".join(f"{key}: {_line(value)}" for key, value in item.items())
+        return "; ".join(f"{key}: {item_text(value)}" for key, value in item.items())
     if isinstance(item, list):
-        return ", ".join(str(_line(value)) for value in item)
+        return ", ".join(item_text(value) for value in item)
     return _word(item)
 
 
-def check_body(kind: Kind, body: Body, *, in_reply_to: str = "") -> list[Problem]:
-    """Everything that the kind's schema finds wrong with `body`, each problem naming its field."""
+def check_body(kind: Kind, body: Body, *, in_reply_to: str = "", received: bool = False) -> list[Problem]:
+    """Everything that the kind's schema finds wrong with `body`, each problem naming its field.
+
+    `received` accepts what other tools write and Parley does not.
+    """
     fields = kind.spec.fields
     if not fields:
         return []
@@ -105,10 +126,34 @@ def check_body(kind: Kind, body: Body, *, in_reply_to: str = "") -> list[Problem
         return [Problem("body_not_structured", "body", f"{kind} needs the fields {names}")]
     problems = []
     for field in fields:
-        problem = _check_field(kind, field, lookup(body, field.name))
+        value = lookup(body, field.name)
+        if received and field.text_accepted and isinstance(value, str) and value.strip():
+            continue
+        problem = _check_field(kind, field, value)
         if problem is not None:
             problems.append(problem)
     return problems
+
+
+def contradictions(kind: Kind, sender: str, to: tuple[str, ...], body: Body) -> list[Problem]:
+    """What a body says against its own message or against itself: allowed, but hardly meant."""
+    if not isinstance(body, dict):
+        return []
+    remarks = []
+    if kind is Kind.HANDOFF:
+        source, target = body.get("source_agent"), body.get("target_agent")
+        if isinstance(source, str) and source != sender:
+            remarks.append(Problem("contradiction", "body.source_agent", f"is {source!r}, the sender is {sender}"))
+        if isinstance(target, str) and target not in to:
+            detail = f"is {target!r}, the recipient is {', '.join(to)}"
+            remarks.append(Problem("contradiction", "body.target_agent", detail))
+    if kind is Kind.REVIEW_LGTM and body.get("quality_gate_result") == "fail" and body.get("merge_ready") is True:
+        remarks.append(Problem("contradiction", "body.merge_ready", "is true although the quality gate fails"))
+    turns = body.get("max_turns_reviewer")
+    if kind is Kind.REVIEW_REQUEST and isinstance(turns, int) and turns > REVIEW_ROUNDS_MAX:
+        detail = f"a review has at most {REVIEW_ROUNDS_MAX} rounds; it escalates after them, not after {turns}"
+        remarks.append(Problem("too_many_rounds", "body.max_turns_reviewer", detail))
+    return remarks
 
 
 def is_inside(path: str) -> bool:
@@ -135,6 +180,6 @@ def _check_field(kind: Kind, field: Field, value: Value) -> Problem | None:
             return Problem("bad_body_field", where, "must be true or false")
     elif not isinstance(value, list):
         return Problem("bad_body_field", where, "must be a list")
-    elif field.shape is Shape.FULL_LIST and not value:
+    elif field.shape is Shape.FULL_LIST and not any(str(item).strip() for item in value):
         return Problem("bad_body_field", where, "must not be empty")
     return None

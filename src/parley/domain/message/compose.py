@@ -25,7 +25,8 @@ EMITTED_EXTRAS = (
     "est_cost_usd",
 )
 _TAG = r"[A-Za-z0-9_-]+\Z"
-_PR = r"(?:#|https?://\S+/(?:pull|pulls|merge_requests)/)?([0-9]{1,12})/?\Z"
+_PR_NUMBER = r"#?([0-9]{1,12})\Z"
+_PR_URL = r"https?://[^\s/]+/\S+\Z"
 
 
 def compose(
@@ -35,11 +36,14 @@ def compose(
     parent: Message | None,
     limits: Limits = DEFAULT_LIMITS,
     *,
+    origin: Message | None = None,
     free_form: bool = False,
 ) -> Message:
     """The message that `draft` becomes, or `Invalid` with every reason why not.
 
-    `free_form` asks no more of body and expiry than the OACP tool does: for scripts that were written for it.
+    `parent` is what it answers; a channel or pull request that the parent has may be sent again, whatever its form.
+    `origin` is the message that its thread goes back to. `free_form` asks no more of subject, body and expiry than the
+    OACP tool does: for scripts that were written for it.
     """
     body = shaped(draft)
     to = tuple(dict.fromkeys(draft.to))
@@ -48,12 +52,12 @@ def compose(
             raise BadAgentName(f"{name[:70]!r} is not a valid agent name", hint=f"use {NAME_RULE}")
     problems = [
         *check_recipients(draft.kind, draft.sender, to, limits),
-        *_check_texts(draft, limits),
+        *_check_texts(draft, parent, limits, free_form=free_form),
         *_check_body(draft, body, limits, free_form=free_form),
     ]
     if not free_form and draft.expires_at is not None and draft.expires_at <= at:
         problems.append(Problem("already_expired", "expires_at", "lies in the past"))
-    priority = draft.priority or bodies.default_priority(draft.kind, body, parent)
+    priority = draft.priority or bodies.default_priority(draft.kind, body, parent, origin)
     problems += [] if free_form else _check_risk(draft, body)
     if problems:
         raise Invalid.because(problems)
@@ -69,7 +73,7 @@ def compose(
         expires_at=draft.expires_at.replace(microsecond=0) if draft.expires_at else None,
         tag=draft.tag,
         related_packet=draft.related_packet,
-        related_pr=pr_number(draft.related_pr) or "",
+        related_pr=_related_pr(draft, parent),
         conversation_id=draft.conversation_id or (parent.conversation_id if parent else ""),
         in_reply_to=draft.in_reply_to,
         context_keys=draft.context_keys,
@@ -101,23 +105,27 @@ def check_recipients(kind: Kind, sender: str, to: tuple[str, ...], limits: Limit
     return problems
 
 
-def _check_texts(draft: Draft, limits: Limits) -> list[Problem]:
+def _check_texts(draft: Draft, parent: Message | None, limits: Limits, *, free_form: bool) -> list[Problem]:
     problems = []
     if not draft.subject.strip():
         problems.append(Problem("missing_field", "subject", "is empty"))
+    elif not free_form and not is_one_line(draft.subject):
+        problems.append(Problem("not_one_line", "subject", "must be one line"))
+    tag = "" if parent is not None and draft.tag == parent.tag else draft.tag
+    pr = "" if parent is not None and draft.related_pr == parent.related_pr else draft.related_pr
     for field, text, most in (
         ("subject", draft.subject, limits.subject_chars),
-        ("channel", draft.tag, limits.tag_chars),
+        ("channel", tag, limits.tag_chars),
         ("conversation_id", draft.conversation_id, limits.id_chars),
         ("parent_message_id", draft.in_reply_to, limits.id_chars),
         ("related_packet", draft.related_packet, limits.id_chars),
     ):
         if len(text) > most:
             problems.append(Problem("too_long", field, f"{len(text)} characters, at most {most} are allowed"))
-    if draft.tag and not re.match(_TAG, draft.tag):
+    if tag and not re.match(_TAG, tag):
         problems.append(Problem("bad_channel", "channel", "use letters, digits, '_' and '-'"))
-    if draft.related_pr and pr_number(draft.related_pr) is None:
-        problems.append(Problem("bad_related_pr", "related_pr", "must be a number, #42 or a pull request URL"))
+    if pr and normal_pr(pr) is None:
+        problems.append(Problem("bad_related_pr", "related_pr", "must be a number, #42 or a URL"))
     for key in draft.extras.keys() - set(EMITTED_EXTRAS):
         problems.append(Problem("unknown_field", key, "is not a field that Parley writes"))
     if not _is_unicode("".join(_all_texts(draft))):
@@ -156,18 +164,33 @@ def _check_risk(draft: Draft, body: Body) -> list[Problem]:
     return []
 
 
-def pr_number(text: str) -> str | None:
-    """The digits of 42, #42 or a pull request URL; "" stays "", anything else is None."""
-    if not text:
-        return ""
-    match = re.match(_PR, text.strip())
+def is_one_line(text: str) -> bool:
+    """Whether a text has no line break of any kind."""
+    return text.splitlines() == [text]
+
+
+def normal_pr(text: str) -> str | None:
+    """The digits of 42 or #42, or the URL as it is; "" stays "", anything else is None."""
+    text = text.strip()
+    if not text or re.match(_PR_URL, text):
+        return text
+    match = re.match(_PR_NUMBER, text)
     return match[1] if match else None
 
 
-def warnings(message: Message, limits: Limits = DEFAULT_LIMITS) -> list[Problem]:
-    """What is allowed but should be said."""
+def _related_pr(draft: Draft, parent: Message | None) -> str:
+    if parent is not None and draft.related_pr == parent.related_pr:
+        return draft.related_pr
+    return normal_pr(draft.related_pr) or ""
+
+
+def warnings(message: Message, limits: Limits = DEFAULT_LIMITS, origin: Message | None = None) -> list[Problem]:
+    """What is allowed but should be said; `origin` is the message that the thread goes back to."""
+    remarks = bodies.contradictions(message.kind, message.sender, message.to, message.body)
+    if message.kind is Kind.HANDOFF_COMPLETE and origin is None:
+        remarks.append(Problem("no_handoff", "parent_message_id", "no handoff was found that this completes"))
     words = len(message.context_keys.split())
     if words > limits.context_words:
         detail = f"{words} words; the specification asks for at most {limits.context_words}"
-        return [Problem("long_context", "context_keys", detail)]
-    return []
+        remarks.append(Problem("long_context", "context_keys", detail))
+    return remarks

@@ -47,6 +47,8 @@ class Field(NamedTuple):
     choices: tuple[str, ...] = ()
     least: int = 0
     description: str = ""
+    # Other tools write text here, which readers accept.
+    text_accepted: bool = False
 
 
 class KindSpec(NamedTuple):
@@ -58,12 +60,15 @@ class KindSpec(NamedTuple):
     answers: tuple[str, ...]
     typical: tuple[Priority, ...]
     fields: tuple[Field, ...] = ()
-    # Same urgency as the message it answers.
-    inherits_priority: bool = False
+    # The kind of the message that it goes back to, which also sets its priority.
+    origin: str = ""
     point_to_point: bool = False
     # At the same priority it is handled before the others.
     goes_first: bool = False
 
+
+# After this many rounds a review escalates, whatever it asks for.
+REVIEW_ROUNDS_MAX = 20
 
 _P0, _P1, _P2, _P3 = Priority
 _CONTEXT = "context_bundle."
@@ -88,6 +93,11 @@ class Kind(StrEnum):
     def answers(self) -> tuple["Kind", ...]:
         """The kinds that answer it, the usual one first."""
         return tuple([Kind(name) for name in self.spec.answers])
+
+    @property
+    def origin(self) -> "Kind | None":
+        """The kind of the message that it goes back to."""
+        return Kind(self.spec.origin) if self.spec.origin else None
 
     TASK_REQUEST = (
         "task_request",
@@ -164,10 +174,10 @@ class Kind(StrEnum):
                 Field("issue", description="issue number or URL"),
                 Field("pr", description="pull request number or URL"),
                 Field("branch", description="branch name"),
-                Field("tests_run", Shape.BOOLEAN, description="whether tests were executed"),
+                Field("tests_run", Shape.BOOLEAN, description="whether tests were executed", text_accepted=True),
                 Field("next_owner", description="who owns the work from here on"),
             ),
-            inherits_priority=True,
+            origin="handoff",
             point_to_point=True,
         ),
     )
@@ -200,7 +210,7 @@ class Kind(StrEnum):
                 Field("round", Shape.INTEGER, least=1, description="review round, from 1"),
                 Field("blocking_count", Shape.INTEGER, description="findings that block the merge"),
             ),
-            inherits_priority=True,
+            origin="review_request",
         ),
     )
     REVIEW_ADDRESSED = (
@@ -217,7 +227,7 @@ class Kind(StrEnum):
                 Field("touched_files", Shape.LIST, description="files modified"),
                 Field("addressed_finding_ids", Shape.LIST, description="findings that were resolved"),
             ),
-            inherits_priority=True,
+            origin="review_request",
         ),
     )
     REVIEW_LGTM = (
@@ -232,7 +242,7 @@ class Kind(StrEnum):
                 Field("merge_ready", Shape.BOOLEAN, description="whether the PR may be merged"),
                 Field("nits", Shape.LIST, False, description="notes that do not block"),
             ),
-            inherits_priority=True,
+            origin="review_request",
         ),
     )
     BRAINSTORM_REQUEST = (
@@ -251,7 +261,7 @@ class Kind(StrEnum):
             Pattern.REQUEST,
             ("notification", "brainstorm_followup"),
             (_P2, _P3),
-            inherits_priority=True,
+            origin="brainstorm_request",
         ),
     )
 

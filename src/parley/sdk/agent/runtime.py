@@ -140,17 +140,17 @@ class Runtime:
 
     async def _handle_arrival(self, arrival: Arrival) -> None:
         self.counts["received"] += 1
-        message = arrival.message
+        message, unanswered = arrival.message, ""
         if message is not None:
             current_intent.set(message.intent_id)
             if not await self._is_awaited_answer(message):
-                await self._handle_message(message)
+                unanswered = await self._handle_message(message)
         elif arrival.intent is not None:
             current_intent.set(arrival.intent.id)
             await self._notify_handlers(self._handlers.for_assignment, arrival.intent, arrival.id)
         else:
             await self._notify_handlers(self._handlers.for_approval, arrival.approval, arrival.id)
-        await self.workplace.finish(arrival)
+        await self.workplace.finish(arrival, unanswered)
         self.counts["done"] += 1
 
     async def _is_awaited_answer(self, message: ChannelMessage) -> bool:
@@ -161,9 +161,12 @@ class Runtime:
         for handler in handlers:
             await self._call_handler(handler, argument, arrival_id)
 
-    async def _handle_message(self, message: ChannelMessage) -> None:
-        """Call every handler that the message is for; the first that returns something, or fails, answers a request."""
-        is_request, answered = message.message_type == "request", False
+    async def _handle_message(self, message: ChannelMessage) -> str:
+        """Call every handler that the message is for; the first that returns something, or fails, answers a request.
+
+        Returns why a request got no answer and no error, "" for any other.
+        """
+        is_request, answered, unanswered = message.message_type == "request", False, ""
         handlers = self._handlers.for_message(message)
         failure = self._no_handler_failure(message) if is_request and not handlers else None
         for handler in handlers:
@@ -171,9 +174,10 @@ class Runtime:
             failure = failure or failed
             if is_request and not answered and result is not None:
                 answered = True
-                await self._answer(message, result)
+                unanswered = await self._answer(message, result)
         if is_request and not answered and failure is not None:
-            await self._answer(message, failure.payload(self.plan.name), failure.metadata)
+            unanswered = await self._answer(message, failure.payload(self.plan.name), failure.metadata)
+        return unanswered
 
     def _no_handler_failure(self, message: ChannelMessage) -> Failure | None:
         """The failure for a request to this agent without a handler; a request to a role may have other receivers."""
@@ -207,8 +211,11 @@ class Runtime:
 
     async def _answer(
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
-    ) -> None:
-        """Answer, retrying while the server is away; when it refuses the answer, send the refusal instead."""
+    ) -> str:
+        """Answer, retrying while the server is away; when it refuses the answer, send the refusal instead.
+
+        Returns why that was refused, too; "" when the asker has something.
+        """
         try:
             await self._retry_answer(lambda: self.workplace.answer(message, payload, metadata))
             self.counts["answered"] += 1
@@ -222,8 +229,10 @@ class Runtime:
                 "agent_answer_refused", "its answer was refused", str(error), logging.ERROR, message_id=message.id
             )
             failure = Failure(error.code, f"the answer was refused: {error}"[:500])
-            if metadata != failure.metadata:
-                await self._answer(message, failure.payload(self.plan.name), failure.metadata)
+            if metadata == failure.metadata:
+                return failure.message
+            return await self._answer(message, failure.payload(self.plan.name), failure.metadata)
+        return ""
 
     async def _retry_answer(self, action: Callable[[], Awaitable[None]]) -> None:
         def log_retry(error: ParleyError) -> None:

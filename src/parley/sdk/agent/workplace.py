@@ -56,8 +56,11 @@ class Workplace(Protocol):
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Whether a response was delivered to a caller that asked through `channels`, so that no handler gets it."""
 
-    async def finish(self, arrival: Arrival) -> None:
-        """Mark an arrival as handled: it must not arrive again, also after a restart."""
+    async def finish(self, arrival: Arrival, unanswered: str = "") -> None:
+        """Mark an arrival as handled: it must not arrive again, also after a restart.
+
+        `unanswered` is the reason why a request got neither an answer nor an error.
+        """
 
     async def run_upkeep(self) -> None:
         """Save what is finished, until cancelled. Raises when another process has taken over the agent."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.message import bodies
-from parley.domain.message.compose import check_recipients, pr_number
+from parley.domain.message.compose import check_recipients, is_one_line, normal_pr
 from parley.domain.message.message import DEFAULT_PRIORITY, KINDS, PRIORITIES, Body, Kind, Message, Reading, Value
 from parley.domain.names import is_name
-from parley.domain.times import parse_time
+from parley.domain.times import read_foreign_time
 from parley.wire.yaml.write import mapping_text
 
 if TYPE_CHECKING:
@@ -89,8 +89,12 @@ class Schema:
         if self._problems or kind is None or priority is None or created is None:
             return Reading(None, self._problems, self._doubts)
         extras = {key: value for key, value in self._fields.items() if key not in _KNOWN}
-        self._doubts += bodies.check_body(kind, body, in_reply_to=parent)
+        self._doubts += bodies.check_body(kind, body, in_reply_to=parent, received=True)
         self._doubts += check_recipients(kind, sender, to, self._limits)
+        self._doubts += bodies.contradictions(kind, sender, to, body)
+        tier = body.get("risk_tier") if kind is Kind.FOLLOW_UP and isinstance(body, dict) else None
+        if tier in ("P2", "P3") and priority != tier:
+            self._doubt("priority_mismatch", "priority", f"is {priority}; the risk_tier of this follow_up is {tier}")
         message = Message(
             id=id_,
             sender=sender,
@@ -160,15 +164,20 @@ class Schema:
         if not text:
             return None
         try:
-            return parse_time(text)
+            time = read_foreign_time(text)
         except Invalid as error:
             report("bad_time", name, error.message)
             return None
+        if not time.has_zone:
+            self._doubt("no_time_zone", name, "has no time zone; UTC is assumed")
+        elif not time.is_utc:
+            self._doubt("local_time", name, "is in a local time zone; the specification asks for UTC")
+        return time.at
 
     def _context(self) -> str:
         value = self._fields.get("context_keys")
         if isinstance(value, list):
-            return "\n".join(f"- {item}" for item in value)
+            return "\n".join(f"- {bodies.item_text(item)}" for item in value)
         return self._text("context_keys")
 
     def _body(self, kind: Kind, parent: str) -> Body:
@@ -189,10 +198,12 @@ class Schema:
         ):
             if len(text) > most:
                 self._doubt("too_long", name, f"{len(text)} characters, at most {most} are allowed")
+        if subject and not is_one_line(subject):
+            self._doubt("not_one_line", "subject", "must be one line")
         if isinstance(body, str) and len(body) > limits.body_chars:
             detail = f"{len(body)} characters, at most {limits.body_chars} are allowed"
             self._doubt("body_too_long", "body", detail)
         if len(context.split()) > limits.context_words:
             self._doubt("long_context", "context_keys", f"more than {limits.context_words} words")
-        if related_pr and pr_number(related_pr) is None:
-            self._doubt("bad_related_pr", "related_pr", "is not a number, #42 or a pull request URL")
+        if related_pr and normal_pr(related_pr) is None:
+            self._doubt("bad_related_pr", "related_pr", "is not a number, #42 or a URL")

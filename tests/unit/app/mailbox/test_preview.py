@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.app.mailbox import preview
+from parley.app.mailbox import preview, sending
 from parley.app.mailbox.kernel import drive
 from parley.app.mailbox.preview import Unwritten
 from parley.domain.content.classification import Classification
@@ -39,7 +39,8 @@ def test_what_is_under_rules_is_shown_with_its_envelope(rig: Rig) -> None:
 def test_what_is_under_no_rules_is_shown_as_it_is(rig: Rig) -> None:
     would = drive(preview.preview(rig.kernel("claude"), a_question(wishes=None)))
 
-    assert (would.extras, would.conversation_id) == ({}, "")
+    sent = drive(sending.send(rig.kernel("claude"), a_question(wishes=None))).message
+    assert (would.extras, would.conversation_id) == ({}, sent.conversation_id)
 
 
 def test_what_would_not_go_out_is_said_and_leaves_no_trace(rig: Rig) -> None:

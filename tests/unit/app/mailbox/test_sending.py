@@ -7,18 +7,29 @@ import os
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parley.app.mailbox import claims, sending, sweep
 from parley.app.mailbox import sending as post
 from parley.app.mailbox.kernel import drive
-from parley.domain.errors.errors import Conflict, Invalid, NameExists, Undelivered, UnknownAgent
+from parley.domain.errors.errors import (
+    Conflict,
+    Invalid,
+    NameExists,
+    Undelivered,
+    UnknownAgent,
+    UnknownMessage,
+)
 from parley.domain.hashes import digest
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.mailbox.delivery import Status
 from parley.domain.mailbox.ledger import Changes
 from parley.domain.mailbox.listing import Sent
+from parley.domain.message.compose import compose
 from parley.domain.message.message import Kind, Priority
-from tests.samples.messages import a_draft, a_message
+from parley.wire.oacp.format import OacpFormat
+from tests.samples.messages import NOW, PROPERTY, a_draft, a_message
 from tests.unit.app.rig import Ids, Rig, a_rig, claimed
 
 FULL_AFTER_ONE = DEFAULT_LIMITS._replace(inbox_messages=1)
@@ -236,6 +247,71 @@ def test_an_answer_inherits_the_urgency_of_what_it_answers(rig: Rig) -> None:
     assert answer.priority is Priority.P0
 
 
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (Kind.REVIEW_REQUEST, Kind.REVIEW_ADDRESSED),
+        (Kind.REVIEW_REQUEST, Kind.REVIEW_LGTM),
+        (Kind.BRAINSTORM_REQUEST, Kind.BRAINSTORM_FOLLOWUP),
+        (Kind.HANDOFF, Kind.HANDOFF_COMPLETE),
+    ],
+)
+@pytest.mark.parametrize("priority", [Priority.P0, Priority.P3])
+def test_the_priority_comes_from_the_originating_message_of_the_thread(
+    rig: Rig, first: Kind, last: Kind, priority: Priority
+) -> None:
+    asked = rig.send(first, priority=priority).message
+    between = a_draft(Kind.NOTIFICATION, sender="codex", to=())
+    told = drive(sending.reply(rig.kernel("codex"), asked.id, between, kind_given=True)).message
+    draft = a_draft(last, to=("codex",))
+
+    answer = drive(sending.reply(rig.kernel("claude"), told.id, draft, kind_given=True))
+    in_conversation = rig.send(last, conversation_id=asked.conversation_id)
+
+    assert told.priority is Priority.P2
+    assert answer.message.priority is in_conversation.message.priority is priority
+    assert answer.warnings == in_conversation.warnings == []
+
+
+def test_the_nearest_originating_message_above_counts(rig: Rig) -> None:
+    first = rig.send(Kind.REVIEW_REQUEST, priority=Priority.P0).message
+    rig.send(Kind.REVIEW_REQUEST, priority=Priority.P3, conversation_id=first.conversation_id)
+    told = rig.send(Kind.NOTIFICATION, in_reply_to=first.id).message
+
+    assert rig.send(Kind.REVIEW_LGTM, in_reply_to=told.id).message.priority is Priority.P0
+    assert rig.send(Kind.REVIEW_LGTM, conversation_id=first.conversation_id).message.priority is Priority.P3
+
+
+def test_a_completion_without_a_handoff_is_remarked(rig: Rig) -> None:
+    sent = rig.send(Kind.HANDOFF_COMPLETE, conversation_id="conv-of-others", priority=Priority.P1)
+
+    assert [warning.code for warning in sent.warnings] == ["no_handoff"]
+
+
+@PROPERTY
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=80), st.text(max_size=40))
+def test_what_a_reply_copies_it_may_always_send(tag: str, pr: str) -> None:
+    files = OacpFormat()
+    try:
+        content = files.encode(a_message(tag=tag, related_pr=pr))
+    except (Invalid, UnicodeEncodeError):
+        return
+    answered = files.decode(content)
+
+    draft = post.answer(a_draft(sender="codex", to=()), answered, DEFAULT_LIMITS, kind_given=False)
+
+    read = files.decode(files.encode(compose(draft, "msg-1", NOW, answered)))
+    assert (read.tag, read.related_pr) == (answered.tag, answered.related_pr)
+
+
+def test_a_reply_to_a_message_whose_file_was_deleted_says_what_to_do(rig: Rig) -> None:
+    with pytest.raises(UnknownMessage) as unknown:
+        drive(sending.reply(rig.kernel("codex"), "msg-gone", a_draft(to=()), kind_given=False))
+
+    assert "parley send --to SENDER" in unknown.value.hint
+    assert "--reply-to ID --conversation CONVERSATION" in unknown.value.hint
+
+
 def test_an_answer_to_a_parent_nobody_has_is_sent_without_a_conversation(rig: Rig) -> None:
     sent = rig.send(in_reply_to="msg-of-another-world")
 
@@ -246,7 +322,7 @@ def interrupted(rig: Rig, **changes: object) -> Sent:
     """A send whose process died right after the commit: it is in the ledger, and in no folder."""
     kernel = rig.kernel("claude")
     draft = a_draft(Kind.NOTIFICATION, **changes)
-    kept, deliveries, _ = drive(post._commit(kernel, draft, None, "", free_form=False))
+    kept, deliveries, _ = drive(post._commit(kernel, draft, post.Parents(), "", free_form=False))
     return Sent(kept.message, deliveries[0].file, deliveries, [])
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from parley.domain.errors.errors import BadAgentName, Invalid
 from parley.domain.limits import DEFAULT_LIMITS, Limits
-from parley.domain.message.compose import EMITTED_EXTRAS, check_recipients, compose, pr_number, warnings
-from parley.domain.message.message import Draft, Kind, Message, Priority
+from parley.domain.message.compose import EMITTED_EXTRAS, check_recipients, compose, normal_pr, warnings
+from parley.domain.message.message import Draft, Kind, Message, Priority, Value
 from tests.samples.messages import NOW, STRUCTURED, a_draft, a_message, fields_of
 
 ID = "msg-20260313T1430Z-claude-a8f3"
@@ -247,17 +247,80 @@ def test_the_fields_written_for_others_are_those_that_were_decided() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "digits"),
+    ("text", "normal"),
     [
-        ("", ""), ("42", "42"), ("#42", "42"), (" #42 ", "42"), ("https://github.com/o/r/pull/42", "42"),
-        ("https://github.com/o/r/pull/42/", "42"), ("http://git.local/o/r/pulls/7", "7"),
-        ("https://gitlab.com/g/p/-/merge_requests/9", "9"), ("PR 42", None), ("##42", None), ("42a", None),
-        ("-1", None), ("https://github.com/o/r/issues/42", None), ("https://github.com/o/r/pull/42/files", None),
-        ("\u0664\u0662", None), ("ftp://x/pull/42", None), ("1234567890123", None), ("x\n42", None),
+        ("", ""), ("42", "42"), ("#42", "42"), (" #42 ", "42"), ("PR 42", None), ("##42", None), ("42a", None),
+        ("-1", None), ("\u0664\u0662", None), ("ftp://x/pull/42", None), ("1234567890123", None), ("x\n42", None),
+        ("https://x", None), ("https:///pull/42", None), ("https://github.com/o/r/pull/4 2", None), ("o/r#42", None),
     ],
 )  # fmt: skip
-def test_a_pull_request_is_a_number_a_hash_or_a_url(text: str, digits: str | None) -> None:
-    assert pr_number(text) == digits
+def test_a_pull_request_is_a_number_a_hash_or_a_url(text: str, normal: str | None) -> None:
+    assert normal_pr(text) == normal
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://github.com/o/r/pull/42",
+        "https://github.com/o/r/pull/42/files",
+        "https://bitbucket.org/a/b/pull-requests/42",
+        "https://gitlab.com/g/p/-/merge_requests/9",
+        "http://git.local/o/r/pulls/7/",
+    ],
+)
+def test_the_url_of_a_pull_request_stays_as_it_was_given(url: str) -> None:
+    assert composed(a_draft(related_pr=url)).related_pr == url
+
+
+@pytest.mark.parametrize("subject", ["one\ntwo", "one\r\ntwo", "one\n", "\none", "a\rb", "a\u2028b", "a\x85b", "a\vb"])
+def test_a_subject_of_several_lines_is_refused(subject: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        composed(a_draft(subject=subject))
+
+    assert [(one.code, one.field) for one in refused.value.problems] == [("not_one_line", "subject")]
+    assert composed(a_draft(subject=subject), free_form=True).subject == subject
+
+
+@pytest.mark.parametrize(("tag", "pr"), [("deploy prod", "o/r#42"), ("x" * 65, "PR 42"), ("ä/ö", "42 and 43")])
+def test_what_the_parent_has_may_be_sent_again(tag: str, pr: str) -> None:
+    parent = a_message(tag=tag, related_pr=pr)
+
+    answer = composed(a_draft(in_reply_to=parent.id, tag=tag, related_pr=pr), parent)
+
+    assert (answer.tag, answer.related_pr) == (tag, pr)
+    with pytest.raises(Invalid):
+        composed(a_draft(tag=tag, related_pr=pr))
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "remark"),
+    [
+        (Kind.HANDOFF, {"source_agent": "gemini"}, ("contradiction", "body.source_agent")),
+        (Kind.HANDOFF, {"target_agent": "gemini"}, ("contradiction", "body.target_agent")),
+        (Kind.REVIEW_LGTM, {"quality_gate_result": "fail"}, ("contradiction", "body.merge_ready")),
+        (Kind.REVIEW_REQUEST, {"max_turns_reviewer": 21}, ("too_many_rounds", "body.max_turns_reviewer")),
+        (Kind.HANDOFF_COMPLETE, {}, ("no_handoff", "parent_message_id")),
+    ],
+)
+def test_what_is_hardly_meant_is_remarked(kind: Kind, changes: dict[str, Value], remark: tuple[str, str]) -> None:
+    message = composed(a_draft(kind, body=fields_of(kind, **changes)))
+
+    assert [(one.code, one.field) for one in warnings(message)] == [remark]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        (Kind.HANDOFF, {}),
+        (Kind.REVIEW_LGTM, {"quality_gate_result": "fail", "merge_ready": False}),
+        (Kind.REVIEW_REQUEST, {"max_turns_reviewer": 20}),
+        (Kind.HANDOFF_COMPLETE, {}),
+    ],
+)
+def test_what_agrees_with_itself_is_not_remarked(kind: Kind, changes: dict[str, Value]) -> None:
+    message = composed(a_draft(kind, body=fields_of(kind, **changes)))
+
+    assert warnings(message, origin=a_message(Kind.HANDOFF)) == []
 
 
 def test_times_of_other_zones_are_compared_as_moments() -> None:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from parley.domain.limits import DEFAULT_LIMITS, Limits
-from parley.domain.message.message import Kind, Priority, Reading
+from parley.domain.message.bodies import check_body
+from parley.domain.message.message import Kind, Priority, Reading, Value
 from parley.wire.oacp.format import OacpFormat
 from parley.wire.yaml.write import mapping_text, quoted
 from tests.samples.messages import a_file, fields_of
@@ -84,7 +85,7 @@ def test_an_empty_body_is_a_doubt() -> None:
         ("priority", "p1", ("bad_priority", "priority")),
         ("priority", "[P1]", ("bad_field", "priority")),
         ("created_at_utc", "yesterday", ("bad_time", "created_at_utc")),
-        ("created_at_utc", "2026-03-13T14:30:00", ("bad_time", "created_at_utc")),
+        ("created_at_utc", "2026-03-13", ("bad_time", "created_at_utc")),
         ("created_at_utc", "{a: b}", ("bad_field", "created_at_utc")),
         ("subject", "[a]", ("bad_field", "subject")),
         ("body", "[a]", ("bad_field", "body")),
@@ -111,6 +112,10 @@ def test_an_id_of_200_characters_is_taken(name: str) -> None:
         ("body", '"' + "x" * 20_001 + '"', ("body_too_long", "body")),
         ("context_keys", '"' + "word " * 501 + '"', ("long_context", "context_keys")),
         ("related_pr", "the big one", ("bad_related_pr", "related_pr")),
+        ("subject", r'"one\ntwo"', ("not_one_line", "subject")),
+        ("created_at_utc", "2026-03-13T14:30:00", ("no_time_zone", "created_at_utc")),
+        ("created_at_utc", "2026-03-13T16:30:00+02:00", ("local_time", "created_at_utc")),
+        ("expires_at", "2026-03-13T14:30:00", ("no_time_zone", "expires_at")),
         ("to", "[" + ", ".join(f"a{n}" for n in range(11)) + "]", ("too_many_recipients", "to")),
         ("to", "[codex, claude]", ("sender_in_list", "to")),
     ],
@@ -157,10 +162,37 @@ def test_a_bad_expiry_is_none() -> None:
 
 
 def test_context_keys_given_as_a_list_become_lines() -> None:
-    reading = inspect(a_file(context_keys='\n  - "pr:42"\n  - file'))
+    reading = inspect(a_file(context_keys='\n  - "pr:42"\n  - file\n  - pr: 42\n    by: [a, b]'))
 
     assert reading.message is not None
-    assert reading.message.context_keys == "- pr:42\n- file"
+    assert reading.message.context_keys == "- pr:42\n- file\n- pr: 42; by: a, b"
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "doubt"),
+    [
+        (Kind.FOLLOW_UP, {"risk_tier": "P3"}, ("priority_mismatch", "priority")),
+        (Kind.HANDOFF, {"target_agent": "gemini"}, ("contradiction", "body.target_agent")),
+        (Kind.REVIEW_LGTM, {"quality_gate_result": "fail"}, ("contradiction", "body.merge_ready")),
+        (Kind.REVIEW_REQUEST, {"max_turns_reviewer": 21}, ("too_many_rounds", "body.max_turns_reviewer")),
+        (Kind.HANDOFF, {"artifacts_to_review": [""]}, ("bad_body_field", "body.artifacts_to_review")),
+        (Kind.HANDOFF, {"artifacts_to_review": [None, " "]}, ("bad_body_field", "body.artifacts_to_review")),
+        (Kind.HANDOFF_COMPLETE, {"tests_run": " "}, ("bad_body_field", "body.tests_run")),
+    ],
+)
+def test_a_body_that_contradicts_its_message_is_a_doubt(
+    kind: Kind, changes: dict[str, Value], doubt: tuple[str, str]
+) -> None:
+    body = quoted(mapping_text(fields_of(kind, **changes)))
+
+    assert doubts(a_file(type=kind.value, priority="P1", body=body)) == [doubt]
+
+
+def test_text_about_tests_is_accepted_from_others_and_not_sent() -> None:
+    body = fields_of(Kind.HANDOFF_COMPLETE, tests_run="make test")
+
+    assert doubts(a_file(type="handoff_complete", body=quoted(mapping_text(body)))) == []
+    assert [problem.field for problem in check_body(Kind.HANDOFF_COMPLETE, body)] == ["body.tests_run"]
 
 
 def test_unknown_fields_are_kept_in_their_shape() -> None:

@@ -148,15 +148,15 @@ class MailboxWorkplace:
         del response
         return False
 
-    async def finish(self, arrival: Arrival) -> None:
-        """Archive it."""
+    async def finish(self, arrival: Arrival, unanswered: str = "") -> None:
+        """Archive it; a request that could not be answered goes to the dead letters, so that it is not overlooked."""
         if (claimed := self._claims.get(arrival.place)) is not None:
-            await self._archive_claimed(claimed)
+            await self._archive_claimed(claimed, unanswered)
 
-    async def _archive_claimed(self, claimed: Claimed) -> None:
+    async def _archive_claimed(self, claimed: Claimed, unanswered: str = "") -> None:
         while True:
             try:
-                await self.thread.run(lambda mailbox: self._archive(mailbox, claimed))
+                await self.thread.run(lambda mailbox: self._archive(mailbox, claimed, unanswered))
             except Unavailable as error:
                 self._log_warning("agent_done_late", f"cannot archive {claimed.file} yet", error)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -167,8 +167,12 @@ class MailboxWorkplace:
             else:
                 return
 
-    def _archive(self, mailbox: Mailbox, claimed: Claimed) -> None:
-        wiring.drive(claims.done(mailbox.kernel, claimed.file, token=claimed.lease.token))
+    def _archive(self, mailbox: Mailbox, claimed: Claimed, unanswered: str) -> None:
+        token = claimed.lease.token
+        if unanswered:
+            wiring.drive(claims.give_up(mailbox.kernel, claimed.file, unanswered, token))
+        else:
+            wiring.drive(claims.done(mailbox.kernel, claimed.file, token=token))
         self._forget(claimed)
 
     def _forget(self, claimed: Claimed) -> None:

