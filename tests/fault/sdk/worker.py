@@ -102,8 +102,8 @@ def _note_what_is_on_record(journal: Journal) -> None:
     done, save = ServerWorkplace.finish, ServerWorkplace._save
     finished: list[str] = []
 
-    async def noting(self: ServerWorkplace, arrival: Arrival) -> None:
-        await done(self, arrival)
+    async def noting(self: ServerWorkplace, arrival: Arrival, unanswered: str = "") -> None:
+        await done(self, arrival, unanswered)
         finished.extend([arrival.message.id] if arrival.message is not None else [])
 
     async def saving(self: ServerWorkplace) -> None:
