@@ -108,7 +108,7 @@ def expire_leases(ledger: str) -> None:
 
 def test_an_interrupted_send_is_found_and_carried(stage: Stage) -> None:
     with stage.mailbox("claude") as mailbox:
-        drive(post._commit(mailbox.kernel, a_draft(), None, "", free_form=False))
+        drive(post._commit(mailbox.kernel, a_draft(), post.Parents(), "", free_form=False))
 
     assert codes(stage) == [("claude", "pending_send")]
     mended(stage)
