@@ -53,12 +53,12 @@ def run(bench: Bench) -> list[Figure]:
         asks=False,
         wishes=Wishes(purpose=Purpose.INFORMATION_QUERY),
         body={"text": TEXT},
-        text=f'{{"text":"{TEXT}"}}',
         exchange=None,
         others=(),
         approval=None,
         now=datetime(2026, 3, 13, 8, 0, tzinfo=UTC),
         fresh=Fresh("exch_1", "conv_1", "appr_1"),
+        texts=lambda _: (f'{{"text":"{TEXT}"}}',),
     )
     if decide() != ALLOW or rule(proposal, book).verdict != ALLOW:
         raise RuntimeError("this should be allowed")

@@ -106,7 +106,6 @@ def a_proposal(**changes: Any) -> Proposal:
         asks=True,
         wishes=Wishes(purpose=Purpose.INFORMATION_QUERY),
         body={"text": "What is the status?"},
-        text=None,
         exchange=None,
         others=(),
         approval=None,

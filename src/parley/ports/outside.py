@@ -87,6 +87,10 @@ class Envelopes(Protocol):
         """What the sender of a message asked for."""
         ...
 
+    def written_text(self, metadata: bytes) -> str:
+        """All texts of the metadata that receivers get as the sender wrote them."""
+        ...
+
     def stamped(self, metadata: bytes, envelope: Envelope, ext: Ext, label: str, data: tuple[DataItem, ...]) -> bytes:
         """The metadata with the envelope, what travels beside it and the disclosure, and with only this data declared.
 

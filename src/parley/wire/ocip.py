@@ -12,7 +12,7 @@ import msgspec
 
 from parley.domain.content.classification import Classification, DataItem, level_of
 from parley.domain.content.envelope import Envelope, Ext, Origin, Purpose, ReplyPolicy, Source, Wishes, purpose_of
-from parley.domain.content.redaction import texts_of
+from parley.domain.content.redaction import text_of
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.rules import EnvelopeInvalid
 from parley.domain.times import parse_time, stamp
@@ -26,8 +26,10 @@ _TYPE, _LEVEL = "exchange_type", "classification"
 # Any of these puts a message under the rules; the others say more about one that is.
 _ANNOTATES = frozenset({OCIP, EXT, _TYPE, _LEVEL, DATA, "max_rounds"})
 _WISHES = frozenset({*_ANNOTATES, "conversation_id", "expires_at", "parent_message_id"})
-# What a sender writes under these names is read by the rules, or replaced by them; everything else is passed on.
-_OURS = _WISHES | {EXT, DISCLOSURE}
+# What a sender writes under these names is replaced by what the rules say; everything else is passed on.
+_STAMPED = frozenset({OCIP, EXT, DISCLOSURE, DATA})
+# A value of a fixed list can hold nothing else; a conversation is looked at by the name that the envelope gives it.
+_CHECKED = frozenset({_TYPE, _LEVEL, "conversation_id"})
 _FIELDS = (
     "version",
     "message_type",
@@ -60,11 +62,10 @@ def wishes_of(metadata: Mapping[str, Any]) -> Wishes | None:
     What cannot be read is a refusal for the rules to make, and to record. Other programs use some of these names for
     other things: where the sender itself did not put the message under the rules, it may be none at all.
     """
-    beside = tuple(texts_of({name: value for name, value in metadata.items() if name not in _OURS}))
     if _WISHES.isdisjoint(metadata):
-        return Wishes(beside=beside) if beside else None
+        return None
     try:
-        return _wishes(metadata)._replace(beside=beside)
+        return _wishes(metadata)
     except EnvelopeInvalid as error:
         return Wishes(problem=error, meant=not _ANNOTATES.isdisjoint(metadata))
 
@@ -269,6 +270,15 @@ def item_document(item: DataItem) -> dict[str, Any]:
     }
 
 
+def _passed_on(metadata: bytes) -> tuple[dict[str, Any], bool]:
+    """What of a sender's metadata its receivers get as it was written, and whether it declares data."""
+    fields: dict[str, Any] = msgspec.json.decode(metadata) if len(metadata) > 2 else {}
+    declares = DATA in fields
+    for name in _STAMPED & fields.keys():
+        del fields[name]
+    return fields, declares
+
+
 class OcipFormat:
     """See `ports.outside.Envelopes`."""
 
@@ -282,10 +292,13 @@ class OcipFormat:
     def wishes(self, metadata: bytes) -> Wishes | None:
         return wishes_of(msgspec.json.decode(metadata))
 
+    def written_text(self, metadata: bytes) -> str:
+        fields, _ = _passed_on(metadata)
+        return text_of({name: value for name, value in fields.items() if name not in _CHECKED}) if fields else ""
+
     def stamped(self, metadata: bytes, envelope: Envelope, ext: Ext, label: str, data: tuple[DataItem, ...]) -> bytes:
-        fields: dict[str, Any] = msgspec.json.decode(metadata) if len(metadata) > 2 else {}
-        fields.pop(DISCLOSURE, None)
-        if DATA in fields:
+        fields, declares = _passed_on(metadata)
+        if declares:
             fields[DATA] = [item_document(item) for item in data]
         fields[OCIP] = envelope_document(envelope)
         fields[EXT] = ext_document(ext, label)

@@ -184,7 +184,12 @@ async def parents_of(kernel: Kernel, draft: Draft, answered: Message | None = No
 
 
 async def govern(
-    kernel: Kernel, draft: Draft, message: Message, parent: Message | None, decided: HumanDecision | None = None
+    kernel: Kernel,
+    draft: Draft,
+    message: Message,
+    parent: Message | None,
+    decided: HumanDecision | None = None,
+    file_suffix: str = "",
 ) -> GovernedMail | None:
     """What the rules make of a message; None, after a glance, for one that they cannot concern."""
     conversation = message.conversation_id
@@ -198,7 +203,7 @@ async def govern(
         return None
     from parley.app.mailbox.rules import sending as mail_sending
 
-    return await mail_sending.govern(kernel, draft, message, parent, decided)
+    return await mail_sending.govern(kernel, draft, message, parent, decided, file_suffix)
 
 
 async def _commit(
@@ -220,7 +225,7 @@ async def _commit(
         message_id = names.message_id(now, draft.sender, suffix)
         message = compose(opening, message_id, now, parent, kernel.limits, origin=origin, free_form=free_form)
         try:
-            governed = await govern(kernel, draft, message, parent, decided)
+            governed = await govern(kernel, draft, message, parent, decided, file_suffix)
             if governed is not None and governed.refusal is not None:
                 await kernel.store.commit(governed.changes)
                 raise governed.refusal

@@ -155,7 +155,10 @@ _PEM = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?---
 # quantifier (+ after it) never gives back what it took.
 _TOKENS = tuple(
     [
-        (prefix, re.compile(rf"(?<![0-9A-Za-z_-]){shape}"))
+        (
+            prefix,
+            re.compile(rf"(?<![0-9A-Za-z]){shape}" if prefix in ("AKIA", "ASIA") else rf"(?<![0-9A-Za-z_-]){shape}"),
+        )
         for prefix, shape in (
             ("AKIA", r"AKIA[0-9A-Z]{16}(?![0-9A-Za-z])"),
             ("ASIA", r"ASIA[0-9A-Z]{16}(?![0-9A-Za-z])"),

@@ -128,8 +128,6 @@ class Wishes(NamedTuple):
     problem: EnvelopeInvalid | None = None
     # Whether what cannot be read put the message under the rules.
     meant: bool = False
-    # Texts that the sender wrote beside the body, which the receiver reads, too.
-    beside: tuple[str, ...] = ()
 
     @property
     def annotated(self) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from parley.domain.content.classification import DataItem
 
@@ -13,22 +15,45 @@ REDACTED = "[redacted]"
 
 
 def texts_of(value: object) -> Iterator[str]:
-    """All texts in a value, the keys of its mappings among them: a commitment may hide in either.
+    """All texts in a value in their order, the keys of its mappings among them: a commitment may hide in either.
 
-    Numbers are texts, too: that of a card may come without quotes.
+    Numbers are texts, too: that of a card may come without quotes. A choice from a list of ours can hold nothing else.
     """
     waiting = [value]
     while waiting:
         item = waiting.pop()
+        if isinstance(item, Enum) or item is None:
+            continue
         if isinstance(item, str):
             yield item
         elif isinstance(item, dict):
-            yield from (key for key in item if isinstance(key, str))
-            waiting.extend(item.values())
+            for key, inner in reversed(item.items()):
+                waiting += (inner, _Key(key)) if isinstance(key, str) else (inner,)
         elif isinstance(item, (list, tuple)):
-            waiting.extend(item)
+            waiting.extend(reversed(item))
         elif isinstance(item, int | float) and not isinstance(item, bool):
             yield str(item)
+
+
+def text_of(value: object) -> str:
+    """All texts in a value as one, each on its line: what is spread over several of them is found, too."""
+    return "\n".join([f"{text}:" if type(text) is _Key else text for text in texts_of(value)])
+
+
+def without_names(texts: Iterable[str], names: Iterable[str]) -> list[str]:
+    """The texts without these names where they stand as parts of their own, as in msg-20260313T1430Z-NAME-a8f3."""
+    texts = list(texts)
+    spelled = "|".join([re.escape(name) for name in names if name and any(name in text for text in texts)])
+    if not spelled:
+        return texts
+    named = re.compile(rf"(?<![0-9A-Za-z])(?:{spelled})(?![0-9A-Za-z])")
+    return [named.sub("", text) for text in texts]
+
+
+class _Key(str):
+    """A text that names what follows it."""
+
+    __slots__ = ()
 
 
 def without(body: dict[str, Any], items: tuple[DataItem, ...], *, redact: bool) -> dict[str, Any]:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from parley.domain.content.classification import Classification, DataItem
 from parley.domain.content.envelope import Purpose, Wishes
-from parley.domain.content.redaction import texts_of
+from parley.domain.content.redaction import text_of as joined_text
+from parley.domain.content.redaction import texts_of, without_names
 from parley.domain.exchange.approval import HeldDraft
 from parley.domain.message.message import KINDS, PRIORITIES, Draft
 from parley.domain.times import from_stamp, stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from parley.domain.message.message import Message
 
 # What a person reads first.
@@ -35,6 +38,23 @@ def text_of(message: Message) -> str:
 
 # What travels with a message because of the rules; nobody wrote it.
 _CARRIED = frozenset({"ocip", "ocip_ext", "disclosure"})
+
+
+def judged_text(message: Message, file: str, names: Collection[str], stamps: object = None, label: str = "") -> str:
+    """All texts of a message that its reader gets, whatever field they are in, and the name of its file.
+
+    `names` are known to the directory or the project, so that nobody chose them to say something; ids contain them.
+    `stamps` are the parts of its envelope and of what stands beside it that its sender could write, `label` the
+    disclosure that the rules give it. The conversation is judged with the envelope.
+    """
+    written = message.extras
+    if stamps is not None:
+        written = {key: value for key, value in written.items() if key not in ("ocip", "ocip_ext")}
+    if label and written.get("disclosure") == label:
+        written = {key: value for key, value in written.items() if key != "disclosure"}
+    heading = without_names((file, message.id, message.in_reply_to, message.sender, *message.to), names)
+    rest = message._replace(id="", in_reply_to="", sender="", to=(), conversation_id="", extras=written)
+    return joined_text((heading, rest, stamps))
 
 
 def outgoing(draft: Draft, message: Message) -> HeldDraft:

@@ -25,8 +25,18 @@ from parley.domain.content.classification import (
 )
 from parley.domain.content.commitment import detect
 from parley.domain.content.detectors import Detection, findings, level_with
-from parley.domain.content.envelope import SEMANTICS, Envelope, Ext, Origin, Purpose, ReplyPolicy, Wishes, purpose_of
-from parley.domain.content.redaction import texts_of, without
+from parley.domain.content.envelope import (
+    SEMANTICS,
+    VERSION,
+    Envelope,
+    Ext,
+    Origin,
+    Purpose,
+    ReplyPolicy,
+    Wishes,
+    purpose_of,
+)
+from parley.domain.content.redaction import text_of, without, without_names
 from parley.domain.errors.errors import Problem
 from parley.domain.errors.rules import EnvelopeInvalid, PolicyDenied, PolicyUnavailable
 from parley.domain.exchange.approval import Approval, Cause
@@ -74,8 +84,6 @@ class Proposal(NamedTuple):
     asks: bool
     wishes: Wishes
     body: Body
-    # All texts of the body as one, when that is cheaper than taking it apart.
-    text: str | None
     exchange: Exchange | None
     # The other exchanges of the same conversation in which the sender takes part.
     others: tuple[Exchange, ...]
@@ -86,8 +94,8 @@ class Proposal(NamedTuple):
     detectors: tuple[Detector, ...] = ()
     # Somebody who may decide about what waits says this instead.
     instead: bool = False
-    # All texts of the message with another body, where more than the body is said.
-    text_with: Callable[[Body], str] | None = None
+    # All texts of the message that its receivers would get with this body, but for data items and what the rules stamp.
+    texts: Callable[[Body], tuple[str, ...]] = lambda body: (text_of(body),)
     # It was sent already: nothing can be taken out of it.
     arrived: bool = False
 
@@ -239,7 +247,11 @@ def _ruled(
     claims = proposal.wishes.envelope
     levels = (proposal.wishes.classification, claims.classification if claims else None)
     declared = highest(*[level for level in levels if level is not None] or [DEFAULT_LEVEL])
-    content = _inspect(proposal, policy, declared, pairs)
+    envelope = _envelope(proposal, origin, begun, declared)
+    approval_id = proposal.approval.id if proposal.approval else ""
+    ext = Ext(begun.id, begun.purpose, hops, policy.version, approval_id)
+    stamps = _stamped_text(proposal, begun, policy.version, envelope, ext)
+    content = _inspect(proposal, policy, declared, pairs, stamps)
     judged = _judged(proposal, origin, begun, content, pairs, hops)
     summary = summary_of(content.body if content.body is not None else proposal.body)
     return Ruling(
@@ -256,8 +268,8 @@ def _ruled(
         content.shared,
         content.over,
         content.ceiling,
-        _envelope(proposal, origin, begun, content.level),
-        Ext(begun.id, begun.purpose, hops, policy.version, proposal.approval.id if proposal.approval else ""),
+        envelope._replace(classification=content.level),
+        ext,
         summary,
         declared,
         begun,
@@ -350,28 +362,58 @@ def _envelope(proposal: Proposal, origin: Origin, begun: Exchange, level: Classi
     )
 
 
+def _stamped_text(proposal: Proposal, begun: Exchange, policy_version: str, envelope: Envelope, ext: Ext) -> str:
+    """What the stamps of a message repeat of its sender's words: everything in them that is not known to be ours.
+
+    The name of a conversation is chosen by who begins it, and everyone in it reads it. A mailbox makes one of the name
+    of its agent.
+    """
+    ours = {
+        *source_of(proposal.sender, proposal.tenant),
+        VERSION,
+        envelope_time(begun.expires_at),
+        begun.id,
+        policy_version,
+    }
+    if proposal.approval is not None:
+        ours.add(proposal.approval.id)
+    if begun.version or begun.conversation_id == proposal.fresh.conversation_id:
+        ours.add(begun.conversation_id)
+    texts = [text for text in (*_strings(envelope), *_strings(ext)) if text and text not in ours]
+    if not texts:
+        return ""
+    parties = (proposal.sender.agent, *[receiver.agent for receiver in proposal.receivers])
+    return "\n".join(without_names(texts, parties))
+
+
+def _strings(stamps: tuple[Any, ...]) -> list[str]:
+    """All texts in stamps. A choice from a list of ours is no text: it can say nothing else."""
+    texts = []
+    for part in stamps:
+        if type(part) is str:
+            texts.append(part)
+        elif isinstance(part, tuple):
+            texts += _strings(part)
+    return texts
+
+
 def _inspect(
-    proposal: Proposal, policy: Policy, declared: Classification, pairs: list[tuple[Party, Policy]]
+    proposal: Proposal, policy: Policy, declared: Classification, pairs: list[tuple[Party, Policy]], stamps: str
 ) -> _Content:
     """Remove data that may not pass and inspect the rest: detectors only raise the level and add keywords."""
     ceiling = lowest(*[ceiling_of(pair_policy, proposal.sender, receiver, declared) for receiver, pair_policy in pairs])
     items = sort_data(proposal.wishes.data, ceiling)
     body: Body | None = None
-    text = proposal.text
     # What names no fields cannot be taken out, and a text has none.
     removable = isinstance(proposal.body, dict) and not proposal.arrived and all(item.fields for item in items.over)
     if items.over and policy.on_over_classified is not OnOver.BLOCK and removable:
         assert isinstance(proposal.body, dict)  # noqa: S101  # as was just seen
         body = without(proposal.body, items.over, redact=policy.on_over_classified is OnOver.REDACT)
-        text = proposal.text_with(body) if proposal.text_with is not None else None
     shown = proposal.body if body is None else body
-    texts = (*((text,) if text is not None else texts_of(shown)), *proposal.wishes.beside)
-    if proposal.wishes.data:
-        # What is said about data is told to the receiver even where the data is not.
-        texts += tuple([part for item in proposal.wishes.data for part in (item.source, item.description) if part])
-    # The name of a conversation is chosen by who begins it, and everyone in it reads it.
-    named = proposal.wishes.conversation_id
-    detections = findings((*texts, named) if named else texts, policy.patterns)
+    # What is said about data is told to the receiver even where the data is not.
+    about = (text_of(proposal.wishes.data),) if proposal.wishes.data else ()
+    texts = (*proposal.texts(shown), *about, *((stamps,) if stamps else ()))
+    detections = findings(texts, policy.patterns)
     keywords: tuple[str, ...] = ()
     if not proposal.sender.human:
         keywords = detect(

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 import pytest
 
 from parley.domain.content.classification import LEVELS, DataItem, OnOver
-from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy, Wishes
+from parley.domain.content.envelope import Ext, Origin, Purpose, ReplyPolicy, Wishes
 from parley.domain.errors.rules import (
     ClassificationExceeded,
     EnvelopeInvalid,
@@ -21,7 +24,7 @@ from parley.domain.exchange.exchange import Exchange, Outcome, Turn, accepted, e
 from parley.domain.rules.judge import ALLOW, Deny, Hold
 from parley.domain.rules.policy import AppliesTo, CrossOrg, Fragment, with_document
 from parley.domain.rules.rulebook import Rulebook
-from parley.domain.rules.ruling import Body, Ruling, envelope_time, rule
+from parley.domain.rules.ruling import Body, Ruling, _stamped_text, envelope_time, rule
 from tests.samples.governed import (
     ALICE,
     AT,
@@ -326,11 +329,68 @@ def test_content_marked_public_that_is_not_is_denied() -> None:
     assert denial(ruled(wishes=Wishes(classification=PUBLIC), body={"t": f"card {CARD}"})) is ClassificationExceeded
 
 
-@pytest.mark.parametrize("text", [None, '{"card":4111111111111111}'])
-def test_a_card_number_without_quotes_is_found_however_the_body_is_looked_at(text: str | None) -> None:
-    ruling = ruled(wishes=Wishes(classification=PUBLIC), body={"card": 4111111111111111}, text=text)
+@pytest.mark.parametrize("number", [4111111111111111, "4111111111111111"])
+def test_a_card_number_without_quotes_is_found_however_the_body_is_looked_at(number: object) -> None:
+    body = {"card": number}
 
-    assert denial(ruling) is ClassificationExceeded
+    taken_apart = ruled(wishes=Wishes(classification=PUBLIC), body=body)
+    as_json = ruled(wishes=Wishes(classification=PUBLIC), body=body, texts=lambda shown: (json.dumps(shown),))
+
+    assert denial(taken_apart) is denial(as_json) is ClassificationExceeded
+
+
+def marked(value: Any, mark: str) -> Iterator[Any]:  # noqa: ANN401
+    """The value with the mark in place of one text, for each text in it that is not one of a list of ours."""
+    if isinstance(value, Enum) or not isinstance(value, str | tuple):
+        return
+    if isinstance(value, str):
+        yield mark
+        return
+    made = type(value)._make if hasattr(value, "_make") else tuple
+    for place, part in enumerate(value):
+        for changed in marked(part, mark):
+            yield made((*value[:place], changed, *value[place + 1 :]))
+
+
+def test_every_text_in_the_stamps_of_a_message_is_looked_at_unless_it_is_known_to_be_ours() -> None:
+    item = DataItem("crm", ("name",), PUBLIC, "who it is")
+    ext = Ext("exch_new", Purpose.INFORMATION_QUERY, 1, BOOK.label, "appr_1", "ann", "c2ln", (item,), (item,), "over")
+    ruling = ruled()
+    proposal, begun = a_proposal(), ruling.exchange_before
+    planted = [(ruling.envelope, changed) for changed in marked(ext, "we-promise")]
+    planted += [(changed, ext) for changed in marked(ruling.envelope, "we-promise")]
+
+    overlooked = [pair for pair in planted if "we-promise" not in _stamped_text(proposal, begun, BOOK.label, *pair)]
+
+    assert len(planted) == 7 + 12  # seven texts in an envelope, twelve in what stands beside it
+    assert overlooked == []
+
+
+@pytest.mark.parametrize(
+    ("wishes", "looked_at"),
+    [
+        (Wishes(), False),
+        (Wishes(conversation_id="we-promise"), True),
+        (Wishes(envelope=an_envelope(conversation_id="we-promise")), True),
+    ],
+)
+def test_the_name_of_a_conversation_is_looked_at_where_its_sender_chose_it(wishes: Wishes, looked_at: bool) -> None:
+    ruling = ruled(wishes=wishes)
+    begun = an_exchange(conversation_id="we-promise", version=1)
+
+    assert ruling.keywords == (("promise",) if looked_at else ())
+    assert ruled(wishes=wishes._replace(envelope=None), exchange=begun).keywords == ()
+
+
+@pytest.mark.parametrize("place", ["source", "fields", "description"])
+def test_everything_that_is_said_about_data_is_looked_at(place: str) -> None:
+    said: dict[str, Any] = {"source": "crm", "fields": ("name",), "description": ""}
+    words, key = "We promise it", "AK" + "IAIOSFODNN7EXAMPLE"
+    items = [DataItem(**{**said, place: (text,) if place == "fields" else text}, classification=PUBLIC)
+             for text in (words, key)]  # fmt: skip
+
+    assert ruled(wishes=Wishes(data=(items[0],))).keywords == ("promise",)
+    assert denial(ruled(wishes=Wishes(data=(items[1],)))) is ClassificationExceeded
 
 
 def test_said_twice_the_higher_level_counts() -> None:

@@ -243,7 +243,6 @@ def test_a_trial_comes_to_what_the_message_would(
         to="b0",
         wishes=Wishes(classification=declared, data=items),
         body={"text": text},
-        text=f'{{"text":"{text}"}}',
         exchange=known,
     )
     ruling = rule(proposal, book)

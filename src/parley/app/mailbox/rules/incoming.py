@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from parley.domain.agents.party import pair_name
-from parley.domain.content.envelope import Origin, purpose_of
+from parley.domain.content.envelope import Origin, disclosure_of, purpose_of
 from parley.domain.directory.callers import EVERYONE
 from parley.domain.errors.errors import Problem
 from parley.domain.errors.rules import (
@@ -17,6 +17,7 @@ from parley.domain.errors.rules import (
     PolicyUnavailable,
     RoundMismatch,
 )
+from parley.domain.exchange import held
 from parley.domain.exchange.exchange import Exchange, Outcome, ended
 from parley.domain.rules.judge import Allow, rounds_of
 from parley.domain.rules.ruling import Ruling, envelope_time
@@ -103,6 +104,22 @@ def with_view(docket: MailboxDocket, incoming: IncomingMessage) -> IncomingMessa
     view = replace(exchange, current_round=number - 1, hops=hops, max_rounds=most, expires_at=ends)
     lowered = envelope._replace(max_rounds=most, expires_at=envelope_time(ends))
     return incoming._replace(view=view, carried=carried._replace(envelope=lowered))
+
+
+def judged_text(docket: MailboxDocket, incoming: IncomingMessage) -> str:
+    """All texts of the message that its sender could write, its envelope's and its file's name among them."""
+    message, carried, directory = incoming.stored.message, incoming.carried, docket.governance.directory
+    exists = docket.kernel.inbox.owner_of
+    names = {name for name in (message.sender, *message.to) if name in directory.agents or exists(name) is not None}
+    policy = docket.book.between(incoming.sender.attributes, docket.me.attributes)
+    stamps: object = None
+    if carried is not None:
+        # The envelope's other texts were compared with the directory.
+        stamps = () if carried.ext is None else carried.ext
+        if carried.ext is not None and carried.ext.approved_by in directory.humans:
+            stamps = carried.ext._replace(approved_by="")
+    label = disclosure_of(incoming.origin, policy.disclosure) if policy is not None else ""
+    return held.judged_text(message, incoming.file, names, stamps, label)
 
 
 def _begun(docket: MailboxDocket, incoming: IncomingMessage, carried: Carried) -> Exchange:

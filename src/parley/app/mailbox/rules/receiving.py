@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from parley.app.mailbox.rules.admissions import Admission, admission_of, earlier_admission, receipt_of
 from parley.app.mailbox.rules.docket import MailboxDocket, addressee
-from parley.app.mailbox.rules.incoming import IncomingMessage, check_tenant, exchange_after, exchange_of, with_view
+from parley.app.mailbox.rules.incoming import (
+    IncomingMessage,
+    check_tenant,
+    exchange_after,
+    exchange_of,
+    judged_text,
+    with_view,
+)
 from parley.app.mailbox.rules.proving import vouched
 from parley.app.rules import approvals, messages
 from parley.app.rules.docket import Delivered, Submission
@@ -152,16 +159,15 @@ def _ruled(docket: MailboxDocket, incoming: IncomingMessage) -> tuple[Proposal, 
             classification=claims.classification if claims is not None else None,
             conversation_id=view.conversation_id if view is not None else message.conversation_id,
             data=ext.shared if ext is not None else (),
-            beside=tuple([text for item in withheld for text in (item.source, *item.fields, item.description) if text]),
         ),
         body=message.body,
-        text=held_mail.text_of(message),
         exchange=view,
         others=(),
         approval=approved if not human else None,
         now=docket.now,
         fresh=messages.fresh_ids(docket),
         arrived=True,
+        texts=lambda _: (judged_text(docket, incoming),),
     )
     ruling = rule(proposal, docket.book)
     if claims is not None:

@@ -72,9 +72,14 @@ async def addressed(kernel: Kernel, draft: Draft) -> Draft:
 
 
 async def govern(
-    kernel: Kernel, draft: Draft, message: Message, parent: Message | None, decided: HumanDecision | None
+    kernel: Kernel,
+    draft: Draft,
+    message: Message,
+    parent: Message | None,
+    decided: HumanDecision | None,
+    file: str = "",
 ) -> GovernedMail | None:
-    """Decide about a message; None when the rules do not apply to it."""
+    """Decide about a message; None when the rules do not apply to it. `file` is the sender's part of its file name."""
     docket = MailboxDocket(kernel)
     sender = docket.me._replace(human=decided is not None and decided.answers)
     receivers = tuple([docket.governance.party(name) for name in message.to])
@@ -86,7 +91,9 @@ async def govern(
         mine, others = await _exchanges(kernel, message, parent, decided)
         if not submission.annotated and mine is None and decided is None and not _concerned(docket, sender, receivers):
             return None
-        proposal = _proposal(docket, draft, message, submission, mine, others)
+        # Its own id was made here, and what it answers was found by its id: nobody chose those to say something.
+        judged = message._replace(id="", in_reply_to="" if parent is not None else message.in_reply_to)
+        proposal = _proposal(docket, draft, judged, submission, mine, others, file)
     except Stale:
         raise
     except ParleyError as refusal:
@@ -212,6 +219,7 @@ def _proposal(
     submission: Submission[Any],
     mine: Exchange | None,
     others: tuple[Exchange, ...],
+    file: str,
 ) -> Proposal:
     wishes = draft.wishes or _NOTHING
     asks = message.kind.spec.pattern in (Pattern.REQUEST, Pattern.RESPONSE)
@@ -231,12 +239,11 @@ def _proposal(
         asks=asks,
         wishes=wishes._replace(conversation_id=message.conversation_id),
         body=message.body,
-        text=held_mail.text_of(message),
         exchange=mine,
         others=others,
         approval=submission.releases,
         now=docket.now,
         fresh=messages.fresh_ids(docket),
         instead=submission.replaces is not None,
-        text_with=lambda body: held_mail.text_of(message._replace(body=body)),
+        texts=lambda body: (held_mail.judged_text(message._replace(body=body), file, (message.sender, *message.to)),),
     )

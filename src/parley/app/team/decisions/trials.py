@@ -9,7 +9,7 @@ from parley.app.team.rules import in_force as rules
 from parley.app.team.rules import policies
 from parley.domain.audit.entry import AGENT_EXCHANGE
 from parley.domain.channel.post import NO_PAYLOAD
-from parley.domain.content.redaction import texts_of
+from parley.domain.content.redaction import text_of
 from parley.domain.errors.errors import NotFound
 from parley.domain.exchange.approval import Approval
 from parley.domain.hashes import digest
@@ -149,7 +149,9 @@ class _Replay:
         post = await self._team.store.post(self._tenant, str(facts.get("message_id", "")))
         if post is not None:
             # The content was erased.
-            return _texts_in(post.payload) if digest(post.payload) == facts.get("content_digest") else None
+            if digest(post.payload) != facts.get("content_digest"):
+                return None
+            return (*_texts_in(post.payload), self._team.envelopes.written_text(post.metadata))
         approval = await self._team.store.get(Approval, self._tenant, str(facts.get("approval", "")))
         if approval is None or approval.draft is None:
             return None
@@ -161,4 +163,4 @@ def _texts_in(payload: bytes) -> tuple[str, ...]:
     """As they are looked at when it is sent: compact JSON without escapes reads as plain text."""
     if payload.isascii() and b"\\" not in payload:
         return (payload.decode(),)
-    return tuple(texts_of(json.loads(payload)))
+    return (text_of(json.loads(payload)),)

@@ -10,11 +10,14 @@ from parley.app.rules.recording import blocked_entry
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules.docket import TeamDocket
 from parley.domain.agents.party import Party, pair_name
+from parley.domain.channel.channel import Channel, view
 from parley.domain.channel.post import PostState
 from parley.domain.content.envelope import Wishes, disclosure_of
+from parley.domain.content.redaction import text_of
+from parley.domain.directory.access import Access
 from parley.domain.directory.callers import EVERYONE, KeyKind
-from parley.domain.errors.errors import ParleyError
-from parley.domain.errors.rules import CrossEnterpriseBlocked
+from parley.domain.errors.errors import ParleyError, Problem
+from parley.domain.errors.rules import CrossEnterpriseBlocked, EnvelopeInvalid
 from parley.domain.exchange.approval import Cause, HeldDraft
 from parley.domain.exchange.exchange import Exchange, is_group
 from parley.domain.hashes import digest
@@ -29,9 +32,7 @@ if TYPE_CHECKING:
     from parley.app.rules.docket import RulesDecision
     from parley.app.team.team import Team
     from parley.domain.agents.agent import AgentRecord
-    from parley.domain.channel.channel import Channel
     from parley.domain.channel.post import Post, PostDraft
-    from parley.domain.directory.access import Access
     from parley.domain.directory.callers import Caller
     from parley.domain.exchange.approval import Approval
     from parley.domain.rules.ruling import Body, Ruling
@@ -89,6 +90,8 @@ class GovernedPost(NamedTuple):
 async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
     """Decide about a message; without a decision when the rules do not apply to it."""
     placed = message.placed
+    if message.draft.wishes is not None and message.draft.wishes.parent_message_id:
+        message = await _with_checked_parent(docket, message, message.draft.wishes)
     sender = rules.speaker(
         message.caller, message.record, message.person.releases.user if message.person.releases is not None else ""
     )
@@ -115,6 +118,29 @@ async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
     submission = _submission(docket.team, message, sender, tuple(receivers))
     proposal = _proposal(docket, message, submission, exchange, others)
     return GovernedPost(None, await decide(docket, submission, proposal), submission)
+
+
+async def _with_checked_parent(docket: TeamDocket, message: ProposedPost, wishes: Wishes) -> ProposedPost:
+    """The message, with a refusal in its wishes if the parent that it names is no message that its sender may see."""
+    team, caller = docket.team, message.caller
+    parent = await team.store.post(docket.tenant, wishes.parent_message_id)
+    channel, access = message.channel, message.access
+    if parent is not None and parent.channel_id != channel.id:
+        parent_channel = await team.store.get(Channel, docket.tenant, parent.channel_id)
+        parent_access = await team.store.get(Access, docket.tenant, parent.intent_id)
+        if parent_channel is None or parent_access is None:
+            parent = None
+        else:
+            channel, access = parent_channel, parent_access
+    if parent is not None:
+        reader = view(channel, access, caller, docket.at)
+        if reader.takes_part and parent.visible_to(reader):
+            return message
+    problem = Problem("invalid", "parent_message_id", "names no message that you can see; leave it out")
+    unseen = wishes._replace(
+        parent_message_id="", problem=wishes.problem or EnvelopeInvalid(str(problem), problems=(problem,))
+    )
+    return message._replace(draft=message.draft._replace(wishes=unseen))
 
 
 def _concerned(docket: TeamDocket, sender: Party, receivers: list[Party]) -> bool:
@@ -264,6 +290,17 @@ def _proposal(
     others: tuple[Exchange, ...],
 ) -> Proposal:
     placed, payload, team = message.placed, message.draft.payload, docket.team
+    body = message.draft.body if message.draft.body is not None else team.envelopes.body(payload)
+    beside = [team.envelopes.written_text(placed.metadata)] if len(placed.metadata) > 2 else []
+    if not message.channel.version:
+        # It creates its channel, under a name that its sender chose.
+        beside.append(message.channel.label)
+
+    def texts(shown: Body) -> tuple[str, ...]:
+        # Compact JSON without escapes reads as plain text.
+        plain = shown is body and payload.isascii() and b"\\" not in payload
+        return (payload.decode() if plain else text_of(shown), *beside)
+
     return Proposal(
         tenant=docket.tenant,
         sender=submission.sender,
@@ -271,9 +308,7 @@ def _proposal(
         to=submission.to,
         asks=placed.pattern is Pattern.REQUEST or placed.pattern is Pattern.RESPONSE,
         wishes=message.draft.wishes or _NOTHING,
-        body=message.draft.body if message.draft.body is not None else team.envelopes.body(payload),
-        # Compact JSON without escapes reads as plain text.
-        text=payload.decode() if payload.isascii() and b"\\" not in payload else None,
+        body=body,
         exchange=exchange,
         others=others,
         approval=message.person.releases,
@@ -282,6 +317,7 @@ def _proposal(
         channel_id=message.channel.id,
         detectors=team.governance.detectors,
         instead=message.person.replaces is not None,
+        texts=texts,
     )
 
 
