@@ -426,7 +426,7 @@ def test_frames_are_forgotten_before_they_fill_the_memory(monkeypatch: pytest.Mo
     openings = streams.Openings()
     for n in range(100):
         post = a_post(f"msg_{n}")._replace(position=n, payload=b'{"x":"%b"}' % (b"y" * 1000))
-        openings.frame("t", FeedItem.of_post(post), upper=False)
+        list(openings.pieces("t", [FeedItem.of_post(post)], upper=False))
 
     assert sum(map(len, openings.frames.values())) < 12_000
 

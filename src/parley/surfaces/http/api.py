@@ -95,7 +95,8 @@ class Api:
                     await check_not_suspended(self._team.store, call.caller)
             call.query = parse_query(request.query)
             if route.body is not None:
-                call.body = self._body(route, request)
+                document = parse(_json_content(route, request), self._limits_of(route))
+                call.body = document if route.body_raw else converted(document, route.body)
             key = request.headers.get(b"idempotency-key")
             if key is not None and request.method == "POST":
                 response = await self._run_once(route, call, key.decode("latin-1"))
@@ -150,21 +151,10 @@ class Api:
         route = node.routes.get(method)
         return (route, params) if route is not None else (None, dict.fromkeys(node.routes, ""))
 
-    def _body(self, route: Route, request: Request) -> Any:  # noqa: ANN401  # the route knows its type
-        content = request.body
-        if not content and route.body_optional:
-            content = b"{}"
-        else:
-            content_type = request.headers.get(b"content-type", b"")
-            if content_type != b"application/json":
-                kind = content_type.split(b";", 1)[0].strip().lower()
-                if kind != b"application/json" and not kind.endswith(b"+json"):
-                    raise UnsupportedMedia
-        document = parse(content, self._json_limits if route.documents == 1 else self._limits_of(route))
-        return document if route.body_raw else converted(document, route.body)
-
     def _limits_of(self, route: Route) -> JsonLimits:
         """Several documents in one are a list in an object."""
+        if route.documents == 1:
+            return self._json_limits
         depth, keys, string_bytes = self._json_limits
         return JsonLimits(depth + 2, keys * route.documents, string_bytes)
 
@@ -211,6 +201,18 @@ class _RouteOperation:
 
     def restored(self, status: int, content: bytes) -> Response:
         return Response(status, content)
+
+
+def _json_content(route: Route, request: Request) -> bytes:
+    """The body of a request, which must be JSON; an optional one may be missing."""
+    if not request.body and route.body_optional:
+        return b"{}"
+    content_type = request.headers.get(b"content-type", b"")
+    if content_type != b"application/json":
+        kind = content_type.split(b";", 1)[0].strip().lower()
+        if kind != b"application/json" and not kind.endswith(b"+json"):
+            raise UnsupportedMedia
+    return request.body
 
 
 def credentials_of(request: Request, proxies: TrustedProxies) -> tuple[str, str, str]:

@@ -17,8 +17,10 @@ from parley.domain.directory.callers import address
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.message.message import Pattern
 from parley.domain.times import parse_time
+from parley.wire.api.events import trace_of
 from parley.wire.api.records.channels import Channel, ChannelOptions
 from parley.wire.api.records.record import Mapping, fill_record
+from parley.wire.ocip import wishes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from parley.domain.channel.channel import Tally
     from parley.domain.channel.post import Post
     from parley.domain.store.changes import ReaderPost
+    from parley.domain.store.limits import TeamLimits
 
 # A dollar sign alone would let a line end through.
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$(?!\n)", description="An agent or channel name.")]
@@ -122,37 +125,37 @@ class MessagePatch(Struct, forbid_unknown_fields=True):
     status: Literal["read"]
 
 
-# ---------------------------------------------------------------- what goes out
-
-
 # ---------------------------------------------------------------- to domain
 
 
-def draft_of(message_in: MessageIn, metadata_bytes: int, payload_keys: int = 1_000) -> PostDraft:
-    """The draft of a posted message."""
+def draft_of(message_in: MessageIn, limits: TeamLimits, traceparent: str = "") -> PostDraft:
+    """The draft of a posted message; `traceparent` is the header of its request."""
     payload = _encode(message_in.payload)
-    if len(payload) > payload_keys * _SHORTEST_FIELD and key_count(message_in.payload) > payload_keys:
-        raise Invalid.because([Problem("too_many", "payload", f"at most {payload_keys} keys")])
+    if len(payload) > limits.payload_keys * _SHORTEST_FIELD and key_count(message_in.payload) > limits.payload_keys:
+        raise Invalid.because([Problem("too_many", "payload", f"at most {limits.payload_keys} keys")])
     metadata = message_in.metadata
-    spelled = b"{}"
+    encoded = b"{}"
     trace = parent = ""
     proof = b""
+    wishes = None
     if metadata:
-        spelled = _encode(metadata)
-        if len(spelled) > metadata_bytes:
-            raise Invalid.because([Problem("too_large", "metadata", f"at most {metadata_bytes} bytes")])
+        encoded = _encode(metadata)
+        if len(encoded) > limits.metadata_bytes:
+            raise Invalid.because([Problem("too_large", "metadata", f"at most {limits.metadata_bytes} bytes")])
         trace, parent = trace_fields(metadata)
         proof = _encode(metadata["proof"]) if "proof" in metadata else b""
+        wishes = wishes_of(metadata)
     return PostDraft(
         message_in.message_type,
         payload,
         address(message_in.to) if message_in.to else "",
         message_in.correlation_id or "",
-        spelled,
+        encoded,
         moment(message_in.expires_at),
-        trace,
+        trace or (trace_of(traceparent) if traceparent else ""),
         parent,
         proof,
+        wishes,
         body=message_in.payload,
     )
 

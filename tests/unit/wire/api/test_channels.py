@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from parley.domain.channel.channel import ChannelStatus, Member, MemberPolicy, Options, Tally
 from parley.domain.channel.post import PostDraft, PostState
+from parley.domain.content.envelope import Wishes
 from parley.domain.errors.errors import BadAgentName, Invalid
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import ReaderPost
+from parley.domain.store.limits import TeamLimits
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.channels import (
     AskIn,
@@ -56,7 +58,7 @@ def refused(kind: Any, **fields: object) -> bool:  # noqa: ANN401  # a Struct
 
 
 def test_a_message_may_say_nothing_but_that_it_is_one() -> None:
-    assert draft_of(MessageIn(), 100) == PostDraft(Pattern.NOTIFY, b"{}", body={})
+    assert draft_of(MessageIn(), TeamLimits(metadata_bytes=100)) == PostDraft(Pattern.NOTIFY, b"{}", body={})
 
 
 def test_a_message_may_say_everything() -> None:
@@ -67,21 +69,31 @@ def test_a_message_may_say_everything() -> None:
         sender="alice",
         to="role:billing",
         correlation_id="msg_0",
-        metadata={"trace_id": TRACE, "parent_event_id": "evt_1"},
+        metadata={"trace_id": TRACE, "parent_event_id": "evt_1", "conversation_id": "conv-1"},
         expires_at="2026-03-13T16:30:00+02:00",
     )
 
-    assert draft_of(given, 1000) == PostDraft(
+    assert draft_of(given, TeamLimits(metadata_bytes=1000)) == PostDraft(
         Pattern.REQUEST,
         '{"q":[1,"ü"]}'.encode(),
         "role:billing",
         "msg_0",
-        b'{"trace_id":"%b","parent_event_id":"evt_1"}' % TRACE.encode(),
+        b'{"trace_id":"%b","parent_event_id":"evt_1","conversation_id":"conv-1"}' % TRACE.encode(),
         datetime(2026, 3, 13, 14, 30, tzinfo=UTC),
         TRACE,
         "evt_1",
+        wishes=Wishes(conversation_id="conv-1"),
         body={"q": [1, "ü"]},
     )
+
+
+@pytest.mark.parametrize(("metadata", "trace"), [(None, "b" * 32), ({"trace_id": TRACE}, TRACE)])
+def test_a_message_takes_the_trace_of_its_request_unless_it_names_one(
+    metadata: dict[str, Any] | None, trace: str
+) -> None:
+    given = MessageIn(metadata=metadata)
+
+    assert draft_of(given, TeamLimits(), f"00-{'b' * 32}-{'c' * 16}-01").trace_id == trace
 
 
 @pytest.mark.parametrize("kind", [MessageIn, ReplyIn, AskIn, BatchIn, ChannelIn, ChannelPatch, OptionsIn, MessagePatch])
@@ -158,12 +170,12 @@ def test_options_that_are_not_given_are_the_usual_ones() -> None:
 @pytest.mark.parametrize("to", ["system", "role:", "role:a b", "a b", "a\n", "role:x\n", "**", "x" * 65])
 def test_an_address_is_an_agent_a_role_or_everyone(to: str) -> None:
     with pytest.raises((BadAgentName, Invalid)):
-        draft_of(MessageIn(to=to), 100)
+        draft_of(MessageIn(to=to), TeamLimits(metadata_bytes=100))
 
 
 @pytest.mark.parametrize("to", ["bob", "role:billing", "*", "role:" + "x" * 64])
 def test_addresses_of_every_kind_are_accepted(to: str) -> None:
-    assert draft_of(MessageIn(to=to), 100).to == to
+    assert draft_of(MessageIn(to=to), TeamLimits(metadata_bytes=100)).to == to
 
 
 @pytest.mark.parametrize("text", ["1e400", "2026-03-13T14:30:00", "2026-13-13T14:30:00Z", "tomorrow", "", "20260313"])
@@ -178,9 +190,9 @@ def test_a_time_is_strict_and_has_an_offset(text: str) -> None:
 def test_metadata_is_measured_as_it_is_kept() -> None:
     fits = {"x": "y" * 92}
 
-    assert len(draft_of(MessageIn(metadata=fits), 100).metadata) == 100
+    assert len(draft_of(MessageIn(metadata=fits), TeamLimits(metadata_bytes=100)).metadata) == 100
     with pytest.raises(Invalid) as wrong:
-        draft_of(MessageIn(metadata={"x": "y" * 93}), 100)
+        draft_of(MessageIn(metadata={"x": "y" * 93}), TeamLimits(metadata_bytes=100))
     assert wrong.value.problems[0].field == "metadata"
 
 
@@ -188,11 +200,11 @@ def test_the_keys_of_a_payload_are_counted_over_all_levels() -> None:
     fits = {"a": [{"b": 1}, {"c": {"d": 1}}]}
 
     assert key_count(fits) == 4
-    draft_of(MessageIn(payload=fits), 100, payload_keys=4)
+    draft_of(MessageIn(payload=fits), TeamLimits(metadata_bytes=100, payload_keys=4))
     with pytest.raises(Invalid):
-        draft_of(MessageIn(payload={**fits, "e": 1}), 100, payload_keys=4)
+        draft_of(MessageIn(payload={**fits, "e": 1}), TeamLimits(metadata_bytes=100, payload_keys=4))
     with pytest.raises(Invalid):
-        draft_of(MessageIn(payload={chr(97 + n): 0 for n in range(5)}), 100, payload_keys=4)
+        draft_of(MessageIn(payload={chr(97 + n): 0 for n in range(5)}), TeamLimits(metadata_bytes=100, payload_keys=4))
 
 
 @pytest.mark.parametrize(
@@ -240,7 +252,7 @@ def test_a_message_is_what_its_record_says(post: Any) -> None:  # noqa: ANN401  
 @given(st.dictionaries(st.text(max_size=9), st.text(max_size=30), max_size=5))
 def test_whatever_is_said_comes_out_as_it_went_in(payload: dict[str, str]) -> None:
     try:
-        draft = draft_of(MessageIn(payload=payload, metadata=payload), 100_000)
+        draft = draft_of(MessageIn(payload=payload, metadata=payload), TeamLimits(metadata_bytes=100_000))
     except UnicodeEncodeError:
         return  # half a character: refused when the body is read
 

@@ -10,6 +10,7 @@ import pytest
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import ProofInvalid
 from parley.domain.message.message import Pattern
+from parley.domain.store.limits import TeamLimits
 from parley.wire.api import identity
 from parley.wire.api.channels import MessageIn, draft_of
 from parley.wire.api.identity import RotateIn
@@ -102,7 +103,7 @@ def test_a_rotation_is_signed_without_its_signature() -> None:
 
 
 def contents(given: MessageIn, to: str = "bob") -> list[dict[str, object]]:
-    draft = draft_of(given, 1000)
+    draft = draft_of(given, TeamLimits(metadata_bytes=1000))
     return [json.loads(one) for one in identity.message_contents("chan_1", "alice", to, draft, given)]
 
 
@@ -126,7 +127,7 @@ def test_the_proof_is_over_everything_else_that_the_sender_says() -> None:
 def test_the_signed_content_is_canonical() -> None:
     given = MessageIn({"b": 1, "a": 2.0}, metadata={"proof": {}})
 
-    (content,) = identity.message_contents("c", "s", "", draft_of(given, 1000), given)
+    (content,) = identity.message_contents("c", "s", "", draft_of(given, TeamLimits(metadata_bytes=1000)), given)
 
     assert content == (
         b'{"channel_id":"c","correlation_id":null,"expires_at":null,"message_type":"notify","metadata":{},'

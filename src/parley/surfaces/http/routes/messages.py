@@ -23,18 +23,16 @@ from parley.surfaces.http.api import converted
 from parley.surfaces.http.http1.message import Response
 from parley.surfaces.http.proof import check_named_proof, check_proof
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
-from parley.wire import ocip
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.approvals import held_of
 from parley.wire.api.channels import AskIn, BatchIn, MessageIn, MessagePatch, ReplyIn
-from parley.wire.api.events import trace_of
 from parley.wire.api.records.channels import ChannelMessage
 from parley.wire.api.records.rules import HeldMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from parley.domain.channel.post import Post, PostDraft
+    from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller
     from parley.domain.store.changes import ReaderPost
 
@@ -104,15 +102,6 @@ async def _answer_response(call: Call, answer: Post | Held) -> Response:
     return Response(200, rfc0021.posted(answer, PostState.DELIVERED.value))
 
 
-def _draft(call: Call, body: MessageIn) -> PostDraft:
-    limits = call.team.limits
-    draft = rfc0021.draft_of(body, limits.metadata_bytes, limits.payload_keys)
-    if body.metadata:
-        draft = draft._replace(wishes=ocip.wishes_of(body.metadata))
-    parent = call.request.header(b"traceparent")
-    return draft._replace(trace_id=trace_of(parent)) if parent and not draft.trace_id else draft
-
-
 async def _speaker(call: Call, sender: str | None) -> Caller:
     """The sender: the agent that the body names, or a person in place of an agent that acts for it."""
     if call.caller.kind is KeyKind.HUMAN and sender and sender != call.caller.agent:
@@ -124,7 +113,7 @@ async def send(call: Call) -> Response:
     body: MessageIn = call.body
     caller = await _speaker(call, body.sender)
     channel_id = call.params["channel_id"]
-    draft = _draft(call, body)
+    draft = rfc0021.draft_of(body, call.team.limits, call.request.header(b"traceparent"))
     await check_proof(call, caller, channel_id, body, draft)
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait:
@@ -138,7 +127,7 @@ async def send_by_name(call: Call) -> Response:
     if not is_name(name):
         raise Invalid.because([Problem("bad_name", "name", "is no channel name")])
     caller = await _speaker(call, body.sender)
-    draft = _draft(call, body)
+    draft = rfc0021.draft_of(body, call.team.limits, call.request.header(b"traceparent"))
     await check_named_proof(call, caller, name, body, draft)
     return await _created(call, await channels.post_by_name(call.team, caller, call.params["intent_id"], name, draft))
 
@@ -150,7 +139,9 @@ async def send_batch(call: Call) -> Response:
         raise Invalid.because([Problem("invalid", "messages", "all messages of a batch have one sender")])
     caller = await _speaker(call, senders.pop())
     channel_id = call.params["channel_id"]
-    drafts = [_draft(call, message) for message in body.messages]
+    drafts = [
+        rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent")) for message in body.messages
+    ]
     for message, draft in zip(body.messages, drafts, strict=True):
         await check_proof(call, caller, channel_id, message, draft)
     posts = await posting.post_all(call.team, caller, channel_id, drafts)
@@ -165,7 +156,7 @@ async def ask(call: Call) -> Response:
     body: AskIn = call.body
     caller = await _speaker(call, body.sender)
     message = MessageIn(body.payload, Pattern.REQUEST, body.sender, body.to, metadata=body.metadata)
-    draft = _draft(call, message)
+    draft = rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
     channel_id = call.params["channel_id"]
     await check_proof(call, caller, channel_id, message, draft)
     return await _answer_response(call, await posting.ask(call.team, caller, channel_id, draft, body.timeout))
@@ -182,7 +173,7 @@ async def reply(call: Call) -> Response:
         metadata=body.metadata,
         expires_at=body.expires_at,
     )
-    draft = _draft(call, message)
+    draft = rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
     await check_proof(call, caller, channel_id, message, draft)
     return await _created(call, await posting.reply(call.team, caller, channel_id, request_id, draft))
 

@@ -67,18 +67,27 @@ class Openings:
         _less(self._by_agent, (key_id, agent))
         _less(self._by_key, key_id)
 
-    def frame(self, tenant: str, item: FeedItem, *, upper: bool) -> bytes:
-        """The bytes of one event, rendered once for all streams."""
-        # Erased content must not be served from this cache.
-        key = (tenant, item.position, upper, item.post is not None and item.post.erased)
-        frame = self.frames.get(key)
-        if frame is None:
-            if len(self.frames) >= _REMEMBERED or self._frame_bytes >= _REMEMBERED_BYTES:
-                self.frames.clear()
-                self._frame_bytes = 0
-            frame = self.frames[key] = _frame(item, upper=upper)
-            self._frame_bytes += len(frame)
-        return frame
+    def pieces(self, tenant: str, batch: Iterable[FeedItem], *, upper: bool) -> Iterator[bytes]:
+        """The bytes of a batch in pieces of limited size; each event is rendered once for all streams."""
+        piece: list[bytes] = []
+        size = 0
+        for item in batch:
+            # Erased content must not be served from this cache.
+            key = (tenant, item.position, upper, item.post is not None and item.post.erased)
+            frame = self.frames.get(key)
+            if frame is None:
+                if len(self.frames) >= _REMEMBERED or self._frame_bytes >= _REMEMBERED_BYTES:
+                    self.frames.clear()
+                    self._frame_bytes = 0
+                frame = self.frames[key] = _frame(item, upper=upper)
+                self._frame_bytes += len(frame)
+            piece.append(frame)
+            size += len(frame)
+            if size >= _PIECE_BYTES:
+                yield b"".join(piece)
+                piece, size = [], 0
+        if piece:
+            yield b"".join(piece)
 
 
 def _less(counts: Counter[K], key: K) -> None:
@@ -169,8 +178,7 @@ class EventStream:
         if batch is None:
             quiet, self._quiet = self._quiet, _PING
             return quiet
-        tenant = self._caller.tenant
-        self._pieces = _joined(self._openings.frame(tenant, item, upper=self._upper) for item in batch)
+        self._pieces = self._openings.pieces(self._caller.tenant, batch, upper=self._upper)
         return next(self._pieces)
 
     async def aclose(self) -> None:
@@ -178,20 +186,6 @@ class EventStream:
             self._open = False
             self._openings.leave(self._caller.key_id, self._caller.agent)
         await self._batches.aclose()
-
-
-def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """Frames joined into pieces of limited size."""
-    piece: list[bytes] = []
-    size = 0
-    for frame in frames:
-        piece.append(frame)
-        size += len(frame)
-        if size >= _PIECE_BYTES:
-            yield b"".join(piece)
-            piece, size = [], 0
-    if piece:
-        yield b"".join(piece)
 
 
 _TAG = "streams"
