@@ -228,6 +228,24 @@ class StoreContract(ABC):
         assert self.commit(store, entries=(entry("next"),)) == 2
         assert_chained(self.run(store.entries(0, 10)))
 
+    # -- looking up
+
+    def test_entries_about_a_message_are_found_by_action(self, store: Store) -> None:
+        name = 'odd "id" \u00e9\n'
+        entries = (entry("closed", name), entry("closed", "m2", note=name), entry("sent", name), entry("closed", name))
+        self.commit(store, entries=entries)
+
+        assert [stored.position for stored in self.run(store.entries_about(name, "closed"))] == [1, 4]
+        assert self.run(store.entries_about("closed", name)) == ()
+
+    def test_replies_are_found_by_the_message_that_they_answer(self, store: Store) -> None:
+        name = 'odd "id" \u00e9'
+        answer = kept(a_message(id="m2", in_reply_to=name))
+        self.commit(store, messages=(kept(a_message(id=name)), answer, kept(a_message(id="m3", subject=name))))
+
+        assert self.run(store.replies(name)) == (answer,)
+        assert self.run(store.replies("")) == ()
+
     # -- expectations
 
     def test_a_delivery_that_is_as_it_was_loaded_may_be_changed(self, store: Store) -> None:

@@ -136,7 +136,7 @@ def test_a_crew_of_twenty_answers_one_question_completely() -> None:
 def test_two_agents_at_mailboxes_go_through_a_whole_review() -> None:
     lines = lines_of("review_loop.py")
 
-    assert "review  is approved in round 1 of 2" in lines
+    assert "review  is approved in round 1 of 3" in lines
     assert "        finding-001 P1 resolved: The counter is read outside the lock" in lines
     assert [line.strip() for line in lines[-4:]] == [
         "1. review_request from claude",

@@ -13,8 +13,9 @@ import parley
 from parley import testing
 from parley.domain.directory.intent import TaskStatus
 from parley.domain.errors.errors import ParleyError
+from parley.domain.message.findings import Finding
 from parley.domain.message.message import Draft
-from parley.domain.message.review import Finding, ReviewState
+from parley.domain.message.review import ReviewClosure, ReviewerState, ReviewState
 from parley.domain.workflow.plan import WorkflowOutcome
 from parley.sdk.agent import channels
 from parley.sdk.agent.agent import Start
@@ -180,7 +181,11 @@ def records_part() -> Iterator[str]:
     yield TUPLES.rstrip()
     tuples = {name: member for name, member in classes if issubclass(member, tuple) and member is not StepContext}
     for name, record in (
-        tuples | {record.__name__: record for record in (Draft, Finding, StepResult, WorkflowEvent)}
+        tuples
+        | {
+            record.__name__: record
+            for record in (Draft, Finding, ReviewClosure, ReviewerState, StepResult, WorkflowEvent)
+        }
     ).items():
         yield from record_section(name, record)
 

@@ -136,6 +136,14 @@ class MemoryStore:
     async def entries(self, after: int, limit: int) -> tuple[StoredEntry, ...]:
         return tuple(self._entries[after : after + limit])
 
+    async def entries_about(self, message_id: str, action: str) -> tuple[StoredEntry, ...]:
+        about = (message_id, action)
+        return tuple(stored for stored in self._entries if (stored.entry.message_id, stored.entry.action) == about)
+
+    async def replies(self, message_id: str) -> tuple[StoredMessage, ...]:
+        messages = [stored for stored in self._messages.values() if stored.message.in_reply_to == message_id]
+        return tuple(messages) if message_id else ()
+
     async def record(self, kind: type[R], record_id: str) -> R | None:
         record: R | None = self._records.get((kind.kind, record_id))
         return record

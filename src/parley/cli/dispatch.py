@@ -46,7 +46,6 @@ GROUPS = (
             "listing": ("inbox", "outbox"),
             "reading": ("read", "thread", "search"),
             "watch": ("watch",),
-            "review": ("review status",),
             "validate": ("validate",),
         },
     ),
@@ -54,6 +53,16 @@ GROUPS = (
         "work through a mailbox",
         "mailbox",
         {"claims": ("next", "extend", "release", "done")},
+    ),
+    Group(
+        "review changes",
+        "review",
+        {
+            "status": ("review status",),
+            "gate": ("review gate",),
+            "findings": ("review findings",),
+            "close": ("review close",),
+        },
     ),
     Group(
         "govern mailboxes",

@@ -103,6 +103,14 @@ class Store(Protocol):
         """The next entries after a position, in order."""
         ...
 
+    async def entries_about(self, message_id: str, action: str) -> tuple[StoredEntry, ...]:
+        """The entries of one action about a message, in order."""
+        ...
+
+    async def replies(self, message_id: str) -> tuple[StoredMessage, ...]:
+        """The kept messages that answer this id, oldest first."""
+        ...
+
     async def seen_files(self, watcher: str) -> frozenset[str]:
         """The files that a watcher has shown."""
         ...
@@ -291,6 +299,10 @@ class Inbox(Protocol):
 
     def packet(self, path: str) -> bytes | None:
         """A file of the project by its relative path, bounded; None when it is not there."""
+        ...
+
+    async def put_packet(self, path: str, content: bytes) -> None:
+        """Write a file of the project by its relative path, durably; `NameExists` when there is one."""
         ...
 
     def pulse(self) -> tuple[int, int]:

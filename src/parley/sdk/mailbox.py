@@ -238,9 +238,9 @@ class Mailbox:
 
     def review(self, ref: str | Message) -> Review:
         """Where the review in a conversation stands."""
-        from parley.app.mailbox import find
+        from parley.app.mailbox import reviews
 
-        return wiring.drive(find.review(self.kernel, _ref(ref)))
+        return wiring.drive(reviews.get(self.kernel, _ref(ref)))
 
     def approvals(self, status: str = "pending") -> list[Approval]:
         """What waits for a person in this mailbox, mine and others'; with `status=""` also what was decided."""

@@ -27,7 +27,7 @@ ON_FILES = {"policy check", "policy test", "workflow check", "audit reconcile"}
 # On two stores, which it is given.
 ON_STORES = {"store copy"}
 ON_A_SERVER = (
-    {name for name, module in COMMANDS.items() if not module.startswith("mailbox.")}
+    {name for name, module in COMMANDS.items() if not module.startswith(("mailbox.", "review."))}
     - ON_DATA
     - ON_FILES
     - ON_STORES
@@ -222,7 +222,7 @@ def test_the_bash_completion_is_bash(stage: Stage) -> None:
         (["agent", "l"], {"list", "leave"}),
         (["messages", "--si"], {"--since"}),
         (["key", "r"], {"rotate", "revoke"}),
-        (["review", ""], {"status"}),
+        (["review", ""], {"status", "gate", "findings", "close"}),
         (["send", "--su"], {"--subject"}),
         (["agent", "add", "--ru"], {"--runtime"}),
         (["next", "--le"], {"--lease"}),

@@ -275,11 +275,7 @@ class FileInbox:
             return None
 
     def packet(self, path: str) -> bytes | None:
-        from parley.domain.message.bodies import is_inside
-
-        *folders, name = path.split("/")
-        if not is_inside(path):
-            raise NotRegular(f"{path!r} does not stay inside the project")
+        *folders, name = _inside(path)
         try:
             with self._workspace.open() as project, project.walk(*folders) as folder:
                 fd = os.open(name, _READ, dir_fd=folder.fd)
@@ -294,10 +290,24 @@ class FileInbox:
         except OSError as error:
             raise to_parley_error(error, path) from None
 
+    async def put_packet(self, path: str, content: bytes) -> None:
+        *folders, name = _inside(path)
+        with self._workspace.open() as project, project.walk(*folders) as folder:
+            place(folder, name, content)
+
     def pulse(self) -> tuple[int, int]:
         with os_errors(self._agent.path):
             info = os.stat(f"{self._agent.path}/inbox")
         return info.st_mtime_ns, info.st_ino
+
+
+def _inside(path: str) -> list[str]:
+    """The parts of a path that stays inside the project."""
+    from parley.domain.message.bodies import is_inside
+
+    if not is_inside(path):
+        raise NotRegular(f"{path!r} does not stay inside the project")
+    return path.split("/")
 
 
 def _file_number(entry: os.DirEntry[str]) -> int | None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
     from parley.domain.mailbox.ledger import StoredMessage
     from parley.domain.message.message import Message
-    from parley.domain.message.review import Review
 
 _PLACES = ("inbox", "archive", "outbox")
 _SEARCH_LIMIT = 1_000
@@ -223,25 +222,3 @@ async def search(kernel: Kernel, text: str) -> list[FoundMessage]:
     messages = await store.search(text, _SEARCH_LIMIT) if store is not None else ()
     matches = {(match.message.id, match.digest): match for match in (*map(_from_ledger, messages), *fitting)}
     return _oldest_first(matches.values())[::-1][:_SEARCH_LIMIT]
-
-
-async def review(kernel: Kernel, ref: str) -> Review:
-    """Where the review in a conversation stands."""
-    from parley.domain.message.review import follow_review
-
-    messages = [match.message for match in await thread(kernel, ref)]
-    packets: dict[str, dict[str, object] | None] = {}
-    for message in messages:
-        path = message.body.get("findings_packet") if isinstance(message.body, dict) else None
-        if isinstance(path, str) and path not in packets:
-            packets[path] = _packet(kernel, path)
-    return follow_review(messages, packets)
-
-
-def _packet(kernel: Kernel, path: str) -> dict[str, object] | None:
-    """A findings packet; None, which never passes the gate, when it is not there or not to be trusted."""
-    try:
-        content = kernel.inbox.packet(path)
-        return None if content is None else dict(kernel.format.packet(content))
-    except ParleyError:
-        return None

@@ -81,6 +81,10 @@ async def send(
         raise refusals[0]
     remarks = warnings(stored.message, kernel.limits, parents.origin)
     problems = [*remarks, *(governed.warnings if governed is not None else ())]
+    if not free_form and stored.message.kind is Kind.REVIEW_FEEDBACK:
+        from parley.app.mailbox import reviews
+
+        problems += reviews.check_packet(kernel, stored.message)
     sent = Sent(stored.message, deliveries[0].file, settled, problems)
     if refusals:
         raise _undelivered(sent)

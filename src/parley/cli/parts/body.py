@@ -45,7 +45,7 @@ def read_body(args: argparse.Namespace, kind: Kind, editor: str) -> Body:
     elif args.body_file is not None and args.body_file != "-":
         text = read_text_file(args.body_file)
     elif sources or sys.stdin is None or not sys.stdin.isatty():
-        text = _read_stdin()
+        text = read_stdin()
     else:
         text = _edit(args, kind, editor)
     return _read_structured(text) if is_structured(kind) else text
@@ -86,7 +86,8 @@ def read_text_file(path: str) -> str:
         raise NotFound(f"{path}: {error.strerror}") from None
 
 
-def _read_stdin() -> str:
+def read_stdin() -> str:
+    """Read standard input as text."""
     if sys.stdin is None:
         raise Invalid("no body: standard input is closed", hint="use --body or --body-file")
     return _decode_text(sys.stdin.buffer.read(HARD_FILE_BYTES + 1), "standard input")

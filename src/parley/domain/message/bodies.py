@@ -148,7 +148,8 @@ def contradictions(kind: Kind, sender: str, to: tuple[str, ...], body: Body) -> 
             detail = f"is {target!r}, the recipient is {', '.join(to)}"
             remarks.append(Problem("contradiction", "body.target_agent", detail))
     if kind is Kind.REVIEW_LGTM and body.get("quality_gate_result") == "fail" and body.get("merge_ready") is True:
-        remarks.append(Problem("contradiction", "body.merge_ready", "is true although the quality gate fails"))
+        detail = "is true although the quality gate fails; this is not an approval"
+        remarks.append(Problem("contradiction", "body.merge_ready", detail))
     turns = body.get("max_turns_reviewer")
     if kind is Kind.REVIEW_REQUEST and isinstance(turns, int) and turns > REVIEW_ROUNDS_MAX:
         detail = f"a review has at most {REVIEW_ROUNDS_MAX} rounds; it escalates after them, not after {turns}"

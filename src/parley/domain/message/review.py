@@ -1,12 +1,13 @@
-"""The review loop as a state machine.
+"""The review loop as a state machine: what the messages of a conversation say about a review.
 
-    requested ──feedback──> feedback ──addressed──> addressed ──request(r+1)──> requested
-        │                                               ├──feedback──> feedback (r+1)
-        └──────────── lgtm ──> approved <── lgtm ───────┘
-                                        any further round past the limit ──> escalated
+    unrequested ──request──> requested ──feedback──> feedback ──addressed──> addressed ──request(r+1)──> requested
+                                 │                                               ├──feedback──> feedback (r+1)
+                                 └──────────── lgtm ──> approved <── lgtm ───────┘
 
-P0 and P1 findings block, P2 by the reviewer's judgment, P3 never. The gate passes when no P0 and no blocking finding
-is open.
+    a round past the limit, or `escalation` in feedback ──> escalated ──a person closes──> approved or rejected
+
+Each reviewer has a position of its own, and the state of the review follows from all of them. Findings are kept by
+reviewer until the author addresses them or their reviewer resolves them. ADR 0044 has the tables.
 """
 
 from __future__ import annotations
@@ -14,35 +15,56 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.domain.errors.errors import Invalid
-from parley.domain.message.message import Kind, Message
+from parley.domain.errors.errors import NotFound
+from parley.domain.message.findings import (
+    Finding,
+    gate,
+    is_reference,
+    nit_text,
+    open_blocking,
+    read_findings,
+    unread_reason,
+)
+from parley.domain.message.kinds import REVIEW_ROUNDS_MAX, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-DEFAULT_ROUNDS = 2
-MOST_ROUNDS = 3
-_RESOLVED = frozenset({"fixed", "wont_fix", "resolved", "closed"})
+    from parley.domain.message.message import Message, Value
+
+DEFAULT_ROUNDS = 3
+_NO_ESCALATION = frozenset({"", "false", "no", "none", "null"})
 
 
 class ReviewState(StrEnum):
     """Where a review stands."""
 
+    UNREQUESTED = "unrequested"
     REQUESTED = "requested"
     FEEDBACK = "feedback"
     ADDRESSED = "addressed"
     APPROVED = "approved"
     ESCALATED = "escalated"
+    REJECTED = "rejected"
 
 
-class Finding(NamedTuple):
-    """One finding of a packet."""
+class ReviewerState(NamedTuple):
+    """One reviewer of a review: requested, feedback, addressed or approved, and what its last review_lgtm said."""
 
-    id: str
-    severity: str
-    blocking: bool
-    resolved: bool
-    summary: str
+    name: str
+    state: ReviewState = ReviewState.REQUESTED
+    quality_gate_result: str = ""
+    merge_ready: bool | None = None
+    round: int = 0
+
+
+class ReviewClosure(NamedTuple):
+    """How a person ended a review: approved or rejected."""
+
+    outcome: ReviewState
+    by: str
+    reason: str
+    at: str
 
 
 class Review(NamedTuple):
@@ -62,186 +84,339 @@ class Review(NamedTuple):
     remarks: tuple[str, ...]
     # Whether a reviewer has spoken at all; before that the gate is neither passed nor failed.
     reviewed: bool = True
+    reviewers: tuple[ReviewerState, ...] = ()
+    # pass or fail as the reviewers said; "" before any did.
+    quality_gate_result: str = ""
+    # Whether all reviewers cleared it for the merge; None before any said so.
+    merge_ready: bool | None = None
+    escalation: str = ""
+    closure: ReviewClosure | None = None
+    request_id: str = ""
+    # The newest message of the loop, which the next one answers.
+    last_id: str = ""
+    # Why the change is not approved; empty when it is.
+    reasons: tuple[str, ...] = ()
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if not finding.resolved)
 
-
-def blocks(severity: str, blocking: bool) -> bool:
-    """Whether an open finding stands in the way of a merge."""
-    return severity in ("P0", "P1") or (severity != "P3" and blocking)
-
-
-def read_findings(packet: Mapping[str, object] | None) -> tuple[Finding, ...] | None:
-    """The findings of a packet; None when it is missing or has no list of findings, which never passes."""
-    listed = packet.get("findings") if packet is not None else None
-    if not isinstance(listed, list):
-        return None
-    findings = []
-    for number, item in enumerate(listed, 1):
-        fields = item if isinstance(item, dict) else {"summary": str(item)}
-        severity = str(fields.get("severity") or "P2").upper()
-        findings.append(
-            Finding(
-                id=str(fields.get("id") or f"finding-{number:03d}"),
-                severity=severity,
-                blocking=blocks(severity, str(fields.get("blocking") or "").lower() in ("true", "yes")),
-                resolved=str(fields.get("status") or "open").lower() in _RESOLVED,
-                summary=str(fields.get("summary") or fields.get("description") or ""),
-            )
-        )
-    return tuple(findings)
+    @property
+    def approved(self) -> bool:
+        """Whether the change may be merged: what `parley review gate` answers."""
+        return self.state is ReviewState.APPROVED
 
 
-def gate(findings: tuple[Finding, ...] | None) -> bool:
-    """Whether the quality gate passes."""
-    return findings is not None and not any(
-        not finding.resolved and (finding.severity == "P0" or finding.blocking) for finding in findings
-    )
+def follow_review(
+    messages: Iterable[Message],
+    packets: Mapping[str, Mapping[str, object] | str | None],
+    closure: ReviewClosure | None = None,
+) -> Review:
+    """Where the review told by `messages` (oldest first) stands.
 
-
-def follow_review(messages: Iterable[Message], packets: Mapping[str, Mapping[str, object] | None]) -> Review:
-    """Where the review told by `messages` (oldest first) stands; `packets` are the findings files by path."""
+    `packets` are the findings files by path: their fields, why one cannot be read, or None for a missing one.
+    """
     loop = _Loop(packets)
     for message in messages:
         step = _STEPS.get(message.kind)
         if step is not None:
             step(loop, message)
-    return loop.review()
+    return loop.review(closure)
+
+
+class _Reviewer:
+    """The side of one reviewer while the messages are followed."""
+
+    def __init__(self, name: str) -> None:
+        self.position = ReviewerState(name)
+        self.round = 0
+        self.findings: list[Finding] = []
+        # Why nothing is known of its findings, or not enough; empty when all is known.
+        self.unread = ""
+        # Whether its review_lgtm settles that: it alone knows what is behind a reference.
+        self.lgtm_settles = False
+        self.packets: dict[str, tuple[Finding, ...]] = {}
+
+    def enter(self, state: ReviewState) -> None:
+        self.position = self.position._replace(state=state)
+
+    def take(self, findings: tuple[Finding, ...]) -> None:
+        """Findings of a new packet replace those of the same id; all others are carried on as they are."""
+        ids = {finding.id for finding in findings}
+        self.findings = [*[finding for finding in self.findings if finding.id not in ids], *findings]
+
+    def resolve(self, ids: set[str]) -> None:
+        self.findings = [finding._replace(resolved=finding.resolved or finding.id in ids) for finding in self.findings]
+
+    @property
+    def declined(self) -> bool:
+        """Whether its last word was a review_lgtm that is no approval."""
+        said = self.position
+        return said.quality_gate_result == "fail" and said.state is not ReviewState.APPROVED
 
 
 class _Loop:
-    def __init__(self, packets: Mapping[str, Mapping[str, object] | None]) -> None:
+    def __init__(self, packets: Mapping[str, Mapping[str, object] | str | None]) -> None:
         self._packets = packets
-        self.request: Message | None = None
-        self.state: ReviewState | None = None
-        self.round = 0
+        self.first: Message | None = None
+        self.author = ""
+        self.requested_yet = False
+        self.reviewers: dict[str, _Reviewer] = {}
         self.allowed = DEFAULT_ROUNDS
-        self.findings: tuple[Finding, ...] | None = ()
+        self.escalation = ""
         self.reviewed = False
         self.nits: tuple[str, ...] = ()
         self.remarks: list[str] = []
+        self.last_id = ""
 
-    def requested(self, message: Message) -> None:
-        if self.state in (ReviewState.REQUESTED, ReviewState.FEEDBACK):
-            self.remarks.append(f"{message.id}: a new request while the last one was still open")
-        self._enter_round(self.round + 1, message)
-        if self.request is None:
-            self.request = message
-            turns = _whole(message, "max_turns_reviewer")
-            self.allowed = min(turns, MOST_ROUNDS) if turns else DEFAULT_ROUNDS
-        self._go(ReviewState.REQUESTED)
+    def request(self, message: Message) -> None:
+        if not self.requested_yet:
+            self._first_request(message)
+        elif message.sender != self.author:
+            self._ignore(message, f"only the author, {self.author}, asks for reviews")
+            return
+        elif any(reviewer.position.state in _OPEN for reviewer in self.reviewers.values()):
+            self._remark(message, "a new request while the last one was still open")
+        self.last_id = message.id
+        recipients = [self._reviewer(name) for name in message.to if name != self.author]
+        if self.author in message.to:
+            self._remark(message, f"{self.author} cannot review its own change")
+        number = 1 + max((reviewer.round for reviewer in recipients), default=0)
+        for reviewer in recipients:
+            reviewer.position = ReviewerState(reviewer.position.name)
+            self._enter_round(reviewer, number, message)
+
+    def _first_request(self, message: Message) -> None:
+        """Whoever spoke before it and is not asked is no reviewer."""
+        self.first, self.author, self.requested_yet = message, message.sender, True
+        self.reviewers = {name: reviewer for name, reviewer in self.reviewers.items() if name in message.to}
+        turns = _whole(message, "max_turns_reviewer")
+        self.allowed = min(turns, REVIEW_ROUNDS_MAX) if turns and turns > 0 else DEFAULT_ROUNDS
+        if turns and turns > REVIEW_ROUNDS_MAX:
+            self._remark(message, f"asks for {turns} rounds, {REVIEW_ROUNDS_MAX} are the most")
 
     def feedback(self, message: Message) -> None:
-        self._started(message)
-        self.reviewed = True
-        if self.state is ReviewState.FEEDBACK:
-            self.remarks.append(f"{message.id}: feedback was given twice in one round")
-        if self.state is ReviewState.ADDRESSED:
-            self._enter_round(self.round + 1, message)
+        reviewer = self._speaking_reviewer(message)
+        if reviewer is None:
+            return
+        if reviewer.position.state is ReviewState.FEEDBACK:
+            self._remark(message, "feedback was given twice in one round")
+        if reviewer.position.state is ReviewState.ADDRESSED:
+            self._enter_round(reviewer, reviewer.round + 1, message)
         number = _whole(message, "round")
-        if number and number != self.round:
-            self.remarks.append(f"{message.id}: says round {number}, but this is round {self.round}")
+        if number and number != reviewer.round:
+            self._remark(message, f"says round {number}, but this is round {reviewer.round}")
+        self._take_packet(reviewer, message)
+        reviewer.position = ReviewerState(message.sender, ReviewState.FEEDBACK)
+        escalation = " ".join(str(_field(message, "escalation") or "").split())
+        if escalation.lower() not in _NO_ESCALATION:
+            self._escalate(message, f"escalated by {message.sender} ({escalation})", escalation)
+
+    def _take_packet(self, reviewer: _Reviewer, message: Message) -> None:
         path = str(_field(message, "findings_packet") or "")
-        self.findings = read_findings(self._packets.get(path))
-        if self.findings is None:
-            self.remarks.append(f"{message.id}: the findings packet {path!r} has no list of findings")
-        elif (counted := _whole(message, "blocking_count")) is not None:
-            blocking = sum(1 for finding in self.findings if finding.blocking and not finding.resolved)
-            if blocking != counted:
-                self.remarks.append(f"{message.id}: says {counted} blocking, the packet has {blocking}")
-        self._go(ReviewState.FEEDBACK)
+        packet = self._packets.get(path)
+        reviewer.unread = unread_reason(path, packet)
+        reviewer.lgtm_settles = packet is None and is_reference(path)
+        if reviewer.unread or packet is None or isinstance(packet, str):
+            self._remark(message, reviewer.unread)
+            return
+        if path not in reviewer.packets:
+            findings = read_findings(packet, [finding.id for finding in reviewer.findings]) or ()
+            reviewer.packets[path] = tuple(
+                finding._replace(reviewer=message.sender, round=reviewer.round) for finding in findings
+            )
+        findings = reviewer.packets[path]
+        reviewer.take(findings)
+        counted, blocking = _whole(message, "blocking_count"), len(open_blocking(findings))
+        if counted is not None and blocking != counted:
+            self._remark(message, f"says {counted} blocking, the packet has {blocking}")
+            if counted > blocking:
+                # The packet was changed, or it is not the one that was meant: its reviewer has to say.
+                reviewer.unread = f"{message.sender} counted {counted} blocking, the packet has {blocking}"
+                reviewer.lgtm_settles = True
 
     def addressed(self, message: Message) -> None:
-        self._started(message)
-        if self.state is not ReviewState.FEEDBACK:
-            self.remarks.append(f"{message.id}: there was no feedback to address")
+        self._begin(message, author=message.sender)
+        if message.sender != self.author:
+            self._ignore(message, f"only the author, {self.author}, addresses findings")
+            return
+        self.last_id = message.id
+        reviewers = [reviewer for name, reviewer in self.reviewers.items() if name in message.to]
+        if not any(reviewer.position.state is ReviewState.FEEDBACK for reviewer in reviewers):
+            self._remark(message, "there was no feedback to address")
         ids = _field(message, "addressed_finding_ids")
-        resolved = {str(finding_id) for finding_id in ids} if isinstance(ids, list) else set()
-        known_ids = {finding.id for finding in self.findings or ()}
-        if self.findings and resolved - known_ids:
-            self.remarks.append(f"{message.id}: unknown findings {', '.join(sorted(resolved - known_ids))}")
-        if self.findings is not None:
-            self.findings = tuple(
-                finding._replace(resolved=finding.resolved or finding.id in resolved) for finding in self.findings
-            )
-        self._go(ReviewState.ADDRESSED)
+        addressed = {str(finding_id) for finding_id in ids} if isinstance(ids, list) else set()
+        unknown = addressed - {finding.id for reviewer in reviewers for finding in reviewer.findings}
+        if unknown and not any(reviewer.unread for reviewer in reviewers):
+            self._remark(message, f"unknown findings {', '.join(sorted(unknown))}")
+        for reviewer in reviewers:
+            reviewer.resolve(addressed)
+            if reviewer.position.state is not ReviewState.APPROVED:
+                reviewer.enter(ReviewState.ADDRESSED)
 
-    def approved(self, message: Message) -> None:
-        self._started(message)
-        self.reviewed = True
+    def lgtm(self, message: Message) -> None:
+        reviewer = self._speaking_reviewer(message)
+        if reviewer is None or not self.requested_yet:
+            return
         nits = _field(message, "nits")
-        self.nits = tuple(str(nit) for nit in nits) if isinstance(nits, list) else ()
-        if _field(message, "quality_gate_result") == "pass" and not gate(self.findings):
-            self.remarks.append(f"{message.id}: says that the gate passes, but findings are open")
-        self.state = ReviewState.APPROVED
+        self.nits = (*self.nits, *(map(nit_text, nits) if isinstance(nits, list) else ()))
+        result = str(_field(message, "quality_gate_result") or "").strip().lower()
+        ready = _field(message, "merge_ready")
+        if result not in ("pass", "fail") or not isinstance(ready, bool):
+            self._remark(message, "does not say quality_gate_result and merge_ready, so it is not an approval")
+            return
+        approves = result == "pass" and ready
+        state = ReviewState.APPROVED if approves else ReviewState.FEEDBACK
+        reviewer.position = ReviewerState(message.sender, state, result, ready)
+        if approves and reviewer.lgtm_settles:
+            reviewer.unread = ""
+        if result == "fail" and ready:
+            self._remark(message, "says that the gate fails and that it is ready to merge; it is not an approval")
+        if result == "pass" and (reviewer.unread or not gate(reviewer.findings)):
+            self._remark(message, "says that the gate passes, but findings are open")
 
-    def _started(self, message: Message) -> None:
-        if self.request is None:
-            self.remarks.append(f"{message.id}: no review was requested before")
-            self.request = message
-            self.round = 1
+    def _speaking_reviewer(self, message: Message) -> _Reviewer | None:
+        """The reviewer who sent a message; None, with a remark, for one who was not asked."""
+        self._begin(message, author=message.to[0] if message.to else "")
+        if message.sender == self.author:
+            self._ignore(message, f"{message.sender} is the author and does not review its own change")
+            return None
+        if self.requested_yet and message.sender not in self.reviewers:
+            self._ignore(message, f"{message.sender} was not asked for a review")
+            return None
+        self.reviewed, self.last_id = True, message.id
+        return self._reviewer(message.sender)
 
-    def _enter_round(self, number: int, message: Message) -> None:
-        self.round = number
-        if number > self.allowed and self.state is not ReviewState.ESCALATED:
-            self.remarks.append(f"{message.id}: round {number} is past the {self.allowed} allowed; a human decides")
-            self.state = ReviewState.ESCALATED
+    def _begin(self, message: Message, author: str) -> None:
+        """A conversation whose first message is no request: it is told as far as it goes, and nobody can approve."""
+        if self.first is None:
+            self._remark(message, "no review was requested before")
+            self.first, self.author = message, author
+        if not self.requested_yet:
+            for name in (message.sender, *message.to):
+                if name != self.author:
+                    self._reviewer(name).round = max(1, self._reviewer(name).round)
 
-    def _go(self, state: ReviewState) -> None:
-        if self.state is not ReviewState.ESCALATED:
-            self.state = state
+    def _reviewer(self, name: str) -> _Reviewer:
+        return self.reviewers.setdefault(name, _Reviewer(name))
 
-    def review(self) -> Review:
-        if self.request is None or self.state is None:
-            raise Invalid("no review in this conversation")
-        is_request = self.request.kind is Kind.REVIEW_REQUEST
-        others = ", ".join(self.request.to)
-        author = self.request.sender if is_request else others
-        reviewer = others if is_request else self.request.sender
-        waiting, expected = _NEXT[self.state]
+    def _remark(self, message: Message, text: str) -> None:
+        self.remarks.append(f"{message.id}: {text}")
+
+    def _ignore(self, message: Message, why: str) -> None:
+        self._remark(message, f"ignored: {why}")
+
+    def _enter_round(self, reviewer: _Reviewer, number: int, message: Message) -> None:
+        reviewer.round = number
+        if number > self.allowed:
+            self._escalate(message, f"round {number} is past the {self.allowed} allowed", "max_rounds_exceeded")
+
+    def _escalate(self, message: Message, why: str, escalation: str) -> None:
+        if not self.escalation:
+            self._remark(message, f"{why}; a human decides")
+            self.escalation = escalation
+
+    def _state(self, findings: tuple[Finding, ...]) -> ReviewState:
+        if self.escalation:
+            return ReviewState.ESCALATED
+        states = [reviewer.position.state for reviewer in self.reviewers.values()]
+        for state in (ReviewState.FEEDBACK, ReviewState.ADDRESSED):
+            if state in states:
+                return state
+        if not self.requested_yet or not states:
+            return ReviewState.UNREQUESTED
+        if ReviewState.REQUESTED in states:
+            return ReviewState.REQUESTED
+        # All approved. A finding that nobody addressed, or an unread packet, stands in the way all the same.
+        unread = any(reviewer.unread for reviewer in self.reviewers.values())
+        return ReviewState.APPROVED if gate(findings) and not unread else ReviewState.FEEDBACK
+
+    def _reasons(self, state: ReviewState, findings: tuple[Finding, ...]) -> list[str]:
+        """Why the change is not approved."""
+        reasons = []
+        if state is ReviewState.ESCALATED:
+            reasons.append(f"escalated ({self.escalation}): a human decides")
+        blocking = [finding.id for finding in open_blocking(findings)]
+        if blocking:
+            reasons.append(f"{len(blocking)} blocking open: {', '.join(blocking)}")
+        for name, reviewer in self.reviewers.items():
+            position = reviewer.position
+            if reviewer.unread:
+                reasons.append(reviewer.unread)
+            if position.state is ReviewState.APPROVED:
+                continue
+            if position.quality_gate_result == "fail":
+                reasons.append(f"{name} says that the gate fails")
+            elif position.merge_ready is False:
+                reasons.append(f"{name} says that it is not ready to merge")
+            else:
+                reasons.append(f"{name} has not approved")
+        return reasons or ["nobody was asked for a review"]
+
+    def review(self, closure: ReviewClosure | None) -> Review:
+        if self.first is None:
+            raise NotFound("no review in this conversation")
+        reviewers = tuple(reviewer.position._replace(round=reviewer.round) for reviewer in self.reviewers.values())
+        findings = tuple(finding for reviewer in self.reviewers.values() for finding in reviewer.findings)
+        state = closure.outcome if closure else self._state(findings)
+        waiting, expected = self._next(state)
+        fails = any(reviewer.unread or reviewer.declined for reviewer in self.reviewers.values())
+        results = [position.quality_gate_result for position in reviewers]
+        ready = [position.merge_ready for position in reviewers]
         return Review(
-            conversation_id=self.request.conversation_id,
-            state=self.state,
-            round=self.round,
+            conversation_id=self.first.conversation_id,
+            state=state,
+            round=max((reviewer.round for reviewer in self.reviewers.values()), default=1),
             rounds_allowed=self.allowed,
-            author=author,
-            reviewer=reviewer,
-            findings=self.findings or (),
-            gate_passed=self.reviewed and gate(self.findings),
-            waiting_for={"author": author, "reviewer": reviewer}.get(waiting, waiting),
+            author=self.author,
+            reviewer=", ".join(self.reviewers),
+            findings=findings,
+            gate_passed=self.reviewed and gate(findings) and not fails,
+            waiting_for=waiting,
             expected=expected,
-            nits=(*self.nits, *(nit for nit in self._small_findings() if nit not in self.nits)),
+            nits=tuple(dict.fromkeys((*self.nits, *_small(findings)))),
             remarks=tuple(self.remarks),
             reviewed=self.reviewed,
+            reviewers=reviewers,
+            quality_gate_result="fail" if "fail" in results else "pass" if "pass" in results else "",
+            merge_ready=None if not any(word is not None for word in ready) else all(ready),
+            escalation=self.escalation,
+            closure=closure,
+            request_id=self.first.id,
+            last_id=self.last_id,
+            reasons=() if state is ReviewState.APPROVED else tuple(self._reasons(state, findings)),
         )
 
-    def _small_findings(self) -> list[str]:
-        """Open P3 findings: they never block, so they end as nits."""
-        return [
-            finding.summary or finding.id
-            for finding in self.findings or ()
-            if finding.severity == "P3" and not finding.resolved
-        ]
+    def _next(self, state: ReviewState) -> tuple[str, tuple[Kind, ...]]:
+        """Who has to act, and with what."""
+        if state is ReviewState.ESCALATED:
+            return "a human", ()
+        if state is ReviewState.FEEDBACK:
+            return self.author, (Kind.REVIEW_ADDRESSED,)
+        if state is ReviewState.UNREQUESTED:
+            return self.author, (Kind.REVIEW_REQUEST,)
+        if state in (ReviewState.REQUESTED, ReviewState.ADDRESSED):
+            waiting = [name for name, reviewer in self.reviewers.items() if reviewer.position.state in _REVIEWERS_TURN]
+            return ", ".join(waiting), (Kind.REVIEW_FEEDBACK, Kind.REVIEW_LGTM)
+        return "", ()
 
 
+_REVIEWERS_TURN = frozenset({ReviewState.REQUESTED, ReviewState.ADDRESSED})
+_OPEN = frozenset({ReviewState.REQUESTED, ReviewState.FEEDBACK})
 _STEPS = {
-    Kind.REVIEW_REQUEST: _Loop.requested,
+    Kind.REVIEW_REQUEST: _Loop.request,
     Kind.REVIEW_FEEDBACK: _Loop.feedback,
     Kind.REVIEW_ADDRESSED: _Loop.addressed,
-    Kind.REVIEW_LGTM: _Loop.approved,
-}
-_NEXT: dict[ReviewState, tuple[str, tuple[Kind, ...]]] = {
-    ReviewState.REQUESTED: ("reviewer", (Kind.REVIEW_FEEDBACK, Kind.REVIEW_LGTM)),
-    ReviewState.FEEDBACK: ("author", (Kind.REVIEW_ADDRESSED,)),
-    ReviewState.ADDRESSED: ("reviewer", (Kind.REVIEW_FEEDBACK, Kind.REVIEW_LGTM)),
-    ReviewState.APPROVED: ("", ()),
-    ReviewState.ESCALATED: ("a human", ()),
+    Kind.REVIEW_LGTM: _Loop.lgtm,
 }
 
 
-def _field(message: Message, name: str) -> object:
+def _small(findings: Iterable[Finding]) -> list[str]:
+    """Open P3 findings: they never block, so they end as nits."""
+    return [finding.summary or finding.id for finding in findings if finding.severity == "P3" and not finding.resolved]
+
+
+def _field(message: Message, name: str) -> Value:
     return message.body.get(name) if isinstance(message.body, dict) else None
 
 

@@ -1,4 +1,4 @@
-"""Finding one message, a thread, a text, a review."""
+"""Finding one message, a thread, a text."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from parley.app.mailbox import claims, find, sending
 from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import Ambiguous, Invalid, NotText, UnknownMessage
 from parley.domain.message.message import Kind
-from parley.domain.message.review import ReviewState
-from tests.samples.messages import a_draft, a_file, fields_of
+from tests.samples.messages import a_draft, a_file
 from tests.unit.app.rig import Ids, Rig, claimed
 
 
@@ -170,54 +169,6 @@ def test_a_search_finds_what_was_sent_and_what_was_received_newest_first(rig: Ri
 
     assert [one.message.id for one in drive(find.search(rig.kernel("claude"), "NEEDLE"))] == [new, old]
     assert drive(find.search(rig.kernel("gemini"), "needle")) == []
-
-
-def findings(rig: Rig, name: str, text: str) -> str:
-    packet = rig.folder / "projects" / "demo" / "packets" / "findings" / name
-    packet.write_text(text)
-    return f"packets/findings/{name}"
-
-
-def test_a_review_is_told_from_its_messages_and_its_findings_packet(rig: Rig) -> None:
-    asked = rig.send(Kind.REVIEW_REQUEST).message
-    path = findings(rig, "one.yaml", "findings:\n  - id: f1\n    severity: P1\n    summary: A race\n")
-    feedback = fields_of(Kind.REVIEW_FEEDBACK, findings_packet=path, blocking_count=1)
-    reply(rig, "codex", asked.id, Kind.REVIEW_FEEDBACK, body=feedback)
-
-    review = drive(find.review(rig.kernel("claude"), asked.conversation_id))
-
-    assert (review.state, review.round, review.waiting_for) == (ReviewState.FEEDBACK, 1, "claude")
-    assert [one.id for one in review.open_findings] == ["f1"]
-    assert (review.gate_passed, review.remarks) == (False, ())
-
-
-@pytest.mark.parametrize("path", ["packets/findings/none.yaml", "../../secret.yaml", "packets/findings/bad.yaml"])
-def test_a_packet_that_cannot_be_used_never_passes_the_gate(rig: Rig, path: str) -> None:
-    findings(rig, "bad.yaml", "findings: [&a 1, *a]\n")
-    asked = rig.send(Kind.REVIEW_REQUEST).message
-    feedback = fields_of(Kind.REVIEW_FEEDBACK, findings_packet=path, blocking_count=0)
-    content = a_file(
-        id="feedback",
-        type="review_feedback",
-        from_="codex",
-        to="claude",
-        conversation_id=asked.conversation_id,
-        parent_message_id=asked.id,
-        body="|\n" + "".join(f"  {key}: {value}\n" for key, value in feedback.items()).rstrip("\n"),
-    )
-    (rig.path("claude") / "feedback.yaml").write_bytes(content)
-
-    review = drive(find.review(rig.kernel("claude"), asked.conversation_id))
-
-    assert not review.gate_passed
-    assert "no list of findings" in " ".join(review.remarks)
-
-
-def test_a_conversation_without_a_review_says_so(rig: Rig) -> None:
-    sent = rig.send(Kind.QUESTION)
-
-    with pytest.raises(Invalid, match="no review"):
-        drive(find.review(rig.kernel("codex"), sent.message.id))
 
 
 def test_a_thread_of_foreign_files_is_whole_from_any_message_in_it(rig: Rig) -> None:

@@ -22,6 +22,11 @@ def message_to_row(message: Message) -> str:
     return _compact(fields)
 
 
+def json_word(text: str) -> str:
+    """`text` as it stands in a document, to look for."""
+    return _compact(text)
+
+
 def message_from_row(document: str) -> Message:
     fields: dict[str, Any] = json.loads(document)
     fields["to"] = tuple(fields["to"])

@@ -271,6 +271,19 @@ class SqliteStore:
             entry_rows = self._db.execute(query, (after, limit)).fetchall()
         return tuple(StoredEntry(at, rows.entry_from_row(document), link) for at, document, link in entry_rows)
 
+    async def entries_about(self, message_id: str, action: str) -> tuple[StoredEntry, ...]:
+        contains = "instr(document, ?) AND instr(document, ?)"
+        query = f"SELECT position, document, link FROM entry WHERE {contains} ORDER BY position"
+        with sqlite_errors(self._path):
+            entry_rows = self._db.execute(query, (rows.json_word(action), rows.json_word(message_id))).fetchall()
+        entries = [StoredEntry(at, rows.entry_from_row(document), link) for at, document, link in entry_rows]
+        return tuple(e for e in entries if (e.entry.message_id, e.entry.action) == (message_id, action))
+
+    async def replies(self, message_id: str) -> tuple[StoredMessage, ...]:
+        # Without an index, which every send would pay for: asked only where the conversation does not tell.
+        messages = self._fetch_messages("instr(document, ?) ORDER BY number", (rows.json_word(message_id),))
+        return tuple(stored for stored in messages if message_id and stored.message.in_reply_to == message_id)
+
     async def record(self, kind: type[R], record_id: str) -> R | None:
         from parley.adapters.sqlite.ledger import records as mail_records
 
