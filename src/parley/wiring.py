@@ -251,6 +251,7 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
     from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
     from parley.app.team.state.rules import RulesState
     from parley.app.team.team import Team
+    from parley.domain.times import from_stamp
     from parley.store_wiring import open_for_server
     from parley.wire.ocip import OcipFormat
 
@@ -259,11 +260,13 @@ async def open_team(settings: Settings, data: str, *, durable: bool = True) -> A
         store, nodes = await open_for_server(settings, directory.store_path, durable=durable)
         notifier = open_notifier(settings)
         try:
+            newest = await store.newest()
+            clock = SteadyClock(newest=from_stamp(newest) if newest else None)
             outbound = HttpOutbound(private=settings.webhook_targets == "any")
             team = Team(
                 store,
-                SteadyClock(),
-                SystemIds(),
+                clock,
+                SystemIds(clock.milliseconds),
                 Ed25519Signatures(),
                 OcipFormat(),
                 limits,

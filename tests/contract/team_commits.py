@@ -34,6 +34,26 @@ class TeamCommitsContract(TeamStoreContract):
     # -------------------------------------------------------- log and ledger
 
     @stored
+    async def test_the_newest_stamp_is_that_of_whatever_was_written_last(self, store: TeamStore) -> None:
+        assert await store.newest() == ""
+        stamps = [f"2026-03-1{day}T14:30:00.000000+00:00" for day in range(4, 8)]
+        written = [
+            TeamChanges(T1, entries=(an_entry()._replace(at=stamps[0]),)),
+            TeamChanges(T2, saved=a_use(at=stamps[1])),
+            TeamChanges(T1, events=(an_event(created_at=stamps[2]),)),
+            TeamChanges(T1, posts=(a_post(created_at=stamps[3]),)),
+        ]
+
+        seen = []
+        for changes in written:
+            await store.commit(changes)
+            seen.append(await store.newest())
+
+        assert seen == stamps
+        store = await self.restarted(store)
+        assert await store.newest() == stamps[-1]
+
+    @stored
     async def test_the_events_of_an_intent_are_linked_by_their_hashes(self, store: TeamStore) -> None:
         for n in range(1, 4):
             await store.commit(TeamChanges(T1, events=(an_event(f"evt_{n}"), an_event(f"evt_o{n}", "intent_2"))))

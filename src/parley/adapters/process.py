@@ -22,6 +22,8 @@ _ULIDS_AT_ONCE = 256
 _SLEW = 500e-6
 _STEP_SECONDS = 60.0
 _STEP_ACCEPT_SECONDS = 300.0
+# A store that has been silent for longer cannot say whether the clock of a start is right.
+_SILENCE_SECONDS = 3_600.0
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # Counts through suspend, like a person's sense of half an hour; plain monotonic where it is missing.
@@ -39,9 +41,10 @@ class SystemClock:
 
 
 class SystemIds:
-    """Randomness from the operating system."""
+    """Randomness from the operating system; ids begin with `milliseconds` and never fall, whatever the clock does."""
 
-    def __init__(self) -> None:
+    def __init__(self, milliseconds: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._milliseconds = milliseconds
         # The second halves of ulids to come.
         self._noise = ""
         self._used = 0
@@ -61,8 +64,8 @@ class SystemIds:
         if at >= len(self._noise):
             self._noise, at = encode_noise(os.urandom(_ULID_NOISE * _ULIDS_AT_ONCE)), 0
         self._used = at + _ULID_NOISE
-        millisecond = time.time_ns() // 1_000_000
-        if millisecond != self._millisecond:
+        millisecond = self._milliseconds()
+        if millisecond > self._millisecond:
             self._millisecond, self._encoded_time = millisecond, encode_time(millisecond)
         return self._encoded_time + self._noise[at : at + _ULID_NOISE]
 
@@ -77,22 +80,45 @@ class SteadyClock:
 
     A wall clock that is set does not move it at once: it follows by at most 500 parts in a million, and what is more
     than a minute away only after it has stayed so for five minutes.
+
+    `newest` is the latest moment that was stored before the start. A start behind it goes on from there, as after a
+    step. A start long after it believes the wall, because servers are stopped for days, but says for five minutes that
+    it may be wrong.
     """
 
-    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        newest: datetime | None = None,
+    ) -> None:
         self._wall = wall
         self._monotonic = monotonic
         self._boot = _read_boot()
-        self._time = wall()
         self._last = monotonic()
+        self._time = wall()
+        since = self._time - newest.timestamp() if newest is not None else 0.0
+        # While the wall clock is more than a minute away from what this clock says: since when.
         self._stepped_at: float | None = None
-
-    @property
-    def stepped(self) -> bool:
-        """Whether the wall clock is more than a minute away from what this clock says."""
-        return self._stepped_at is not None
+        # The silence before the start, and until when it casts doubt on the wall clock.
+        self._silence = since if since > _SILENCE_SECONDS else 0.0
+        self._doubted_until = self._last + _STEP_ACCEPT_SECONDS
+        if since < -_STEP_SECONDS:
+            self._time -= since
 
     def now(self) -> Instant:
+        monotonic, offset = self._advance()
+        step = offset if self._stepped_at is not None else self._silence
+        return Instant(datetime.fromtimestamp(self._time, UTC), self._boot, monotonic, step)
+
+    def milliseconds(self) -> int:
+        """Milliseconds since 1970, by this clock."""
+        self._advance()
+        return int(self._time * 1000)
+
+    def _advance(self) -> tuple[float, float]:
+        """Follow the wall; the monotonic time, and how far the wall is away."""
         monotonic = self._monotonic()
         elapsed, self._last = monotonic - self._last, monotonic
         self._time += elapsed
@@ -105,7 +131,9 @@ class SteadyClock:
             self._time, self._stepped_at = self._time + offset, None  # it was meant
         elif self._stepped_at is None:
             self._time += max(-elapsed * _SLEW, min(elapsed * _SLEW, offset))
-        return Instant(datetime.fromtimestamp(self._time, UTC), self._boot, monotonic, self.stepped)
+        if self._silence and monotonic >= self._doubted_until:
+            self._silence = 0.0
+        return monotonic, offset
 
 
 def wall_time() -> float:

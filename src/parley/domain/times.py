@@ -32,8 +32,13 @@ class Instant(NamedTuple):
     at: datetime
     boot: str
     uptime: float
-    # The wall clock jumped, and it is not yet known whether on purpose.
-    stepped: bool = False
+    # How many seconds the wall clock is away from where it was expected, until it has stayed there for a while.
+    step: float = 0.0
+
+    @property
+    def stepped(self) -> bool:
+        """Whether the wall clock jumped and it is not yet known whether on purpose."""
+        return self.step != 0
 
 
 def parse_time(text: str) -> datetime:

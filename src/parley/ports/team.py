@@ -211,6 +211,10 @@ class TeamStore(Protocol):
         """What an idempotency key was used for."""
         ...
 
+    async def newest(self) -> str:
+        """The stamp of the newest message, event, ledger entry or idempotency key of all tenants; empty without any."""
+        ...
+
     async def checkpoint(self) -> None:
         """Housekeeping of the store, in the background."""
         ...

@@ -88,9 +88,13 @@ class Walls:
         self.monotonic += seconds
 
 
-def steady() -> tuple[Walls, SteadyClock]:
+def steady(newest: datetime | None = None) -> tuple[Walls, SteadyClock]:
     walls = Walls()
-    return walls, SteadyClock(lambda: walls.wall, lambda: walls.monotonic)
+    return walls, SteadyClock(lambda: walls.wall, lambda: walls.monotonic, newest=newest)
+
+
+def moment(wall: float) -> datetime:
+    return datetime.fromtimestamp(wall, UTC)
 
 
 def shown(clock: SteadyClock) -> float:
@@ -131,7 +135,7 @@ def test_a_large_step_is_not_believed_before_it_has_lasted_five_minutes(seconds:
     assert clock.now().stepped
     walls.pass_by(299)
     assert shown(clock) == pytest.approx(1_000_300, abs=1e-3)
-    assert clock.stepped
+    assert clock.now().step == seconds
     walls.pass_by(1)
 
     assert shown(clock) == pytest.approx(walls.wall, abs=1e-3)
@@ -149,6 +153,50 @@ def test_a_large_step_that_is_taken_back_leaves_no_trace() -> None:
 
     assert not clock.now().stepped
     assert shown(clock) == pytest.approx(walls.wall, abs=1e-3)
+
+
+def test_a_start_long_after_the_newest_record_is_in_doubt_for_five_minutes() -> None:
+    walls, clock = steady(newest=moment(Walls().wall - 40 * 86_400))
+
+    assert shown(clock) == pytest.approx(walls.wall, abs=1e-3)
+    assert clock.now().step == 40 * 86_400
+    walls.pass_by(299)
+    assert clock.now().stepped
+    walls.pass_by(1)
+
+    assert not clock.now().stepped
+
+
+@pytest.mark.parametrize("seconds", [0.0, 30.0, 3_599.0, -59.0])
+def test_a_start_soon_after_the_newest_record_is_believed(seconds: float) -> None:
+    walls, clock = steady(newest=moment(Walls().wall - seconds))
+
+    assert not clock.now().stepped
+    assert shown(clock) == pytest.approx(walls.wall, abs=1e-3)
+
+
+def test_a_start_before_the_newest_record_goes_on_from_there_until_the_wall_is_believed() -> None:
+    walls, clock = steady(newest=moment(Walls().wall + 3_600))
+
+    assert shown(clock) == pytest.approx(walls.wall + 3_600, abs=1e-3)
+    assert clock.now().step == -3_600
+    walls.pass_by(300)
+
+    assert shown(clock) == pytest.approx(walls.wall, abs=1e-3)
+    assert not clock.now().stepped
+
+
+def test_ids_never_fall_when_the_wall_is_set_back() -> None:
+    walls, clock = steady()
+    ids = SystemIds(clock.milliseconds)
+    before = ids.ulid()[:10]
+
+    walls.wall -= 3_600
+    clock.now()
+    walls.pass_by(300)
+
+    assert shown(clock) == pytest.approx(walls.wall, abs=1e-3)
+    assert ids.ulid()[:10] >= before
 
 
 def test_ids_made_from_one_helping_of_noise_differ_and_sort_by_time() -> None:

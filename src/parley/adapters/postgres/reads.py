@@ -74,6 +74,12 @@ OVERDUE = (
     "SELECT tenant.id, post.id FROM post JOIN tenant ON tenant.number = post.number >> 40"
     " WHERE expires_at <> '' AND state <> 'expired' AND expires_at <= $1 AND NOT answered LIMIT $2"
 )
+NEWEST = (
+    "SELECT max(at) FROM (SELECT max(last_at) AS at FROM tally UNION ALL SELECT max(at) FROM saved UNION ALL"
+    " SELECT document::json ->> 'at' FROM entry JOIN tenant ON tenant = number AND position = entry_position"
+    " UNION ALL SELECT (SELECT created_at FROM event WHERE number BETWEEN tenant.number << 40"
+    " AND ((tenant.number + 1) << 40) - 1 ORDER BY number DESC LIMIT 1) FROM tenant) AS stamps"
+)
 SEARCH = (
     f"{POSTS} post.number BETWEEN $1 AND $2 AND post.seq > tally.floor AND ($3::text = '' OR tally.id = $3)"
     " ORDER BY post.number DESC LIMIT $4"

@@ -352,6 +352,9 @@ class PostgresTeamStore:
 
     # ------------------------------------------------------------------ the database
 
+    async def newest(self) -> str:
+        return (await self.sessions.fetch(ALL_TENANTS, reads.NEWEST))[0][0] or ""
+
     async def checkpoint(self) -> None:
         """Delete old journal rows: a node that is further behind reloads its caches."""
         now = asyncio.get_running_loop().time()

@@ -33,6 +33,8 @@ class Node(NamedTuple):
     seen: float = 0.0
     # By how many seconds its clock is ahead of the store's.
     skew: float = 0.0
+    # How many seconds its wall clock is away from where it was expected, until it has stayed there for five minutes.
+    clock_step: float = 0.0
     # Where another server is that has the same name; empty when there is none.
     namesake: str = ""
 
@@ -100,6 +102,15 @@ class StoreReport(NamedTuple):
             Concern("clock_skewed", f"the clock of {node.name} is {node.skew:+.1f} s off the database's")
             for node in self.nodes
             if abs(node.skew) > SKEW_SECONDS and not node.silent
+        ]
+        concerns += [
+            Concern(
+                "clock_stepped",
+                f"the wall clock of {node.name} is {node.clock_step:+.0f} s away from where it was expected; "
+                "nothing expires until it has stayed so for 5 minutes",
+            )
+            for node in self.nodes
+            if node.clock_step and not node.silent
         ]
         concerns += [
             Concern("name_shared", f"two servers are called {node.name}: {node.url} and {node.namesake}")

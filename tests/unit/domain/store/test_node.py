@@ -106,3 +106,10 @@ def test_a_clock_that_is_off_needs_a_person(skew: float, worries: bool) -> None:
     concerns = DATABASE._replace(nodes=(Node("a", skew=skew),)).concerns()
 
     assert [one.code for one in concerns] == (["clock_skewed"] if worries else [])
+
+
+@pytest.mark.parametrize(("step", "worries"), [(0.0, False), (3_600.0, True), (-3_600.0, True)])
+def test_a_wall_clock_that_jumped_needs_a_person(step: float, worries: bool) -> None:
+    concerns = DATABASE._replace(nodes=(Node("a", clock_step=step),)).concerns()
+
+    assert [concern.code for concern in concerns] == (["clock_stepped"] if worries else [])

@@ -53,6 +53,12 @@ _VISIBLE = (
     "(:viewer = '' OR sender = :viewer OR (recipients IS NULL AND post.number > :since)"
     " OR instr(recipients, ',' || :viewer || ','))"
 )
+_NEWEST = (
+    "SELECT max(at) FROM (SELECT max(last_at) AS at FROM tally UNION ALL SELECT max(at) FROM saved UNION ALL"
+    " SELECT json_extract(document, '$.at') FROM entry JOIN tenant ON tenant = number AND position = entry_position"
+    " UNION ALL SELECT (SELECT created_at FROM event WHERE number BETWEEN tenant.number << 40"
+    " AND ((tenant.number + 1) << 40) - 1 ORDER BY number DESC LIMIT 1) FROM tenant)"
+)
 _UNEXPIRED = "state <> 'expired' AND (expires_at = '' OR expires_at > :now)"
 _ADDRESSED_TO = "(:to = '' OR recipients IS NULL OR instr(recipients, ',' || :to || ','))"
 
@@ -385,6 +391,10 @@ class SqliteTeamStore:
         return Saved(*row) if row else None
 
     # ------------------------------------------------------------------ the file
+
+    async def newest(self) -> str:
+        row = await self._read(lambda db: db.execute(_NEWEST).fetchone())
+        return row[0] or ""
 
     async def checkpoint(self) -> None:
         """Copy the log into the file when it has grown; the writer goes on meanwhile."""

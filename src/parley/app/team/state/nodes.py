@@ -57,10 +57,17 @@ class NodeState:
         if self.nodes is not None:
             await self.nodes.leave(self.name)
 
-    def node(self, uptime: float, streams: int) -> Node:
+    def node(self, uptime: float, streams: int, clock_step: float = 0.0) -> Node:
         """How this node is."""
         here = Node(
-            self.name, self.version, self.url, uptime, streams, leads=tuple(sorted(self.leading)), skew=self.skew
+            self.name,
+            self.version,
+            self.url,
+            uptime,
+            streams,
+            leads=tuple(sorted(self.leading)),
+            skew=self.skew,
+            clock_step=clock_step,
         )
         return self.condition.measured(here) if self.condition is not None else here
 

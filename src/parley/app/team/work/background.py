@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("parley.background")
 SWEEP_SECONDS = 1.0
 HEARTBEAT_SECONDS = 2.0
+CLOCK_SECONDS = 1.0
 # A leader renews its lease well before it ends; the others look whether it has ended.
 RENEW_SECONDS = LEASE_SECONDS / 3
 LOOK_SECONDS = 1.0
@@ -40,6 +41,7 @@ def jobs(team: Team, outbound: Outbound) -> tuple[Coroutine[None, None, None], .
         run_while_leader(team, "retention", lambda: retention.trim_forever(team)),
         policy_files.follow_forever(team),
         heartbeat_forever(team),
+        watch_clock_forever(team),
     )
 
 
@@ -101,7 +103,7 @@ async def heartbeat(team: Team, uptime: float = 0.0) -> None:
         return
     try:
         sent_at = team.now()
-        there = await nodes.heartbeat(team.nodes.node(uptime, len(team.tail)))
+        there = await nodes.heartbeat(team.nodes.node(uptime, len(team.tail), team.clock.now().step))
     except ParleyError as error:
         _log.debug("this node could not say how it is", extra={"action": "beat", "code": error.code})
         return
@@ -111,6 +113,25 @@ async def heartbeat(team: Team, uptime: float = 0.0) -> None:
     if abs(skew) > SKEW_SECONDS and abs(team.nodes.skew) <= SKEW_SECONDS:
         _log.warning("this node's clock is not the store's", extra={"action": "clock", "seconds": round(skew, 1)})
     team.nodes.skew = skew
+
+
+async def watch_clock_forever(team: Team) -> None:
+    """Report each step of the wall clock once, and its end."""
+    stepped = False
+    while True:
+        stepped = report_clock(team, stepped=stepped)
+        await asyncio.sleep(CLOCK_SECONDS)
+
+
+def report_clock(team: Team, *, stepped: bool) -> bool:
+    """Log it when the wall clock has begun or ceased to be where it is not expected; whether it is so now."""
+    now = team.clock.now()
+    if now.stepped and not stepped:
+        extra = {"action": "clock_stepped", "seconds": round(now.step), "hint": "see to this machine's time service"}
+        _log.warning("the wall clock is not where it was expected; nothing expires for five minutes", extra=extra)
+    elif stepped and not now.stepped:
+        _log.warning("the wall clock is believed again", extra={"action": "clock_believed"})
+    return now.stepped
 
 
 async def sweep_forever(team: Team) -> None:

@@ -35,6 +35,8 @@ class NodeOut(msgspec.Struct):
     connections: int
     pool: int
     leads: list[str]
+    # How many seconds its wall clock is away from where it was expected; 0 when nothing is wrong.
+    clock_step: float
 
 
 class ReplicaOut(msgspec.Struct):
@@ -92,6 +94,7 @@ def gauge(metrics: Metrics, team: Team) -> None:
     here = _here(team)
     for name in ("streams", "queue", "lag", "connections", "pool"):
         metrics.gauge(f"node_{name}", getattr(here, name))
+    metrics.gauge("clock_step_seconds", here.clock_step)
 
 
 async def status(call: Call) -> Response:
@@ -104,7 +107,8 @@ async def status(call: Call) -> Response:
 
 
 def _here(team: Team) -> Node:
-    return team.nodes.node((team.now() - team.began).total_seconds(), len(team.tail))
+    now = team.clock.now()
+    return team.nodes.node((now.at - team.began).total_seconds(), len(team.tail), now.step)
 
 
 def _node(node: Node, here: str) -> NodeOut:

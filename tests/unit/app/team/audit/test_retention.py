@@ -107,7 +107,7 @@ async def test_without_a_limit_and_while_the_clock_is_in_doubt_nothing_goes(
     await audit_checkpoints.make(rig.team, DEFAULT_TENANT)
 
     assert await retention.trim_due(keeping(rig, 0)) == 0
-    doubtful = rig.clock.now()._replace(stepped=True)
+    doubtful = rig.clock.now()._replace(step=3_600.0)
     monkeypatch.setattr(rig.clock, "now", lambda: doubtful)
     assert await retention.trim_due(keeping(rig, 1)) == 0
 

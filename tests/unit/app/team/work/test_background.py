@@ -236,3 +236,20 @@ async def test_a_node_whose_clock_is_far_off_the_stores_leads_nothing(rig: Rig) 
 
         assert rig.team.nodes.out_of_time is out
         assert await rig.team.nodes.leads("sweep") is not out
+
+
+@with_rig
+async def test_a_step_of_the_wall_clock_is_logged_once_and_so_is_its_end(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    believed = rig.clock.now()
+
+    monkeypatch.setattr(rig.clock, "now", lambda: believed._replace(step=3_600.0))
+    stepped = background.report_clock(rig.team, stepped=False)
+    stepped = background.report_clock(rig.team, stepped=stepped)
+    monkeypatch.setattr(rig.clock, "now", lambda: believed)
+    stepped = background.report_clock(rig.team, stepped=stepped)
+
+    assert not stepped
+    assert [record.__dict__["action"] for record in caplog.records] == ["clock_stepped", "clock_believed"]
+    assert caplog.records[0].__dict__["seconds"] == 3_600

@@ -264,7 +264,7 @@ async def test_nothing_ends_by_the_clock_while_the_wall_has_jumped(rig: Rig, mon
     rig.clock.pass_by(seconds=100)
 
     with monkeypatch.context() as patched:
-        patched.setattr(rig.clock, "now", lambda: Instant(rig.clock.at, "boot-1", 0.0, stepped=True))
+        patched.setattr(rig.clock, "now", lambda: Instant(rig.clock.at, "boot-1", 0.0, step=3_600.0))
         assert await sweep.sweep(rig.team) == 0
     assert await state_of(rig, said.id) is PostState.DELIVERED
     assert (await channel_of(rig)).is_open
