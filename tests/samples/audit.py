@@ -17,8 +17,7 @@ from parley.domain.audit.entry import (
     AuditDraft,
     AuditEntry,
     SideHead,
-    entry_fields,
-    entry_hash,
+    entry_at,
 )
 from parley.domain.audit.merkle import tree_root
 from parley.wire.proofs import audit_log
@@ -53,12 +52,9 @@ def log_of(drafts: Iterable[AuditDraft], tenant: str = TENANT) -> list[AuditEntr
     found = []
     for number, draft in enumerate(drafts, 1):
         head = heads.get(draft.side, SideHead())
-        document = msgspec.json.encode(entry_fields(draft, tenant, head), order="sorted")
-        hashed = entry_hash(document)
-        heads[draft.side] = SideHead(head.seq + 1, hashed)
-        found.append(
-            AuditEntry(number, draft.side, head.seq + 1, draft.id, draft.at, draft.exchange_id, hashed, document)
-        )
+        entry = entry_at(number, draft, tenant, head, msgspec.json.Encoder(order="sorted").encode)
+        heads[draft.side] = SideHead(entry.seq, entry.entry_hash)
+        found.append(entry)
     return found
 
 

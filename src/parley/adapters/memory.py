@@ -53,19 +53,17 @@ class MemoryStore:
         import json
         from dataclasses import replace
 
-        from parley.domain.audit.entry import AuditEntry, SideHead, entry_fields, entry_hash
+        from parley.domain.audit.entry import SideHead, entry_at
+
+        def encode(fields: dict[str, Any]) -> bytes:
+            return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
         for record in changes.puts:
             self._records[record.kind, record.id] = replace(record, version=record.version + 1)
         for draft in changes.audits:
             self._tenant = self._tenant or changes.tenant
             head = SideHead(self._audits[-1].seq, self._audits[-1].entry_hash) if self._audits else SideHead()
-            fields = entry_fields(draft, self._tenant, head)
-            document = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-            place = (head.seq + 1, draft.side, head.seq + 1)
-            self._audits.append(
-                AuditEntry(*place, draft.id, draft.at, draft.exchange_id, entry_hash(document), document)
-            )
+            self._audits.append(entry_at(head.seq + 1, draft, self._tenant, head, encode))
 
     def _check(self, changes: Changes) -> None:
         for expected in (*changes.puts, *changes.expected_records):

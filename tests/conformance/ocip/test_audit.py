@@ -10,7 +10,7 @@ import rfc8785
 
 from parley.app.team.audit import checkpoints as audit_checkpoints
 from parley.domain.audit.checkpoint import AuditCheckpoint
-from parley.domain.audit.entry import AGENT_EXCHANGE
+from parley.domain.audit.entry import AGENT_EXCHANGE, COLUMNS
 from parley.domain.audit.merkle import tree_root
 from parley.domain.store.changes import TeamChanges
 from parley.wire.proofs.audit_log import check_export, check_proof, read_export
@@ -88,14 +88,9 @@ async def test_what_is_hashed_is_the_canonical_json_of_rfc_8785(server: LiveServ
 async def test_entries_can_be_neither_changed_nor_deleted_in_the_store(server: LiveServer) -> None:
     await some_talk(server)
 
-    for statement, *values in (
-        ("UPDATE audit SET at = 'never'",),
-        ("UPDATE audit SET document = ?", b"{}"),
-        ("UPDATE audit SET hash = '00'",),
-        ("DELETE FROM audit",),
-    ):
+    for statement in (*[f"UPDATE audit SET {column} = '99'" for column in COLUMNS], "DELETE FROM audit"):
         with pytest.raises(Guarded, match="append-only"):
-            change(server.rig, str(statement), *values)
+            change(server.rig, statement)
 
 
 @pytest.mark.requirement("GOV-AUDIT-NO-CONTENT")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parley.domain.audit.entry import AuditEntry
+from parley.domain.audit.entry import COLUMNS, AuditEntry
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import ERASED
 from parley.domain.directory.callers import SYSTEM
@@ -101,7 +101,6 @@ TRACED = f"{_EVENTS} AND trace_id = $3 AND trace_id <> '' ORDER BY number LIMIT 
 EVENT = f"{_EVENTS} AND id = $3"
 LOGGED = "SELECT intent_id, COUNT(*) FROM event WHERE number > $1 AND number <= $2 GROUP BY intent_id"
 ENTRIES = "SELECT position, document, link FROM entry WHERE tenant = $1 AND position > $2 ORDER BY position LIMIT $3"
-_AUDIT = f"place & {rows.MASK}, side, seq, id, at, exchange, hash"
 
 
 async def read_feed(fetch: Fetch, tenant: int, after: int, through: int, limit: int) -> tuple[list[FeedItem], int]:
@@ -154,23 +153,14 @@ def audit_query(tenant: int, query: AuditQuery) -> tuple[str, list[object]]:
             values.append(query.or_actor)
             condition = f"({condition} OR {_document_field('actor')} = ${len(values)})"
         conditions.append(condition)
-    for column, test, value in (
-        ("exchange <> '' AND exchange", "=", query.exchange_id),  # as its index says it
-        ("id", "=", query.entry_id),
-        ("at", ">=", query.since),
-        ("at", "<", query.until),
-        (_document_field("action"), "=", query.action),
-        (_document_field("outcome"), "=", query.outcome),
-        (_document_field("conversation_id"), "=", query.conversation_id),
-    ):
-        if value:
-            values.append(value)
-            conditions.append(f"{column} {test} ${len(values)}")
-    document = "''::bytea" if query.bare else "document"
+    for column, test, value in query.tests(_document_field):
+        values.append(value)
+        conditions.append(f"{column} {test} ${len(values)}")
+    columns = ", ".join(["''::bytea" if query.bare and column == "document" else column for column in COLUMNS])
     order = "DESC" if query.newest else "ASC"
     values.append(query.limit)
     which = " AND ".join(conditions)
-    sql = f"SELECT {_AUDIT}, {document} FROM audit WHERE {which} ORDER BY place {order} LIMIT ${len(values)}"
+    sql = f"SELECT place & {rows.MASK}, {columns} FROM audit WHERE {which} ORDER BY place {order} LIMIT ${len(values)}"
     return sql, values
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.adapters.postgres.cache import Note, encode_note
 from parley.adapters.postgres.evictor import FORGET, REMOVE
+from parley.domain.audit.entry import COLUMNS
 from parley.domain.channel.post import ERASED, NO_PAYLOAD
 from parley.domain.directory.callers import ANSWER_ERASED
 from parley.domain.store.transaction import name_key
@@ -71,6 +72,10 @@ moved AS (
 )
 INSERT INTO journal (tenant, revision, document) SELECT * FROM unnest($35::bigint[], $37::bigint[], $41::bytea[])
 """
+_APPEND_AUDIT = (
+    f"INSERT INTO audit (place, {', '.join(COLUMNS)})"
+    f" VALUES ({', '.join([f'${place}' for place in range(1, len(COLUMNS) + 2)])})"
+)
 _PUT = (
     "INSERT INTO record SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[],"
     " $6::text[], $7::text[], $8::bytea[]) ON CONFLICT (tenant, kind, id) DO UPDATE SET version = excluded.version,"
@@ -231,7 +236,7 @@ class TransactionWriter:
             )
         if transaction.audits:
             await self._db.executemany(
-                "INSERT INTO audit VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                _APPEND_AUDIT,
                 [(tenant << rows.SHIFT | entry.number, *entry[1:]) for tenant, entry in transaction.audits],
             )
         if transaction.budgets:

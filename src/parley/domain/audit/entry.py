@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 AGENT_EXCHANGE = "agent_exchange"
 # The tenant's own side: suspensions, policies, erasures.
@@ -35,7 +35,11 @@ class AuditDraft(NamedTuple):
 
 
 class AuditEntry(NamedTuple):
-    """An entry at its place. `document` is the canonical JSON that is hashed; empty when it was trimmed."""
+    """An entry at its place. `document` is the canonical JSON that is hashed; empty when it was trimmed.
+
+    Stores have a column for each field (`COLUMNS`), of which `entry_at` sets the value. A field that nobody looks
+    entries up by needs none: it is one of the facts.
+    """
 
     number: int
     side: str
@@ -45,6 +49,11 @@ class AuditEntry(NamedTuple):
     exchange_id: str
     entry_hash: str
     document: bytes
+
+
+_COLUMN_NAMES = {"exchange_id": "exchange", "entry_hash": "hash"}
+# The columns of every store, in the order of the fields. The number is part of the row's key.
+COLUMNS = tuple([_COLUMN_NAMES.get(field, field) for field in AuditEntry._fields[1:]])
 
 
 class SideHead(NamedTuple):
@@ -67,6 +76,23 @@ def entry_fields(draft: AuditDraft, tenant: str, head: SideHead) -> dict[str, An
         "action": draft.action,
         "actor": draft.actor,
     }
+
+
+def entry_at(
+    number: int, draft: AuditDraft, tenant: str, head: SideHead, encode: Callable[[dict[str, Any]], bytes]
+) -> AuditEntry:
+    """The next entry of a side, which is the tenant's entry of this number."""
+    document = encode(entry_fields(draft, tenant, head))
+    return AuditEntry(
+        number=number,
+        side=draft.side,
+        seq=head.seq + 1,
+        id=draft.id,
+        at=draft.at,
+        exchange_id=draft.exchange_id,
+        entry_hash=entry_hash(document),
+        document=document,
+    )
 
 
 def entry_hash(document: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from parley.domain.audit.entry import AuditDraft
     from parley.domain.channel.channel import View
@@ -165,3 +165,14 @@ class AuditQuery(NamedTuple):
     bare: bool = False
     # The last matching entries instead of the first; still in order.
     newest: bool = False
+
+    def tests(self, document_field: Callable[[str], str]) -> list[tuple[str, str, str]]:
+        """What a column, or a field of the document, has to be: for the query of a store."""
+        tests = [
+            ("exchange <> '' AND exchange", "=", self.exchange_id),  # as its index says it
+            ("id", "=", self.entry_id),
+            ("at", ">=", self.since),
+            ("at", "<", self.until),
+            *[(document_field(name), "=", getattr(self, name)) for name in ("action", "outcome", "conversation_id")],
+        ]
+        return [test for test in tests if test[2]]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from parley.domain.audit import entry as audit
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -83,7 +85,7 @@ EVENT = Table(
 )
 ENTRY = Table("entry", ("tenant", "position"), ("document", "link"), final=True)
 # Trimming removes a document; nothing else of an entry changes.
-AUDIT = Table("audit", ("place",), ("side", "seq", "id", "at", "exchange", "hash", "document"), final=True)
+AUDIT = Table("audit", ("place",), audit.COLUMNS, final=True)
 SAVED = Table("saved", ("scope",), ("fingerprint", "made", "at", "message_id", "status", "answer"))
 BUDGET = Table("budget", ("tenant", "key", "span"), ("spent",))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from parley.domain.audit.entry import AuditEntry, SideHead, entry_fields, entry_hash
+from parley.domain.audit.entry import AuditEntry, SideHead, entry_at
 from parley.domain.channel.channel import Channel, Tally
 from parley.domain.channel.post import PostState
 from parley.domain.directory.callers import with_answer
@@ -412,13 +412,10 @@ class Transaction:
         head = self.head(tenant)
         key = (tenant, draft.side)
         side = self.sides.get(key) or self._source.side(key)
-        document = self._spelling.entry(entry_fields(draft, tenant, side))
-        hashed = entry_hash(document)
-        number = head.audit_number + 1
-        self.sides[key] = SideHead(side.seq + 1, hashed)
-        entry = AuditEntry(number, draft.side, side.seq + 1, draft.id, draft.at, draft.exchange_id, hashed, document)
+        entry = entry_at(head.audit_number + 1, draft, tenant, side, self._spelling.entry)
+        self.sides[key] = SideHead(entry.seq, entry.entry_hash)
         self.audits.append((head.number, entry))
-        self.heads[tenant] = head._replace(audit_number=number)
+        self.heads[tenant] = head._replace(audit_number=entry.number)
 
     # ------------------------------------------------------------------ what is known, this transaction first
 

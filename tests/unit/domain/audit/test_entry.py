@@ -11,7 +11,16 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.domain.audit.entry import NO_HASH, AuditDraft, SideHead, entry_fields, entry_hash
+from parley.domain.audit.entry import (
+    COLUMNS,
+    NO_HASH,
+    AuditDraft,
+    AuditEntry,
+    SideHead,
+    entry_at,
+    entry_fields,
+    entry_hash,
+)
 from tests.samples.messages import PROPERTY
 
 # How the store spells an entry.
@@ -70,6 +79,20 @@ def test_facts_cannot_take_the_place_of_what_the_chain_says() -> None:
 
     assert (fields["seq"], fields["prev_hash"], fields["tenant"], fields["side"]) == (1, NO_HASH, "acme", "alice")
     assert (fields["id"], fields["action"], fields["actor"]) == ("aud_1", "agent_exchange", "alice")
+
+
+def test_an_entry_follows_the_one_before_it_on_its_side() -> None:
+    entry = entry_at(7, a_draft({"round": 1})._replace(exchange_id="exch_1"), "acme", SideHead(3, "ab" * 32), spelled)
+
+    assert (entry.number, entry.side, entry.seq, entry.exchange_id) == (7, "alice", 4, "exch_1")
+    assert entry.entry_hash == entry_hash(entry.document)
+    assert msgspec.json.decode(entry.document)["prev_hash"] == "ab" * 32
+
+
+def test_the_columns_of_a_store_are_the_fields_of_an_entry() -> None:
+    """Renaming one breaks the stores that there are; a new one needs a `schema_N.sql` in each of the three."""
+    assert COLUMNS == ("side", "seq", "id", "at", "exchange", "hash", "document")
+    assert len(COLUMNS) == len(AuditEntry._fields) - 1
 
 
 def test_the_hash_is_a_leaf_of_rfc_6962() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from parley.domain.audit.entry import AuditEntry, SideHead, entry_fields, entry_hash
+from parley.domain.audit.entry import COLUMNS, AuditEntry, SideHead, entry_at
 from parley.domain.errors.errors import Stale
 from parley.domain.record import Record
 from parley.wire.rows import encode_audit_entry, record_from_row, record_to_row
@@ -22,6 +22,7 @@ _PUT = (
     " ON CONFLICT (kind, id) DO UPDATE SET version = excluded.version, parent = excluded.parent, name = excluded.name,"
     " due = excluded.due, document = excluded.document"
 )
+_APPEND_AUDIT = f"INSERT INTO audit (tenant, {', '.join(COLUMNS)}) VALUES (?{', ?' * len(COLUMNS)})"
 _VERSION = "SELECT version FROM record WHERE kind = ? AND id = ?"
 _NAMED = "SELECT id FROM record WHERE kind = ? AND parent = ? AND name = ? AND name <> ''"
 
@@ -52,10 +53,9 @@ def append_audits(db: sqlite3.Connection, tenant: str, drafts: tuple[AuditDraft,
     head = SideHead(*row[:2]) if row else SideHead()
     owner = row[2] if row else tenant
     for draft in drafts:
-        document = encode_audit_entry(entry_fields(draft, owner, head))
-        head = SideHead(head.seq + 1, entry_hash(document))
-        values = (head.seq, draft.id, draft.side, owner, draft.at, draft.exchange_id, head.entry_hash, document)
-        db.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+        entry = entry_at(head.seq + 1, draft, owner, head, encode_audit_entry)
+        head = SideHead(entry.seq, entry.entry_hash)
+        db.execute(_APPEND_AUDIT, (owner, *entry[1:]))
 
 
 def get_record(db: sqlite3.Connection, kind: type[R], record_id: str) -> R | None:
@@ -74,7 +74,7 @@ def list_records(db: sqlite3.Connection, kind: type[R], parent: str | None, afte
 
 
 def list_audits(db: sqlite3.Connection, after: int, limit: int) -> tuple[AuditEntry, ...]:
-    query = "SELECT seq, side, seq, id, at, exchange, hash, document FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"
+    query = f"SELECT seq, {', '.join(COLUMNS)} FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"
     return tuple([AuditEntry(*row) for row in db.execute(query, (after, limit))])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from parley.domain.audit.entry import AuditEntry, SideHead
+from parley.domain.audit.entry import COLUMNS, AuditEntry, SideHead
 from parley.wire.rows import MASK, SHIFT
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from parley.domain.store.changes import AuditQuery
     from parley.domain.store.transaction import BudgetKey
 
-_ROW = "(?, ?, ?, ?, ?, ?, ?, ?)"
+_ROW = f"({', '.join('?' * len(AuditEntry._fields))})"
 _ROWS_LIMIT = 100
-_INSERTS = [f"INSERT INTO audit VALUES {', '.join([_ROW] * size)}" for size in range(_ROWS_LIMIT + 1)]
-_COLUMNS = "number, side, seq, id, at, exchange, hash"
+_INTO = f"INSERT INTO audit (place, {', '.join(COLUMNS)}) VALUES"
+_INSERTS = [f"{_INTO} {', '.join([_ROW] * size)}" for size in range(_ROWS_LIMIT + 1)]
 
 
 def write(db: sqlite3.Connection, audits: list[tuple[int, AuditEntry]]) -> None:
@@ -79,21 +79,12 @@ def read_page(db: sqlite3.Connection, tenant: int, query: AuditQuery) -> list[Au
             condition = f"({condition} OR {_document_field('actor')} = ?)"
             values.append(query.or_actor)
         conditions.append(condition)
-    for column, test, value in (
-        ("exchange <> '' AND exchange", "=", query.exchange_id),  # as its index says it
-        ("id", "=", query.entry_id),
-        ("at", ">=", query.since),
-        ("at", "<", query.until),
-        (_document_field("action"), "=", query.action),
-        (_document_field("outcome"), "=", query.outcome),
-        (_document_field("conversation_id"), "=", query.conversation_id),
-    ):
-        if value:
-            conditions.append(f"{column} {test} ?")
-            values.append(value)
-    document = "x''" if query.bare else "document"
+    for column, test, value in query.tests(_document_field):
+        conditions.append(f"{column} {test} ?")
+        values.append(value)
+    columns = ", ".join(["x''" if query.bare and column == "document" else column for column in COLUMNS])
     order = "DESC" if query.newest else "ASC"
-    sql = f"SELECT {_COLUMNS}, {document} FROM audit WHERE {' AND '.join(conditions)} ORDER BY place {order} LIMIT ?"
+    sql = f"SELECT number, {columns} FROM audit WHERE {' AND '.join(conditions)} ORDER BY place {order} LIMIT ?"
     entries = [AuditEntry(*row) for row in db.execute(sql, (*values, query.limit))]
     return entries[::-1] if query.newest else entries
 
