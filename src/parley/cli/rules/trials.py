@@ -134,7 +134,36 @@ def _explain_on_server(args: argparse.Namespace) -> Mapping[str, Any]:
     offline_options = [f"--{name.replace('_', '-')}" for name in _OFFLINE if getattr(args, name)]
     if offline_options:
         raise Invalid(f"{offline_options[0]} needs --policies", hint="a server takes it from its registered agents")
-    body = {
+    explanation: Mapping[str, Any] = connection_of(args, agent=False).post("policies", "explain", body=_body(args))
+    return explanation
+
+
+def _explain_locally(args: argparse.Namespace) -> Mapping[str, Any]:
+    import msgspec
+
+    from parley.domain.agents.party import Attributes, Party
+    from parley.domain.rules.rulebook import Rulebook
+    from parley.domain.rules.trial import run_trial
+    from parley.wire.api.trials import ExplainIn, explanation_of, trial_of
+
+    def party(agent: str, org: str, level: str) -> Party:
+        attributes = Attributes(org_unit=org) if org else Attributes()
+        return Party(agent, _with_clearance(attributes, level))
+
+    try:
+        body = msgspec.convert(_body(args), ExplainIn)
+    except msgspec.ValidationError as error:
+        raise Invalid(str(error)) from None
+    trial = trial_of(body)._replace(
+        sender=party(args.sender, args.from_org, args.from_max),
+        receiver=party(args.to, args.to_org, args.to_max),
+    )
+    return explanation_of(run_trial(trial, Rulebook(_load_policies(args.policies)))).to_dict()
+
+
+def _body(args: argparse.Namespace) -> dict[str, Any]:
+    """The message to evaluate, as the API has it."""
+    return {
         "sender": args.sender,
         "to": args.to,
         "exchange_type": args.purpose,
@@ -146,35 +175,6 @@ def _explain_on_server(args: argparse.Namespace) -> Mapping[str, Any]:
         "human": args.human,
         "data": args.data,
     }
-    explanation: Mapping[str, Any] = connection_of(args, agent=False).post("policies", "explain", body=body)
-    return explanation
-
-
-def _explain_locally(args: argparse.Namespace) -> Mapping[str, Any]:
-    from parley.domain.agents.party import Attributes, Party
-    from parley.domain.content.classification import Classification
-    from parley.domain.content.envelope import Origin
-    from parley.domain.rules.rulebook import Rulebook
-    from parley.domain.rules.trial import Trial, run_trial
-    from parley.wire.api.trials import explanation_of
-
-    def party(agent: str, org: str, level: str) -> Party:
-        attributes = Attributes(org_unit=org) if org else Attributes()
-        return Party(agent, _with_clearance(attributes, level))
-
-    trial = Trial(
-        party(args.sender, args.from_org, args.from_max),
-        party(args.to, args.to_org, args.to_max),
-        Purpose(args.purpose) if args.purpose else None,
-        classification=Classification(args.classification) if args.classification else None,
-        texts=(args.text,) if args.text else (),
-        origin=Origin.HUMAN if args.human else Origin.AGENT,
-        round=args.round,
-        max_rounds=args.max_rounds,
-        initiates=not args.reply,
-        data=tuple(Classification(level) for level in args.data),
-    )
-    return explanation_of(run_trial(trial, Rulebook(_load_policies(args.policies)))).to_dict()
 
 
 def _with_clearance(attributes: Any, level: str) -> Any:  # noqa: ANN401  # the attributes of an agent
