@@ -17,7 +17,7 @@ from parley.domain.errors.errors import Invalid, Unavailable
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed, TeamChanges
 from parley.surfaces.entrance import idempotency
-from parley.surfaces.http.api import converted
+from parley.surfaces.entrance.validation import converted
 from parley.surfaces.http.server import all_routes
 from parley.wire.api.agents import AgentIn
 from tests.rigs.team import CHANNEL, INTENT, Answer, Client, LiveServer, delivered, soon, with_server

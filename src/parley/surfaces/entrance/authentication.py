@@ -1,4 +1,4 @@
-"""Authentication and rate limits: which caller a secret belongs to, and whether it calls too often.
+"""Authentication and rate limits: which caller a secret belongs to, whether it may do what it asks for, and how often.
 
 A key is looked up by the SHA-256 of the whole secret.
 """
@@ -6,11 +6,12 @@ A key is looked up by the SHA-256 of the whole secret.
 from __future__ import annotations
 
 import hmac
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from parley.app.team.directory.agents import as_agent_of, name_of_person
+from parley.app.team.state.suspended import check_not_suspended
 from parley.domain.directory.callers import NO_TENANT, Caller, Key, KeyKind, key_digest, party_name
-from parley.domain.errors.team import RateLimited, Unauthorized
+from parley.domain.errors.team import RateLimited, ScopeRequired, Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,25 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
 
 _CACHE_SIZE = 10_000
+
+
+class Admission(Protocol):
+    """Who may use an operation of a surface, and when."""
+
+    @property
+    def scope(self) -> frozenset[KeyKind]:
+        """The kinds of key that may use it."""
+        ...
+
+    @property
+    def untimed(self) -> bool:
+        """Whether it works while the clock of this server differs from that of the others."""
+        ...
+
+    @property
+    def while_suspended(self) -> bool:
+        """Whether a suspended agent may use it."""
+        ...
 
 
 class TokenBucket:
@@ -54,6 +74,17 @@ class Authenticator:
         self._callers: dict[tuple[str, str], tuple[Key, Caller]] = {}
         self._requests: dict[str, TokenBucket] = {}
         self._failures: dict[str, TokenBucket] = {}
+
+    async def admit(self, operation: Admission, secret: str, agent: str, peer: str) -> Caller:
+        """The caller with this secret, if it may use the operation now."""
+        if not operation.untimed:
+            self._team.nodes.check_time()
+        caller = await self.caller(secret, agent, peer)
+        if caller.kind not in operation.scope:
+            raise ScopeRequired(f"this needs a key of kind {' or '.join(sorted(operation.scope))}")
+        if not operation.while_suspended:
+            await check_not_suspended(self._team.store, caller)
+        return caller
 
     async def caller(self, secret: str, agent: str, peer: str) -> Caller:
         """The caller with this secret that claims to be `agent` ("": the key's own).
@@ -134,6 +165,13 @@ class Authenticator:
             buckets.clear()
         bucket = buckets[name] = TokenBucket(rate, burst, now)
         return bucket
+
+
+async def sender_of(team: Team, caller: Caller, sender: str | None) -> Caller:
+    """The agent that a message names as its sender, or a person in place of an agent that acts for it."""
+    if caller.kind is KeyKind.HUMAN and sender and sender != caller.agent:
+        return await as_agent_of(team, caller, sender)
+    return caller.speaking_as(sender or "")
 
 
 def _caller(key: Key, agent: str) -> Caller:

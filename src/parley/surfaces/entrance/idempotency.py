@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from parley.app.team.state.suspended import check_not_suspended
 from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Invalid, ParleyError, Problem, Stale, Unavailable
 from parley.domain.errors.team import KeyReused
@@ -98,6 +99,8 @@ class Idempotency:
                 return answer, False
         if saved.fingerprint != fingerprint:
             raise KeyReused
+        # What was answered before is not told again to an agent that was suspended since.
+        await check_not_suspended(self._team.store, caller)
         return await self._repeat(operation, saved), True
 
     async def _store(self, operation: Operation[A], tenant: str, use: Saved, answer: A) -> None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from parley.app.team.state.suspended import check_not_suspended
 from parley.domain.directory.callers import Caller, KeyKind
-from parley.domain.errors.errors import Invalid, ParleyError, Problem
-from parley.domain.errors.team import ScopeRequired, UnsupportedMedia
+from parley.domain.errors.errors import ParleyError
+from parley.domain.errors.team import UnsupportedMedia
 from parley.surfaces.entrance.idempotency import Idempotency
 from parley.surfaces.entrance.refusals import INTERNAL, status_of
+from parley.surfaces.entrance.validation import converted
 from parley.surfaces.http.http1.message import Request, Response
 from parley.surfaces.http.problem import problem, problem_of
 from parley.surfaces.http.route import Call, Route, parse_query
-from parley.surfaces.http.validation import readable
 from parley.wire.json_strict import JsonLimits, parse
 
 if TYPE_CHECKING:
@@ -83,16 +80,10 @@ class Api:
             return _no_route(params)
         began = self._monotonic()
         try:
-            if not (route.bare or route.untimed):
-                self._team.nodes.check_time()
             call = Call(self._team, request, _NOBODY, params or {})
             if route.scope:
-                call.caller = await self._authenticator.caller(*credentials_of(request, self._proxies))
+                call.caller = await self._authenticator.admit(route, *credentials_of(request, self._proxies))
                 request.known = True
-                if call.caller.kind not in route.scope:
-                    raise ScopeRequired(f"this needs a key of kind {' or '.join(sorted(route.scope))}")
-                if not route.while_suspended:
-                    await check_not_suspended(self._team.store, call.caller)
             call.query = parse_query(request.query)
             if route.body is not None:
                 document = parse(_json_content(route, request), self._limits_of(route))
@@ -161,8 +152,6 @@ class Api:
     async def _run_once(self, route: Route, call: Call, key: str) -> Response:
         response, repeated = await self._idempotency.run(_RouteOperation(route, call), call.caller, key)
         if repeated:
-            # What was answered before is not told again to an agent that was suspended since.
-            await check_not_suspended(self._team.store, call.caller)
             response.headers = ((b"Idempotent-Replayed", b"true"),)
         return response
 
@@ -231,17 +220,6 @@ def _no_route(methods: dict[str, str] | None) -> Response:
     answer = problem(405, "method_not_allowed", "method not allowed for this path")
     answer.headers = ((b"Allow", ", ".join(sorted(methods)).encode()),)
     return answer
-
-
-def converted(document: object, kind: Any) -> Any:  # noqa: ANN401  # the type says what comes back
-    """Convert a document to a type; `Invalid` names the field."""
-    try:
-        return msgspec.convert(document, kind)
-    except msgspec.ValidationError as error:
-        detail, _, path = str(error).partition(" - at `$")
-        field = path.strip("`.").removeprefix(".")
-        code = "unknown_field" if "unknown field" in detail else "invalid"
-        raise Invalid.because([Problem(code, field, readable(detail, kind, field))]) from None
 
 
 def _plant(root: _Node, route: Route) -> None:

@@ -109,7 +109,7 @@ class Route(NamedTuple):
     query: tuple[Param, ...] = ()
     headers: tuple[Param, ...] = ()
     bare: bool = False
-    # Served even when the server's clock is wrong, like `bare` routes.
+    # Served even when the server's clock is wrong.
     untimed: bool = False
     streams: bool = False
     # Served to a suspended agent, too: its own record; and its messages, whose refusal the rules record.

@@ -10,18 +10,17 @@ from parley.app.team.channels import channels, posting, reading, streams
 from parley.app.team.channels.posting import Held
 from parley.app.team.channels.reading import MessageFilter
 from parley.app.team.decisions import approvals
-from parley.app.team.directory import agents
 from parley.domain.channel.post import PostState, status_of
-from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Invalid, NotFound, Problem, Stale
 from parley.domain.errors.team import ImmutableField
 from parley.domain.exchange.approval import Approval
 from parley.domain.message.message import Pattern
 from parley.domain.names import is_name
 from parley.domain.store.limits import LONG_POLL_MAX_SECONDS
-from parley.surfaces.http.api import converted
+from parley.surfaces.entrance.authentication import sender_of
+from parley.surfaces.entrance.proofs import check_named_proof, check_proof
+from parley.surfaces.entrance.validation import converted
 from parley.surfaces.http.http1.message import Response
-from parley.surfaces.http.proof import check_named_proof, check_proof
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.approvals import held_of
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from parley.domain.channel.post import Post
-    from parley.domain.directory.callers import Caller
     from parley.domain.store.changes import ReaderPost
 
 # Batch size when rendering lists.
@@ -102,19 +100,12 @@ async def _answer_response(call: Call, answer: Post | Held) -> Response:
     return Response(200, rfc0021.posted(answer, PostState.DELIVERED.value))
 
 
-async def _speaker(call: Call, sender: str | None) -> Caller:
-    """The sender: the agent that the body names, or a person in place of an agent that acts for it."""
-    if call.caller.kind is KeyKind.HUMAN and sender and sender != call.caller.agent:
-        return await agents.as_agent_of(call.team, call.caller, sender)
-    return call.speaker(sender)
-
-
 async def send(call: Call) -> Response:
     body: MessageIn = call.body
-    caller = await _speaker(call, body.sender)
+    caller = await sender_of(call.team, call.caller, body.sender)
     channel_id = call.params["channel_id"]
     draft = rfc0021.draft_of(body, call.team.limits, call.request.header(b"traceparent"))
-    await check_proof(call, caller, channel_id, body, draft)
+    await check_proof(call.team, caller, channel_id, body, draft)
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait:
         return await _answer_response(call, await posting.ask(call.team, caller, channel_id, draft, wait))
@@ -126,9 +117,9 @@ async def send_by_name(call: Call) -> Response:
     name = call.params["name"]
     if not is_name(name):
         raise Invalid.because([Problem("bad_name", "name", "is no channel name")])
-    caller = await _speaker(call, body.sender)
+    caller = await sender_of(call.team, call.caller, body.sender)
     draft = rfc0021.draft_of(body, call.team.limits, call.request.header(b"traceparent"))
-    await check_named_proof(call, caller, name, body, draft)
+    await check_named_proof(call.team, caller, call.params["intent_id"], name, body, draft)
     return await _created(call, await channels.post_by_name(call.team, caller, call.params["intent_id"], name, draft))
 
 
@@ -137,13 +128,13 @@ async def send_batch(call: Call) -> Response:
     senders = {message.sender for message in body.messages}
     if len(senders) != 1:
         raise Invalid.because([Problem("invalid", "messages", "all messages of a batch have one sender")])
-    caller = await _speaker(call, senders.pop())
+    caller = await sender_of(call.team, call.caller, senders.pop())
     channel_id = call.params["channel_id"]
     drafts = [
         rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent")) for message in body.messages
     ]
     for message, draft in zip(body.messages, drafts, strict=True):
-        await check_proof(call, caller, channel_id, message, draft)
+        await check_proof(call.team, caller, channel_id, message, draft)
     posts = await posting.post_all(call.team, caller, channel_id, drafts)
     return _batch_response(posts)
 
@@ -154,17 +145,17 @@ def _batch_response(posts: Iterable[Post]) -> Response:
 
 async def ask(call: Call) -> Response:
     body: AskIn = call.body
-    caller = await _speaker(call, body.sender)
+    caller = await sender_of(call.team, call.caller, body.sender)
     message = MessageIn(body.payload, Pattern.REQUEST, body.sender, body.to, metadata=body.metadata)
     draft = rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
     channel_id = call.params["channel_id"]
-    await check_proof(call, caller, channel_id, message, draft)
+    await check_proof(call.team, caller, channel_id, message, draft)
     return await _answer_response(call, await posting.ask(call.team, caller, channel_id, draft, body.timeout))
 
 
 async def reply(call: Call) -> Response:
     body: ReplyIn = call.body
-    caller = await _speaker(call, body.sender)
+    caller = await sender_of(call.team, call.caller, body.sender)
     channel_id, request_id = call.params["channel_id"], call.params["message_id"]
     message = MessageIn(
         body.payload,
@@ -174,7 +165,7 @@ async def reply(call: Call) -> Response:
         expires_at=body.expires_at,
     )
     draft = rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
-    await check_proof(call, caller, channel_id, message, draft)
+    await check_proof(call.team, caller, channel_id, message, draft)
     return await _created(call, await posting.reply(call.team, caller, channel_id, request_id, draft))
 
 

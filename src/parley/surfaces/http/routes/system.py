@@ -109,6 +109,7 @@ def _table(
             {200: str},
             scrapers,
             bare=True,
+            untimed=True,
             content_type=plain,
         ),
         Route(

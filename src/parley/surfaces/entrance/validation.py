@@ -1,8 +1,12 @@
-"""Validation errors in words for people."""
+"""Documents to the types of requests, with errors in words for people."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import msgspec
+
+from parley.domain.errors.errors import Invalid, Problem
 
 # Patterns in words, by the characters that they allow.
 _PATTERNS = {
@@ -14,7 +18,18 @@ _PATTERNS = {
 }
 
 
-def readable(detail: str, kind: Any, field: str) -> str:  # noqa: ANN401  # a type
+def converted(document: object, kind: Any) -> Any:  # noqa: ANN401  # the type says what comes back
+    """Convert a document to a type; `Invalid` names the field."""
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        detail, _, path = str(error).partition(" - at `$")
+        field = path.strip("`.").removeprefix(".")
+        code = "unknown_field" if "unknown field" in detail else "invalid"
+        raise Invalid.because([Problem(code, field, _readable(detail, kind, field))]) from None
+
+
+def _readable(detail: str, kind: Any, field: str) -> str:  # noqa: ANN401  # a type
     """A validation error in words: a pattern described, a choice with its values."""
     if "matching regex" in detail:
         return next((text for pattern, text in _PATTERNS.items() if pattern in detail), detail)
