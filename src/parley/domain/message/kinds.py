@@ -6,7 +6,7 @@ A new kind is one member of `Kind`. Options, help, reading, writing, checking an
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 
 class Pattern(StrEnum):
@@ -54,6 +54,7 @@ class Field(NamedTuple):
 class KindSpec(NamedTuple):
     """All that the specification says about one kind."""
 
+    name: str
     purpose: str
     pattern: Pattern
     # Names of kinds, because they are declared with it.
@@ -80,13 +81,10 @@ class Kind(StrEnum):
     _value_: str
     spec: KindSpec
 
-    # Only for members: `Kind("question")` finds a member and does not come here, but the type checker thinks so.
-    def __new__(cls, value: str, spec: KindSpec | None = None) -> Self:
-        if spec is None:
-            raise TypeError(f"the kind {value} is declared without its spec")
-        kind = str.__new__(cls, value)
-        kind._value_ = value
-        kind.spec = spec
+    def __new__(cls, name: str, *rest: Any) -> Self:  # noqa: ANN401  # the other fields of KindSpec
+        kind = str.__new__(cls, name)
+        kind._value_ = name
+        kind.spec = KindSpec(name, *rest)  # an enum hands over the fields of a tuple one by one
         return kind
 
     @property
@@ -99,170 +97,148 @@ class Kind(StrEnum):
         """The kind of the message that it goes back to."""
         return Kind(self.spec.origin) if self.spec.origin else None
 
-    TASK_REQUEST = (
+    TASK_REQUEST = KindSpec(
         "task_request",
-        KindSpec(
-            "Ask an agent to perform work",
-            Pattern.REQUEST,
-            ("notification", "follow_up"),
-            (_P2, _P1),
-            goes_first=True,
-        ),
+        "Ask an agent to perform work",
+        Pattern.REQUEST,
+        ("notification", "follow_up"),
+        (_P2, _P1),
+        goes_first=True,
     )
-    QUESTION = (
+    QUESTION = KindSpec(
         "question",
-        KindSpec(
-            "Ask for information or a decision",
-            Pattern.REQUEST,
-            ("notification", "follow_up"),
-            (_P2, _P1),
-        ),
+        "Ask for information or a decision",
+        Pattern.REQUEST,
+        ("notification", "follow_up"),
+        (_P2, _P1),
     )
-    NOTIFICATION = "notification", KindSpec("Status update, for information", Pattern.NOTIFY, (), (_P2, _P3))
-    FOLLOW_UP = (
+    NOTIFICATION = KindSpec("notification", "Status update, for information", Pattern.NOTIFY, (), (_P2, _P3))
+    FOLLOW_UP = KindSpec(
         "follow_up",
-        KindSpec(
-            "Track deferred work, or continue a conversation",
-            Pattern.NOTIFY,
-            ("notification", "follow_up"),
-            (_P2, _P3),
-            (
-                Field(
-                    "source_type",
-                    choices=("review", "task", "deploy", "incident", "other"),
-                    description="where it originated",
-                ),
-                Field("source_ref", description="PR number, message id or file path it came from"),
-                Field("risk_tier", choices=("P2", "P3"), description="risk; also the priority"),
-                Field("summary", description="the deferred item in brief"),
-                Field("next_action", description="the concrete next step"),
-                Field("owner", description="agent responsible for it"),
-                Field("tracking_issue", required=False, description="issue that tracks it"),
-                Field("due_hint", required=False, description="when it should be done"),
+        "Track deferred work, or continue a conversation",
+        Pattern.NOTIFY,
+        ("notification", "follow_up"),
+        (_P2, _P3),
+        (
+            Field(
+                "source_type",
+                choices=("review", "task", "deploy", "incident", "other"),
+                description="where it originated",
             ),
+            Field("source_ref", description="PR number, message id or file path it came from"),
+            Field("risk_tier", choices=("P2", "P3"), description="risk; also the priority"),
+            Field("summary", description="the deferred item in brief"),
+            Field("next_action", description="the concrete next step"),
+            Field("owner", description="agent responsible for it"),
+            Field("tracking_issue", required=False, description="issue that tracks it"),
+            Field("due_hint", required=False, description="when it should be done"),
         ),
     )
-    HANDOFF = (
+    HANDOFF = KindSpec(
         "handoff",
-        KindSpec(
-            "Transfer ownership of a task",
-            Pattern.REQUEST,
-            ("handoff_complete",),
-            (_P1,),
-            (
-                Field("source_agent", description="agent transferring ownership"),
-                Field("target_agent", description="agent receiving ownership"),
-                Field("intent", description="what the recipient should accomplish"),
-                Field("artifacts_to_review", Shape.FULL_LIST, description="files, PRs or documents to examine"),
-                Field("definition_of_done", Shape.FULL_LIST, description="criteria for completion"),
-                Field(_CONTEXT + "files_touched", Shape.FULL_LIST, description="files modified so far"),
-                Field(_CONTEXT + "decisions_made", Shape.FULL_LIST, description="key decisions with rationale"),
-                Field(_CONTEXT + "blockers_hit", Shape.FULL_LIST, description="blockers and resolutions"),
-                Field(_CONTEXT + "suggested_next_steps", Shape.FULL_LIST, description="recommended actions"),
-            ),
-            point_to_point=True,
+        "Transfer ownership of a task",
+        Pattern.REQUEST,
+        ("handoff_complete",),
+        (_P1,),
+        (
+            Field("source_agent", description="agent transferring ownership"),
+            Field("target_agent", description="agent receiving ownership"),
+            Field("intent", description="what the recipient should accomplish"),
+            Field("artifacts_to_review", Shape.FULL_LIST, description="files, PRs or documents to examine"),
+            Field("definition_of_done", Shape.FULL_LIST, description="criteria for completion"),
+            Field(_CONTEXT + "files_touched", Shape.FULL_LIST, description="files modified so far"),
+            Field(_CONTEXT + "decisions_made", Shape.FULL_LIST, description="key decisions with rationale"),
+            Field(_CONTEXT + "blockers_hit", Shape.FULL_LIST, description="blockers and resolutions"),
+            Field(_CONTEXT + "suggested_next_steps", Shape.FULL_LIST, description="recommended actions"),
         ),
+        point_to_point=True,
     )
-    HANDOFF_COMPLETE = (
+    HANDOFF_COMPLETE = KindSpec(
         "handoff_complete",
-        KindSpec(
-            "Confirm that a handoff is done",
-            Pattern.RESPONSE,
-            (),
-            (_P1,),
-            (
-                Field("issue", description="issue number or URL"),
-                Field("pr", description="pull request number or URL"),
-                Field("branch", description="branch name"),
-                Field("tests_run", Shape.BOOLEAN, description="whether tests were executed", text_accepted=True),
-                Field("next_owner", description="who owns the work from here on"),
-            ),
-            origin="handoff",
-            point_to_point=True,
+        "Confirm that a handoff is done",
+        Pattern.RESPONSE,
+        (),
+        (_P1,),
+        (
+            Field("issue", description="issue number or URL"),
+            Field("pr", description="pull request number or URL"),
+            Field("branch", description="branch name"),
+            Field("tests_run", Shape.BOOLEAN, description="whether tests were executed", text_accepted=True),
+            Field("next_owner", description="who owns the work from here on"),
         ),
+        origin="handoff",
+        point_to_point=True,
     )
-    REVIEW_REQUEST = (
+    REVIEW_REQUEST = KindSpec(
         "review_request",
-        KindSpec(
-            "Ask for a code review",
-            Pattern.REQUEST,
-            ("review_feedback", "review_lgtm"),
-            (_P1,),
-            (
-                Field("pr", description="PR number or URL"),
-                Field("branch", description="branch name"),
-                Field("diff_summary", description="summary of the changes"),
-                Field("max_turns_reviewer", Shape.INTEGER, False, least=1, description="rounds before escalation"),
-                Field("max_runtime_s_reviewer", Shape.INTEGER, False, least=1, description="seconds to spend"),
-            ),
-            goes_first=True,
+        "Ask for a code review",
+        Pattern.REQUEST,
+        ("review_feedback", "review_lgtm"),
+        (_P1,),
+        (
+            Field("pr", description="PR number or URL"),
+            Field("branch", description="branch name"),
+            Field("diff_summary", description="summary of the changes"),
+            Field("max_turns_reviewer", Shape.INTEGER, False, least=1, description="rounds before escalation"),
+            Field("max_runtime_s_reviewer", Shape.INTEGER, False, least=1, description="seconds to spend"),
         ),
+        goes_first=True,
     )
-    REVIEW_FEEDBACK = (
+    REVIEW_FEEDBACK = KindSpec(
         "review_feedback",
-        KindSpec(
-            "Return review findings",
-            Pattern.RESPONSE,
-            ("review_addressed", "question"),
-            (_P1,),
-            (
-                Field("findings_packet", Shape.PATH, description="path of the findings packet, inside the project"),
-                Field("round", Shape.INTEGER, least=1, description="review round, from 1"),
-                Field("blocking_count", Shape.INTEGER, description="findings that block the merge"),
-            ),
-            origin="review_request",
+        "Return review findings",
+        Pattern.RESPONSE,
+        ("review_addressed", "question"),
+        (_P1,),
+        (
+            Field("findings_packet", Shape.PATH, description="path of the findings packet, inside the project"),
+            Field("round", Shape.INTEGER, least=1, description="review round, from 1"),
+            Field("blocking_count", Shape.INTEGER, description="findings that block the merge"),
         ),
+        origin="review_request",
     )
-    REVIEW_ADDRESSED = (
+    REVIEW_ADDRESSED = KindSpec(
         "review_addressed",
-        KindSpec(
-            "Say that feedback was addressed",
-            Pattern.RESPONSE,
-            ("review_feedback", "review_lgtm", "review_request"),
-            (_P1,),
-            (
-                Field("commit_sha", description="commit that addresses the findings"),
-                Field("changes_summary", description="what was changed"),
-                Field("round", Shape.INTEGER, least=1, description="round being addressed"),
-                Field("touched_files", Shape.LIST, description="files modified"),
-                Field("addressed_finding_ids", Shape.LIST, description="findings that were resolved"),
-            ),
-            origin="review_request",
+        "Say that feedback was addressed",
+        Pattern.RESPONSE,
+        ("review_feedback", "review_lgtm", "review_request"),
+        (_P1,),
+        (
+            Field("commit_sha", description="commit that addresses the findings"),
+            Field("changes_summary", description="what was changed"),
+            Field("round", Shape.INTEGER, least=1, description="round being addressed"),
+            Field("touched_files", Shape.LIST, description="files modified"),
+            Field("addressed_finding_ids", Shape.LIST, description="findings that were resolved"),
         ),
+        origin="review_request",
     )
-    REVIEW_LGTM = (
+    REVIEW_LGTM = KindSpec(
         "review_lgtm",
-        KindSpec(
-            "Approve the change",
-            Pattern.RESPONSE,
-            (),
-            (_P1,),
-            (
-                Field("quality_gate_result", choices=("pass", "fail"), description="result of the gate"),
-                Field("merge_ready", Shape.BOOLEAN, description="whether the PR may be merged"),
-                Field("nits", Shape.LIST, False, description="notes that do not block"),
-            ),
-            origin="review_request",
+        "Approve the change",
+        Pattern.RESPONSE,
+        (),
+        (_P1,),
+        (
+            Field("quality_gate_result", choices=("pass", "fail"), description="result of the gate"),
+            Field("merge_ready", Shape.BOOLEAN, description="whether the PR may be merged"),
+            Field("nits", Shape.LIST, False, description="notes that do not block"),
         ),
+        origin="review_request",
     )
-    BRAINSTORM_REQUEST = (
+    BRAINSTORM_REQUEST = KindSpec(
         "brainstorm_request",
-        KindSpec(
-            "Ask for ideas or research",
-            Pattern.REQUEST,
-            ("notification", "brainstorm_followup"),
-            (_P2, _P3),
-        ),
+        "Ask for ideas or research",
+        Pattern.REQUEST,
+        ("notification", "brainstorm_followup"),
+        (_P2, _P3),
     )
-    BRAINSTORM_FOLLOWUP = (
+    BRAINSTORM_FOLLOWUP = KindSpec(
         "brainstorm_followup",
-        KindSpec(
-            "Narrow or continue a brainstorm",
-            Pattern.REQUEST,
-            ("notification", "brainstorm_followup"),
-            (_P2, _P3),
-            origin="brainstorm_request",
-        ),
+        "Narrow or continue a brainstorm",
+        Pattern.REQUEST,
+        ("notification", "brainstorm_followup"),
+        (_P2, _P3),
+        origin="brainstorm_request",
     )
 
 
