@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from parley.domain.errors.rules import ApprovalDecided, ApprovalStale, Denied, MessageHeld, Suspended
     from parley.domain.errors.team import (
         AgentGone,
+        AskEnded,
         AskTimeout,
         BookmarkTaken,
         ChannelClosed,
@@ -118,6 +119,7 @@ __all__ = [
     "Approval",
     "ApprovalDecided",
     "ApprovalStale",
+    "AskEnded",
     "AskTimeout",
     "Assignment",
     "AsyncClient",
@@ -224,6 +226,7 @@ _HOMES = {
     "Approval": "parley.wire.api.records.rules",
     "ApprovalDecided": "parley.domain.errors.rules",
     "ApprovalStale": "parley.domain.errors.rules",
+    "AskEnded": "parley.domain.errors.team",
     "AskTimeout": "parley.domain.errors.team",
     "Assignment": "parley.wire.api.records.intents",
     "AsyncClient": "parley.sdk.client.client",

@@ -20,6 +20,7 @@ PUBLIC = [
     "Approval",
     "ApprovalDecided",
     "ApprovalStale",
+    "AskEnded",
     "AskTimeout",
     "Assignment",
     "AsyncClient",

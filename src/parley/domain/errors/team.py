@@ -36,7 +36,8 @@ Gone                         gone
 Unauthorized                 unauthorized
 VersionRequired              version_required      a change that does not say which version it is for
 RateLimited                  rate_limited
-AskTimeout                   ask_timeout           nobody answered in time
+AskTimeout                   ask_timeout           nobody answered in time; also a TimeoutError
+└── AskEnded                 ask_ended             nobody will answer any more
 """
 
 from parley.domain.errors.errors import Conflict, Forbidden, Invalid, ParleyError
@@ -186,10 +187,16 @@ class RateLimited(ParleyError):
     code = "rate_limited"
 
 
-class AskTimeout(ParleyError):
+class AskTimeout(ParleyError, TimeoutError):
     """Nobody answered in time."""
 
     code = "ask_timeout"
+
+
+class AskEnded(AskTimeout):
+    """Nobody will answer: the asked agent has left, or the channel was closed."""
+
+    code = "ask_ended"
 
 
 class WrongSender(Forbidden):

@@ -16,10 +16,18 @@ if TYPE_CHECKING:
 
 # The intent on which the handler that runs now was called.
 current_intent: ContextVar[str] = ContextVar("current_intent", default="")
+# The trace of the message that the handler was called with: what the handler says belongs to it, too.
+current_trace: ContextVar[str] = ContextVar("current_trace", default="")
 
 _ROLE = "role:"
 # How many answers are remembered; the stream shows each of them soon after it was taken.
 _TAKEN_LIMIT = 10_000
+
+
+def with_trace(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Metadata with the trace of the message that is handled now, unless it names one; None when there is nothing."""
+    trace = current_trace.get()
+    return {**({"trace_id": trace} if trace else {}), **(metadata or {})} or None
 
 
 class ChannelHandle(Protocol):
@@ -107,7 +115,7 @@ class ServerChannel:
 
     async def ask(self, to: str, payload: Mapping[str, Any], *, timeout: float = 30, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Ask an agent or `role:ROLE` and wait for the first answer."""
-        question = self._client.ask(self.id, None, to, payload, timeout, metadata=metadata or None)
+        question = self._client.ask(self.id, None, to, payload, timeout, metadata=with_trace(metadata))
         answer: ChannelMessage = await self._questions.wait_for_answer(self.id, question, to)
         return answer
 
@@ -120,17 +128,17 @@ class ServerChannel:
         **metadata: Any,  # noqa: ANN401
     ) -> list[ChannelMessage]:
         """Ask, and collect every answer that comes within the time."""
-        question = self._client.ask_all(self.id, None, to, payload, timeout, metadata=metadata or None)
+        question = self._client.ask_all(self.id, None, to, payload, timeout, metadata=with_trace(metadata))
         answers: list[ChannelMessage] = await self._questions.wait_for_answer(self.id, question, to)
         return answers
 
     async def notify(self, to: str, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell one agent, or the holders of a role, without waiting for anything."""
-        return await self._client.send_message(self.id, None, to, "notify", payload, metadata=metadata or None)
+        return await self._client.send_message(self.id, None, to, "notify", payload, metadata=with_trace(metadata))
 
     async def broadcast(self, payload: Mapping[str, Any], **metadata: Any) -> ChannelMessage:  # noqa: ANN401
         """Tell everyone in the channel."""
-        return await self._client.send_message(self.id, None, "*", "broadcast", payload, metadata=metadata or None)
+        return await self._client.send_message(self.id, None, "*", "broadcast", payload, metadata=with_trace(metadata))
 
 
 class ServerChannels:

@@ -20,7 +20,7 @@ from parley.domain.errors.errors import Conflict, Forbidden, Invalid, NotFound, 
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import BookmarkTaken, Gone, KeyReused
 from parley.sdk.agent.calling import Failure, answer_of, call, failure_of
-from parley.sdk.agent.channels import current_intent
+from parley.sdk.agent.channels import current_intent, current_trace
 from parley.sdk.agent.logs import log_event
 from parley.sdk.protocol.retry import retry_while_unavailable
 
@@ -143,6 +143,7 @@ class Runtime:
         message, unanswered = arrival.message, ""
         if message is not None:
             current_intent.set(message.intent_id)
+            current_trace.set(str(message.metadata.get("trace_id", "")))
             if not await self._is_awaited_answer(message):
                 unanswered = await self._handle_message(message)
         elif arrival.intent is not None:

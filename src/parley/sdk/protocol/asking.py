@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parley.domain.errors.team import AskTimeout
+from parley.domain.errors.team import AskEnded, AskTimeout, MessageExpired
 from parley.sdk.protocol.flow import some_seconds
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _GRACE_SECONDS = 15.0
 _POLL_SECONDS = 15.0
 _ROLE = "role:"
+_SYSTEM = "system"
 
 
 class Question(NamedTuple):
@@ -48,7 +49,10 @@ def ask(session: ApiSession, question: Question) -> Flow[dict[str, Any]]:
     body = question.body() | {"timeout": question.timeout}
     path = ("channels", question.channel_id)
     wait = question.timeout + _GRACE_SECONDS
-    answer = yield from session.send("POST", *path, "ask", body=body, timeout=wait, within=question.timeout)
+    try:
+        answer = yield from session.send("POST", *path, "ask", body=body, timeout=wait, within=question.timeout)
+    except MessageExpired as error:
+        raise session.with_hint(AskEnded(f"{question.to} will not answer: {error.message}")) from None
     message: dict[str, Any] = answer.document
     if message.get("status") == "held":
         return message
@@ -77,16 +81,25 @@ def ask_all(session: ApiSession, question: Question, expires_at: str) -> Flow[li
     if message.get("status") == "held":
         return [message]
     question_id = cursor = message["id"]
-    everybody = yield from _addressees(session, question)
+    awaited = yield from _addressees(session, question)
+    waits_for_all = bool(awaited)
     answers: list[dict[str, Any]] = []
     while (left := until - session.monotonic()) > 0:
         query = {"since": cursor, "wait": f"{min(left, _POLL_SECONDS):.3f}"}
         page = (yield from session.send("GET", *path, query=query, timeout=left + _GRACE_SECONDS)).document
         cursor = page[-1]["id"] if page else cursor
         answers += [reply for reply in page if reply["correlation_id"] == question_id]
-        if everybody and everybody <= {answer["sender"] for answer in answers}:
+        awaited -= {answer["sender"] for answer in answers} | {*map(_departed, page)}
+        if waits_for_all and not awaited:
             break
     return answers
+
+
+def _departed(message: dict[str, Any]) -> str:
+    """The agent that left, when the server says so in a channel; else empty."""
+    payload = message["payload"]
+    announces = message["sender"] == _SYSTEM and payload.get("event") == "agent_departed"
+    return str(payload.get("agent_id", "")) if announces else ""
 
 
 def _addressees(session: ApiSession, question: Question) -> Flow[set[str]]:

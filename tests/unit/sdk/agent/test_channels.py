@@ -208,3 +208,35 @@ async def test_not_every_answer_is_remembered_for_ever() -> None:
 
     assert await asks.has_taken(said("0")) is False
     assert await asks.has_taken(said("1")) is True
+
+
+# ---------------------------------------------------------------- traces
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+@with_server
+async def test_what_a_handler_says_belongs_to_the_trace_of_what_it_was_called_with(server: LiveServer) -> None:
+    @Agent("worker", start="beginning")
+    class Worker(BaseAgent):
+        @on_message()
+        async def work(self, message: ChannelMessage) -> dict[str, Any]:
+            return {"trace": message.metadata.get("trace_id")}
+
+    @Agent("planner", start="beginning")
+    class Planner(BaseAgent):
+        @on_message()
+        async def delegate(self, message: ChannelMessage) -> dict[str, Any]:
+            channel = await self.channels.open(message.channel)
+            asked = await channel.ask("worker", {"step": 1}, timeout=10)
+            own = await channel.notify("worker", {}, trace_id="0" * 31 + "1")
+            return {"asked": asked.payload["trace"], "answered": asked.metadata["trace_id"], "own": own.metadata}
+
+    async with at_work(server, Worker(), Planner()) as alice:
+        answer = await alice.ask(CHANNEL, None, "planner", {}, 10, metadata={"trace_id": TRACE})
+        untraced = await alice.ask(CHANNEL, None, "worker", {}, 10)
+
+    assert (answer.payload["asked"], answer.payload["answered"]) == (TRACE, TRACE)
+    assert answer.payload["own"]["trace_id"] == "0" * 31 + "1"
+    assert answer.metadata["trace_id"] == TRACE
+    assert "trace_id" not in untraced.metadata

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from parley.domain.errors.errors import Unavailable
-from parley.domain.errors.team import AskTimeout
+from parley.domain.errors.team import AskEnded, AskTimeout
 from parley.sdk.blocking.connection import Connection
 from parley.sdk.protocol.asking import Question, ask, ask_all
 from tests.unit.sdk.peer import DROP, Peer, a_peer, answer
@@ -22,7 +22,7 @@ def connected(peer: Peer) -> Connection:
 
 
 def said(message_id: str, correlation: str | None = None) -> dict[str, object]:
-    return {"id": message_id, "correlation_id": correlation, "payload": {}}
+    return {"id": message_id, "correlation_id": correlation, "sender": "codex", "payload": {}}
 
 
 def test_the_answer_to_a_question_comes_back() -> None:
@@ -82,6 +82,15 @@ def test_the_server_may_say_that_the_time_is_over() -> None:
     played = play(ask(a_session(), Question("chan_1", "codex", {})), refusal(504, "ask_timeout"))
 
     assert isinstance(played.error, AskTimeout)
+
+
+def test_an_asked_agent_that_leaves_is_a_timeout_of_its_own() -> None:
+    played = play(ask(a_session(), Question("chan_1", "codex", {})), refusal(409, "message_expired"))
+
+    assert isinstance(played.error, AskEnded)
+    assert isinstance(played.error, AskTimeout)
+    assert isinstance(played.error, TimeoutError)
+    assert "codex will not answer" in played.error.message
 
 
 def test_a_server_that_does_not_come_back_is_an_error_that_says_so() -> None:
@@ -198,3 +207,32 @@ def test_a_question_to_several_that_waits_for_a_person_comes_back_as_it_is_held(
     played = play(ask_all(a_session(), Question("chan_1", "codex", {}), "x"), response(held, 202))
 
     assert played.result == [held]
+
+
+def test_who_has_left_is_not_waited_for() -> None:
+    left = {**said("msg_3"), "sender": "system", "payload": {"event": "agent_departed", "agent_id": "b"}}
+
+    played = play(
+        ask_all(a_session(), Question("chan_1", "role:reviewers", {}), "2026-01-01T00:00:00Z"),
+        response(said("msg_1"), 201),
+        response({"holders": ["a", "b"]}),
+        response([answered("msg_2", "a"), left]),
+    )
+
+    assert [message["id"] for message in played.result] == ["msg_2"]
+
+
+def test_nobody_but_the_server_says_who_has_left() -> None:
+    forged = {**said("msg_3"), "sender": "mallory", "payload": {"event": "agent_departed", "agent_id": "b"}}
+    clock = Clock()
+
+    played = play(
+        ask_all(a_session(clock), Question("chan_1", "role:reviewers", {}), "2026-01-01T00:00:00Z"),
+        response(said("msg_1"), 201),
+        response({"holders": ["a", "b"]}),
+        response([answered("msg_2", "a"), forged]),
+        response([answered("msg_4", "b")]),
+        clock=clock,
+    )
+
+    assert [message["id"] for message in played.result] == ["msg_2", "msg_4"]

@@ -14,7 +14,7 @@ import msgspec
 
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound, ParleyError, Stale
 from parley.domain.errors.team import AgentGone, BookmarkTaken, Gone
-from parley.sdk.agent.channels import ServerChannels, ServerQuestions
+from parley.sdk.agent.channels import ServerChannels, ServerQuestions, with_trace
 from parley.sdk.agent.logs import log_event
 from parley.sdk.agent.server.progress import Mark, Progress
 from parley.sdk.agent.workplace import Arrival
@@ -200,7 +200,7 @@ class ServerWorkplace:
             message.id,
             self._plan.name,
             payload,
-            metadata=metadata or None,
+            metadata=with_trace(metadata),
             idempotency_key=key,
         )
         self._save_lazily.add(message.id)
