@@ -13,7 +13,7 @@ from parley.app.mailbox.kernel import drive
 from parley.domain import names
 from parley.domain.errors.errors import Duplicate, Invalid
 from parley.domain.hashes import digest
-from parley.domain.mailbox.ledger import Changes, StoredMessage
+from parley.domain.mailbox.ledger import MailboxChanges, StoredMessage
 from parley.domain.message.message import Kind
 from parley.domain.times import format_time, parse_time
 from tests.conformance.oacp import FORMAT, accepted, sent
@@ -84,10 +84,10 @@ def test_an_id_ends_in_four_alphanumeric_characters() -> None:
 def test_a_minted_id_is_never_given_to_two_messages() -> None:
     store = MemoryStore()
     first, second = (FORMAT.encode(sent(a_draft(subject=subject))) for subject in ("one", "two"))
-    drive(store.commit(Changes((StoredMessage(accepted(first), first, digest(first), minted=True),))))
+    drive(store.commit(MailboxChanges((StoredMessage(accepted(first), first, digest(first), minted=True),))))
 
     with pytest.raises(Duplicate):
-        drive(store.commit(Changes((StoredMessage(accepted(second), second, digest(second), minted=True),))))
+        drive(store.commit(MailboxChanges((StoredMessage(accepted(second), second, digest(second), minted=True),))))
 
     longer = names.message_id(NOW, "claude", SystemIds().suffix(10))
     assert re.fullmatch(r"msg-20260313T1430Z-claude-[a-z0-9]{10}", longer)

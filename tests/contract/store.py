@@ -18,9 +18,16 @@ from parley.domain.exchange.exchange import Exchange
 from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict, Spent
 from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Lease, Status
-from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery, StoredEntry, StoredMessage, WatchedFile, expect
+from parley.domain.mailbox.ledger import (
+    Entry,
+    ExpectDelivery,
+    MailboxChanges,
+    StoredEntry,
+    StoredMessage,
+    WatchedFile,
+    expect,
+)
 from parley.domain.message.message import Kind, Message
-from parley.domain.record import Expect as RecordExpect
 from parley.ports.mailbox import Store
 from tests.samples.messages import NOW, STRUCTURED, a_message
 
@@ -97,7 +104,7 @@ class StoreContract(ABC):
 
     def commit(self, store: Store, /, **changes: object) -> int:
         parts: dict[str, Any] = changes
-        return self.run(store.commit(Changes(**parts)))
+        return self.run(store.commit(MailboxChanges(**parts)))
 
     def everything(self, store: Store) -> list[object]:
         """All that any read shows: two equal answers mean that nothing was written between them."""
@@ -494,16 +501,6 @@ class StoreContract(ABC):
 
         assert self.everything(store) == before
         assert self.run(store.audits(0, 10)) == ()
-
-    def test_what_a_decision_depended_on_must_still_be_so(self, store: Store) -> None:
-        self.commit(store, puts=(an_exchange("e1"),))
-
-        self.commit(store, expected_records=(RecordExpect("exchange", "e1", 1), RecordExpect("exchange", "e2", 0)))
-        for stale in (RecordExpect("exchange", "e1", 0), RecordExpect("exchange", "e2", 1)):
-            with pytest.raises(Stale):
-                self.commit(store, expected_records=(stale,), entries=(entry(),))
-
-        assert self.run(store.entries(0, 10)) == ()
 
     def test_a_name_has_one_record_in_its_parent(self, store: Store) -> None:
         self.commit(store, puts=(an_exchange("e1"), an_exchange("e2", conversation_id="other")))

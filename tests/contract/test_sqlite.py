@@ -21,7 +21,7 @@ WRITERS, COMMITS = 4, 25
 WRITER = """
 import sys
 from parley.adapters.sqlite.ledger.store import SqliteStore
-from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery
+from parley.domain.mailbox.ledger import MailboxChanges, Entry, ExpectDelivery
 from parley.domain.mailbox.delivery import DeliveryKey, Status
 from parley.domain.errors.errors import Stale
 
@@ -41,10 +41,10 @@ for number in range(commits):
     if number % 5 == 0:
         try:
             missing = ExpectDelivery(DeliveryKey("x", "y", "z"), Status.DONE)
-            run(store.commit(Changes(entries=tuple(entries), expects=(missing,))))
+            run(store.commit(MailboxChanges(entries=tuple(entries), expects=(missing,))))
         except Stale:
             pass
-    last = run(store.commit(Changes(entries=tuple(entries), durable=number % 2 == 0)))
+    last = run(store.commit(MailboxChanges(entries=tuple(entries), durable=number % 2 == 0)))
     mine = run(store.entries(last - len(entries), len(entries)))
     assert [one.entry.action for one in mine] == [f"{name}.{number}"] * len(entries)
 store.close()

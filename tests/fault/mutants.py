@@ -13,7 +13,7 @@ from parley.app.mailbox import sending as post
 from parley.app.mailbox.kernel import Kernel
 from parley.domain.errors.errors import ParleyError
 from parley.domain.mailbox.delivery import Delivery, Status
-from parley.domain.mailbox.ledger import Changes, StoredMessage
+from parley.domain.mailbox.ledger import MailboxChanges, StoredMessage
 
 
 def _put(owner: object, name: str, part: object) -> None:
@@ -35,7 +35,7 @@ def claim_after_read() -> None:
     ) -> None:
         entry = receipts._entry(kernel, action, after.key, {})
         time.sleep(0.02)  # noqa: ASYNC251  # it runs in no loop
-        await kernel.store.commit(Changes((kept,) if kept else (), (after,), (entry,)))
+        await kernel.store.commit(MailboxChanges((kept,) if kept else (), (after,), (entry,)))
 
     _put(inbox, "_lock", lambda *_: None)
     _put(receipts, "_commit", commit)
@@ -111,7 +111,7 @@ def commit_without_sync() -> None:
     _put(store, "_SETUP", store._SETUP.replace("synchronous=FULL", "synchronous=OFF"))
     commit = store.SqliteStore.commit
 
-    async def lazily(self: store.SqliteStore, changes: Changes) -> int:
+    async def lazily(self: store.SqliteStore, changes: MailboxChanges) -> int:
         return await commit(self, changes._replace(durable=True))
 
     _put(store.SqliteStore, "commit", lazily)
@@ -123,10 +123,10 @@ def record_after_commit() -> None:
 
     commit = store.SqliteStore.commit
 
-    async def in_two_steps(self: store.SqliteStore, changes: Changes) -> int:
+    async def in_two_steps(self: store.SqliteStore, changes: MailboxChanges) -> int:
         position = await commit(self, changes._replace(audits=()))
         if changes.audits:
-            await commit(self, Changes(audits=changes.audits, tenant=changes.tenant))
+            await commit(self, MailboxChanges(audits=changes.audits, tenant=changes.tenant))
         return position
 
     _put(store.SqliteStore, "commit", in_two_steps)

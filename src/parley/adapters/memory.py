@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.domain.errors.errors import Duplicate, Stale
-from parley.domain.mailbox.ledger import GENESIS, Changes, StoredEntry, StoredMessage, chain
+from parley.domain.mailbox.ledger import GENESIS, MailboxChanges, StoredEntry, StoredMessage, chain
 from parley.domain.message.message import search_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class MemoryStore:
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
 
-    async def commit(self, changes: Changes) -> int:
+    async def commit(self, changes: MailboxChanges) -> int:
         self._check(changes)
         for stored_message in changes.messages:
             self._messages.setdefault(
@@ -49,7 +49,7 @@ class MemoryStore:
             self._entries.append(StoredEntry(position, entry, link))
         return len(self._entries)
 
-    def _govern(self, changes: Changes) -> None:
+    def _govern(self, changes: MailboxChanges) -> None:
         import json
         from dataclasses import replace
 
@@ -65,12 +65,11 @@ class MemoryStore:
             head = SideHead(self._audits[-1].seq, self._audits[-1].entry_hash) if self._audits else SideHead()
             self._audits.append(entry_at(head.seq + 1, draft, self._tenant, head, encode))
 
-    def _check(self, changes: Changes) -> None:
-        for expected in (*changes.puts, *changes.expected_records):
-            current = self._records.get((expected.kind, expected.id))
-            if (current.version if current else 0) != expected.version:
-                raise Stale(f"{expected.kind} {expected.id} has changed meanwhile")
+    def _check(self, changes: MailboxChanges) -> None:
         for put in changes.puts:
+            current = self._records.get((put.kind, put.id))
+            if (current.version if current else 0) != put.version:
+                raise Stale(f"{put.kind} {put.id} has changed meanwhile")
             for other in self._records.values() if put.name else ():
                 same = (other.kind, other.parent, other.name) == (put.kind, put.parent, put.name)
                 if same and other.id != put.id:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from parley.domain.content.envelope import Carried, Envelope, Ext
     from parley.domain.errors.errors import ParleyError
     from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
-    from parley.domain.mailbox.ledger import Changes, StoredEntry, StoredMessage
+    from parley.domain.mailbox.ledger import MailboxChanges, StoredEntry, StoredMessage
     from parley.domain.message.message import Heading, Message, Reading, Value
     from parley.domain.record import Record
     from parley.domain.rules.project import Governance
@@ -60,7 +60,7 @@ class Store(Protocol):
         """Let go of files and connections."""
         ...
 
-    async def commit(self, changes: Changes) -> int:
+    async def commit(self, changes: MailboxChanges) -> int:
         """Write all of `changes` in one transaction, durably, and return the ledger's last position.
 
         Raises `Stale` when an expectation no longer holds or `new_conversation` or `new_file` is known, `Duplicate`

@@ -4,7 +4,7 @@ from parley.adapters.memory import MemoryStore
 from parley.app.mailbox.kernel import drive
 from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
-from parley.domain.mailbox.ledger import Changes, Entry, StoredMessage, WatchedFile
+from parley.domain.mailbox.ledger import Entry, MailboxChanges, StoredMessage, WatchedFile
 from tests.samples.messages import a_message
 
 
@@ -12,7 +12,9 @@ def test_two_stores_share_nothing() -> None:
     one, other = MemoryStore(), MemoryStore()
     kept = StoredMessage(a_message(), b"x", digest(b"x"), minted=True)
     delivery = Delivery(DeliveryKey("m1", "d", "codex"), "a.yaml", Status.PENDING)
-    changes = Changes((kept,), (delivery,), (Entry("sent", "", "", "", ""),), watched=(WatchedFile("w", "a.yaml"),))
+    changes = MailboxChanges(
+        (kept,), (delivery,), (Entry("sent", "", "", "", ""),), watched=(WatchedFile("w", "a.yaml"),)
+    )
 
     drive(one.commit(changes))
 
@@ -26,6 +28,6 @@ def test_what_was_minted_is_read_like_what_a_file_store_reads() -> None:
     store = MemoryStore()
     kept = StoredMessage(a_message(), b"x", digest(b"x"), minted=True)
 
-    drive(store.commit(Changes((kept,))))
+    drive(store.commit(MailboxChanges((kept,))))
 
     assert drive(store.find(kept.message.id)) == (kept._replace(minted=False),)

@@ -34,7 +34,7 @@ from parley.domain.mailbox.delivery import (
     lease_over,
     take_lease,
 )
-from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery, StoredMessage, expect
+from parley.domain.mailbox.ledger import Entry, ExpectDelivery, MailboxChanges, StoredMessage, expect
 from parley.domain.mailbox.listing import Claimed, Finished
 from parley.domain.names import printable
 from parley.domain.times import format_time
@@ -228,7 +228,7 @@ async def _finished_before(kernel: Kernel, delivery: Delivery, held: Held) -> bo
         return False
     await kernel.inbox.archive(held.name, held.content)
     entry = _entry(kernel, "repeated", delivery.key, {"file": held.name})
-    await kernel.store.commit(Changes(entries=(entry,)))
+    await kernel.store.commit(MailboxChanges(entries=(entry,)))
     return True
 
 
@@ -250,10 +250,12 @@ async def _bury(kernel: Kernel, file: str, error: ParleyError, delivery: Deliver
     facts = {"file": printable(file), "reason": error.code}
     if delivery is None:
         entry = Entry("dead", at, kernel.agent, "", "", facts)
-        await kernel.store.commit(Changes(entries=(entry,)))
+        await kernel.store.commit(MailboxChanges(entries=(entry,)))
         return
     dead = delivery._replace(status=Status.DEAD, lease=None, tries=0, reason=error.code)
-    await kernel.store.commit(Changes(deliveries=(dead,), entries=(_entry(kernel, "dead", delivery.key, facts),)))
+    await kernel.store.commit(
+        MailboxChanges(deliveries=(dead,), entries=(_entry(kernel, "dead", delivery.key, facts),))
+    )
 
 
 async def extend(kernel: Kernel, ref: str, length: timedelta, token: str | None = None) -> tuple[str, Lease]:
@@ -304,7 +306,7 @@ async def done(kernel: Kernel, ref: str, *, delete: bool = False, token: str | N
     how, changed = await _put_away(kernel, delivery, delete=delete)
     finished = delivery._replace(status=Status.DONE, lease=None, reason=how)
     entry = _entry(kernel, "done", delivery.key, {"file": delivery.file, "how": how})
-    await kernel.store.commit(Changes(deliveries=(finished,), entries=(entry,)))
+    await kernel.store.commit(MailboxChanges(deliveries=(finished,), entries=(entry,)))
     held = kernel.held.pop(delivery.key, None)
     if held is not None:
         held.release()
@@ -397,7 +399,9 @@ async def _unclaimed(kernel: Kernel, ref: str) -> Delivery:
         from parley.app.mailbox.rules import receiving
 
         await receiving.admitted(kernel, message.message.id)
-    await kernel.store.commit(Changes(messages=(StoredMessage(message.message, message.content, message.digest),)))
+    await kernel.store.commit(
+        MailboxChanges(messages=(StoredMessage(message.message, message.content, message.digest),))
+    )
     return Delivery(key, message.file, Status.DELIVERED)
 
 
@@ -407,13 +411,13 @@ async def _commit(
     stored: StoredMessage | None,
     delivery: Delivery | None,
     after: Delivery,
-    governed: Changes | None = None,
+    governed: MailboxChanges | None = None,
 ) -> None:
     """Write what became of a delivery, with what the rules add to it."""
     expects = (expect(delivery) if delivery is not None else ExpectDelivery(after.key, None),)
     facts = {"file": after.file, "until": after.lease.until if after.lease else ""}
     entry = _entry(kernel, action, after.key, facts)
-    changes = governed or Changes()
+    changes = governed or MailboxChanges()
     kept_too = (stored,) if stored else ()
     await kernel.store.commit(
         changes._replace(messages=kept_too, deliveries=(after,), entries=(entry,), expects=expects)

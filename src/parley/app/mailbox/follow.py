@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import read
-from parley.domain.mailbox.ledger import Changes, WatchedFile
+from parley.domain.mailbox.ledger import MailboxChanges, WatchedFile
 from parley.domain.names import printable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ async def shown(kernel: Kernel, watcher: str, items: list[Item]) -> None:
     marks = await _marks(kernel)
     now_seen = tuple(WatchedFile(watcher, marks.get(item.file, printable(item.file))) for item in items)
     vanished = tuple(WatchedFile(watcher, mark) for mark in seen_files - set(marks.values()))
-    await kernel.store.commit(Changes(watched=now_seen, unwatched=vanished))
+    await kernel.store.commit(MailboxChanges(watched=now_seen, unwatched=vanished))
 
 
 async def _marks(kernel: Kernel) -> dict[str, str]:

@@ -10,7 +10,7 @@ from parley.domain.message.compose import compose
 
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
-    from parley.domain.mailbox.ledger import Changes
+    from parley.domain.mailbox.ledger import MailboxChanges
     from parley.domain.message.message import Draft, Message
     from parley.domain.record import Record
     from parley.ports.mailbox import Store
@@ -28,7 +28,7 @@ class Unwritten:
         self._kernel = kernel
         self._written: dict[tuple[type[Record], str], Record] = {}
 
-    async def commit(self, changes: Changes) -> int:
+    async def commit(self, changes: MailboxChanges) -> int:
         """Remember the records; a file that was judged meanwhile is judged for what comes after it."""
         self._written |= {(type(record), record.id): record for record in changes.puts}
         return 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.app.mailbox.find import thread
 from parley.domain.errors.errors import Conflict, Invalid, ParleyError, Problem
-from parley.domain.mailbox.ledger import Changes, Entry
+from parley.domain.mailbox.ledger import Entry, MailboxChanges
 from parley.domain.message.findings import open_blocking, read_findings, unread_reason
 from parley.domain.message.message import Kind
 from parley.domain.message.review import ReviewClosure, ReviewState, follow_review
@@ -67,7 +67,7 @@ async def close(kernel: Kernel, ref: str, outcome: ReviewState, by: str, reason:
         raise Conflict("the review is approved already")
     at = format_time(kernel.clock.now().at)
     facts = {"outcome": outcome.value, "by": by.strip(), "reason": " ".join(reason.split())}
-    await kernel.store.commit(Changes(entries=(Entry(_CLOSED, at, kernel.agent, review.request_id, "", facts),)))
+    await kernel.store.commit(MailboxChanges(entries=(Entry(_CLOSED, at, kernel.agent, review.request_id, "", facts),)))
     return await get(kernel, ref)
 
 

@@ -24,7 +24,7 @@ from parley.domain.errors.errors import (
 )
 from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
-from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery, StoredMessage
+from parley.domain.mailbox.ledger import Entry, ExpectDelivery, MailboxChanges, StoredMessage
 from parley.domain.mailbox.listing import Sent
 from parley.domain.message.bodies import default_reply, origin_in
 from parley.domain.message.compose import compose, warnings
@@ -246,7 +246,7 @@ async def _commit(
         )
         facts = {"to": ",".join(message.to), "kind": message.kind.value, "file": file}
         entry = Entry("sent", format_time(now), kernel.agent, message.id, stored.digest, facts)
-        changes = governed.changes if governed is not None else Changes()
+        changes = governed.changes if governed is not None else MailboxChanges()
         changes = changes._replace(
             messages=(stored,), deliveries=deliveries, entries=(entry,), new_conversation=opened, new_file=file
         )
@@ -317,10 +317,10 @@ async def _mark(kernel: Kernel, stored: StoredMessage, settled: list[Delivery], 
         entry = Entry(delivery.status.value, at, kernel.agent, stored.message.id, stored.digest, facts)
         expects = (ExpectDelivery(delivery.key, Status.PENDING),)
         try:
-            await kernel.store.commit(Changes((), (delivery,), (entry,), expects, durable=durable))
+            await kernel.store.commit(MailboxChanges((), (delivery,), (entry,), expects, durable=durable))
         except Stale:
             # A message to myself may have been claimed, even finished, by another process meanwhile.
-            await kernel.store.commit(Changes(entries=(entry,), durable=False))
+            await kernel.store.commit(MailboxChanges(entries=(entry,), durable=False))
 
 
 def _undelivered(sent: Sent) -> Undelivered:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from parley.app.mailbox import sending as post
 from parley.domain.errors.errors import Stale
 from parley.domain.mailbox.delivery import Delivery, Status, lease_over
-from parley.domain.mailbox.ledger import Changes, Entry, expect
+from parley.domain.mailbox.ledger import Entry, MailboxChanges, expect
 from parley.domain.times import format_time
 
 if TYPE_CHECKING:
@@ -48,6 +48,6 @@ async def _close(kernel: Kernel, claim: Delivery, how: str) -> None:
     at = format_time(kernel.clock.now().at)
     entry = Entry("done", at, kernel.agent, claim.key.message_id, claim.key.digest, facts)
     try:
-        await kernel.store.commit(Changes((), (finished,), (entry,), (expect(claim),)))
+        await kernel.store.commit(MailboxChanges((), (finished,), (entry,), (expect(claim),)))
     except Stale:
         return  # its reader was faster

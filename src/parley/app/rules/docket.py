@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval, HeldDraft
     from parley.domain.exchange.exchange import Exchange
+    from parley.domain.record import Record
     from parley.domain.rules.policy import Policy
     from parley.domain.rules.rulebook import Rulebook
     from parley.domain.rules.ruling import Proposal, Ruling
@@ -140,6 +141,11 @@ class RulesDecision(NamedTuple, Generic[M]):
     # The approval that it waits for.
     held: Approval | None = None
     refusal: ParleyError | None = None
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """What the commit puts: the exchange and the approvals."""
+        return self.approvals if self.exchange is None else (self.exchange, *self.approvals)
 
     @property
     def decided(self) -> tuple[Approval, ...]:

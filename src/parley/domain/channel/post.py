@@ -4,7 +4,7 @@ pending ──> delivered ──> read          `read` is per recipient: a recei
    │            │
    └────────────┴──> expired            at its `expires_at` unless answered, or when its channel or recipient goes
 
-A post is to a channel what `Kept` is to a mailbox: the message with the exact bytes that were said.
+A post is to a channel what `StoredMessage` is to a mailbox: the message with the exact bytes that were sent.
 """
 
 from __future__ import annotations

@@ -66,12 +66,12 @@ class WatchedFile(NamedTuple):
     file: str
 
 
-class Changes(NamedTuple):
-    """One commit, written as a whole or not at all.
+class MailboxChanges(NamedTuple):
+    """One commit of a mailbox's ledger, written as a whole or not at all.
 
     `new_conversation` and `new_file` must be unknown to the ledger. `durable=False` may be lost in a power cut (never
     torn): only for what recovery finds out again by itself. What the rules of an exchange add comes last: records
-    (`domain.record`), the versions of others that the decision depended on, and entries for the agent's audit chain
+    (`domain.record`), which carry the version that they replace, and entries for the agent's audit chain
     (`domain.audit`) in its tenant. They have no types here, because most commands do without loading them.
     """
 
@@ -85,7 +85,6 @@ class Changes(NamedTuple):
     unwatched: tuple[WatchedFile, ...] = ()
     durable: bool = True
     puts: tuple[Any, ...] = ()
-    expected_records: tuple[Any, ...] = ()
     audits: tuple[Any, ...] = ()
     tenant: str = ""
 

@@ -69,7 +69,7 @@ def erasable(told_with: Mapping[str, set[str]], uses: Iterable[tuple[str, str]])
 
 
 class TeamChanges(NamedTuple):
-    """One commit within one tenant, written as a whole or not at all.
+    """One commit of the server's store within one tenant, written as a whole or not at all.
 
     `puts` and `drops` carry the version that they replace; `expects` names records that must not have changed.
     `purges` are channels whose messages all go, `ended` those whose unanswered requests and pending messages expire,

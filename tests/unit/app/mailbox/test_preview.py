@@ -12,7 +12,7 @@ from parley.domain.content.envelope import Purpose, Wishes
 from parley.domain.errors.rules import ClassificationExceeded, CrossEnterpriseBlocked, MessageHeld
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
-from parley.domain.mailbox.ledger import Changes
+from parley.domain.mailbox.ledger import MailboxChanges
 from parley.domain.message.message import Draft, Kind
 from tests.samples.governed import an_exchange
 from tests.samples.messages import a_draft
@@ -61,13 +61,13 @@ def test_what_would_not_go_out_is_said_and_leaves_no_trace(rig: Rig) -> None:
 
 def test_a_ledger_that_nothing_is_written_to_remembers_it_over_what_is_kept(rig: Rig) -> None:
     kernel = rig.kernel("claude")
-    drive(kernel.store.commit(Changes(puts=(an_exchange(id="exch_1"),), tenant="acme")))
+    drive(kernel.store.commit(MailboxChanges(puts=(an_exchange(id="exch_1"),), tenant="acme")))
     unwritten = Unwritten(kernel)
     kept = drive(unwritten.record(Exchange, "exch_1"))
     assert kept is not None
 
     new = an_exchange(id="exch_2", initiator="carol")
-    drive(unwritten.commit(Changes(puts=(new,), tenant="acme")))
+    drive(unwritten.commit(MailboxChanges(puts=(new,), tenant="acme")))
 
     assert drive(unwritten.records(Exchange)) == (kept, new)
     assert drive(unwritten.records(Exchange, new.parent, after="exch_1")) == (new,)

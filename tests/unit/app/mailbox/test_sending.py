@@ -24,7 +24,7 @@ from parley.domain.errors.errors import (
 from parley.domain.hashes import digest
 from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.mailbox.delivery import Status
-from parley.domain.mailbox.ledger import Changes
+from parley.domain.mailbox.ledger import MailboxChanges
 from parley.domain.mailbox.listing import Sent
 from parley.domain.message.compose import compose
 from parley.domain.message.message import Kind, Priority
@@ -388,7 +388,7 @@ def test_a_recovered_message_to_myself_that_i_claimed_meanwhile_stays_claimed(ri
     kept = drive(rig.stores["claude"].find(lost.message.id))[0]
     drive(kernel.courier.deliver("claude", lost.file, kept.content))
     pending = drive(rig.stores["claude"].deliveries(Status.PENDING))[0]
-    drive(rig.stores["claude"].commit(Changes(deliveries=(pending._replace(status=Status.CLAIMED),))))
+    drive(rig.stores["claude"].commit(MailboxChanges(deliveries=(pending._replace(status=Status.CLAIMED),))))
 
     drive(post._mark(kernel, kept, [pending._replace(status=Status.DELIVERED)]))
 

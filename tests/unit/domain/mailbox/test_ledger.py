@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Lease, Status
-from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, ExpectDelivery, canonical, chain, expect
+from parley.domain.mailbox.ledger import GENESIS, Entry, ExpectDelivery, MailboxChanges, canonical, chain, expect
 from tests.samples.messages import PROPERTY, texts
 
 ENTRY = Entry("sent", "2026-03-13T14:30:00Z", "claude", "m1", "d" * 64, {"to": "codex", "file": "ü.yaml"})
@@ -59,4 +59,4 @@ def test_an_expectation_names_the_state_and_the_token_that_were_loaded() -> None
 
 
 def test_a_commit_is_durable_and_empty_unless_it_says_otherwise() -> None:
-    assert Changes() == Changes((), (), (), (), "", "", (), (), True)
+    assert MailboxChanges() == MailboxChanges((), (), (), (), "", "", (), (), True)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import sqlite3
 
     from parley.domain.audit.entry import AuditDraft
-    from parley.domain.record import Expect
 
 R = TypeVar("R", bound=Record)
 
@@ -27,16 +26,12 @@ _VERSION = "SELECT version FROM record WHERE kind = ? AND id = ?"
 _NAMED = "SELECT id FROM record WHERE kind = ? AND parent = ? AND name = ? AND name <> ''"
 
 
-def check_versions(db: sqlite3.Connection, puts: tuple[Record, ...], expectations: tuple[Expect, ...]) -> None:
-    """Raise `Stale` when a version has changed, or when another record has the name."""
-    for kind, record_id, version in (
-        *[(record.kind, record.id, record.version) for record in puts],
-        *[(expectation.kind, expectation.id, expectation.version) for expectation in expectations],
-    ):
-        row = db.execute(_VERSION, (kind, record_id)).fetchone()
-        if (row[0] if row else 0) != version:
-            raise Stale(f"{kind} {record_id} has changed meanwhile")
+def check_versions(db: sqlite3.Connection, puts: tuple[Record, ...]) -> None:
+    """Raise `Stale` when a record has changed, or when another record has the name."""
     for record in puts:
+        row = db.execute(_VERSION, (record.kind, record.id)).fetchone()
+        if (row[0] if row else 0) != record.version:
+            raise Stale(f"{record.kind} {record.id} has changed meanwhile")
         other = db.execute(_NAMED, (record.kind, record.parent, record.name)).fetchone() if record.name else None
         if other is not None and other[0] != record.id:
             raise Stale(f"there is another {record.kind} of this name")

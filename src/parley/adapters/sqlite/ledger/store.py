@@ -13,7 +13,15 @@ from parley.adapters.sqlite.ledger import rows
 from parley.domain.errors.errors import Duplicate, NewerSchema, Stale
 from parley.domain.hashes import chained
 from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
-from parley.domain.mailbox.ledger import GENESIS, Changes, Entry, ExpectDelivery, StoredEntry, StoredMessage, canonical
+from parley.domain.mailbox.ledger import (
+    GENESIS,
+    Entry,
+    ExpectDelivery,
+    MailboxChanges,
+    StoredEntry,
+    StoredMessage,
+    canonical,
+)
 from parley.domain.message.message import search_text
 
 if TYPE_CHECKING:
@@ -111,7 +119,7 @@ class SqliteStore:
                 self._db.execute("ROLLBACK")
             raise
 
-    async def commit(self, changes: Changes) -> int:
+    async def commit(self, changes: MailboxChanges) -> int:
         with sqlite_errors(self._path):
             if not changes.durable:
                 self._db.execute("PRAGMA synchronous=NORMAL")
@@ -124,7 +132,7 @@ class SqliteStore:
                 if not changes.durable:
                     self._db.execute("PRAGMA synchronous=FULL")
 
-    def _write(self, changes: Changes) -> int:
+    def _write(self, changes: MailboxChanges) -> int:
         for expect in changes.expects:
             self._check(expect)
         if changes.new_conversation:
@@ -136,7 +144,7 @@ class SqliteStore:
             query = "SELECT 1 FROM delivery WHERE file = ? LIMIT 1"
             if self._db.execute(query, (changes.new_file,)).fetchone():
                 raise Stale(f"the file name {changes.new_file} is used already")
-        if changes.puts or changes.expected_records or changes.audits:
+        if changes.puts or changes.audits:
             self._govern(changes)
         for stored_message in changes.messages:
             self._insert_message(stored_message)
@@ -148,10 +156,10 @@ class SqliteStore:
             self._db.executemany("DELETE FROM seen WHERE watcher = ? AND file = ?", changes.unwatched)
         return self._append(changes.entries)
 
-    def _govern(self, changes: Changes) -> None:
+    def _govern(self, changes: MailboxChanges) -> None:
         from parley.adapters.sqlite.ledger import records as mail_records
 
-        mail_records.check_versions(self._db, changes.puts, changes.expected_records)
+        mail_records.check_versions(self._db, changes.puts)
         mail_records.put_records(self._db, changes.puts)
         mail_records.append_audits(self._db, changes.tenant, changes.audits)
 
@@ -240,7 +248,7 @@ class SqliteStore:
                 self._last_count = (prefix, version, count)
             return self._last_count[2]
 
-    def _update_count(self, changes: Changes) -> None:
+    def _update_count(self, changes: MailboxChanges) -> None:
         """Keep the last count right over a commit of our own: a busy sender would count all its day's each time."""
         prefix, version, count = self._last_count
         counted = [

@@ -141,6 +141,8 @@ class SqliteWriter:
                     self._commit_batch([commit])
                 return
             outcomes = [_as_outcome(error, self._path)]
+        if self._erased:
+            self._cut_log()  # an erasure is answered when the log no longer has what was erased
         done = [(changes.tenant, future, outcome) for (changes, future), outcome in zip(batch, outcomes, strict=True)]
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._deliver, done)

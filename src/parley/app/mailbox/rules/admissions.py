@@ -9,7 +9,7 @@ from parley.app.mailbox.rules.docket import MailboxDocket
 from parley.app.mailbox.rules.exchanges import expire_due
 from parley.domain.errors.errors import ParleyError
 from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
-from parley.domain.mailbox.ledger import Changes, StoredMessage
+from parley.domain.mailbox.ledger import MailboxChanges, StoredMessage
 
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
@@ -23,7 +23,7 @@ class Admission(NamedTuple):
 
     status: InboxVerdict
     # Nothing, when all of it was written before.
-    changes: Changes = Changes()
+    changes: MailboxChanges = MailboxChanges()
     refusal: ParleyError | None = None
 
     @property

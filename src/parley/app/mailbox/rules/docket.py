@@ -16,7 +16,7 @@ from parley.domain.errors.rules import MessageHeld, Overspent
 from parley.domain.exchange.approval import Approval, ApprovalStatus, deciders_of
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict, Spent
-from parley.domain.mailbox.ledger import Changes
+from parley.domain.mailbox.ledger import MailboxChanges
 from parley.domain.rules.policy import Policy
 from parley.domain.times import stamp
 
@@ -124,11 +124,9 @@ class MailboxDocket:
             if used >= spend.most:
                 raise Overspent("nothing is left of this budget", facts={"key": spend.key})
 
-    async def changes(self, decision: RulesDecision[Any], *more: Record) -> Changes:
+    async def changes(self, decision: RulesDecision[Any], *more: Record) -> MailboxChanges:
         """The commit of a decision, and with it what became of the files that its approvals are about."""
-        puts: list[Record] = [*decision.approvals, *more]
-        if decision.exchange is not None:
-            puts.insert(0, decision.exchange)
+        puts: list[Record] = [*decision.records, *more]
         for spend in decision.spends:
             if spend.key.startswith(PAIR):
                 spent = await self._spent(spend)
@@ -137,7 +135,7 @@ class MailboxDocket:
             receipt = await self.receipt_of(approval) if approval.status in _NEVER else None
             if receipt is not None:
                 puts.append(_refused(receipt, approval.status))
-        return Changes(puts=tuple(puts), audits=decision.audits, tenant=self.tenant)
+        return MailboxChanges(puts=tuple(puts), audits=decision.audits, tenant=self.tenant)
 
     async def _spent(self, spend: Spend) -> Spent:
         name = f"{spend.key}/{spend.window}"

@@ -29,7 +29,7 @@ from parley.domain.errors.rules import ApprovalQueueFull, IdentityMismatch, Over
 from parley.domain.exchange import held as held_mail
 from parley.domain.exchange.exchange import check_open
 from parley.domain.exchange.incoming import InboxReceipt, InboxVerdict
-from parley.domain.mailbox.ledger import Changes, StoredMessage
+from parley.domain.mailbox.ledger import MailboxChanges, StoredMessage
 from parley.domain.message.message import Pattern
 from parley.domain.rules.judge import Allow
 from parley.domain.rules.rulebook import concerns
@@ -104,7 +104,7 @@ async def admitted(kernel: Kernel, message_id: str) -> None:
         if admission is None:
             return
         try:
-            if admission.changes != Changes():
+            if admission.changes != MailboxChanges():
                 await kernel.store.commit(admission.changes._replace(messages=(stored,)))
         except Stale:
             continue
@@ -130,7 +130,7 @@ async def _from_myself(docket: MailboxDocket, incoming: IncomingMessage, carried
     if exchange is None:
         return None
     receipt = await receipt_of(docket, incoming, InboxVerdict.ADMITTED, exchange.id)
-    return Admission(InboxVerdict.ADMITTED, Changes(puts=(receipt,), tenant=docket.tenant))
+    return Admission(InboxVerdict.ADMITTED, MailboxChanges(puts=(receipt,), tenant=docket.tenant))
 
 
 def _ruled(docket: MailboxDocket, incoming: IncomingMessage) -> tuple[Proposal, Ruling]:

@@ -17,7 +17,7 @@ from parley.domain.exchange import held as held_mail
 from parley.domain.exchange.approval import LIMITS
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.hashes import digest
-from parley.domain.mailbox.ledger import Changes
+from parley.domain.mailbox.ledger import MailboxChanges
 from parley.domain.message.message import Pattern
 from parley.domain.rules.project import local
 from parley.domain.rules.rulebook import concerns
@@ -53,7 +53,7 @@ class GovernedMail(NamedTuple):
 
     message: Message
     content: bytes = b""
-    changes: Changes = Changes()
+    changes: MailboxChanges = MailboxChanges()
     refusal: ParleyError | None = None
     # Who does not get it, and why.
     warnings: tuple[Problem, ...] = ()
@@ -67,7 +67,7 @@ async def addressed(kernel: Kernel, draft: Draft) -> Draft:
     except CrossEnterpriseBlocked:
         content = digest(f"{draft.subject}\n{draft.body}".encode("utf-8", "replace"))
         entry = blocked_entry(docket, draft.sender, ",".join(draft.to), "", content, actor=draft.sender, key="")
-        await kernel.store.commit(Changes(audits=(entry,), tenant=docket.tenant))
+        await kernel.store.commit(MailboxChanges(audits=(entry,), tenant=docket.tenant))
         raise
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.channel.event import EventDraft
     from parley.domain.channel.post import Post
-    from parley.domain.record import Expect, Record
+    from parley.domain.record import Expect
     from parley.domain.rules.rulebook import Rulebook
     from parley.domain.rules.ruling import Proposal, Ruling
 
@@ -98,9 +98,7 @@ class TeamDocket:
 
     async def changes(self, decision: RulesDecision[Post], events: tuple[EventDraft, ...] = ()) -> TeamChanges:
         """The commit of a decision, with a message to each agent whose held message was decided."""
-        puts: tuple[Record, ...] = decision.approvals
-        if decision.exchange is not None:
-            puts = (decision.exchange, *puts)
+        puts = decision.records
         # Records in `puts` carry the version that they replace, so `expects` need not name them.
         replaced = [(record.kind, record.id) for record in puts if record.version]
         decided = decision.decided if decision.approvals else ()

@@ -15,7 +15,7 @@ from parley.app.mailbox.kernel import drive
 from parley.domain.audit.entry import AuditDraft
 from parley.domain.errors.errors import Unavailable
 from parley.domain.exchange.incoming import Spent
-from parley.domain.mailbox.ledger import Changes, Entry
+from parley.domain.mailbox.ledger import Entry, MailboxChanges
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_ledger_of_the_first_version_is_brought_forward_and_keeps_what_it_has(
     old_ledger(path)
 
     store = SqliteStore(str(path))
-    drive(store.commit(Changes(puts=(Spent(id="s", tenant_id="acme"),), audits=(draft(1),), tenant="acme")))
+    drive(store.commit(MailboxChanges(puts=(Spent(id="s", tenant_id="acme"),), audits=(draft(1),), tenant="acme")))
 
     assert drive(store.record(Spent, "s")) == Spent(id="s", tenant_id="acme", version=1)
     assert [one.seq for one in drive(store.audits(0, 10))] == [1]
@@ -70,7 +70,7 @@ def test_a_ledger_of_the_first_version_is_brought_forward_and_keeps_what_it_has(
     ],
 )
 def test_an_entry_is_final(path: Path, store: SqliteStore, attack: str) -> None:
-    drive(store.commit(Changes(audits=(draft(1), draft(2)), tenant="acme")))
+    drive(store.commit(MailboxChanges(audits=(draft(1), draft(2)), tenant="acme")))
     db = sqlite3.connect(path)
 
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
@@ -88,7 +88,7 @@ def test_a_commit_that_cannot_write_its_entry_writes_nothing(
     monkeypatch.setattr("parley.adapters.sqlite.ledger.records.append_audits", breaks)
     entry = Entry("sent", "", "alice", "m", "d")
     with pytest.raises(Unavailable):
-        drive(store.commit(Changes(entries=(entry,), puts=(Spent(id="s", tenant_id="a"),), audits=(draft(1),))))
+        drive(store.commit(MailboxChanges(entries=(entry,), puts=(Spent(id="s", tenant_id="a"),), audits=(draft(1),))))
 
     assert drive(store.entries(0, 10)) == ()
     assert drive(store.audits(0, 10)) == ()

@@ -19,7 +19,7 @@ from parley.adapters.sqlite.ledger.store import SCHEMA_VERSION, SqliteStore
 from parley.app.mailbox.kernel import drive
 from parley.domain.errors.errors import DiskFull, Forbidden, NewerSchema, Stale, Unavailable
 from parley.domain.mailbox.delivery import DeliveryKey, Status
-from parley.domain.mailbox.ledger import Changes, Entry, ExpectDelivery
+from parley.domain.mailbox.ledger import Entry, ExpectDelivery, MailboxChanges
 
 FULL = 2
 ENTRY = Entry("sent", "2026-03-13T14:30:00Z", "claude", "m1", "d" * 64)
@@ -27,14 +27,14 @@ ENTRY = Entry("sent", "2026-03-13T14:30:00Z", "claude", "m1", "d" * 64)
 CREATOR = """
 import sys
 from parley.adapters.sqlite.ledger.store import SqliteStore
-from parley.domain.mailbox.ledger import Changes, Entry
+from parley.domain.mailbox.ledger import MailboxChanges, Entry
 
 print("ready", flush=True)
 sys.stdin.readline()
 for path in sys.argv[2:]:
     store = SqliteStore(path)
     try:
-        store.commit(Changes(entries=(Entry("sent", "", sys.argv[1], "", ""),))).send(None)
+        store.commit(MailboxChanges(entries=(Entry("sent", "", sys.argv[1], "", ""),))).send(None)
     except StopIteration:
         pass
     store.close()
@@ -52,7 +52,7 @@ def store(path: str) -> Iterator[SqliteStore]:
         yield opened
 
 
-def commit(store: SqliteStore, changes: Changes) -> int:
+def commit(store: SqliteStore, changes: MailboxChanges) -> int:
     return drive(store.commit(changes))
 
 
@@ -84,7 +84,7 @@ def open_folder() -> Iterator[Path]:
 
 
 def test_the_ledger_and_its_companions_belong_to_their_owner_alone(path: str, store: SqliteStore) -> None:
-    commit(store, Changes(entries=(ENTRY,)))
+    commit(store, MailboxChanges(entries=(ENTRY,)))
 
     modes = {name: stat.S_IMODE(os.stat(path + name).st_mode) for name in ("", "-wal", "-shm")}
 
@@ -110,7 +110,7 @@ def test_commits_are_durable_and_readers_do_not_block_writers(store: SqliteStore
 def test_a_commit_that_may_be_lost_leaves_the_next_one_durable(store: SqliteStore, refused: bool) -> None:
     expects = (ExpectDelivery(DeliveryKey("x", "y", "z"), Status.DONE),) if refused else ()
     try:
-        commit(store, Changes(entries=(ENTRY,), expects=expects, durable=False))
+        commit(store, MailboxChanges(entries=(ENTRY,), expects=expects, durable=False))
     except Stale:
         assert refused
 
@@ -119,11 +119,11 @@ def test_a_commit_that_may_be_lost_leaves_the_next_one_durable(store: SqliteStor
 
 def test_a_ledger_is_read_again_after_it_was_closed(path: str) -> None:
     with closing(SqliteStore(path)) as first:
-        commit(first, Changes(entries=(ENTRY,)))
+        commit(first, MailboxChanges(entries=(ENTRY,)))
 
     with closing(SqliteStore(path)) as second:
         assert [one.entry for one in drive(second.entries(0, 10))] == [ENTRY]
-        assert commit(second, Changes(entries=(ENTRY,))) == 2
+        assert commit(second, MailboxChanges(entries=(ENTRY,))) == 2
 
 
 @pytest.mark.parametrize("name", ["100% sure?.db", "a#b.db", "ü db", "a?mode=memory"])
@@ -158,7 +158,7 @@ def test_a_newer_schema_is_refused_and_left_alone(path: str) -> None:
     ],
 )
 def test_the_ledger_only_grows_at_its_end(path: str, store: SqliteStore, statement: str) -> None:
-    commit(store, Changes(entries=(ENTRY, ENTRY)))
+    commit(store, MailboxChanges(entries=(ENTRY, ENTRY)))
     before = drive(store.entries(0, 10))
 
     with closing(sqlite3.connect(path)) as db, pytest.raises(sqlite3.IntegrityError, match="append-only"):
@@ -173,11 +173,11 @@ def test_a_full_disk_is_said_in_plain_words_and_writes_nothing(store: SqliteStor
     large = ENTRY._replace(facts={"file": "x" * 100_000})
 
     with pytest.raises(DiskFull, match="disk is full") as refusal:
-        commit(store, Changes(entries=(ENTRY, large)))
+        commit(store, MailboxChanges(entries=(ENTRY, large)))
 
     assert refusal.value.code == "disk_full"
     assert drive(store.entries(0, 10)) == ()
-    assert commit(store, Changes(entries=(ENTRY,))) == 1
+    assert commit(store, MailboxChanges(entries=(ENTRY,))) == 1
 
 
 def test_a_ledger_that_may_not_be_written_is_forbidden(open_folder: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_ledger_that_may_not_be_written_is_forbidden(open_folder: Path) -> Non
     open_folder.chmod(0o555)
 
     with without_privileges(), pytest.raises(Forbidden) as refusal:
-        commit(SqliteStore(str(path)), Changes(entries=(ENTRY,)))
+        commit(SqliteStore(str(path)), MailboxChanges(entries=(ENTRY,)))
 
     assert refusal.value.code == "forbidden"
 
@@ -232,10 +232,10 @@ def test_a_writer_that_never_gets_its_turn_is_told_so(path: str, store: SqliteSt
         other.execute("BEGIN IMMEDIATE")
 
         with pytest.raises(Unavailable, match="locked"):
-            commit(store, Changes(entries=(ENTRY,)))
+            commit(store, MailboxChanges(entries=(ENTRY,)))
 
         other.execute("ROLLBACK")
-    assert commit(store, Changes(entries=(ENTRY,))) == 1
+    assert commit(store, MailboxChanges(entries=(ENTRY,))) == 1
 
 
 @pytest.mark.parametrize("busy", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "BEGIN; SELECT * FROM sqlite_master"])
