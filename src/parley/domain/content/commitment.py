@@ -24,17 +24,17 @@ _WORDS = vocabulary(
     {
         "schedule": "+schedule +schedules +scheduled +scheduling",
         "meeting": "meeting meetings",
-        "agree": "agree agrees agreed agreeing agreement agreements",
-        "approve": "+approve +approves +approved +approving +approval +approvals preapprove preapproved preapproval",
+        "agree": "+agree +agrees +agreed +agreeing +agreement +agreements",
+        "approve": "+approve +approves +approved +approving +approval +approvals",
         "allocate": "+allocate +allocates +allocated +allocating +allocation +allocations",
         "assign": "+assign +assigns +assigned +assigning +assignment +assignments",
-        "reserve": "reserve reserves reserved reserving reservation reservations",
+        "reserve": "+reserve +reserves +reserved +reserving +reservation +reservations",
         "commit": "+commit +commits +committed +committing +commitment +commitments commited commiting committment",
         "confirm": "+confirm +confirms +confirmed +confirming +confirmation +confirmations",
-        "book": "+book +books +booked +booking +bookings prebook prebooked prebooking",
+        "book": "+book +books +booked +booking +bookings",
         "deadline": "deadline deadlines",
-        "promise": "promise promises promised promising",
-        "guarantee": "guarantee guarantees guaranteed guaranteeing",
+        "promise": "+promise +promises +promised +promising",
+        "guarantee": "+guarantee +guarantees +guaranteed +guaranteeing",
     }
 )
 KEYWORDS = _WORDS.words

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from parley.domain.content.classification import Classification, ContentPattern, highest
+from parley.domain.content.encodings import decoded
 from parley.domain.content.unicode_folding import folded, normalised
 
 
@@ -26,6 +27,16 @@ PAYMENT_CARD = Detection("payment_card", Classification.RESTRICTED)
 IBAN = Detection("iban", Classification.CONFIDENTIAL)
 PRIVATE_KEY = Detection("private_key", Classification.RESTRICTED)
 API_TOKEN = Detection("api_token", Classification.RESTRICTED)
+US_SSN = Detection("us_ssn", Classification.RESTRICTED)
+PASSWORD = Detection("password", Classification.RESTRICTED)
+_OWN = (PAYMENT_CARD, IBAN, US_SSN, PRIVATE_KEY, API_TOKEN, PASSWORD)
+
+
+class _Wanted(NamedTuple):
+    finding: Detection
+    # The longest part of it that stands for itself: most texts do not have it.
+    literal: str
+    shape: re.Pattern[str]
 
 
 def findings(texts: Iterable[str], patterns: tuple[ContentPattern, ...] = ()) -> tuple[Detection, ...]:
@@ -34,16 +45,27 @@ def findings(texts: Iterable[str], patterns: tuple[ContentPattern, ...] = ()) ->
     detections: set[Detection] = set()
     for text in texts:
         plain = folded(text)
-        detections.update(_own(plain))
-        if wanted:
-            small = plain.lower()
-            detections.update(
-                [pattern.finding for pattern in wanted if pattern.literal in small and pattern.shape.search(small)]
-            )
+        detections.update(_found_in(plain, wanted))
+        raw = plain.encode("ascii", "replace")
+        if _ENCODED.search(raw):
+            detections.update(_found_in(decoded(raw).decode("latin-1"), wanted))
     if not detections:
         return ()
-    order = dict.fromkeys((PAYMENT_CARD, IBAN, PRIVATE_KEY, API_TOKEN, *[pattern.finding for pattern in wanted]))
+    order = dict.fromkeys((*_OWN, *[pattern.finding for pattern in wanted]))
     return tuple([detection for detection in order if detection in detections])
+
+
+# A token that is long enough to hold, in Base64 or hexadecimal, anything that is looked for.
+_ENCODED = re.compile(rb"[0-9A-Za-z+/_-]{14}")
+
+
+def _found_in(text: str, wanted: tuple[_Wanted, ...]) -> Iterator[Detection]:
+    yield from _own(text)
+    if wanted:
+        small = text.lower()
+        for pattern in wanted:
+            if pattern.literal in small and pattern.shape.search(small):
+                yield pattern.finding
 
 
 def level_with(declared: Classification, detections: tuple[Detection, ...]) -> Classification:
@@ -57,12 +79,16 @@ def _own(text: str) -> Iterator[Detection]:
         yield PAYMENT_CARD
     if digits >= _IBAN_DIGITS and _has_iban(text):
         yield IBAN
+    if digits >= _SSN_DIGITS and _SSN.search(text):
+        yield US_SSN
     if _PEM_BEGINS in text and _PEM.search(text):
         yield PRIVATE_KEY
     for prefix, shape in _TOKENS:
         if prefix in text and shape.search(text):
             yield API_TOKEN
             break
+    if _has_password(text):
+        yield PASSWORD
 
 
 # ---------------------------------------------------------------- numbers
@@ -73,12 +99,17 @@ _NO_DIGIT = bytes([sign for sign in range(256) if sign not in b"0123456789"])
 _MOST = 2000
 
 _CARD_DIGITS = 13
-# In a row, or in the groups that are printed. It looks ahead and goes on with the next group, which may be the first.
+# In a row, or in groups: those that are printed, halves, or each digit alone. It looks ahead and goes on with the next
+# group, which may be the first. As a JSON number it may end in a zero behind the point.
 _CARD = re.compile(
     r"[2-6](?<![0-9A-Za-z.][2-6])(?=([0-9]{3}(?:[0-9]{9,15}"
-    r"|([ -])[0-9]{4}\2[0-9]{4}\2[0-9]{4}|([ -])[0-9]{6}\3[0-9]{4,5}))"
-    r"(?![0-9A-Za-z]|\.[0-9]))"
+    r"|([^0-9A-Za-z]{1,4})[0-9]{4}\2[0-9]{4}\2[0-9]{4}|([^0-9A-Za-z]{1,4})[0-9]{6}\3[0-9]{4,5}"
+    r"|[0-9]{4}([^0-9A-Za-z]{1,4})[0-9]{8})|(?<![0-9][ ._/-][2-6])([ ._/-])[0-9](?:\5[0-9]){11,17})"
+    r"(?![0-9A-Za-z]|\.(?!0+(?![0-9A-Za-z]))[0-9]))"
 )
+# Between the groups of a longer row, as people print cards one after the other. Where anything else parts them, a
+# card's groups are all there is: numbers in a list are none.
+_PRINTED = (None, " ", "-")
 # Which numbers are given out at all: their first digits, and how many they have.
 _ISSUED = re.compile(
     r"4.{12}(?:.{3}){0,2}|(?:5[0-8]|2[2-7]|35|6[02-9]).{14}|62.{15,17}|3[47].{13}|3(?:0[0-5]|[689].).{11}"
@@ -90,13 +121,27 @@ _DOUBLED = bytes([0, 2, 4, 6, 8, 1, 3, 5, 7, 9]) + bytes(246)
 def _has_card(text: str) -> bool:
     tried = 0
     for start in _CARD.finditer(text):
-        number = (start[0] + start[1]).replace(" ", "").replace("-", "")
+        number = _DIGITS_ONLY.sub("", start[0] + start[1])
         if not _ISSUED.fullmatch(number):
+            continue
+        separator = start[2] or start[3] or start[4] or start[5]
+        if separator not in _PRINTED and _in_a_list(text, start, separator):
             continue
         tried += 1
         if _luhn(number) or tried >= _MOST:
             return True
     return False
+
+
+_DIGITS_ONLY = re.compile("[^0-9]")
+
+
+def _in_a_list(text: str, start: re.Match[str], separator: str) -> bool:
+    """Whether more numbers stand before or behind these, parted by the same."""
+    before, behind = start.start() - len(separator), start.end(1)
+    return (text.startswith(separator, max(before, 0)) and text[before - 1 : before].isdigit()) or (
+        text.startswith(separator, behind) and text[behind + len(separator) :][:1].isdigit()
+    )
 
 
 def _luhn(number: str) -> bool:
@@ -135,54 +180,78 @@ def _has_iban(text: str) -> bool:
 
 
 def _mod_97(number: str) -> bool:
-    return int(number.upper().replace(" ", "").replace("-", "").translate(_BASE_36)) % 97 == 1
+    return int(_SEPARATORS.sub("", number).upper().translate(_BASE_36)) % 97 == 1
+
+
+_SEPARATORS = re.compile("[^0-9A-Za-z]")
 
 
 @lru_cache(32)  # there are 18 lengths
 def _account(length: int) -> re.Pattern[str]:
     """In a row, or in groups of four."""
-    last = f"[ -][0-9A-Za-z]{{{length % 4}}}" if length % 4 else ""
-    groups = f"(?:[ -][0-9A-Za-z]{{4}}){{{length // 4}}}{last}"
+    last = f"[ ._/-][0-9A-Za-z]{{{length % 4}}}" if length % 4 else ""
+    groups = f"(?:[ ._/-][0-9A-Za-z]{{4}}){{{length // 4}}}{last}"
     return re.compile(f"(?:[0-9A-Za-z]{{{length}}}|{groups})(?![0-9A-Za-z])")
 
 
-# ---------------------------------------------------------------- keys and tokens
+# A social security number of the United States, as it is printed; some were never given out.
+_SSN_DIGITS = 9
+_SSN = re.compile(r"(?<![0-9A-Za-z-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![0-9A-Za-z]|-[0-9A-Za-z])")
+
+
+# ---------------------------------------------------------------- keys, tokens and passwords
 
 _PEM_BEGINS = "-----BEGIN"
 _PEM = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 
-# What each begins with, and its shape. None begins inside a word, so that no text is gone through twice; a possessive
-# quantifier (+ after it) never gives back what it took.
+# What each begins with, and its shape, up to where it can be nothing else: a bound for the work at every place.
 _TOKENS = tuple(
     [
-        (
-            prefix,
-            re.compile(rf"(?<![0-9A-Za-z]){shape}" if prefix in ("AKIA", "ASIA") else rf"(?<![0-9A-Za-z_-]){shape}"),
-        )
+        (prefix, re.compile(shape if prefix[0] == "." else rf"(?<![0-9A-Za-z]){shape}"))
         for prefix, shape in (
             ("AKIA", r"AKIA[0-9A-Z]{16}(?![0-9A-Za-z])"),
             ("ASIA", r"ASIA[0-9A-Z]{16}(?![0-9A-Za-z])"),
-            ("gh", r"gh[oprsu]_[0-9A-Za-z]{36,}+"),
-            ("github_pat_", r"github_pat_[0-9A-Za-z_]{22,}+"),
-            ("xox", r"xox[a-z]-[0-9A-Za-z-]{10,}+"),
+            ("gh", r"gh[oprsu]_[0-9A-Za-z]{36}"),
+            ("github_pat_", r"github_pat_[0-9A-Za-z_]{22}"),
+            ("glpat-", r"glpat-(?=[A-Za-z_-]{0,19}[0-9])[0-9A-Za-z_-]{20}"),
+            ("xox", r"xox[a-z]-[0-9A-Za-z-]{10}"),
             ("AIza", r"AIza[0-9A-Za-z_-]{35}"),
-            ("sk-", r"sk-(?=[A-Za-z_-]*+[0-9])[0-9A-Za-z_-]{20,}+"),
+            ("sk-", r"sk-(?=[A-Za-z_-]{0,60}+[0-9])[0-9A-Za-z_-]{20}"),
+            ("k_live_", r"[rs]k_live_[0-9A-Za-z]{16}"),
+            ("k_test_", r"[rs]k_test_[0-9A-Za-z]{16}"),
+            ("npm_", r"npm_[0-9A-Za-z]{36}"),
+            ("pypi-", r"pypi-[0-9A-Za-z_-]{50}"),
+            ("hf_", r"hf_[0-9A-Za-z]{34}"),
             # Our own: 32 random bytes.
-            ("pk_", r"pk_[0-9A-Za-z_-]{40,}+"),
-            ("eyJ", r"eyJ[0-9A-Za-z_-]{5,}+\.eyJ[0-9A-Za-z_-]{5,}+\.[0-9A-Za-z_-]{4,}+"),
+            ("pk_", r"pk_(?=[0-9a-z_-]{0,39}[A-Z])(?=[A-Za-z_-]{0,39}[0-9])[0-9A-Za-z_-]{40}"),
+            ("whsec_", r"whsec_[0-9A-Za-z+/]{32}"),
+            # In the second part of three, behind a point: the first may be long.
+            (".eyJ", r"(?<=[0-9A-Za-z_-]{8})\.eyJ[0-9A-Za-z_-]{5,}+\.[0-9A-Za-z_-]{4}"),
+            ("earer ", r"[Bb]earer (?=[A-Za-z._~+/=-]{0,60}+[0-9])[0-9A-Za-z._~+/=-]{16}"),
         )
     ]
 )
+# The name, and a value with a digit in it: prose and the names of variables have none, placeholders begin otherwise.
+_PASSWORD = re.compile(
+    r"(?:passw(?:or)?d|passphrase|pwd)[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?=[^\s\"',;0-9]{0,40}[0-9])"
+    r"[^\s\"'<>{}$*\[\]();,\\|/.][^\s\"'<>{}$*\[\]();,\\|]{5}"
+    r"|(?:api|access|secret)[_-]?key[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?=[A-Za-z_-]{0,40}[0-9])[0-9A-Za-z+/_-]{16}"
+)
+_NAMES = ("passw", "passphrase", "pwd", "key")
+# In a URL: scheme://user:password@host.
+_CREDENTIALS = re.compile(r"://[^\s/:@\"'<>{}$\[\]]{1,64}:(?![*.])[^\s/@\"'<>{}$\[\]]{1,128}@[0-9A-Za-z\[]")
+
+
+def _has_password(text: str) -> bool:
+    if "://" in text and "@" in text and _CREDENTIALS.search(text):
+        return True
+    if ":" not in text and "=" not in text:
+        return False
+    small = text.lower()
+    return any(name in small for name in _NAMES) and _PASSWORD.search(small) is not None
 
 
 # ---------------------------------------------------------------- a policy's own
-
-
-class _Wanted(NamedTuple):
-    finding: Detection
-    # The longest part of it that stands for itself: most texts do not have it.
-    literal: str
-    shape: re.Pattern[str]
 
 
 @lru_cache(256)  # policies are few, messages many

@@ -2,8 +2,9 @@
 
     Schedule  SCHEDULING  rescheduled  scheduleReview  schedule_review  "schedule":     forms, keys, JSON as it is
     s c h e d u l e   s.c.h.e.d.u.l.e   sche-dule   5chedu1e   scheduIe                letters apart or replaced
+    sche/dule   sche''dule   sche<b>dule</b>   (ommit                                   signs inside, signs for letters
     look-alikes, accents, invisible signs, signs from right to left, hidden tags        see `unicode_folding`
-    c2NoZWR1bGU=                                                                        Base64
+    c2NoZWR1bGU=  7363686564756c65                                                      Base64, hexadecimal
 
 A word that only contains another is none of its forms. Every pass takes the text once and does as much work for one
 sign as for the next, so no text is slow. Most texts hold nothing, and are let go after the first glance.
@@ -13,8 +14,11 @@ sign as for the next, so no text is slow. Most texts hold nothing, and are let g
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
+from parley.domain.content.display_order import displayed
+from parley.domain.content.encodings import decoded
 from parley.domain.content.unicode_folding import folded, normalised
 
 
@@ -32,15 +36,19 @@ class Vocabulary(NamedTuple):
 
 
 def vocabulary(forms: Mapping[str, str]) -> Vocabulary:
-    """Words with all their forms, parted by spaces. To do it again is to do it: + is for a form that "re" precedes."""
+    """Words with all their forms, parted by spaces. To do it again, too early or too often is to do it: + is for a form
+    that such a prefix may precede.
+    """
     words_by_form = {}
     for word, spellings in forms.items():
         for form in spellings.split():
-            words_by_form[_alike(form.lstrip("+"))] = word
-            if form.startswith("+"):
-                words_by_form[_alike(f"re{form[1:]}")] = word
+            for prefix in ("", *_PREFIXES) if form.startswith("+") else ("",):
+                words_by_form[_alike(prefix + form.lstrip("+"))] = word
     stems = {_alike(_stem(word)): word for word in forms}
     return Vocabulary(tuple(forms), {form.encode(): word for form, word in words_by_form.items()}, stems)
+
+
+_PREFIXES = ("re", "pre", "over")
 
 
 def with_words(vocabulary: Vocabulary, extra: tuple[str, ...]) -> Vocabulary:
@@ -125,16 +133,20 @@ def _only(signs: bytes, **classes: bytes) -> bytes:
 _LETTERS = _table()
 # Digits and signs that stand for a letter.
 _LEET = _table(a="4@", b="8", e="3", g="9", i="1", o="0", s="5$", t="7")
+# And those that are more often something else; the last are money, see `_MONEY`.
+_MORE_LEET = _table(a="4@", b="86", c="(<\x1d", e="3\x1a", g="9", i="1!|\x1b", o="0", s="5$", t="7+", y="\x1e")
+_MONEY = {ord("\u20ac"): "\x1a", ord("\u00a3"): "\x1b", ord("\u00a2"): "\x1d", ord("\u00a5"): "\x1e"}
+_ODD = re.compile(rb"[!|(<6+\x1a-\x1e]")
 _NO_LETTER = bytes([sign for sign in range(256) if _LEET[sign] == ord(" ")])
+_NOT_A_LETTER = bytes([sign for sign in range(256) if _LETTERS[sign] == ord(" ")])
+_NOT_EVEN_ODD = bytes([sign for sign in range(256) if _MORE_LEET[sign] == ord(" ")])
 # What people put inside a word: it looks like one still. Control characters are not even seen.
 _GLUE = b"-_.*~`" + bytes([sign for sign in (*range(32), 127) if sign not in b"\t\n\v\f\r"])
 _SHAPES = _only(b"", U=_LARGE + _DIGITS, l=_SMALL)
 # A capital or a digit after a small letter, or two before one: scheduleReview, HTTPCommit.
 _HUMPS = ("lU", "UUl")
-# Base64 of a word has one, too, or many capitals and digits in a row.
-_BASE64 = ("lU", "UUUUUU")
-_BASE64_ONLY = _only(_LARGE + _SMALL + _DIGITS + b"+/-_")
-_THREE_SPACES = b"ICAg"
+# Base64 of a word has one, too, or many capitals and digits in a row; hexadecimal has a digit behind a letter or many.
+_ENCODED = ("lU", "UUUUUU")
 _CAPITALS = [bytes([sign]) for sign in _LARGE]
 _ALL_CAPITALS = re.compile(rb"[A-Z]{4,}(?![a-z])")
 # One word however it is written; by its capitals, it would be two.
@@ -148,33 +160,54 @@ _ANY_LETTER = _only(b"", x=_SMALL)
 _RUNS = re.compile(rb"(?<= )[a-z] (?:[a-z] ){3,}")
 _HIDDEN = re.compile("[\U000e0020-\U000e007e]")
 _REVERSED = "\u202e"
+# So thin that a word is read across them.
+_THIN = re.compile("[\u2005-\u200a\u202f\u205f]")
+# Of HTML, inside a word.
+_TAG = re.compile("(?<=[^\\W\\d_])</?[A-Za-z][^<>\\s]{0,11}>(?=[^\\W\\d_])")
 
 
 def _look(text: str, vocabulary: Vocabulary, words: set[str]) -> None:
     plain = folded(text)
-    raw = plain.encode("ascii", "replace")
-    letters = raw.translate(_LEET, _NO_LETTER).decode("ascii")
+    raw = (plain if plain is text else plain.translate(_MONEY)).encode("ascii", "replace")
     shape = raw.translate(_SHAPES).decode("ascii")
-    for stem in vocabulary.stems:
-        if stem in letters:
-            _read(plain, raw, shape, vocabulary, words)
-            break
-    if _BASE64[0] in shape or _BASE64[1] in shape:
-        words.update(_forms_in(_decoded(raw).translate(_LETTERS).split(), vocabulary))
+    if _may_hold(raw, vocabulary):
+        _read(plain, raw, shape, vocabulary, words)
+    if _ENCODED[0] in shape or _ENCODED[1] in shape:
+        words.update(_forms_in(decoded(raw).translate(_LETTERS).split(), vocabulary))
     if vocabulary.phrases:
         row = b" %b " % b" ".join(raw.translate(_LETTERS).split())
         words.update([word for phrase, word in vocabulary.phrases if phrase in row])
     if vocabulary.literals:
         small = plain.lower()
         words.update([word for literal, word in vocabulary.literals if literal in small])
+    if "<" in plain:
+        untagged = _TAG.sub("", plain)
+        if untagged != plain:
+            _look(untagged, vocabulary, words)
     if plain is not text:
         _look_behind(text, vocabulary, words)
 
 
+def _may_hold(raw: bytes, vocabulary: Vocabulary) -> bool:
+    """Whether the beginning of a word is among the letters of a text, with or without signs that stand for letters."""
+    seen = {raw.translate(_LETTERS, _NOT_A_LETTER), raw.translate(_LEET, _NO_LETTER)}
+    if _ODD.search(raw):
+        seen.add(raw.translate(_MORE_LEET, _NOT_EVEN_ODD))
+    for letters in seen:
+        text = letters.decode("ascii")
+        for stem in vocabulary.stems:
+            if stem in text:
+                return True
+    return False
+
+
 def _look_behind(text: str, vocabulary: Vocabulary, words: set[str]) -> None:
-    """Text that is displayed from right to left, or written in invisible characters."""
+    """Text that is displayed from right to left, with thin spaces in it, or written in invisible characters."""
     if _REVERSED in text:
+        _look(displayed(text), vocabulary, words)
         _look(text.replace(_REVERSED, "")[::-1], vocabulary, words)
+    if _THIN.search(text):
+        _look(_THIN.sub("", text), vocabulary, words)
     hidden = "".join([chr(ord(sign) - 0xE0000) for sign in _HIDDEN.findall(text)])
     if hidden:
         _look(hidden, vocabulary, words)
@@ -182,7 +215,7 @@ def _look_behind(text: str, vocabulary: Vocabulary, words: set[str]) -> None:
 
 def _read(plain: str, raw: bytes, shape: str, vocabulary: Vocabulary, found_words: set[str]) -> None:
     """Word by word: as they stand, with signs for letters, with signs inside, with capitals inside, letters apart."""
-    for letters in {raw.translate(_LETTERS), raw.translate(_LEET)}:
+    for letters in {raw.translate(_LETTERS), raw.translate(_LEET), raw.translate(_MORE_LEET)}:
         words = letters.split()
         found_words.update(_forms_in(words, vocabulary))
         row = b" %b " % b" ".join(words)
@@ -192,6 +225,8 @@ def _read(plain: str, raw: bytes, shape: str, vocabulary: Vocabulary, found_word
     together = plain.encode("ascii", "ignore").translate(_LEET, _GLUE)
     if len(together) != len(plain):
         found_words.update(_forms_in(together.split(), vocabulary))
+    for spelled in {raw.translate(_SMALL_LETTERS), raw.translate(_SMALL_LEET)}:
+        found_words.update(_forms_in(_parted(spelled, vocabulary), vocabulary))
     if _HUMPS[0] in shape or _HUMPS[1] in shape:
         humps = _ONE_WORD.sub(b" ", raw) if b"Book" in raw else raw
         for capital in _CAPITALS:
@@ -200,15 +235,42 @@ def _read(plain: str, raw: bytes, shape: str, vocabulary: Vocabulary, found_word
         found_words.update(_forms_in(humps.translate(_LETTERS).split(), vocabulary))
 
 
+def _parted(text: bytes, vocabulary: Vocabulary) -> list[bytes]:
+    """Words with signs between their letters (com/mit, sche''dule), without those signs.
+
+    A part of a longer name is none: com.mit.example, example.com/mit.
+    """
+    words = []
+    for match in _parted_stems(tuple(vocabulary.stems)).finditer(text):
+        signs = set(_SIGNS.findall(match[0]))
+        if signs and not any(_goes_on(text, match, sign) for sign in signs):
+            words.append(_SIGNS.sub(b"", match[0]))
+    return words
+
+
+def _goes_on(text: bytes, match: re.Match[bytes], sign: bytes) -> bool:
+    """Whether more letters stand before or behind a word, parted by the same; or a host's name before a path."""
+    before, behind = match.start() - len(sign), match.end() + len(sign)
+    if sign == b"/" and _HOST.search(text, max(match.start() - 2, 0), match.start()):
+        return True
+    return (text.startswith(sign, max(before, 0)) and text[before - 1 : before].isalpha()) or (
+        text.startswith(sign, match.end()) and text[behind : behind + 1].isalpha()
+    )
+
+
+_HOST = re.compile(rb"[0-9a-z]\.")
+_SIGNS = re.compile(rb"[^0-9a-z]+")
+_SMALL_LETTERS = bytes([ord(_alike(chr(sign).lower())) if sign < 128 else sign for sign in range(256)])
+_SMALL_LEET = bytes([_LEET[sign] if _LEET[sign] != ord(" ") else sign for sign in range(256)])
+
+
+@lru_cache(256)  # policies are few, messages many
+def _parted_stems(stems: tuple[str, ...]) -> re.Pattern[bytes]:
+    """Each stem with up to eight signs between its letters, and the letters that follow it."""
+    parted = ["[^0-9a-z\\s]{0,8}".join(map(re.escape, stem)) for stem in stems]
+    return re.compile(f"(?<![0-9a-z])(?:{'|'.join(_PREFIXES)})?(?:{'|'.join(parted)})[a-z]{{0,16}}".encode())
+
+
 def _forms_in(words: list[bytes], vocabulary: Vocabulary) -> list[str]:
     forms = vocabulary.forms
     return [forms[form] for form in forms.keys() & words]
-
-
-def _decoded(raw: bytes) -> bytes:
-    """What the tokens of a text hold if they are Base64, one after the other. Six characters hold four letters."""
-    from base64 import b64decode  # only for those who have some
-
-    tokens = raw.translate(_BASE64_ONLY).split()
-    whole = [token + b"AAA"[: -len(token) % 4] for token in tokens if len(token) >= 6 and not token.islower()]
-    return b64decode(_THREE_SPACES.join(whole), altchars=b"-_")

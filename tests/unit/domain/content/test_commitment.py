@@ -40,6 +40,22 @@ SMALL_CAPITALS = dict(
     )
 )
 LEET = dict(zip("aeosit", "430517", strict=True))
+LISU = dict(zip("abcdefghiklmnoprstuv",
+    "\ua4ee\ua4d0\ua4da\ua4d3\ua4f0\ua4dd\ua4d6\ua4e7\ua4f2\ua4d7"
+    "\ua4e1\ua4df\ua4e0\ua4f3\ua4d1\ua4e3\ua4e2\ua4d4\ua4f4\ua4e6",
+    strict=True))  # fmt: skip
+COPTIC = dict(zip("abcehikmnopt",
+    "\u2c81\u2c83\u2ca5\u2c89\u2c8f\u2c93\u2c95\u2c99\u2c9b\u2c9f\u2ca3\u2ca7", strict=True))  # fmt: skip
+OLD_ITALIC = dict(zip("abcdefhiklmnopqrstu",
+    [chr(0x10300 + sign) for sign in (0, 1, 2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 15, 16, 18, 19, 20, 21, 22)],
+    strict=True))  # fmt: skip
+GOTHIC = dict(zip("abdefghiklmnprst",
+    [chr(0x10330 + sign) for sign in (0, 1, 3, 4, 22, 14, 7, 9, 10, 11, 12, 13, 16, 18, 19, 20)],
+    strict=True))  # fmt: skip
+CANADIAN = dict(zip("abcdefghlmnoprsuv",
+    "\u15e9\u15f7\u1455\u15ea\u15f4\u15b4\u161c\u157c\u14aa\u15f0\u144e\u15dd\u146d\u1587\u1515\u144c\u142f",
+    strict=True))  # fmt: skip
+PUNCTUATION = "/|,+=:;!#()[]$&^'\"?%@{}\\<>"
 
 
 def moved(first: int) -> Callable[[str], str]:
@@ -53,6 +69,10 @@ def replaced(signs: dict[str, str]) -> Callable[[str], str]:
 
 def parted(by: str) -> Callable[[str], str]:
     return by.join
+
+
+def inside(sign: str) -> Callable[[str], str]:
+    return lambda word: f"{word[:2]}{sign}{word[2:]}"
 
 
 def tagged(word: str) -> str:
@@ -77,6 +97,20 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "bidi marks": parted("\u200e"),
     "bidi embedding": lambda word: f"\u202a{word[:2]}\u202c\u2066{word[2:]}\u2069",
     "right to left": lambda word: f"\u202e{word[::-1]}\u202c",
+    "partly from right to left": lambda word: f"{word[:2]}\u202e{word[:1:-1]}\u202c",
+    "from right to left within": lambda word: f"\u202e{word[:3:-1]}\u202d{word[2:4]}\u202c{word[1::-1]}\u202c",
+    "thin spaces": parted("\u2009"),
+    "a hair space inside": lambda word: f"{word[:2]}\u200a{word[2:]}",
+    "Lisu letters": replaced(LISU),
+    "Coptic letters": replaced(COPTIC),
+    "Old Italic letters": replaced(OLD_ITALIC),
+    "Gothic letters": replaced(GOTHIC),
+    "Canadian letters": replaced(CANADIAN),
+    "tags of HTML inside": lambda word: f"{word[:2]}<b>{word[2:]}</b>",
+    "quotes inside": lambda word: f"{word[:2]}''{word[2:]}",
+    "hexadecimal": lambda word: f"please {word}".encode().hex(),
+    "Base64 behind other letters": lambda word: "x/" + base64.b64encode(f"please {word} it".encode()).decode(),
+    **{f"{sign} inside": inside(sign) for sign in PUNCTUATION},
     "hidden in tags": tagged,
     "control characters": parted("\x00"),
     "full width": moved(0xFF41),
@@ -108,18 +142,19 @@ DISGUISES: dict[str, Callable[[str], str]] = {
 }
 
 INFLECTIONS = {
-    "schedule": "schedules scheduled scheduling reschedule rescheduled rescheduling",
+    "schedule": "schedules scheduled scheduling reschedule rescheduled rescheduling prescheduled overschedule",
     "meeting": "meetings meeting's",
-    "agree": "agrees agreed agreeing agreement agreements",
+    "agree": "agrees agreed agreeing agreement agreements reagree preagreed",
     "approve": "approves approved approving approval approvals pre-approved preapproved reapprove",
-    "allocate": "allocates allocated allocating allocation allocations reallocate reallocated pre-allocated",
-    "assign": "assigns assigned assigning assignment assignments reassign reassignment",
+    "allocate": "allocates allocated allocating allocation allocations reallocate reallocated pre-allocated"
+    " preallocated overallocation",
+    "assign": "assigns assigned assigning assignment assignments reassign reassignment preassigned",
     "reserve": "reserves reserved reserving reservation reservations",
-    "commit": "commits committed committing commitment commitments recommit",
-    "confirm": "confirms confirmed confirming confirmation confirmations reconfirm",
-    "book": "books booked booking bookings rebook double-booked",
+    "commit": "commits committed committing commitment commitments recommit precommit overcommit",
+    "confirm": "confirms confirmed confirming confirmation confirmations reconfirm preconfirmed",
+    "book": "books booked booking bookings rebook double-booked overbooked prebooking",
     "deadline": "deadlines deadline's",
-    "promise": "promises promised promising",
+    "promise": "promises promised promising repromise overpromised",
     "guarantee": "guarantees guaranteed guaranteeing",
 }
 
@@ -134,14 +169,15 @@ KNOWN_MISSES = {
     "two letters for one": "cornmit",
     "a space inside": "sche dule",
     "a line end inside": "sche\ndule",
-    "quotes inside": "sche''dule",
-    "tags of HTML inside": "sche<b>dule</b>",
+    "a word of its own inside": "com the mit",
+    "a part of a longer name": "com.mit.example and github.com/mit",
+    "one sign for two letters": "a6ree",
     "escapes": "\\u0073chedule",
     "percent-encoded": "sched%75le",
     "entities": "sched&#117;le",
-    "hexadecimal": "7363686564756c65",
+    "hexadecimal with spaces": "73 63 68 65 64 75 6c 65",
     "Base64 twice": base64.b64encode(base64.b64encode(b"please schedule it")).decode(),
-    "Base64 behind other letters": "x/" + base64.b64encode(b"please schedule it").decode(),
+    "Base32": base64.b32encode(b"please schedule it").decode(),
     "rot13": "fpurqhyr",
     "backwards": "eludehcs",
     "upside down": "\u01ddlnp\u01dd\u0265\u0254s",
@@ -168,6 +204,14 @@ def test_the_words_are_the_thirteen_in_their_order() -> None:
         "schedule", "meeting", "agree", "approve", "allocate", "assign", "reserve", "commit", "confirm", "book",
         "deadline", "promise", "guarantee",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["comm!t", "schedu|e", "(ommit", "6ook", "agr\u20ac\u20ac", "prom!se", "a$$ign", "mee+ing"]
+)
+def test_a_sign_that_stands_for_a_letter_now_and_then_is_read_as_one(text: str) -> None:
+    assert len(keywords_in([text])) == 1
+    assert len(keywords_in([f"We {text} to it."])) == 1
 
 
 @pytest.mark.parametrize("disguise", DISGUISES)

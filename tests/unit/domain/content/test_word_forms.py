@@ -37,6 +37,14 @@ TEXTS = {
     "blanks": " ",
     "from right to left": "\u202ea",
     "tags": "\U000e0061",
+    "overrides": "a\u202eb\u202c",
+    "overrides in overrides": "\u202e",
+    "thin spaces": "b\u2009",
+    "signs inside": "s/c/h/",
+    "nearly the word with signs": "s////////c////////h////////",
+    "tags of HTML": "a<b>",
+    "signs for letters": "(6!|",
+    "hexadecimal": "6a6b",
 }
 
 
@@ -75,7 +83,7 @@ def test_a_word_is_found_with_its_letters_apart_or_replaced(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["5chedu1e", "scheduIe", "$CHEDULE", "sch3du|e", "sche\u00addule", "SCHEDU1NG"])
 def test_signs_that_look_like_a_letter_stand_for_it(text: str) -> None:
-    assert found(text) == ({"schedule"} if text not in {"sch3du|e", "SCHEDU1NG"} else set())
+    assert found(text) == ({"schedule"} if text != "SCHEDU1NG" else set())
 
 
 @pytest.mark.parametrize("text", ["book2", "2book", "v1book", "book@example.org", "book3"])
