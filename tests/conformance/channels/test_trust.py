@@ -12,7 +12,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from parley.app.team.webhooks.delivering import run_due
 from parley.domain.channel.channel import MemberPolicy, Options
 from parley.domain.channel.subscription import Answered, Push
 from parley.domain.directory.callers import KeyKind
@@ -21,6 +20,7 @@ from parley.wire.proofs.event_log import canonical, event_hash
 from tests.conformance.channels.talk import MESSAGES, Document, later, messages_of, send
 from tests.rigs.behind_the_server import change
 from tests.rigs.team import INTENT, Client, LiveServer, with_server
+from tests.rigs.webhooks import push_due
 
 EVENTS = f"/intents/{INTENT}/events"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -104,14 +104,14 @@ async def test_a_webhook_is_tried_again_later_and_later_until_it_is_accepted(ser
     tries = []
     for seconds in (0, 4, 1, 299, 1, 1799, 1):
         server.rig.clock.pass_by(seconds=seconds)
-        await run_due(server.rig.team, inbox)
+        await push_due(server.rig.team, inbox)
         tries.append(len(inbox.pushes))
 
     # At once, after 5 s, 5 min and 30 min; then the one that waited behind it.
     assert tries == [1, 1, 2, 2, 3, 3, 5]
     assert inbox.texts() == ["one", "one", "one", "one", "two"]
     assert len({one.id for one in inbox.pushes}) == 2
-    await run_due(server.rig.team, inbox)
+    await push_due(server.rig.team, inbox)
     assert len(inbox.pushes) == 5
 
 
@@ -126,7 +126,7 @@ async def test_a_webhook_outlives_a_restart(server: LiveServer) -> None:
 
     await server.restart()
     inbox = receiver(server)
-    await run_due(server.rig.team, inbox)
+    await push_due(server.rig.team, inbox)
 
     assert inbox.texts() == ["before"]
 
@@ -138,7 +138,7 @@ async def test_a_webhook_is_signed_per_standard_webhooks(server: LiveServer) -> 
     alice, bob = await server.client("alice"), await server.client("bob")
     made = await bob.post("/subscriptions", {"intent_id": INTENT, "webhook_url": HOOK})
     said = await send(alice, "signed")
-    await run_due(server.rig.team, inbox)
+    await push_due(server.rig.team, inbox)
 
     (push,) = inbox.pushes
     content = webhook.body(push.item)
@@ -164,7 +164,7 @@ async def test_a_webhook_is_told_only_what_its_subscriber_may_see(server: LiveSe
     await send(alice, "for carol", to="carol")
     await send(alice, "among us", messages_of("chan_2"))
     await send(alice, "for bob", to="bob")
-    await run_due(server.rig.team, inbox)
+    await push_due(server.rig.team, inbox)
 
     assert inbox.texts() == ["for bob"]
 
@@ -175,11 +175,11 @@ async def test_a_message_is_pushed_to_the_endpoint_its_target_registered(server:
     inbox = receiver(server)
     alice, bob = await server.client("alice"), await server.client("bob")
     await bob.post("/agents/register", {"agent_id": "bob", "endpoint": HOOK})
-    await run_due(server.rig.team, inbox)
+    await push_due(server.rig.team, inbox)
 
     await send(alice, "for carol", to="carol")
     await send(alice, "for bob", to="bob")
-    await run_due(server.rig.team, inbox)
+    await push_due(server.rig.team, inbox)
 
     assert inbox.texts() == ["for bob"]
     assert [one.url for one in inbox.pushes] == [HOOK]

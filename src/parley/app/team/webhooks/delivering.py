@@ -54,21 +54,6 @@ async def deliver_forever(team: Team, outbound: Outbound) -> None:
     await Worker(team, outbound).run()
 
 
-async def run_due(team: Team, outbound: Outbound) -> int:
-    """One pass over all subscriptions, with a limited number of pushes each; return how many have more."""
-    tenants = await _tenants(team)
-    async for tenant, agent in _unfollowed(team, tenants):
-        await follow_endpoint(team, tenant, agent)
-    at_once = asyncio.Semaphore(_MOST_AT_ONCE)
-
-    async def looked_at(subscription: Subscription) -> Progress:
-        async with at_once:
-            return await pushing.deliver(team, outbound, subscription.tenant_id, subscription.id)
-
-    passed = await asyncio.gather(*[looked_at(subscription) async for subscription in _all(team, tenants)])
-    return sum(progress.outcome is PushOutcome.MORE for progress in passed)
-
-
 async def _tenants(team: Team) -> list[str]:
     tenants = await team.store.children(Tenant, NO_TENANT, "")
     return list(dict.fromkeys((DEFAULT_TENANT, *(tenant.id for tenant in tenants))))

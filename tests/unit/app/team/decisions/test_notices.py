@@ -9,7 +9,6 @@ import pytest
 
 from parley.app.team.decisions import approvals, exchanges, notices
 from parley.app.team.decisions.approvals import ApprovalDecision
-from parley.app.team.webhooks import delivering as webhooks
 from parley.app.team.webhooks import pushing, subscriptions
 from parley.app.team.webhooks.subscriptions import SubscriptionDraft
 from parley.app.team.work import sweep
@@ -26,6 +25,7 @@ from parley.wire.api import webhooks as webhook
 from tests.rigs.fake_outbound import FakeOutbound
 from tests.rigs.notices import SECRET_WORDS, decide, key_of, now, peopled, person, sweep_at, told, waiting
 from tests.rigs.team import Rig, with_rig
+from tests.rigs.webhooks import push_due
 
 URL = "https://hook.example/"
 ALL = tuple(one.value for one in NoticeType)
@@ -177,7 +177,7 @@ async def test_a_push_holds_ids_and_reasons_and_never_what_was_said(rig: Rig) ->
     await sweep.sweep(rig.team)
     await decide(rig, approval, Decision.REJECT)
 
-    await webhooks.run_due(rig.team, out)
+    await push_due(rig.team, out)
 
     assert pushed(out) == ["approval.pending", "approval.decided", "exchange.ended"]
     bodies = [webhook.body(one.item) for one in out.pushes]
@@ -205,7 +205,7 @@ async def test_each_is_told_only_what_concerns_it(rig: Rig) -> None:
     await sweep.sweep(rig.team)
     await decide(rig, approval, Decision.REJECT)
 
-    await webhooks.run_due(rig.team, out)
+    await push_due(rig.team, out)
 
     def of(user: str) -> list[str]:
         return [
@@ -218,7 +218,7 @@ async def test_each_is_told_only_what_concerns_it(rig: Rig) -> None:
     said = await told(rig, "Where are the notes?")
     assert isinstance(said, Post)
     await exchanges.close(rig.team, rig.caller("alice"), said.exchange_id, "")
-    await webhooks.run_due(rig.team, out)
+    await push_due(rig.team, out)
     assert (of("ben"), of("eve")) == (["exchange.ended"], [])
 
 
@@ -228,17 +228,17 @@ async def test_a_subscription_begins_where_it_was_made_and_goes_on_after_a_resta
     out = await prepared(rig)
     await decide(rig, await waiting(rig), Decision.REJECT)
     await subscribed(rig, await admin(rig))
-    await webhooks.run_due(rig.team, out)
+    await push_due(rig.team, out)
     assert out.pushes == []
 
     await told(rig, "Where are the notes?", "bob", "alice")
     approval = await waiting(rig)
     await sweep.sweep(rig.team)
-    await webhooks.run_due(rig.team, out)
+    await push_due(rig.team, out)
     await decide(rig, approval, Decision.APPROVE)
     await rig.reopen()
     rig.team.outbound = out
-    await webhooks.run_due(rig.team, out)
+    await push_due(rig.team, out)
 
     assert pushed(out) == ["approval.pending", "approval.decided"]
 
@@ -251,13 +251,13 @@ async def test_what_the_receiver_refuses_is_pushed_again_under_the_same_id_even_
     await subscribed(rig, await admin(rig))
     await decide(rig, await waiting(rig), Decision.REJECT)
     out.answer = lambda push: Answered(500 if push.item.notice and push.item.notice.exchange else 200)
-    await webhooks.run_due(rig.team, out)
+    await push_due(rig.team, out)
     assert pushed(out) == ["approval.decided", "exchange.ended"]
 
     out.answer = lambda _: Answered(200)
     rig.clock.pass_by(seconds=5)
-    await webhooks.run_due(rig.team, out)
-    await webhooks.run_due(rig.team, out)
+    await push_due(rig.team, out)
+    await push_due(rig.team, out)
 
     assert pushed(out) == ["approval.decided", "exchange.ended", "exchange.ended"]
     assert out.pushes[1].id == out.pushes[2].id != out.pushes[0].id
@@ -269,7 +269,7 @@ async def test_only_the_types_that_were_asked_for_come_in_either_spelling(rig: R
     await subscribed(rig, await admin(rig), "exchange_ended")
     await decide(rig, await waiting(rig), Decision.REJECT)
 
-    await webhooks.run_due(rig.team, out)
+    await push_due(rig.team, out)
 
     assert pushed(out) == ["exchange.ended"]
 
@@ -280,7 +280,7 @@ async def test_a_subscription_to_everything_that_is_said_gets_no_notices(rig: Ri
     await subscriptions.create(rig.team, await admin(rig), SubscriptionDraft(URL))
     await decide(rig, await waiting(rig), Decision.REJECT)
 
-    await webhooks.run_due(rig.team, out)
+    await push_due(rig.team, out)
 
     # What the server said to the agent was said, and comes as any message does.
     (push,) = out.pushes

@@ -12,7 +12,7 @@ import pytest
 from parley.adapters.postgres.store import PostgresTeamStore
 from parley.app.team.decisions import notices
 from parley.app.team.webhooks import delivering as webhooks
-from parley.app.team.webhooks import pushing, subscriptions
+from parley.app.team.webhooks import subscriptions
 from parley.app.team.webhooks.subscriptions import SubscriptionDraft
 from parley.app.team.work import sweep
 from parley.domain.agents.party import Attributes
@@ -67,34 +67,6 @@ async def working(rig: Rig, out: FakeOutbound) -> AsyncIterator[None]:
 def quick_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for the next second does not wait so long."""
     monkeypatch.setattr(webhooks, "TICK_SECONDS", 0.01)
-
-
-@with_rig
-async def test_one_pass_serves_everybody_who_has_something_coming(rig: Rig) -> None:
-    out = await prepared(rig)
-    await rig.tenant("other")
-    await subscribed(rig, "bob")
-    await subscribed(rig, "carol", THIRD)
-    await rig.agent("dave", endpoint=SLOW)
-    await webhooks.run_due(rig.team, out)
-    await rig.say("alice", "to all")
-
-    more = await webhooks.run_due(rig.team, out)
-
-    assert more == 0
-    assert sorted(one.url for one in out.pushes) == sorted((QUICK, SLOW, THIRD))
-
-
-@with_rig
-async def test_one_pass_tells_how_many_have_more(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = await prepared(rig)
-    monkeypatch.setattr(pushing, "AT_ONCE", 2)
-    await subscribed(rig)
-    for number in range(3):
-        await rig.say("alice", str(number))
-
-    assert [await webhooks.run_due(rig.team, out), await webhooks.run_due(rig.team, out)] == [1, 0]
-    assert out.texts() == ["0", "1", "2"]
 
 
 @with_rig
