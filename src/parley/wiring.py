@@ -55,6 +55,7 @@ __all__ = [
     "open_notifier",
     "open_rule_extension",
     "open_team",
+    "projects_of",
     "public_key",
     "read_card",
     "restore",
@@ -207,6 +208,11 @@ def find_mailboxes(project: str = "") -> tuple[str, str]:
 def agents_of(home: str, project: str) -> list[str]:
     """The names of all agents of a project, sorted."""
     return Workspace(os.path.expanduser(home), project).agents()
+
+
+def projects_of(home: str) -> list[str]:
+    """The names of all projects in a home, sorted."""
+    return projects(os.path.expanduser(home))
 
 
 def create_project(

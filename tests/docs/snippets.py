@@ -79,10 +79,12 @@ _VARYING = (
     (_HASH, "HASH"),
     (re.compile(r"\([\d,]+ bytes\)"), "(SIZE)"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00"), "TIME"),
+    (re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC"), "TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?Z?"), "TIME"),
+    (re.compile(r"\b\d+[smhd] ago\b"), "AGO"),
     (re.compile(r"\d{8}T\d{4}Z_([A-Za-z0-9]+)_([a-z_]+?)(_[a-z0-9]{4,10})?\.yaml"), r"\1_\2.yaml"),
     (re.compile(r"conv-\d{8}-"), "conv-DAY-"),
-    (re.compile(r"\b\dm\b"), "AGE"),
+    (re.compile(r"\b\d{1,2}[sm]\b"), "AGE"),
     (re.compile(r"[-─ ]+"), " "),
 )
 

@@ -13,6 +13,7 @@ import parley
 from parley import testing
 from parley.domain.directory.intent import TaskStatus
 from parley.domain.errors.errors import ParleyError
+from parley.domain.mailbox.waiting import OwedAnswer
 from parley.domain.message.findings import Finding
 from parley.domain.message.message import Draft
 from parley.domain.message.review import ReviewClosure, ReviewerState, ReviewState
@@ -184,7 +185,7 @@ def records_part() -> Iterator[str]:
         tuples
         | {
             record.__name__: record
-            for record in (Draft, Finding, ReviewClosure, ReviewerState, StepResult, WorkflowEvent)
+            for record in (Draft, Finding, OwedAnswer, ReviewClosure, ReviewerState, StepResult, WorkflowEvent)
         }
     ).items():
         yield from record_section(name, record)

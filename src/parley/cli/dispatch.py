@@ -46,6 +46,7 @@ GROUPS = (
             "listing": ("inbox", "outbox"),
             "reading": ("read", "thread", "search"),
             "watch": ("watch",),
+            "kinds": ("kinds",),
             "validate": ("validate",),
         },
     ),

@@ -7,11 +7,12 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from parley.domain.times import age, parse_time
+from parley.domain.times import age, ago, parse_time
 from parley.wire.oacp.format import OacpFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from parley.domain.mailbox.listing import FoundMessage, Item
     from parley.domain.message.message import Value
@@ -23,7 +24,8 @@ _UNSAFE = (
     "\ufff9-\ufffb\U000e0000-\U000e01ef]"
     f"|(?<![{_EMOJI}])\u200d|\u200d(?![{_EMOJI}]))"  # a joiner is harmless where it makes one emoji of two
 )
-_PRIORITY_COLOURS = {"P0": "red", "P1": "yellow", "P3": "dim"}
+PRIORITY_COLOURS = {"P0": "red", "P1": "yellow", "P3": "dim"}
+_TIMES = frozenset({"created_at_utc", "expires_at"})
 UNLIMITED = 10_000
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36", "dim": "2"}
 
@@ -104,6 +106,12 @@ class Screen:
     def line(self, text: str = "") -> None:
         sys.stdout.write(text + "\n")
 
+    def fitted_line(self, text: str, colour: str = "") -> None:
+        """Print a line that does not wrap: a long one is truncated, but for the end of an id in brackets."""
+        columns = terminal_width()
+        fits = columns == UNLIMITED or _display_width(text) <= columns
+        self.line(self.paint(text if fits else _fit_with_id(text, columns), colour))
+
     def json(self, value: object, *, compact: bool = False) -> None:
         sys.stdout.write(json_text(value, indent=None if compact else 2) + "\n")
 
@@ -155,23 +163,33 @@ def _truncate(text: str, room: int) -> str:
     return text + "…"
 
 
-def show_items(screen: Screen, items: Sequence[Item], now: str, *, sent: bool = False) -> None:
-    """Print a list of messages as a table; for sent messages with recipients instead of senders."""
+def show_items(
+    screen: Screen, items: Sequence[Item], now: str, *, sent: bool = False, inboxes: Sequence[str] = ()
+) -> None:
+    """Print a list of messages as a table; for sent messages with recipients instead of senders.
+
+    For a list over several mailboxes, `inboxes` names the one of each item, which stands in place of a number.
+    """
     moment = parse_time(now)
+    firsts = inboxes or [str(number) for number in range(1, len(items) + 1)]
     rows, colours = [], []
-    for number, item in enumerate(items, 1):
+    for first, item in zip(firsts, items, strict=True):
         # Unpacked at once: looking up each field takes as long as everything else here.
         id_, sender, to, kind, priority, created, subject, _, _, _, file, status, expired, problem = item
         if problem:
-            rows.append((str(number), "-", "-", "-", "-", status, safe(f"{file}  {problem}")))
+            rows.append((first, "-", "-", "-", "-", status, safe(f"{file}  {problem}")))
             colours.append("red")
             continue
         old = age(parse_time(created), moment)
         who = ",".join(to) if sent else sender
         shown = "expired" if expired else status
-        rows.append((str(number), priority, kind, who, old, shown, safe(f"{subject}  [{id_}]")))
-        colours.append("dim" if expired else _PRIORITY_COLOURS.get(priority, ""))
-    screen.table(("#", "PRI", "TYPE", "TO" if sent else "FROM", "AGE", "STATUS", "SUBJECT [ID]"), rows, colours)
+        rows.append((first, priority, kind, who, old, shown, safe(f"{subject}  [{id_}]")))
+        colours.append("dim" if expired else PRIORITY_COLOURS.get(priority, ""))
+    screen.table(
+        ("INBOX" if inboxes else "#", "PRI", "TYPE", "TO" if sent else "FROM", "AGE", "STATUS", "SUBJECT [ID]"),
+        rows,
+        colours,
+    )
 
 
 def item_fields(item: Item) -> dict[str, Value]:
@@ -217,12 +235,23 @@ def _with_envelope_line(fields: Mapping[str, Value]) -> Mapping[str, Value]:
     return {key: line if key == "ocip" else value for key, value in fields.items() if key != "ocip_ext"}
 
 
-def show_message(screen: Screen, fields: Mapping[str, Value], notes: Iterable[str] = ()) -> None:
-    """Print a message: its fields, an empty line, its body."""
+def _time_note(key: str, text: str, now: datetime) -> str:
+    moment = parse_time(text)
+    if key == "expires_at":
+        return " (expired)" if moment <= now else ""
+    return f" ({ago(moment, now)})"
+
+
+def show_message(
+    screen: Screen, fields: Mapping[str, Value], notes: Iterable[str] = (), now: datetime | None = None
+) -> None:
+    """Print a message: its fields, an empty line, its body. With `now`, times say how long ago they were."""
     body = fields.get("body", "")
     for key, value in _with_envelope_line(fields).items():
         if key != "body" and value not in (None, "", []):
             text = ", ".join(str(part) for part in value) if isinstance(value, list) else str(value)
+            if now is not None and key in _TIMES:
+                text += _time_note(key, text, now)
             screen.line(f"{screen.paint(safe(key) + ':', 'cyan')} {safe(text)}")
     for note in notes:
         screen.line(screen.paint(f"note: {safe(note)}", "yellow"))

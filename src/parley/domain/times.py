@@ -160,6 +160,19 @@ def age(since: datetime, now: datetime) -> str:
     return f"{minutes // 60}h" if minutes < 60 * 48 else f"{minutes // (60 * 24)}d"
 
 
+def ago(since: datetime, now: datetime) -> str:
+    """How long ago, for people: `3s ago`, `5m ago`, `2h ago`, `3d ago`."""
+    seconds = int((now - since).total_seconds())
+    return f"{max(0, seconds)}s ago" if seconds < 60 else f"{age(since, now)} ago"
+
+
+def clock_time(moment: datetime, now: datetime) -> str:
+    """A moment for people, in UTC: the time of today, else with its day."""
+    utc = moment.astimezone(UTC)
+    day = "" if utc.date() == now.astimezone(UTC).date() else f"{utc.date().isoformat()} "
+    return f"{day}{utc:%H:%M:%S} UTC"
+
+
 def stamp(moment: datetime) -> str:
     """`moment` as the team's store and the HTTP API write it: of one length, so that it sorts as text."""
     utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)

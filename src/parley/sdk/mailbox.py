@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from parley.domain.exchange.approval import Approval
     from parley.domain.exchange.exchange import Exchange
     from parley.domain.mailbox.listing import FoundMessage, Item
+    from parley.domain.mailbox.waiting import OwedAnswer
     from parley.domain.message.review import Review
 
 _POLL_SECONDS = 0.02
@@ -176,6 +177,12 @@ class Mailbox:
         from parley.app.mailbox import read
 
         return wiring.drive(read.outbox(self.kernel))
+
+    def waiting(self) -> list[OwedAnswer]:
+        """The answers that others owe this agent, late ones first."""
+        from parley.app.mailbox import answers
+
+        return wiring.drive(answers.waiting(self.kernel))
 
     def read(self, ref: str | Message) -> Message:
         """A message by id, file name or the end of its id, wherever it lies; without consuming it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 
@@ -101,6 +102,83 @@ def test_an_outbox_shows_to_whom_newest_first(stage: Stage) -> None:
     assert stage.run("outbox", "-a", "gemini").out == "The outbox of gemini is empty.\n"
 
 
+def test_the_inboxes_of_all_agents_are_one_table(stage: Stage) -> None:
+    sent = stage.send(to="codex,gemini")
+
+    lines = stage.run("inbox", "--all").out.splitlines()
+    as_json = stage.run("inbox", "--all", "--json").json
+
+    assert lines[0] == "2 messages in 3 inboxes"
+    assert lines[1].split()[:2] == ["INBOX", "PRI"]
+    assert [line.split()[0] for line in lines[2:]] == ["codex", "gemini"]
+    assert [(one["project"], one["agent"], one["id"]) for one in as_json] == [
+        ("demo", "codex", sent["id"]),
+        ("demo", "gemini", sent["id"]),
+    ]
+
+
+def test_the_inboxes_of_all_projects_are_one_table(stage: Stage) -> None:
+    stage.run("init", "web", "--agents", "qa")
+    assert stage.run("inbox", "--all-projects").out == "4 inboxes, all empty.\n"
+    stage.send("-p", "demo")
+
+    assert stage.run("inbox", "--all-projects").out.splitlines()[2].split()[0] == "demo/codex"
+
+
+def test_an_inbox_that_cannot_be_read_does_not_hide_the_others(stage: Stage) -> None:
+    stage.send(to="gemini")
+    inbox = stage.inbox("codex")
+    shutil.rmtree(inbox)
+    inbox.symlink_to(stage.here)
+
+    ran = stage.run("inbox", "--all")
+
+    assert (ran.code, "gemini" in ran.out, "inbox of codex" in ran.err) == (0, True, True)
+
+
+def test_an_outbox_shows_who_owes_an_answer(stage: Stage) -> None:
+    sent = stage.send(to="codex,gemini")
+    stage.send("--type", "notification")
+    stage.run("reply", sent["id"], "-a", "codex", "--body", "Yes.")
+
+    lines = stage.run("outbox", "--waiting", "-a", "claude").out.splitlines()
+    (owed,) = stage.run("outbox", "--waiting", "-a", "claude", "--json").json
+
+    assert lines[0] == "1 answer owed to claude"
+    assert lines[1].split() == ["PRI", "TYPE", "OWES", "SINCE", "STATE", "SUBJECT", "[ID]"]
+    assert lines[2].split()[:3] == ["P2", "question", "gemini"]
+    assert (owed["id"], owed["owes"], owed["late"]) == (sent["id"], "gemini", False)
+    assert owed["expects"] == ["notification", "follow_up"]
+    assert stage.run("outbox", "--waiting", "-a", "gemini").out == "Nobody owes gemini an answer.\n"
+
+
+def test_a_late_answer_is_marked(stage: Stage) -> None:
+    old = a_file(id="old-a8f3", from_="claude", to="codex", type="question", priority="P0")
+    (stage.agent("claude") / "outbox" / "old.yaml").write_bytes(old)
+
+    lines = stage.run("outbox", "--waiting", "-a", "claude").out.splitlines()
+
+    assert lines[0] == "1 answer owed to claude, 1 late"
+    assert lines[2].split()[4] == "late"
+
+
+def test_read_of_ones_own_message_names_the_outbox(stage: Stage) -> None:
+    sent = stage.send()
+
+    read = stage.run("read", sent["id"], "-a", "claude", "--json").json
+
+    assert (read["place"], read["file"]) == ("outbox", sent["file"])
+
+
+def test_read_says_how_long_ago_and_whether_it_has_expired(stage: Stage) -> None:
+    stage.plant("codex", expires_at='"2020-01-01T00:00:00Z"')
+
+    shown = stage.run("read", "a8f3", "-a", "codex").out
+
+    assert re.search(r"\ncreated_at_utc: 2026-03-13T14:30:00Z \(\d+d ago\)\n", shown)
+    assert "\nexpires_at: 2020-01-01T00:00:00Z (expired)\n" in shown
+
+
 def test_read_shows_the_fields_a_blank_line_and_the_body(stage: Stage) -> None:
     sent = stage.send("--body", "First line\n\n  second\n")
 
@@ -151,35 +229,96 @@ def test_read_of_a_structured_body_shows_its_fields(stage: Stage) -> None:
     )
 
 
-def test_a_thread_is_drawn_as_a_tree(stage: Stage) -> None:
-    first = stage.send(subject="mTLS or JWT?")
+def test_a_thread_shows_who_said_what(stage: Stage) -> None:
+    first = stage.send("--body", "Internal calls.\nWe decide today.", subject="mTLS or JWT?")
     second = stage.run("reply", first["id"], "-a", "codex", "--body", "JWT", "--json").json
 
     for agent in ("claude", "codex"):
         lines = stage.run("thread", first["conversation_id"], "-a", agent).out.splitlines()
-        heads = [re.sub(r"\S+Z", "TIME", line) for line in lines[::2]]
-        assert heads == ["TIME  claude → codex  question P2", "  └ TIME  codex → claude  notification P2"]
-        assert lines[1] == f"mTLS or JWT?  [{first['id']}]"
-        assert lines[3] == f"    Re: mTLS or JWT?  [{second['id']}]"
+        assert [re.sub(r"\d+s ago", "AGO", line) for line in lines] == [
+            "claude → codex  question P2  AGO",
+            "mTLS or JWT?",
+            f"[{first['id']}]",
+            "  Internal calls.",
+            "  We decide today.",
+            "  └ codex → claude  notification P2  AGO",
+            "    Re: mTLS or JWT?",
+            f"    [{second['id']}]",
+            "      JWT",
+        ]
     ids = [one["id"] for one in stage.run("thread", second["id"], "-a", "codex", "--json").json]
     assert ids == [first["id"], second["id"]]
+
+
+def test_a_thread_shows_the_beginning_all_or_nothing_of_a_body(stage: Stage) -> None:
+    sent = stage.send("--body", "\n".join(f"line {number}" for number in range(20)))
+
+    brief, full, headings = (
+        stage.run("thread", sent["id"], "-a", "codex", *more).out for more in ([], ["--full"], ["--headings"])
+    )
+
+    assert ("line 11\n" in brief, "line 12\n" in brief, "  … 8 more lines (--full)\n" in brief) == (True, False, True)
+    assert "line 19\n" in full
+    assert headings.splitlines()[1:] == ["Hello", f"[{sent['id']}]"]
+
+
+def test_a_thread_may_be_limited_to_the_newest(stage: Stage) -> None:
+    first = stage.send()
+    second = stage.run("reply", first["id"], "-a", "codex", "--body", "JWT", "--json").json
+
+    shown = stage.run("thread", first["id"], "-a", "codex", "--limit", "1")
+
+    assert shown.out.startswith("1 earlier message not shown\n")
+    assert (first["id"] in shown.out, second["id"] in shown.out) == (False, True)
+    as_json = stage.run("thread", first["id"], "-a", "codex", "--limit", "1", "--json").json
+    assert [one["id"] for one in as_json] == [second["id"]]
+    assert stage.run("thread", first["id"], "-a", "codex", "--limit", "-1").code == 2
+
+
+@pytest.mark.parametrize("command", [["thread", "{id}"], ["search", "needle"], ["watch", "--once"], ["next"]])
+def test_nothing_wraps_inside_an_id_at_80_columns(stage: Stage, command: list[str]) -> None:
+    stage.patch.setenv("NO_COLOR", "1")
+    body = f"{'needle ' * 30}\nsee src/{'a' * 40}/file.py"
+    sent = stage.send(
+        "--body", body, subject="A subject that is a good deal longer than a terminal of 80 columns is wide"
+    )
+    stage.run("reply", sent["id"], "-a", "gemini", "--body", body)
+
+    _, shown = stage.on_terminal(*[word.format(id=sent["id"]) for word in command], "-a", "codex", columns=80)
+
+    named = [line for line in shown.splitlines() if sent["id"][-4:] in line]
+    assert named
+    assert [line for line in named if len(line) > 80] == []
+    if command[0] != "next":
+        assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_messages_that_name_each_other_as_parents_are_drawn_all_the_same(stage: Stage) -> None:
     stage.plant("codex", "1.yaml", id="one", parent_message_id="two")
     stage.plant("codex", "2.yaml", id="two", parent_message_id="one")
 
-    assert stage.run("thread", "one", "-a", "codex").out.count("[") == 2
+    assert stage.run("thread", "one", "-a", "codex", "--headings").out.count("[") == 2
 
 
-def test_a_search_is_a_table_of_what_was_found_and_where(stage: Stage) -> None:
-    sent = stage.send("--body", "Where is the Needle?")
+def test_a_search_shows_who_said_what_where_and_a_snippet(stage: Stage) -> None:
+    sent = stage.send("--body", "First line.\nWhere is the Needle?")
 
     lines = stage.run("search", "needle", "-a", "codex").out.splitlines()
+    (found,) = stage.run("search", "needle", "-a", "codex", "--json").json
 
-    assert lines[0].split() == ["TIME", "FROM", "TO", "TYPE", "FOLDER", "SUBJECT", "[ID]"]
-    assert lines[1].split()[1:] == ["claude", "codex", "question", "inbox", "Hello", f"[{sent['id']}]"]
-    assert [one["id"] for one in stage.run("search", "needle", "-a", "codex", "--json").json] == [sent["id"]]
+    assert re.sub(r"\d+s ago", "AGO", lines[0]) == "claude → codex  question P2  AGO  inbox"
+    assert lines[1:] == [f"  Hello  [{sent['id']}]", "  Where is the Needle?"]
+    assert (found["id"], found["snippet"]) == (sent["id"], "Where is the Needle?")
+
+
+def test_a_search_may_be_limited(stage: Stage) -> None:
+    ids = [stage.send("--body", "needle")["id"] for _ in range(3)]
+
+    shown = stage.run("search", "needle", "-a", "codex", "--limit", "2").out
+
+    assert shown.endswith("1 more match (--limit)\n")
+    assert sum(one in shown for one in ids) == 2
+    assert len(stage.run("search", "needle", "-a", "codex", "--limit", "1", "--json").json) == 1
 
 
 def test_a_search_without_result_says_so(stage: Stage) -> None:

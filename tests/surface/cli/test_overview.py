@@ -59,7 +59,7 @@ def test_every_command_has_help_with_an_example(stage: Stage, name: str) -> None
 
 @pytest.mark.parametrize(
     "name",
-    sorted(COMMANDS.keys() - ON_A_SERVER - ON_DATA - ON_FILES - ON_STORES - {"init", "completion"}),
+    sorted(COMMANDS.keys() - ON_A_SERVER - ON_DATA - ON_FILES - ON_STORES - {"init", "completion", "kinds"}),
 )
 def test_every_command_on_a_mailbox_takes_the_same_options(stage: Stage, name: str) -> None:
     shown = stage.run(*name.split(), "--help").out

@@ -32,7 +32,8 @@ def test_what_is_new_is_one_line_each_and_is_shown_once(stage: Stage) -> None:
 
     first, second = stage.run(*ONCE), stage.run(*ONCE)
 
-    assert first.out == f"{sent['created_at_utc']}  P1  question  claude  Hello  [{sent['id']}]\n"
+    at = sent["created_at_utc"][11:19]
+    assert first.out.endswith(f"{at} UTC  P1  question  claude  Hello  [{sent['id']}]\n")
     assert (second.code, second.out) == (0, "")
 
 
@@ -227,3 +228,50 @@ def test_what_a_message_says_never_becomes_part_of_the_command(stage: Stage) -> 
 
     assert (stage.here / "told").read_text() == "$(touch pwned); `touch pwned`"
     assert not (stage.here / "pwned").exists()
+
+
+def test_several_agents_and_projects_are_watched_at_once(stage: Stage) -> None:
+    stage.run("init", "web", "--agents", "codex,qa")
+    one = stage.send("-p", "demo", to="codex,gemini")
+    two = stage.run(
+        "send", "-p", "web", "--from", "qa", "--to", "codex", "--type", "question", "--subject", "s", "--body", "b",
+        "--json",
+    ).json  # fmt: skip
+
+    shown = stage.run("watch", "--once", "--all", "--all-projects").out.splitlines()
+    chosen = stage.run("watch", "--once", "-p", "demo,web", "-a", "codex", "--watcher", "w", "--json").out.splitlines()
+
+    assert sorted((line.split()[0], line.split("[")[1]) for line in shown) == [
+        ("demo/codex", f"{one['id']}]"),
+        ("demo/gemini", f"{one['id']}]"),
+        ("web/codex", f"{two['id']}]"),
+    ]
+    assert [(entry["project"], entry["agent"], entry["id"]) for entry in map(json.loads, chosen)] == [
+        ("demo", "codex", one["id"]),
+        ("web", "codex", two["id"]),
+    ]
+    assert stage.run("watch", "--once", "--all", "--all-projects").out == ""
+
+
+def test_a_command_for_several_mailboxes_runs_in_each_ones_name(stage: Stage) -> None:
+    stage.send(to="codex,gemini")
+
+    stage.run("watch", "--once", "-p", "demo", "-a", "codex,gemini", "--exec", 'echo "$PARLEY_AGENT" >> told')
+
+    assert (stage.here / "told").read_text().split() == ["codex", "gemini"]
+
+
+def test_since_passes_over_what_is_older(stage: Stage) -> None:
+    stage.plant("codex", created_at_utc='"2020-01-01T00:00:00Z"')
+    sent = stage.send()
+
+    ran = stage.run(*ONCE, "--since", "1h", "--json")
+
+    assert [json.loads(line)["id"] for line in ran.out.splitlines()] == [sent["id"]]
+    assert (stage.run(*ONCE, "--since", "soon").code, len(stage.run(*ONCE).out.splitlines())) == (2, 1)
+
+
+def test_an_agent_that_no_project_has_is_an_error(stage: Stage) -> None:
+    ran = stage.run("watch", "--once", "--all-projects", "-a", "nobody")
+
+    assert (ran.code, ran.error) == (3, "unknown_agent")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -31,8 +32,63 @@ def test_next_shows_the_message_and_how_to_finish_it(stage: Stage) -> None:
     shown = stage.run("next", "-a", "codex").out
 
     assert f"id: {sent['id']}\n" in shown
-    assert f"; when finished: parley done {sent['id']} --agent codex\n" in shown
+    assert re.search(r"\nnote: claimed until (\S+ )?\d\d:\d\d:\d\d UTC\n", shown)
+    assert f"note: finish: parley done {sent['id']} --agent codex\n" in shown
     assert shown.endswith("\n\nPlease.\n")
+
+
+@pytest.mark.requirement("S1-EXPECTED-RESPONSE-SHOWN")
+def test_next_names_the_expected_answer_with_its_fields(stage: Stage) -> None:
+    fields = ["--set", "pr=1", "--set", "branch=b", "--set", "diff_summary=d"]
+    review = stage.send("--type", "review_request", *fields)
+
+    notes = [line for line in stage.run("next", "-a", "codex").out.splitlines() if line.startswith("note: ")]
+
+    assert notes[1:] == [
+        "note: expects review_feedback (findings_packet, round, blocking_count)",
+        "note:   or review_lgtm (quality_gate_result, merge_ready, [nits])",
+        f"note: answer: parley reply {review['id']} --agent codex",
+        "note: fields: parley kinds review_feedback",
+        f"note: review: parley review status {review['id']} --agent codex",
+        f"note: finish: parley done {review['id']} --agent codex",
+    ]
+    assert max(map(len, notes)) <= 80
+
+
+def test_next_says_that_a_notification_expects_no_answer(stage: Stage) -> None:
+    stage.send("--type", "notification")
+
+    assert "note: expects no answer\n" in stage.run("next", "-a", "codex").out
+
+
+def test_next_as_json_has_the_expected_answers(stage: Stage) -> None:
+    stage.send("--type", "review_lgtm", "--set", "quality_gate_result=pass", "--set", "merge_ready=true")
+    stage.send("--type", "handoff_complete", *[f"--set={name}=x" for name in ("issue", "pr", "branch", "next_owner")],
+               "--set", "tests_run=true")  # fmt: skip
+    stage.send("--type", "question")
+
+    claims = [claim(stage) for _ in range(3)]
+
+    assert {one["type"]: [kind["type"] for kind in one["expects"]] for one in claims} == {
+        "review_lgtm": [],
+        "handoff_complete": [],
+        "question": ["notification", "follow_up"],
+    }
+    assert all(one["answered_by"] == [] for one in claims)
+
+
+def test_a_message_that_comes_again_says_by_what_it_was_answered(stage: Stage) -> None:
+    sent = stage.send()
+    claim(stage)
+    answer = stage.run("reply", sent["id"], "-a", "codex", "--body", "Yes.", "--json").json
+    stage.run("release", sent["id"], "-a", "codex")
+
+    shown = stage.run("next", "-a", "codex").out
+    stage.run("release", sent["id"], "-a", "codex")
+
+    assert f"note: already answered by {answer['id']}\n" in shown
+    assert "note: expects" not in shown
+    assert claim(stage)["answered_by"] == [answer["id"]]
 
 
 def test_next_hands_out_in_processing_order_and_nothing_twice(stage: Stage) -> None:

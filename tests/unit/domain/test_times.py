@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from parley.domain.errors.errors import Invalid
 from parley.domain.times import (
     age,
+    ago,
+    clock_time,
     format_time,
     parse_duration,
     parse_moment,
@@ -155,7 +157,7 @@ def test_a_moment_beyond_all_time_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ago", "shown"),
+    ("passed", "shown"),
     [
         (timedelta(seconds=-5), "0m"),
         (timedelta(seconds=59), "0m"),
@@ -167,8 +169,8 @@ def test_a_moment_beyond_all_time_is_refused(text: str) -> None:
         (timedelta(days=400), "400d"),
     ],
 )
-def test_an_age_is_short(ago: timedelta, shown: str) -> None:
-    assert age(NOW - ago, NOW) == shown
+def test_an_age_is_short(passed: timedelta, shown: str) -> None:
+    assert age(NOW - passed, NOW) == shown
 
 
 def test_a_leap_second_and_a_long_fraction_are_times() -> None:
@@ -196,3 +198,24 @@ def test_what_is_no_time_that_has_passed_is_refused(text: str, hint: str) -> Non
         parse_past(text, NOW)
 
     assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("passed", "shown"),
+    [
+        (timedelta(seconds=-5), "0s ago"),
+        (timedelta(seconds=3), "3s ago"),
+        (timedelta(seconds=60), "1m ago"),
+        (timedelta(hours=5), "5h ago"),
+        (timedelta(days=3), "3d ago"),
+    ],
+)
+def test_how_long_ago_is_said_for_people(passed: timedelta, shown: str) -> None:
+    assert ago(NOW - passed, NOW) == shown
+
+
+def test_a_time_of_day_has_its_day_when_it_is_another() -> None:
+    now = datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
+
+    assert clock_time(now.astimezone(timezone(timedelta(hours=9))), now) == "14:30:00 UTC"
+    assert clock_time(now + timedelta(days=1), now) == "2026-03-14 14:30:00 UTC"

@@ -84,11 +84,20 @@ async def _in_ledger(kernel: Kernel, message_id: str) -> list[FoundMessage]:
     matches = []
     for stored in await store.find(message_id):
         delivery = files.get(stored.digest)
-        archived = delivery is not None and delivery.status is Status.DONE and delivery.reason == "archived"
-        matches.append(
-            _from_ledger(stored, "archive" if archived else "ledger", delivery.file if delivery and archived else "")
-        )
+        if delivery is not None and delivery.status is Status.DONE and delivery.reason == "archived":
+            matches.append(_from_ledger(stored, "archive", delivery.file))
+        elif copy := await _outbox_file(kernel, stored):
+            matches.append(_from_ledger(stored, "outbox", copy))
+        else:
+            matches.append(_from_ledger(stored))
     return matches
+
+
+async def _outbox_file(kernel: Kernel, stored: StoredMessage) -> str:
+    """The copy in the outbox of a message that this agent sent; "" when there is none."""
+    if stored.message.sender != kernel.agent:
+        return ""
+    return next((item.file for item in await listing(kernel, "outbox") if item.id == stored.message.id), "")
 
 
 async def _by_file(kernel: Kernel, ref: str) -> list[FoundMessage]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.mailbox import claims
+from parley.app.mailbox import answers, claims
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import safe, show_message
-from parley.domain.times import parse_duration
+from parley.domain.mailbox.waiting import expects_answer
+from parley.domain.message.kinds import Kind
+from parley.domain.times import clock_time, parse_duration, parse_time
 from parley.wire.oacp.format import OacpFormat
 from parley.wiring import drive
 
 if TYPE_CHECKING:
     import argparse
+    from datetime import datetime
 
+    from parley.domain.mailbox.listing import Claimed
     from parley.domain.message.message import Value
 
 
@@ -57,13 +61,56 @@ def _next(args: argparse.Namespace) -> int:
     doubts: list[Value] = [str(doubt) for doubt in claimed.doubts]
     fields = OacpFormat().fields(claimed.message)
     lease: dict[str, Value] = {"token": claimed.lease.token, "until": claimed.lease.until}
+    answered: list[Value] = [*drive(answers.answered_by(kernel, claimed.message))]
     if args.json:
-        screen.json({**fields, "file": claimed.file, "lease": lease, "tries": claimed.tries, "doubts": doubts})
+        expects: list[Value] = [_expected_fields(kind) for kind in claimed.message.kind.answers]
+        shown = {"file": claimed.file, "lease": lease, "tries": claimed.tries, "doubts": doubts}
+        screen.json({**fields, **shown, "expects": expects, "answered_by": answered})
     else:
-        then = f"parley done {claimed.message.id} --agent {kernel.agent}"
-        notes = [f"claimed until {claimed.lease.until}; when finished: {then}", *map(str, doubts)]
-        show_message(screen, {**fields, "file": claimed.file}, notes)
+        now = kernel.clock.now().at
+        notes = [*_next_steps(claimed, kernel.agent, [str(name) for name in answered], now), *map(str, doubts)]
+        show_message(screen, {**fields, "file": claimed.file}, notes, now)
     return OK
+
+
+def _expected_fields(kind: Kind) -> dict[str, Value]:
+    required, optional = _field_names(kind)
+    return {"type": kind.value, "required": [*required], "optional": [*optional]}
+
+
+def _field_names(kind: Kind) -> tuple[list[str], list[str]]:
+    """Required and optional fields of a kind as an answer: a follow_up may be free text then."""
+    fields = kind.spec.fields if kind is not Kind.FOLLOW_UP else ()
+    return [field.name for field in fields if field.required], [field.name for field in fields if not field.required]
+
+
+def _next_steps(claimed: Claimed, agent: str, answered: list[str], now: datetime) -> list[str]:
+    """What the reader has to know and do: how long the claim lasts, which answer is expected, how to finish."""
+    message = claimed.message
+    until = parse_time(claimed.lease.until) if claimed.lease.until else None
+    steps = [f"claimed until {clock_time(until, now)}"] if until else []
+    if answered:
+        steps.append(f"already answered by {', '.join(answered)}")
+    elif expects_answer(message.kind):
+        reply, *others = message.kind.answers
+        steps.append(f"expects {_with_names(reply)}")
+        steps += [f"  or {_with_names(kind)}" for kind in others]
+        steps.append(f"answer: parley reply {message.id} --agent {agent}")
+        if reply.spec.fields:
+            steps.append(f"fields: parley kinds {reply}")
+        if message.kind is Kind.REVIEW_REQUEST:
+            steps.append(f"review: parley review status {message.id} --agent {agent}")
+    else:
+        steps.append("expects no answer")
+    steps.append(f"finish: parley done {message.id} --agent {agent}")
+    return steps
+
+
+def _with_names(kind: Kind) -> str:
+    """A kind with its fields: `review_lgtm (quality_gate_result, merge_ready, [nits])`."""
+    required, optional = _field_names(kind)
+    names = ", ".join([*required, *[f"[{name}]" for name in optional]])
+    return f"{kind} ({names})" if names else f"{kind}"
 
 
 def _extend(args: argparse.Namespace) -> int:

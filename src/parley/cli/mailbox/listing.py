@@ -15,15 +15,31 @@ if TYPE_CHECKING:
     import argparse
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_inbox(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="the inbox of every agent of the project")
+    parser.add_argument("--all-projects", action="store_true", help="with every project of the home directory")
+    add_mailbox_options(parser)
+
+
+def _add_outbox(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--waiting", action="store_true", help="only what others have not answered: who owes an answer, since when"
+    )
     add_mailbox_options(parser)
 
 
 def _inbox(args: argparse.Namespace) -> int:
+    if args.all or args.all_projects:
+        return _show_all(args)
     return _show(args, "inbox")
 
 
 def _outbox(args: argparse.Namespace) -> int:
+    if args.waiting:
+        from parley.cli.mailbox.waiting import show_waiting
+
+        show_waiting(screen_of(args), kernel_of(args), as_json=args.json)
+        return OK
     return _show(args, "outbox")
 
 
@@ -41,17 +57,47 @@ def _show(args: argparse.Namespace, place: str) -> int:
     return OK
 
 
+def _show_all(args: argparse.Namespace) -> int:
+    """List the inboxes of several agents, each in processing order. What cannot be read is named, and passed over."""
+    import sys
+
+    from parley.cli.parts.mailboxes import mailboxes_of
+    from parley.domain.errors.errors import ParleyError
+
+    mailboxes = mailboxes_of(args)
+    several_projects = len({mailbox.project for mailbox in mailboxes}) > 1
+    items, names, fields = [], [], []
+    for mailbox in mailboxes:
+        try:
+            waiting = drive(read.inbox(mailbox.kernel))
+        except ParleyError as error:
+            sys.stderr.write(f"parley: {error.code}: inbox of {mailbox.agent}: {error.message}\n")
+            continue
+        items += waiting
+        names += [f"{mailbox.project}/{mailbox.agent}" if several_projects else mailbox.agent] * len(waiting)
+        fields += [{"project": mailbox.project, "agent": mailbox.agent, **item_fields(item)} for item in waiting]
+    screen = screen_of(args)
+    if args.json:
+        screen.json(fields)
+    elif not items:
+        screen.line(f"{count_of(len(mailboxes), 'inbox', 'inboxes')}, all empty.")
+    else:
+        screen.line(f"{count_of(len(items), 'message')} in {count_of(len(mailboxes), 'inbox', 'inboxes')}")
+        show_items(screen, items, format_time(mailboxes[0].kernel.clock.now().at), inboxes=names)
+    return OK
+
+
 COMMANDS = {
     "inbox": Command(
         "List incoming messages in processing order",
-        _add_arguments,
+        _add_inbox,
         _inbox,
-        ("parley inbox", "parley inbox --agent codex --json"),
+        ("parley inbox", "parley inbox --agent codex --json", "parley inbox --all"),
     ),
     "outbox": Command(
         "List sent messages, newest first",
-        _add_arguments,
+        _add_outbox,
         _outbox,
-        ("parley outbox --agent claude",),
+        ("parley outbox --agent claude", "parley outbox --waiting"),
     ),
 }

@@ -7,14 +7,32 @@ from typing import TYPE_CHECKING
 from parley.app.mailbox import find
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
-from parley.cli.output import Screen, located_message_fields, safe, show_message
-from parley.domain.times import format_time
+from parley.cli.output import (
+    UNLIMITED,
+    Screen,
+    count_of,
+    located_message_fields,
+    safe,
+    safe_text,
+    show_message,
+    terminal_width,
+)
+from parley.domain.errors.errors import Invalid
+from parley.domain.message.snippets import snippet
+from parley.domain.times import ago
 from parley.wiring import drive
 
 if TYPE_CHECKING:
     import argparse
+    from datetime import datetime
 
     from parley.domain.mailbox.listing import FoundMessage
+    from parley.domain.message.message import Message
+
+# Of each body, unless all of it is asked for.
+_BODY_LINES = 12
+# Levels of indentation in a thread; deeper answers stand below each other.
+_DEEPEST = 6
 
 
 def _add_ref(parser: argparse.ArgumentParser) -> None:
@@ -25,16 +43,22 @@ def _add_ref(parser: argparse.ArgumentParser) -> None:
 
 def _add_thread(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("conversation", help="a conversation id, or any message in it")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--full", action="store_true", help="show whole bodies (default: their first lines)")
+    shown.add_argument("--headings", action="store_true", help="show no bodies")
+    parser.add_argument("--limit", type=int, default=0, metavar="N", help="only the newest N messages")
     add_mailbox_options(parser)
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", help="text to find in ids, subjects and bodies; case does not matter")
+    parser.add_argument("--limit", type=int, default=1_000, metavar="N", help="only the newest N matches (1000)")
     add_mailbox_options(parser)
 
 
 def _read(args: argparse.Namespace) -> int:
-    located = drive(find.find(kernel_of(args), args.message))
+    kernel = kernel_of(args)
+    located = drive(find.find(kernel, args.message))
     screen = screen_of(args)
     if args.raw:
         import sys
@@ -46,25 +70,68 @@ def _read(args: argparse.Namespace) -> int:
         screen.json(fields)
     else:
         doubts = fields.pop("doubts")
-        show_message(screen, fields, [str(doubt) for doubt in doubts] if isinstance(doubts, list) else [])
+        notes = [str(doubt) for doubt in doubts] if isinstance(doubts, list) else []
+        show_message(screen, fields, notes, kernel.clock.now().at)
     return OK
 
 
 def _thread(args: argparse.Namespace) -> int:
-    messages = drive(find.thread(kernel_of(args), args.conversation))
+    kernel = kernel_of(args)
+    messages = drive(find.thread(kernel, args.conversation))
+    earlier = max(0, len(messages) - args.limit) if _checked_limit(args) else 0
     screen = screen_of(args)
     if args.json:
-        screen.json([located_message_fields(located) for located in messages])
+        screen.json([located_message_fields(located) for located in messages[earlier:]])
         return OK
     depths = _depths(messages)
-    for located in messages:
-        message = located.message
-        indent = "  " * depths[message.id]
-        arrow = "└ " if depths[message.id] else ""
-        head = f"{indent}{arrow}{format_time(message.created_at)}  {message.sender} → {', '.join(message.to)}"
-        screen.line(f"{screen.paint(head, 'cyan')}  {message.kind} {message.priority}")
-        screen.line(f"{indent}{'  ' if arrow else ''}{safe(message.subject)}  [{safe(message.id)}]")
+    if earlier:
+        screen.line(f"{count_of(earlier, 'earlier message')} not shown")
+    lines = 0 if args.headings else UNLIMITED if args.full else _BODY_LINES
+    for located in messages[earlier:]:
+        _show_in_thread(
+            screen, located.message, min(depths[located.message.id], _DEEPEST), kernel.clock.now().at, lines
+        )
     return OK
+
+
+def _checked_limit(args: argparse.Namespace) -> int:
+    limit: int = args.limit
+    if limit < 0:
+        raise Invalid("--limit must be at least 1")
+    return limit
+
+
+def _show_in_thread(screen: Screen, message: Message, depth: int, now: datetime, lines: int) -> None:
+    """Print who said what when, the subject, the id on a line of its own, and the beginning of the body."""
+    indent = "  " * depth
+    inner = f"{indent}{'  ' if depth else ''}"
+    head = (
+        f"{indent}{'└ ' if depth else ''}{message.sender} → {', '.join(message.to)}  {message.kind} {message.priority}"
+    )
+    screen.fitted_line(f"{head}  {ago(message.created_at, now)}", "cyan")
+    screen.fitted_line(f"{inner}{safe(message.subject)}")
+    screen.line(f"{inner}[{safe(message.id)}]")
+    if not lines:
+        return
+    body = _body_lines(message, terminal_width() - len(inner) - 2)
+    for line in body[:lines]:
+        screen.line(f"{inner}  {line}".rstrip())
+    if len(body) > lines:
+        screen.line(f"{inner}  … {count_of(len(body) - lines, 'more line')} (--full)")
+
+
+def _body_lines(message: Message, width: int) -> list[str]:
+    from textwrap import wrap
+
+    from parley.wire.yaml.write import mapping_text
+
+    text = message.body if isinstance(message.body, str) else mapping_text(message.body)
+    lines = safe_text(text).rstrip("\n").expandtabs(4).split("\n")
+    # Words are not broken: a path or an id stays whole.
+    width = max(20, width)
+    return [
+        part for line in lines for part in (wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""])
+    ]
 
 
 def _depths(messages: list[FoundMessage]) -> dict[str, int]:
@@ -80,30 +147,33 @@ def _depths(messages: list[FoundMessage]) -> dict[str, int]:
 
 
 def _search(args: argparse.Namespace) -> int:
-    matches = drive(find.search(kernel_of(args), args.text))
+    kernel = kernel_of(args)
+    limit = _checked_limit(args)
+    matches = drive(find.search(kernel, args.text))
     screen = screen_of(args)
+    shown = matches[: limit or len(matches)]
     if args.json:
-        screen.json([located_message_fields(match) for match in matches])
+        screen.json(
+            [{**located_message_fields(match), "snippet": snippet(match.message, args.text)} for match in shown]
+        )
     elif not matches:
         screen.line(f"No message contains {safe(args.text)!r}.")
     else:
-        _show_matches(screen, matches)
+        for match in shown:
+            _show_match(screen, match, args.text, kernel.clock.now().at)
+        if len(matches) > len(shown):
+            screen.line(f"{count_of(len(matches) - len(shown), 'more match', 'more matches')} (--limit)")
     return OK
 
 
-def _show_matches(screen: Screen, matches: list[FoundMessage]) -> None:
-    rows = [
-        (
-            format_time(match.message.created_at),
-            match.message.sender,
-            ",".join(match.message.to),
-            match.message.kind.value,
-            match.place,
-            f"{safe(match.message.subject)}  [{safe(match.message.id)}]",
-        )
-        for match in matches
-    ]
-    screen.table(("TIME", "FROM", "TO", "TYPE", "FOLDER", "SUBJECT [ID]"), rows)
+def _show_match(screen: Screen, match: FoundMessage, text: str, now: datetime) -> None:
+    message = match.message
+    head = (
+        f"{message.sender} → {', '.join(message.to)}  {message.kind} {message.priority}  {ago(message.created_at, now)}"
+    )
+    screen.fitted_line(f"{head}  {match.place}", "cyan")
+    screen.fitted_line(f"  {safe(message.subject)}  [{safe(message.id)}]")
+    screen.fitted_line(f"  {safe(snippet(message, text))}")
 
 
 COMMANDS = {
@@ -117,12 +187,12 @@ COMMANDS = {
         "Show a conversation, oldest message first",
         _add_thread,
         _thread,
-        ("parley thread conv-20260313-claude-001", "parley thread a8f3"),
+        ("parley thread conv-20260313-claude-001", "parley thread a8f3 --full", "parley thread a8f3 --headings"),
     ),
     "search": Command(
         "Search sent and received messages",
         _add_search,
         _search,
-        ('parley search "rate limiting"',),
+        ('parley search "rate limiting"', "parley search JWT --limit 5"),
     ),
 }

@@ -10,13 +10,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import follow
-from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of, settings_of
+from parley.cli.command import Command, add_mailbox_options, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import Screen, item_fields, safe
+from parley.cli.parts.mailboxes import OpenMailbox, add_several, mailboxes_of, names_several
 from parley.domain.errors.errors import Invalid, ParleyError
-from parley.domain.times import parse_duration
+from parley.domain.times import clock_time, format_time, parse_duration, parse_past, parse_time
 from parley.wire.oacp.format import OacpFormat
-from parley.wiring import Kernel, drive, find_place
+from parley.wiring import Kernel, drive
 
 if TYPE_CHECKING:
     import argparse
@@ -41,6 +42,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="name of the watcher; each remembers what it has shown (default: default)",
     )
     parser.add_argument("--new-only", action="store_true", help="skip messages that are already in the inbox")
+    parser.add_argument(
+        "--since", default="", metavar="TIME", help="skip messages older than this: 2h, 7d or 2026-03-13T14:30:00Z"
+    )
+    add_several(parser)
     add_mailbox_options(parser)
     parser.description = (
         f"{parser.description}.\n\n"
@@ -48,85 +53,102 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "printed or CMD has exited with 0; otherwise it is shown again. CMD gets the\n"
         "message as JSON on standard input, and its id, file, sender and type in\n"
         "PARLEY_MESSAGE_ID, _FILE, _FROM and _TYPE. PARLEY_HOME, _PROJECT and _AGENT are\n"
-        "set, so that parley inside CMD uses the same mailbox."
+        "set, so that parley inside CMD uses the same mailbox.\n\n"
+        "--agent and --project take several names with commas; every line then begins\n"
+        "with project and agent."
     )
 
 
 def _watch(args: argparse.Namespace) -> int:
     gc.enable()
-    kernel = kernel_of(args)
+    mailboxes = mailboxes_of(args)
     timeout = parse_duration(args.timeout).total_seconds() if args.timeout else None
     if not args.watcher:
         raise Invalid("--watcher needs a name")
+    args.oldest = format_time(parse_past(args.since, mailboxes[0].kernel.clock.now().at)) if args.since else ""
+    args.several = names_several(args)
     screen = screen_of(args)
     if args.new_only:
-        drive(follow.shown(kernel, args.watcher, drive(follow.unseen(kernel, args.watcher))))
+        for mailbox in mailboxes:
+            items = drive(follow.unseen(mailbox.kernel, args.watcher))
+            drive(follow.shown(mailbox.kernel, args.watcher, items))
     quiet, wait, failed = 0.0, _RETRY_SECONDS, False
     while True:
-        shown, failed = _show_new_items(args, kernel, screen)
+        counts = [_show_new_items(args, mailbox, screen) for mailbox in mailboxes]
+        failed = any(failure for _, failure in counts)
         if args.once or (timeout is not None and quiet >= timeout):
             return FOUND_PROBLEMS if failed else OK
-        quiet = 0.0 if shown else quiet
+        quiet = 0.0 if any(shown for shown, _ in counts) else quiet
         pause = wait if failed else _POLL_SECONDS
         wait = min(wait * 2, _RETRY_MAX_SECONDS) if failed else _RETRY_SECONDS
-        quiet += _wait_for_change(kernel, pause, failed=failed, timeout=timeout)
+        quiet += _wait_for_change(mailboxes, pause, failed=failed, timeout=timeout)
 
 
-def _wait_for_change(kernel: Kernel, pause: float, *, failed: bool, timeout: float | None) -> float:
-    """Sleep until the inbox may have changed, at most a second; return the seconds slept."""
-    before, slept = kernel.inbox.pulse(), 0.0
+def _wait_for_change(mailboxes: list[OpenMailbox], pause: float, *, failed: bool, timeout: float | None) -> float:
+    """Sleep until an inbox may have changed, at most a second; return the seconds slept."""
+    before, slept = [mailbox.kernel.inbox.pulse() for mailbox in mailboxes], 0.0
     longest = pause if failed else min(1.0, timeout if timeout is not None else 1.0)
     while slept < longest:
         time.sleep(_POLL_SECONDS)
         slept += _POLL_SECONDS
-        if not failed and kernel.inbox.pulse() != before:
+        if not failed and [mailbox.kernel.inbox.pulse() for mailbox in mailboxes] != before:
             break
     return slept
 
 
-def _show_new_items(args: argparse.Namespace, kernel: Kernel, screen: Screen) -> tuple[int, bool]:
+def _show_new_items(args: argparse.Namespace, mailbox: OpenMailbox, screen: Screen) -> tuple[int, bool]:
     """Show new items; return how many, and whether a command failed. The cursor moves past every shown item."""
     shown, failed = 0, False
-    for item in drive(follow.unseen(kernel, args.watcher)):
+    for item in drive(follow.unseen(mailbox.kernel, args.watcher)):
+        if not item.problem and item.created_at < args.oldest:
+            continue
         if args.run and not item.problem:
-            if not _execute(args, kernel, item):
+            if not _execute(args, mailbox, item):
                 failed = True
                 continue
         else:
-            _print(args, screen, item)
+            _print(args, mailbox, screen, item)
         sys.stdout.flush()
-        drive(follow.shown(kernel, args.watcher, [item]))
+        drive(follow.shown(mailbox.kernel, args.watcher, [item]))
         shown += 1
     return shown, failed
 
 
-def _print(args: argparse.Namespace, screen: Screen, item: Item) -> None:
+def _print(args: argparse.Namespace, mailbox: OpenMailbox, screen: Screen, item: Item) -> None:
     if args.json:
-        screen.json(item_fields(item), compact=True)
-    elif item.problem:
-        screen.line(screen.paint(f"unreadable  {safe(item.file)}  {safe(item.problem)}", "red"))
-    else:
-        screen.line(
-            f"{item.created_at}  {item.priority}  {item.kind}  {item.sender}  {safe(item.subject)}  [{safe(item.id)}]"
-        )
+        screen.json({**_mailbox_fields(args, mailbox), **item_fields(item)}, compact=True)
+        return
+    name = f"{mailbox.project}/{mailbox.agent}  " if args.several else ""
+    if item.problem:
+        screen.line(screen.paint(f"{name}unreadable  {safe(item.file)}  {safe(item.problem)}", "red"))
+        return
+    at = clock_time(parse_time(item.created_at), mailbox.kernel.clock.now().at)
+    expired = "  expired" if item.expired else ""
+    subject = f"{safe(item.subject)}  [{safe(item.id)}]"
+    screen.fitted_line(f"{name}{at}  {item.priority}  {item.kind}  {item.sender}{expired}  {subject}")
 
 
-def _execute(args: argparse.Namespace, kernel: Kernel, item: Item) -> bool:
+def _mailbox_fields(args: argparse.Namespace, mailbox: OpenMailbox) -> dict[str, Value]:
+    """Whose message it is, where several mailboxes are watched."""
+    return {"project": mailbox.project, "agent": mailbox.agent} if args.several else {}
+
+
+def _execute(args: argparse.Namespace, mailbox: OpenMailbox, item: Item) -> bool:
     import json
 
     from parley.settings import child_environment
 
-    place = find_place(settings_of(args))
     environment = child_environment(
         PARLEY_MESSAGE_ID=item.id.replace("\0", "\ufffd"),  # which no environment can carry
         PARLEY_MESSAGE_FILE=item.file,
         PARLEY_MESSAGE_FROM=item.sender,
         PARLEY_MESSAGE_TYPE=item.kind,
-        PARLEY_AGENT=kernel.agent,
-        PARLEY_HOME=place.home.value,
-        PARLEY_PROJECT=place.project.value,
+        PARLEY_AGENT=mailbox.agent,
+        PARLEY_HOME=mailbox.home,
+        PARLEY_PROJECT=mailbox.project,
     )
-    content = json.dumps({**_message_fields(kernel, item), **item_fields(item)}).encode()
+    fields = {**_message_fields(mailbox.kernel, item), **_mailbox_fields(args, mailbox), **item_fields(item)}
+    content = json.dumps(fields).encode()
     # Values travel in the environment and on standard input, never in the command's text.
     process = subprocess.run(  # noqa: S602  # the user's own command
         args.run, shell=True, input=content, env=environment, check=False
@@ -156,6 +178,7 @@ COMMANDS = {
             "parley watch --agent codex",
             "parley watch --exec 'notify-send \"$PARLEY_MESSAGE_FROM\"'",
             "parley watch --once --json",
+            "parley watch --all --all-projects --since 1h",
         ),
     ),
 }

@@ -122,7 +122,9 @@ def _edit(args: argparse.Namespace, kind: Kind, editor: str) -> str:
 
     if not editor:
         raise Invalid("no body given", hint="use --body, --body-file or standard input, or set EDITOR")
-    template = "".join(f"{field.name}: \n" for field in kind.spec.fields if field.required and "." not in field.name)
+    from parley.domain.message.templates import body_template
+
+    template = body_template(kind)
     with tempfile.NamedTemporaryFile("w", suffix=".yaml" if template else ".md", delete=False) as file:
         file.write(template)
     args.edited = file.name
