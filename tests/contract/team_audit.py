@@ -11,7 +11,7 @@ from parley.domain.audit.entry import AuditDraft, AuditEntry, entry_hash
 from parley.domain.channel.post import ERASED, PostState
 from parley.domain.directory.callers import SYSTEM
 from parley.domain.errors.errors import NotFound
-from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery, Moved, TeamChanges
+from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery, FeedScope, Moved, TeamChanges
 from parley.ports.team import TeamStore
 from tests.contract.team_store import (
     AT,
@@ -137,7 +137,7 @@ class TeamAuditContract(TeamStoreContract):
             found = await store.post(T1, name)
             assert post is not None
             assert found == post._replace(payload=b"{}", metadata=ERASED)
-        assert [one.position for one in await store.search(T1, "hello")] == []
+        assert await store.search(T1, "hello", FeedScope(None), AT, 10) == ()
 
     @stored
     async def test_nothing_of_a_commit_is_done_where_no_message_of_it_says_anything(self, store: TeamStore) -> None:

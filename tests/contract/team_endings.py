@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from parley.domain.channel.channel import Channel, Options, Tally
 from parley.domain.channel.post import PostState, Receipt
-from parley.domain.store.changes import Moved, Query, TeamChanges
+from parley.domain.store.changes import FeedScope, Moved, Query, TeamChanges
 from parley.ports.team import TeamStore
 from tests.contract.team_store import (
     ALL,
@@ -44,7 +44,7 @@ class TeamEndingsContract(TeamStoreContract):
             assert [await store.post(T1, f"msg_{n}") for n in (1, 2, 3)] == [None] * 3
             assert await store.post(T1, "msg_4") is not None
             assert [item.position for item in await store.feed(T1, 0)] == [4, 5, 6]
-            assert len(await store.search(T1, "hello", channel_id="chan_2")) == 3
+            assert await store.search(T1, "hello", FeedScope({"chan_2": 0}), AT, 10) == (6, 5, 4)
 
     @stored
     async def test_eviction_goes_on_over_many_messages_in_one_commit(self, store: TeamStore) -> None:

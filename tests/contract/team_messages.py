@@ -10,7 +10,7 @@ import pytest
 from parley.domain.channel.channel import View
 from parley.domain.channel.post import PostState, Receipt
 from parley.domain.errors.errors import NotFound
-from parley.domain.store.changes import Committed, Query, TeamChanges
+from parley.domain.store.changes import Committed, FeedScope, Query, TeamChanges
 from parley.ports.team import TeamStore
 from tests.contract.team_store import (
     ALL,
@@ -27,6 +27,8 @@ from tests.contract.team_store import (
     seen_by,
     stored,
 )
+
+EVERYTHING = FeedScope(None)
 
 
 class TeamMessagesContract(TeamStoreContract):
@@ -265,9 +267,10 @@ class TeamMessagesContract(TeamStoreContract):
             )
         )
 
-        assert [one.id for one in await store.search(T1, "strasse")] == ["msg_3", "msg_1"]
-        assert [one.id for one in await store.search(T1, "straße", channel_id="chan_1")] == ["msg_1"]
-        assert [one.id for one in await store.search(T1, "strasse", limit=1)] == ["msg_3"]
-        assert [one.id for one in await store.search(T1, "strasse", before=3)] == ["msg_1"]
-        assert await store.search(T1, "strasse", before=1) == ()
-        assert await store.search(T1, "%") == ()
+        assert await store.search(T1, "strasse", EVERYTHING, AT, 10) == (3, 1)
+        assert await store.search(T1, "straße", FeedScope({"chan_1": 0}), AT, 10) == (1,)
+        assert await store.search(T1, "strasse", FeedScope({"chan_1": 0, "chan_2": 0}), AT, 10) == (3, 1)
+        assert await store.search(T1, "strasse", EVERYTHING, AT, 1) == (3,)
+        assert await store.search(T1, "strasse", FeedScope({}), AT, 10) == ()
+        assert await store.search(T2, "strasse", FeedScope({"chan_1": 0}), AT, 10) == ()
+        assert await store.search(T1, "%", EVERYTHING, AT, 10) == ()

@@ -15,7 +15,7 @@ from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.errors.team import NameTaken
 from parley.domain.record import Expect, expecting
-from parley.domain.store.changes import Committed, Moved, Query, TeamChanges
+from parley.domain.store.changes import Committed, FeedScope, Moved, Query, TeamChanges
 from parley.ports.team import TeamStore
 from tests.contract.store import assert_chained
 from tests.contract.team_store import (
@@ -238,7 +238,9 @@ class TeamRecordsContract(TeamStoreContract):
         assert await store.page(T1, Query("chan_t2", ALL, AT)) == ()
         assert await store.answers(T1, "msg_s") == ()
         assert await store.pending(T1, "role:r") == ()
-        assert await store.search(T1, "secret") == ()
+        assert await store.search(T1, "secret", FeedScope(None), AT, 9) == ()
+        assert await store.search(T1, "secret", FeedScope({"chan_t2": 0}), AT, 9) == ()
+        assert await store.find_positions(T1, FeedScope({"chan_t2": 0}, ("intent_t2",)), 0, 9) == ((), 0)
         assert await store.feed(T1, 0) == ()
         assert await store.events(T1, "intent_t2") == ()
         assert await store.events_of_trace(T1, "a" * 32) == ()

@@ -9,6 +9,7 @@ from tests.contract.team_governance import TeamGovernanceContract
 from tests.contract.team_messages import TeamMessagesContract
 from tests.contract.team_records import TeamRecordsContract
 from tests.contract.team_requests import TeamRequestsContract
+from tests.contract.team_scopes import TeamScopesContract
 
 
 class TeamSuite(
@@ -19,5 +20,6 @@ class TeamSuite(
     TeamCommitsContract,
     TeamGovernanceContract,
     TeamAuditContract,
+    TeamScopesContract,
 ):
     """Every part of it."""

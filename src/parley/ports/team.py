@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Committed,
         ErasableMessage,
         ErasureQuery,
+        FeedScope,
         Query,
         ReaderPost,
         TeamChanges,
@@ -142,12 +143,10 @@ class TeamStore(Protocol):
         """Tenant and id of unanswered messages of any tenant whose time has passed."""
         ...
 
-    async def search(
-        self, tenant: str, text: str, *, channel_id: str = "", before: int = 0, limit: int = 500
-    ) -> tuple[Post, ...]:
-        """Messages whose payload contains `text` in any case, newest first, before a position (0: all).
+    async def search(self, tenant: str, text: str, scope: FeedScope, now: str, limit: int) -> tuple[int, ...]:
+        """Positions of unexpired messages in a scope whose payload contains `text` in any case, newest first.
 
-        The caller filters by who may see them.
+        Only what is in the scope is looked at: what is not takes no time.
         """
         ...
 
@@ -166,6 +165,24 @@ class TeamStore(Protocol):
         """What was said and happened in a tenant after a position, in order; the caller filters.
 
         At most `limit`, and fewer where that would be a lot of text: only an empty answer says that there is no more.
+        """
+        ...
+
+    async def find_positions(
+        self, tenant: str, scope: FeedScope, after: int, limit: int
+    ) -> tuple[tuple[int, ...], int]:
+        """Positions after one of what is in a scope, in order, and up to where was looked: the last of them when there
+        may be more, else the head. Copies of messages in the log of an intent are left out.
+        """
+        ...
+
+    async def read_positions(self, tenant: str, positions: Sequence[int]) -> tuple[tuple[FeedItem, ...], int]:
+        """What is still there at some positions, in order, and up to which: not all of them where it is much text."""
+        ...
+
+    async def find_evicted(self, tenant: str, scope: FeedScope, after: int) -> tuple[tuple[str, int], ...]:
+        """Channels of a scope of which everything that is kept is after a position, and up to which place they are
+        evicted: messages after the position may be among those.
         """
         ...
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from parley.domain.errors.errors import Unavailable
-from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage, EvictedMessages
 from parley.wire.api.records.intents import Event
 from parley.wire.api.records.record import Record
 
@@ -15,16 +15,18 @@ R = TypeVar("R")
 
 
 class StreamItem(Record, frozen=True, kw_only=True):
-    """What comes on a stream: a message, or an event of an intent's log.
+    """What comes on a stream: a message, an event of an intent's log, or that messages are no longer kept.
 
     `id` is the place on the stream: give it as `after` to go on behind it. `name` is `channel_message`, or the type
-    of the event; a state that was patched is called `state_changed`.
+    of the event; a state that was patched is called `state_changed`. `evicted` comes first when you go on behind
+    messages that a channel no longer keeps: some of them may have been for you.
     """
 
     id: str
     name: str
     message: ChannelMessage | None = None
     event: Event | None = None
+    evicted: EvictedMessages | None = None
 
 
 def read_answer(content: bytes, kind: type[R]) -> R:

@@ -13,7 +13,7 @@ import pytest
 from parley.adapters.postgres import cache as tenancy
 from parley.adapters.postgres import reads as team_reads
 from parley.adapters.postgres.store import PostgresTeamStore
-from parley.adapters.sqlite.team import store as team_store
+from parley.adapters.sqlite.team import reads as file_reads
 from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.app.team.channels import reading
 from parley.app.team.channels import streams as following
@@ -383,7 +383,7 @@ async def test_what_streams_share_is_bounded_and_comes_in_pieces(
 
 def small_portions(patch: pytest.MonkeyPatch, size: int = 5_000) -> None:
     """Of either store, which has its size in its queries."""
-    patch.setattr(team_store, "_FEED_BYTES", size)
+    patch.setattr(file_reads, "FEED_BYTES", size)
     for name in ("FEED_POSTS", "FEED_EVENTS"):
         patch.setattr(team_reads, name, getattr(team_reads, name).replace(f"{team_reads.FEED_BYTES}", f"{size}"))
     patch.setattr(team_reads, "FEED_BYTES", size)
@@ -414,7 +414,7 @@ async def test_a_feed_of_long_messages_comes_in_portions_without_a_gap(
         caught: list[int] = []
         await rig.key("bob")
         async for batch in following.follow(rig.team, rig.caller("bob"), following.Followed(intent_id=INTENT), 0):
-            caught += [one.position for one in batch or ()]
+            caught += [one.position for one in batch.items] if batch else []
             if len(caught) == 24:
                 break
     assert caught == fed

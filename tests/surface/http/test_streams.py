@@ -338,3 +338,35 @@ async def test_a_stream_whose_store_is_lost_comes_to_a_proper_end_and_goes_on_la
     await server.rig.say("alice")
     async with bob.events(STREAM, last_event_id=seen.id) as resumed:
         assert await seqs(resumed, 1) == [2]
+
+
+@pytest.mark.both_stores
+@with_server
+async def test_a_stream_sends_the_id_alone_when_it_has_passed_over_what_is_hidden(server: LiveServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    for _ in range(3):
+        await alice.post(f"/channels/{CHANNEL}/messages", {"to": "carol", "payload": {}})
+
+    async with bob.events("/agents/bob/subscribe", last_event_id="0") as events:
+        assert await events.connection.chunk() == b"id: 3\n\n"
+
+
+@pytest.mark.both_stores
+@with_server
+async def test_a_stream_resumed_behind_evicted_messages_begins_with_the_range(server: LiveServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    channel = (await alice.post(f"/intents/{INTENT}/channels", {"name": "small", "options": {"max_messages": 3}})).json[
+        "id"
+    ]
+    for _ in range(8):
+        await alice.post(f"/channels/{channel}/messages", {"payload": {}})
+
+    for path, name in ((f"/channels/{channel}/subscribe", "evicted"), ("/agents/bob/subscribe", "EVICTED")):
+        async with bob.events(path, last_event_id="1") as events:
+            told = await events.next()
+            assert (told.id, told.event, told.json) == (
+                "1",
+                name,
+                {"channel_id": channel, "through": 5, "oldest": 6},
+            )
+            assert [(await events.next()).json["seq"] for _ in range(3)] == [6, 7, 8]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from parley.domain.audit.entry import COLUMNS, AuditEntry
+from parley.domain.channel.event import CHANNEL_MESSAGE
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import ERASED
 from parley.domain.directory.callers import SYSTEM
@@ -12,8 +14,10 @@ from parley.domain.store.changes import erasable
 from parley.wire import rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from parley.adapters.postgres.journal import Fetch
-    from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery
+    from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery, FeedScope
 
 # Maximum bytes of a feed page: each stream holds one until its reader has taken it.
 FEED_BYTES = 4 * 1024 * 1024
@@ -80,10 +84,44 @@ NEWEST = (
     " UNION ALL SELECT (SELECT created_at FROM event WHERE number BETWEEN tenant.number << 40"
     " AND ((tenant.number + 1) << 40) - 1 ORDER BY number DESC LIMIT 1) FROM tenant) AS stamps"
 )
-SEARCH = (
-    f"{POSTS} post.number BETWEEN $1 AND $2 AND post.seq > tally.floor AND ($3::text = '' OR tally.id = $3)"
-    " ORDER BY post.number DESC LIMIT $4"
+# What is in a scope: $1 and $2 bound the numbers, $3 is the tenant's, $4 and $5 are the channels and from where on
+# messages to everyone count there (no channel for all), $6 views, $7 says that only what was said to it counts. The
+# channels lead, each looked up by itself: what is hidden costs nothing and shows in no time.
+_SCOPE_POST = (
+    "post.seq > tally.floor AND (post.number + 0) > $1 AND (post.number + 0) <= $2 AND ($6::text = ''"
+    " OR (NOT $7 AND sender = $6) OR strpos(recipients, ',' || $6 || ',') > 0"
+    " OR (recipients IS NULL AND post.number > {since}))"
 )
+_IN_CHANNELS = (
+    "unnest($4::text[], $5::bigint[]) AS scope (id, since)"
+    " JOIN tally ON tally.tenant = $3 AND tally.id = scope.id CROSS JOIN LATERAL"
+    " (SELECT post.number, octet_length(payload) AS size, state, expires_at FROM post"
+    f" WHERE post.channel = tally.number AND {_SCOPE_POST.format(since='scope.since')} OFFSET 0) AS post"
+)
+_IN_TENANT = (
+    "(SELECT post.number, octet_length(payload) AS size, state, expires_at"
+    " FROM post JOIN tally ON tally.number = post.channel WHERE post.number > $1 AND post.number <= $2"
+    f" AND $3::bigint > 0 AND $4::text[] IS NULL AND $5::bigint[] IS NULL AND {_SCOPE_POST.format(since='0')}) AS post"
+)
+_SCOPE_EVENTS = (
+    "SELECT number FROM event WHERE intent_id = ANY($8::text[]) AND (number + 0) > $1 AND (number + 0) <= $2"
+    f" AND event_type <> '{CHANNEL_MESSAGE}'"
+)
+_AT_POSTS = f"{POSTS} post.seq > tally.floor AND post.number = ANY($1::bigint[]) ORDER BY post.number"
+_AT_EVENTS = f"SELECT {rows.EVENT} FROM event WHERE number = ANY($1::bigint[]) ORDER BY number"
+_SIZES = (
+    "SELECT number, octet_length(payload) FROM post WHERE number = ANY($1::bigint[])"
+    " UNION ALL SELECT number, octet_length(document) FROM event WHERE number = ANY($1::bigint[]) ORDER BY number"
+)
+_PAYLOADS = "SELECT number, payload FROM post WHERE number = ANY($1::bigint[])"
+_EVICTED = (
+    "SELECT tally.id, tally.floor FROM unnest($2::text[], $3::bigint[]) AS scope (id, since)"
+    " JOIN tally ON tally.tenant = $1 AND tally.id = scope.id WHERE tally.floor > 0"
+    " AND (SELECT post.number FROM post WHERE post.channel = tally.number AND post.seq > tally.floor"
+    " ORDER BY post.seq LIMIT 1) > greatest($4, scope.since) ORDER BY tally.id"
+)
+_SEARCH_PAGE = 5_000
+_SEARCH_BYTES = 1024 * 1024
 # A page of a feed ends where it would be a lot of text.
 FEED_POSTS = (
     f"SELECT * FROM (SELECT {rows.POST}, sum(octet_length(payload)) OVER (ORDER BY post.number) - octet_length(payload)"
@@ -117,6 +155,96 @@ async def read_feed(fetch: Fetch, tenant: int, after: int, through: int, limit: 
     if len(items) >= limit:
         last = min(last, items[limit - 1].position)
     return [item for item in items[:limit] if item.position <= last], last
+
+
+async def find_positions(
+    fetch: Fetch, tenant: int, scope: FeedScope, after: int, through: int, limit: int
+) -> tuple[tuple[int, ...], int]:
+    """See `TeamStore.find_positions`."""
+    low = tenant << rows.SHIFT
+    sql = f"SELECT post.number FROM {_source(scope)} UNION ALL {_SCOPE_EVENTS} ORDER BY 1 LIMIT $9"
+    values = (low + after, low + through, *_scope_values(tenant, scope), list(scope.intents), limit)
+    positions = tuple([row[0] & rows.MASK for row in await fetch(sql, *values)])
+    return positions, positions[-1] if len(positions) == limit else max(after, through)
+
+
+async def read_positions(fetch: Fetch, tenant: int, positions: Sequence[int]) -> tuple[tuple[FeedItem, ...], int]:
+    """See `TeamStore.read_positions`."""
+    low = tenant << rows.SHIFT
+    numbers: list[int] = []
+    last, size = positions[-1], 0
+    for number, length in await fetch(_SIZES, [low + position for position in positions]):
+        if size >= FEED_BYTES:
+            last = numbers[-1] & rows.MASK
+            break
+        numbers.append(number)
+        size += length
+    items = [FeedItem.of_post(rows.post_from_row(row)) for row in await fetch(_AT_POSTS, numbers)]
+    items += [FeedItem.of_event(rows.event_from_row(row)) for row in await fetch(_AT_EVENTS, numbers)]
+    return tuple(sorted(items, key=lambda item: item.position)), last
+
+
+async def find_evicted(fetch: Fetch, tenant: int, scope: FeedScope, after: int) -> tuple[tuple[str, int], ...]:
+    """See `TeamStore.find_evicted`."""
+    if scope.channels is None:
+        return ()
+    low = tenant << rows.SHIFT
+    since = [low + since for since in scope.channels.values()]
+    evicted = await fetch(_EVICTED, tenant, list(scope.channels), since, low + after)
+    return tuple([(row[0], row[1]) for row in evicted])
+
+
+async def search(
+    fetch: Fetch, tenant: int, scope: FeedScope, text: str, now: str, through: int, limit: int
+) -> tuple[int, ...]:
+    """See `TeamStore.search`. Letters are compared as Python folds them, which the database cannot."""
+    low = tenant << rows.SHIFT
+    sql = (
+        f"SELECT post.number, size FROM {_source(scope)} WHERE state <> 'expired'"
+        " AND (expires_at = '' OR expires_at > $8) ORDER BY (post.number + 0) DESC LIMIT $9"
+    )
+    folded_text = text.casefold()
+    found: list[int] = []
+    high = low + through
+    while page := await fetch(sql, low, high, *_scope_values(tenant, scope), now, _SEARCH_PAGE):
+        for numbers in _groups(page):
+            payloads = await fetch(_PAYLOADS, numbers)
+            found += await asyncio.to_thread(_containing, payloads, folded_text)
+            if len(found) >= limit:
+                return tuple(found[:limit])
+        high = page[-1][0] - 1
+    return tuple(found)
+
+
+def _groups(page: list[Any]) -> Iterator[list[int]]:
+    """Numbers whose payloads are not a lot of text together."""
+    numbers: list[int] = []
+    size = 0
+    for number, length in page:
+        numbers.append(number)
+        size += length
+        if size >= _SEARCH_BYTES:
+            yield numbers
+            numbers, size = [], 0
+    if numbers:
+        yield numbers
+
+
+def _containing(payloads: list[Any], folded_text: str) -> list[int]:
+    numbers = [number for number, payload in payloads if folded_text in payload.decode().casefold()]
+    return [number & rows.MASK for number in sorted(numbers, reverse=True)]
+
+
+def _source(scope: FeedScope) -> str:
+    return _IN_TENANT if scope.channels is None else _IN_CHANNELS
+
+
+def _scope_values(tenant: int, scope: FeedScope) -> tuple[object, ...]:
+    if scope.channels is None:
+        return tenant, None, None, scope.viewer, scope.addressed
+    low = tenant << rows.SHIFT
+    since = [low + since for since in scope.channels.values()]
+    return tenant, list(scope.channels), since, scope.viewer, scope.addressed
 
 
 async def read_erasable(

@@ -30,7 +30,7 @@ from parley.domain.store.changes import ReaderPost
 from parley.wire import rows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     import asyncpg
 
@@ -41,14 +41,13 @@ if TYPE_CHECKING:
     from parley.domain.channel.feed import FeedItem
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
-    from parley.domain.store.changes import AuditQuery, Committed, ErasableMessage, ErasureQuery, Query
+    from parley.domain.store.changes import AuditQuery, Committed, ErasableMessage, ErasureQuery, FeedScope, Query
 
 R = TypeVar("R", bound="Record")
 
 _log = logging.getLogger("parley.postgres")
 # No id that is ever given is longer.
 _ID_MAX_CHARS = 128
-_SEARCH_PAGE = 500
 _PRUNE_SECONDS = 60.0
 _JOURNAL_RETENTION = "10 minutes"
 _SAVED = ", ".join(Saved._fields)
@@ -253,25 +252,14 @@ class PostgresTeamStore:
         result = await self.sessions.fetch(ALL_TENANTS, reads.OVERDUE, now, limit)
         return tuple([(row[0], row[1]) for row in result])
 
-    async def search(
-        self, tenant: str, text: str, *, channel_id: str = "", before: int = 0, limit: int = 500
-    ) -> tuple[Post, ...]:
-        """Letters are compared as Python folds them, which the database cannot: by pages, one search at a time."""
+    async def search(self, tenant: str, text: str, scope: FeedScope, now: str, limit: int) -> tuple[int, ...]:
+        """One search of a tenant at a time."""
         cache = await self.follower.get_cache(tenant)
         if cache is None:
             return ()
-        low = cache.number << rows.SHIFT
-        high = low + min(before - 1 if before else cache.head.position, cache.head.position)
-        folded_text = text.casefold()
-        posts: list[Post] = []
         async with self._search_slot(cache):
-            while len(posts) < limit:
-                page = await self.sessions.fetch(cache.scope, reads.SEARCH, low, high, channel_id, _SEARCH_PAGE)
-                posts += await asyncio.to_thread(_posts_containing, page, folded_text)
-                if len(page) < _SEARCH_PAGE:
-                    break
-                high = page[-1][0] - 1
-        return tuple(posts[:limit])
+            fetch = self._bind_fetch(cache)
+            return await reads.search(fetch, cache.number, scope, text, now, cache.head.position, limit)
 
     @asynccontextmanager
     async def _search_slot(self, cache: TenantCache) -> AsyncIterator[None]:
@@ -299,6 +287,28 @@ class PostgresTeamStore:
             return ()
         items, _ = await reads.read_feed(self._bind_fetch(cache), cache.number, after, cache.head.position, limit)
         return tuple(items)
+
+    async def find_positions(
+        self, tenant: str, scope: FeedScope, after: int, limit: int
+    ) -> tuple[tuple[int, ...], int]:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None or after >= cache.head.position:
+            return (), after
+        return await reads.find_positions(
+            self._bind_fetch(cache), cache.number, scope, after, cache.head.position, limit
+        )
+
+    async def read_positions(self, tenant: str, positions: Sequence[int]) -> tuple[tuple[FeedItem, ...], int]:
+        cache = await self.follower.get_cache(tenant)
+        if cache is None:
+            return (), positions[-1]
+        return await reads.read_positions(self._bind_fetch(cache), cache.number, positions)
+
+    async def find_evicted(self, tenant: str, scope: FeedScope, after: int) -> tuple[tuple[str, int], ...]:
+        cache = await self.follower.get_cache(tenant)
+        return (
+            await reads.find_evicted(self._bind_fetch(cache), cache.number, scope, after) if cache is not None else ()
+        )
 
     async def events(
         self,
@@ -382,7 +392,3 @@ class PostgresTeamStore:
 
     async def _fetch_posts(self, tenant: str, query: str, *values: Any) -> tuple[Post, ...]:  # noqa: ANN401
         return tuple(map(rows.post_from_row, await self._fetch_in_range(tenant, query, *values)))
-
-
-def _posts_containing(page: list[asyncpg.Record], folded_text: str) -> list[Post]:
-    return [rows.post_from_row(row) for row in page if folded_text in row[13].decode().casefold()]

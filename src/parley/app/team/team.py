@@ -9,6 +9,7 @@ from parley.app.team.state.nodes import NodeState
 from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
 from parley.app.team.state.requests import RequestCache
 from parley.app.team.state.rules import RulesState
+from parley.app.team.state.sights import SightCache
 from parley.app.team.state.suspended import check_not_suspended
 from parley.app.team.state.tail import Tail
 from parley.app.team.state.waits import Waits
@@ -67,6 +68,7 @@ class Team:
         self.requests = RequestCache(store)
         self.tail = Tail()
         self.waits = Waits()
+        self.sights = SightCache()
         # Held while roles change and agents leave, so that they do not conflict with each other.
         self.roster = asyncio.Lock()
         # When the sweep last dropped idempotency keys.
@@ -76,6 +78,7 @@ class Team:
         self.stranded_after = ""
         self.began = clock.now().at
         store.watch(self.requests.publish)
+        store.watch(self.sights.publish)
         store.watch(self.audit.mark_active)
         store.watch(self.governance.publish)
         store.watch(self.tail.publish, cares=self.tail.cares, lost=self.tail.lose)

@@ -142,6 +142,19 @@ class Query(NamedTuple):
     limit: int = 1000
 
 
+class FeedScope(NamedTuple):
+    """Which part of a tenant's feed: messages of these channels that a viewer may see, and events of these intents.
+
+    `channels` has the position after which messages to everyone are the viewer's, for each channel; None: all of the
+    tenant. An empty `viewer` sees all. `addressed`: only what was said to the viewer, not what it said itself.
+    """
+
+    channels: Mapping[str, int] | None
+    intents: tuple[str, ...] = ()
+    viewer: str = ""
+    addressed: bool = False
+
+
 class AuditQuery(NamedTuple):
     """Which entries of the audit log: in order, after one and up to another (0: to the end), of these sides (None: all
     of them).

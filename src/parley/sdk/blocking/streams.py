@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from parley.domain.errors.errors import Invalid
 from parley.sdk.blocking.area import Area
 from parley.sdk.records import StreamItem, read_answer
-from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage, EvictedMessages
 from parley.wire.api.records.intents import Event
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from parley.sdk.protocol.event_stream import StreamEvent
 
 _MESSAGE = "channel_message"
+_EVICTED = "evicted"
 
 
 def _path(channel: str, intent: str, agent: str) -> tuple[str, str, str]:
@@ -33,6 +34,8 @@ def _item(event: StreamEvent) -> StreamItem:
     content = event.data.encode()
     if event.name == _MESSAGE:
         return StreamItem(id=event.id, name=event.name, message=read_answer(content, ChannelMessage))
+    if event.name == _EVICTED:
+        return StreamItem(id=event.id, name=event.name, evicted=read_answer(content, EvictedMessages))
     return StreamItem(id=event.id, name=event.name, event=read_answer(content, Event))
 
 

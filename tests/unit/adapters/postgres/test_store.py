@@ -11,13 +11,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from parley.adapters.postgres import store as team_store
+from parley.adapters.postgres import reads
 from parley.adapters.postgres.store import PostgresTeamStore, open_store
 from parley.domain.channel.channel import Tally
 from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import BadConfig, Unavailable
-from parley.domain.store.changes import TeamChanges
-from tests.contract.team_store import T1, TeamStoreContract, a_channel, a_post, a_use, an_intent
+from parley.domain.store.changes import FeedScope, TeamChanges
+from tests.contract.team_store import AT, T1, TeamStoreContract, a_channel, a_post, a_use, an_intent
 from tests.postgres.cluster import drop, new_database, shared_cluster
 from tests.postgres.nodes import a_hand, counted, nodes, quiet
 from tests.postgres.store import fresh_database
@@ -231,14 +231,15 @@ async def test_a_record_is_found_by_the_name_that_another_node_gave_it(dsn: str)
 
 @in_loop
 async def test_a_search_goes_through_all_pages(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(team_store, "_SEARCH_PAGE", 3)
+    monkeypatch.setattr(reads, "_SEARCH_PAGE", 3)
+    monkeypatch.setattr(reads, "_SEARCH_BYTES", 40)
     async with nodes(dsn, "a") as (a,):
         texts = [b'{"text":"%b"}' % (b"needle" if n % 4 == 0 else b"hay") for n in range(10)]
         for n, text in enumerate(texts):
             await a.commit(TeamChanges(T1, (a_post(f"msg_{n}", payload=text),)))
 
-        assert [post.id for post in await a.search(T1, "NEEDLE")] == ["msg_8", "msg_4", "msg_0"]
-        assert [post.id for post in await a.search(T1, "needle", before=9, limit=1)] == ["msg_4"]
+        assert await a.search(T1, "NEEDLE", FeedScope(None), AT, 10) == (9, 5, 1)
+        assert await a.search(T1, "needle", FeedScope({"chan_1": 0}), AT, 2) == (9, 5)
 
 
 # ---------------------------------------------------------------- housekeeping

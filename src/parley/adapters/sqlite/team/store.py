@@ -12,10 +12,10 @@ from parley.adapters.sqlite.file import sqlite_errors
 from parley.adapters.sqlite.team import audit as team_audit
 from parley.adapters.sqlite.team import erase as team_erase
 from parley.adapters.sqlite.team import file as team_file
+from parley.adapters.sqlite.team import reads as team_reads
 from parley.adapters.sqlite.team.cache import UNKNOWN, StoreCache
 from parley.adapters.sqlite.team.writer import SqliteWriter
 from parley.domain.channel.channel import Channel, Tally
-from parley.domain.channel.feed import FeedItem
 from parley.domain.directory.callers import Saved
 from parley.domain.errors.errors import Forbidden, Unavailable
 from parley.domain.mailbox.ledger import StoredEntry
@@ -24,20 +24,19 @@ from parley.wire import rows
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.channel.event import Event
+    from parley.domain.channel.feed import FeedItem
     from parley.domain.channel.post import Post
     from parley.domain.record import Record
-    from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery, Query
+    from parley.domain.store.changes import AuditQuery, ErasableMessage, ErasureQuery, FeedScope, Query
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Record")
 
 _READERS = 2
-# Maximum bytes of a feed page: each stream holds one until its reader has taken it.
-_FEED_BYTES = 4 * 1024 * 1024
 # No id that is ever given is longer.
 _ID_MAX_CHARS = 128
 # Pages in the log after which it is worth copying them into the file.
@@ -83,7 +82,7 @@ class SqliteTeamStore:
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="parley-reader")
-        # A search looks at every message of its tenant: it waits for other searches, and no other reader for it.
+        # A search looks at all messages that its caller may see: it waits for other searches, no other reader for it.
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="parley-searcher")
         if not reads_only:  # another process holds the file; without a loop the writer refuses
             self._writer.start(asyncio.get_running_loop())
@@ -283,18 +282,9 @@ class SqliteTeamStore:
         )
         return tuple(await self._read(lambda db: db.execute(query, (rows.SHIFT, now, limit)).fetchall()))
 
-    async def search(
-        self, tenant: str, text: str, *, channel_id: str = "", before: int = 0, limit: int = 500
-    ) -> tuple[Post, ...]:
-        low, high = await self._range(tenant)
-        high = low + before - 1 if before else high
-        query = (
-            f"{_POSTS} post.number BETWEEN ? AND ? AND (? = '' OR tally.id = ?) AND post.seq > tally.floor"
-            " AND contains(CAST(payload AS TEXT), ?) ORDER BY post.number DESC LIMIT ?"
-        )
-        values = (low, high, channel_id, channel_id, text.casefold(), limit)
-        post_rows = await self._read(lambda db: db.execute(query, values).fetchall(), self._searcher)
-        return tuple(map(rows.post_from_row, post_rows))
+    async def search(self, tenant: str, text: str, scope: FeedScope, now: str, limit: int) -> tuple[int, ...]:
+        low, _ = await self._range(tenant)
+        return await self._read(lambda db: team_reads.search(db, tenant, low, scope, text, now, limit), self._searcher)
 
     # ------------------------------------------------------------------ feed, events, ledger
 
@@ -314,18 +304,29 @@ class SqliteTeamStore:
         def read(db: sqlite3.Connection) -> tuple[tuple[list[Any], bool], tuple[list[Any], bool]]:
             db.execute("BEGIN")
             try:
-                return _fetch_page(db.execute(posts, values)), _fetch_page(db.execute(events, values))
+                return (
+                    team_reads.fetch_page(db.execute(posts, values)),
+                    team_reads.fetch_page(db.execute(events, values)),
+                )
             finally:
                 db.execute("COMMIT")
 
-        (post_rows, more_posts), (event_rows, more_events) = await self._read(read)
-        items = [FeedItem.of_post(rows.post_from_row(row)) for row in post_rows]
-        items += [FeedItem.of_event(rows.event_from_row(row)) for row in event_rows]
-        items.sort(key=lambda item: item.position)
-        # Where one of the two was cut off, the other must not run ahead of it.
-        ends = [page[-1][0] & rows.MASK for page, more in ((post_rows, more_posts), (event_rows, more_events)) if more]
-        last = min(ends, default=rows.MASK)
-        return tuple([item for item in items[:limit] if item.position <= last])
+        items, _ = team_reads.merge_page(*await self._read(read), rows.MASK)
+        return items[:limit]
+
+    async def find_positions(
+        self, tenant: str, scope: FeedScope, after: int, limit: int
+    ) -> tuple[tuple[int, ...], int]:
+        low, _ = await self._range(tenant)
+        return await self._read(lambda db: team_reads.find_positions(db, tenant, low, scope, after, limit))
+
+    async def read_positions(self, tenant: str, positions: Sequence[int]) -> tuple[tuple[FeedItem, ...], int]:
+        low, _ = await self._range(tenant)
+        return await self._read(lambda db: team_reads.read_positions(db, low, positions))
+
+    async def find_evicted(self, tenant: str, scope: FeedScope, after: int) -> tuple[tuple[str, int], ...]:
+        low, _ = await self._range(tenant)
+        return await self._read(lambda db: team_reads.find_evicted(db, tenant, low, scope, after))
 
     async def events(
         self,
@@ -445,18 +446,5 @@ class SqliteTeamStore:
                     db = self._local.db = team_file.connect(self.path, writes=False)
                 except Forbidden as error:  # it was open before: there are too many open files, say
                     raise Unavailable(error.message) from None
-                db.create_function("contains", 2, lambda text, part: part in text.casefold(), deterministic=True)
                 self._connections.append(db)
             return work(db)
-
-
-def _fetch_page(cursor: sqlite3.Cursor) -> tuple[list[Any], bool]:
-    """Rows until they are a lot to hold in memory, one at least; and whether there may be more."""
-    page: list[Any] = []
-    size = 0
-    for row in cursor:
-        page.append(row)
-        size += sum([len(value) for value in row if type(value) is bytes])
-        if size >= _FEED_BYTES:
-            return page, True
-    return page, False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels.channels import find_channel
 from parley.app.team.channels.streams import check_key
+from parley.app.team.channels.visible import scope_of_all, scope_of_channels
 from parley.app.team.state.tail import of_channel
 from parley.domain.channel.channel import View, check_takes_part, view
 from parley.domain.channel.post import Receipt
@@ -236,21 +237,21 @@ async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> st
 async def search(team: Team, caller: Caller, text: str, *, channel_id: str = "", limit: int = 100) -> list[ReaderPost]:
     """Messages that contain a text and that the caller may see, newest first."""
     if channel_id:
-        await find_channel(team, caller, channel_id)
+        channel, _ = await find_channel(team, caller, channel_id)
+        scope = await scope_of_channels(team, caller, (channel,))
+    else:
+        scope = await scope_of_all(team, caller)
     # Payloads are stored as JSON: encode the text the same way.
     spelled = json.dumps(text, ensure_ascii=False)[1:-1]
+    left = await team.store.search(caller.tenant, spelled, scope, team.at(), limit)
     messages: list[ReaderPost] = []
-    before = 0
-    while len(messages) < limit:
-        page = await team.store.search(caller.tenant, spelled, channel_id=channel_id, before=before, limit=_FOUND)
-        for post in page:
-            message = await _visible_post(team, caller, post)
-            if message is not None:
-                messages.append(message)
-        if len(page) < _FOUND:
-            break
-        before = page[-1].position
-    return messages[:limit]
+    while left:
+        # Read in order, which is the reverse of what was found.
+        items, through = await team.store.read_positions(caller.tenant, left[: -_FOUND - 1 : -1])
+        left = tuple([position for position in left if position > through])
+        found = [await _visible_post(team, caller, item.post) for item in items if item.post is not None]
+        messages += [message for message in found if message is not None]
+    return messages[::-1]
 
 
 async def _visible_post(team: Team, caller: Caller, post: Post) -> ReaderPost | None:

@@ -7,9 +7,11 @@ from the tail:  what was committed since; a queue that overflowed sends us back 
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels.channels import find_channel
+from parley.app.team.channels.visible import scope_of_agent, scope_of_channels, scope_of_intent
 from parley.app.team.directory.permissions import stands_on
 from parley.app.team.state.suspended import check_not_suspended, check_speaks_for
 from parley.app.team.state.tail import of_agent, of_channel, of_intent
@@ -29,8 +31,11 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.channel.feed import FeedItem
     from parley.domain.directory.callers import Caller
+    from parley.domain.store.changes import FeedScope
 
 _PAGE = 500
+# How many positions are found at once: they are read page by page.
+_POSITIONS = 5_000
 # How often an idle stream checks its rights and pings its client.
 PING_SECONDS = 15.0
 
@@ -65,10 +70,20 @@ async def check_follows(team: Team, caller: Caller, followed: Followed) -> None:
         await check_speaks_for(team.store, caller, followed.agent)
 
 
-async def follow(
-    team: Team, caller: Caller, followed: Followed, after: int | None
-) -> AsyncGenerator[list[FeedItem] | None]:
-    """Batches of new items in order; None when listening starts, and after each idle interval.
+class FeedBatch(NamedTuple):
+    """Items of a stream in order, none when there is nothing to show, and the position up to which it was read.
+
+    `evicted` has the channels of which messages after the cursor may be gone, each with the last place that is.
+    """
+
+    items: list[FeedItem]
+    position: int
+    evicted: tuple[tuple[str, int], ...] = ()
+
+
+async def follow(team: Team, caller: Caller, followed: Followed, after: int | None) -> AsyncGenerator[FeedBatch | None]:
+    """Batches of new items in order; None when listening starts. After each idle interval an empty one says how far the
+    stream has come.
 
     Raises when the right is revoked. Without a cursor it starts at the head.
     """
@@ -79,26 +94,36 @@ async def follow(
         cursor = head if after is None else min(after, head)
         listener.behind = after is not None
         yield None
+        spoke = _time()
         while True:
             if listener.behind:
                 async for batch in _catch_up(team, caller, followed, listener, cursor):
-                    cursor = batch[-1].position
-                    shown = [item for item in batch if await is_visible(team, caller, followed, item)]
-                    if shown:
-                        yield shown
-            else:
-                queued = [item for item in listener.take() if item.position > cursor]
-                key = await check_key(team, caller)
-                await check_follows(team, caller, followed)
-                if queued:
-                    cursor = queued[-1].position
-                    shown = [item for item in queued if await is_visible(team, caller, followed, item)]
-                    if shown:
-                        yield shown
-                elif not await _woken(listener, _patience(team, key)):
-                    yield None
+                    cursor = batch.position
+                    shown = [item for item in batch.items if await is_visible(team, caller, followed, item)]
+                    yield batch._replace(items=shown)
+                    spoke = _time()
+                continue
+            queued = [item for item in listener.take() if item.position > cursor]
+            key = await check_key(team, caller)
+            await check_follows(team, caller, followed)
+            if queued:
+                cursor = queued[-1].position
+                shown = [item for item in queued if await is_visible(team, caller, followed, item)]
+                if shown:
+                    yield FeedBatch(shown, cursor)
+                    spoke = _time()
+                    continue
+            # What is hidden from it wakes a stream, too: it still says in time that it is there.
+            patience = min(spoke + PING_SECONDS - _time(), _patience(team, key))
+            if patience <= 0 or (not queued and not await _woken(listener, patience)):
+                yield FeedBatch([], cursor)
+                spoke = _time()
     finally:
         team.tail.leave(listener)
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _patience(team: Team, key: Key) -> float:
@@ -118,20 +143,45 @@ async def _woken(listener: Listener, patience: float) -> bool:
 
 async def _catch_up(
     team: Team, caller: Caller, followed: Followed, listener: Listener, cursor: int
-) -> AsyncIterator[list[FeedItem]]:
-    """Read the store up to its head; from there the queue continues without a gap."""
+) -> AsyncIterator[FeedBatch]:
+    """Read the store up to its head; from there the queue continues without a gap.
+
+    Only what the reader may see is read, so most of a tenant may be passed over at once; where that brought the cursor
+    on, an empty batch says so.
+    """
+    began = cursor
     while True:
         await check_key(team, caller)
         await check_follows(team, caller, followed)
         # Cleared before the read: what is committed during it is queued again, and told apart by its position.
         listener.take()
         listener.behind = False
-        batch = list(await team.store.feed(caller.tenant, cursor, _PAGE))
-        if batch:
-            yield batch
-            cursor = batch[-1].position
-        if not batch and not listener.behind:
+        scope = await _scope_of(team, caller, followed)
+        evicted = await team.store.find_evicted(caller.tenant, scope, cursor) if cursor == began else ()
+        left, through = await team.store.find_positions(caller.tenant, scope, cursor, _POSITIONS)
+        more = len(left) == _POSITIONS
+        while left or evicted:
+            items, position = await team.store.read_positions(caller.tenant, left[:_PAGE]) if left else ((), cursor)
+            left = left[bisect_right(left, position) :]
+            cursor = position if left else through
+            yield FeedBatch(list(items), cursor, evicted)
+            evicted = ()
+            await check_key(team, caller)
+            await check_follows(team, caller, followed)
+        if through > cursor:
+            cursor = through
+            yield FeedBatch([], cursor)
+        if not more and not listener.behind:
             return
+
+
+async def _scope_of(team: Team, caller: Caller, followed: Followed) -> FeedScope:
+    if followed.agent:
+        return await scope_of_agent(team, caller, followed.agent)
+    if followed.intent_id:
+        return await scope_of_intent(team, caller, followed.intent_id)
+    channel, _ = await find_channel(team, caller, followed.channel_id)
+    return await scope_of_channels(team, caller, (channel,))
 
 
 async def check_key(team: Team, caller: Caller) -> Key:
@@ -154,11 +204,12 @@ async def is_visible(team: Team, caller: Caller, followed: Followed, item: FeedI
         return False
     if followed.intent_id and post.intent_id != followed.intent_id:
         return False
-    # An agent's own stream shows what was said to it, not what it said itself.
-    if followed.agent and (
-        post.sender == followed.agent or (post.recipients is not None and followed.agent not in post.recipients)
-    ):
-        return False
+    # An agent's own stream shows what was said to it; of what it said itself only mail to itself.
+    if followed.agent:
+        if post.recipients is not None and followed.agent not in post.recipients:
+            return False
+        if post.sender == followed.agent and post.to != followed.agent:
+            return False
     channel = await team.store.get(Channel, caller.tenant, post.channel_id)
     access = await team.store.get(Access, caller.tenant, post.intent_id)
     if channel is None or access is None:

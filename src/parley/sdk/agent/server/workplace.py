@@ -20,7 +20,7 @@ from parley.sdk.agent.server.progress import Mark, Progress
 from parley.sdk.agent.workplace import Arrival
 from parley.sdk.protocol.refusal import passes
 from parley.sdk.protocol.retry import retry_while_unavailable
-from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage, EvictedMessages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -108,6 +108,9 @@ class ServerWorkplace:
         )
         async with aclosing(stream) as events:
             async for event in events:
+                if event.name == "evicted":
+                    self._log_evicted(event.data)
+                    continue
                 position = int(event.id)
                 if not self._progress.is_open(position):
                     continue
@@ -122,6 +125,12 @@ class ServerWorkplace:
         log_event(
             _log, self._plan.name, "agent_stream_broke", "its stream broke; it reconnects as soon as it can", error_text
         )
+
+    def _log_evicted(self, data: str) -> None:
+        evicted = msgspec.json.decode(data, type=EvictedMessages)
+        text = "messages for it may be lost: it was away, and the channel keeps only its last ones (max_messages)"
+        detail = f"{evicted.channel_id}, up to message {evicted.through}"
+        log_event(_log, self._plan.name, "agent_messages_evicted", text, detail)
 
     async def _resolve_event(self, event: StreamEvent, position: int) -> Arrival | None:
         """The arrival of an event, retried while the server is away."""

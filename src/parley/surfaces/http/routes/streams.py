@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -15,8 +16,9 @@ from parley.domain.errors.rules import Suspended
 from parley.domain.errors.team import NotMember, RateLimited, Unauthorized
 from parley.domain.names import is_name
 from parley.surfaces.http.http1.message import Response
-from parley.surfaces.http.route import Call, Param, Route
+from parley.surfaces.http.route import Call, Param, Route, encode
 from parley.wire.api import channels as rfc0021
+from parley.wire.api.records.channels import EvictedMessages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -29,6 +31,8 @@ K = TypeVar("K")
 # The id lets a client without any event continue from here after a reconnect.
 _HELLO = b": parley\nretry: 1000\nid: %d\n\n"
 _PING = b": ping\n\n"
+# An id without data is no event for a client, but it continues from there after a reconnect.
+_PROGRESS = b"id: %d\n\n"
 _REVOKED = b'event: revoked\ndata: {"reason":"you may no longer follow this"}\n\n'
 # Not an event: the client reconnects with the last id that it has seen.
 _LOST = b": the store cannot be reached, come back\n\n"
@@ -159,7 +163,7 @@ class EventStream:
         self._upper = upper
         self._batches = streams.follow(call.team, call.caller, followed, cursor)
         self._pieces: Iterator[bytes] = iter(())
-        self._quiet = _HELLO % cursor
+        self._cursor = cursor
         self._open = True
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -176,10 +180,20 @@ class EventStream:
         except Unavailable:
             return _LOST
         if batch is None:
-            quiet, self._quiet = self._quiet, _PING
-            return quiet
-        self._pieces = self._openings.pieces(self._caller.tenant, batch, upper=self._upper)
-        return next(self._pieces)
+            return _HELLO % self._cursor
+        self._pieces = chain(
+            self._evicted(batch.evicted, self._cursor),
+            self._openings.pieces(self._caller.tenant, batch.items, upper=self._upper),
+        )
+        self._cursor, before = max(self._cursor, batch.position), self._cursor
+        return next(self._pieces, _PROGRESS % self._cursor if self._cursor > before else _PING)
+
+    def _evicted(self, evicted: tuple[tuple[str, int], ...], cursor: int) -> Iterator[bytes]:
+        name = b"EVICTED" if self._upper else b"evicted"
+        for channel_id, place in evicted:
+            data = encode(EvictedMessages(channel_id=channel_id, through=place, oldest=place + 1))
+            # Its id is where the client is already: whoever comes back there is told again.
+            yield b"id: %d\nevent: %b\ndata: %b\n\n" % (cursor, name, data)
 
     async def aclose(self) -> None:
         if self._open:

@@ -38,6 +38,14 @@ class Channel(Record, frozen=True, kw_only=True):
     last_message_at: Timestamp | None = None
 
 
+class EvictedMessages(Record, frozen=True, kw_only=True):
+    """Messages of a channel that a stream can no longer show: some of them may have been after its cursor."""
+
+    channel_id: str
+    through: Annotated[int, Meta(description="The place of the last message that is no longer kept.")]
+    oldest: Annotated[int, Meta(description="The place of the first message that is kept.")]
+
+
 class ChannelMessage(Record, frozen=True, kw_only=True):
     """A message in a channel, as its reader sees it."""
 

@@ -18,7 +18,7 @@ from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.domain.channel.channel import Channel
 from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import Stale, Unavailable
-from parley.domain.store.changes import Query, TeamChanges
+from parley.domain.store.changes import FeedScope, Query, TeamChanges
 from tests.contract.team_store import ALL, AT, T1, a_channel, a_post, an_intent
 from tests.rigs.team import in_loop, kinds
 
@@ -211,11 +211,11 @@ async def test_the_log_is_copied_into_the_file_when_it_has_grown(
 async def test_reads_go_on_while_others_read_and_write(tmp_path: Path) -> None:
     async with a_store(tmp_path) as store:
         writes = [store.commit(TeamChanges(T1, (a_post(f"msg_{n}"),))) for n in range(50)]
-        reads = [store.search(T1, "hello") for _ in range(50)]
+        reads = [store.search(T1, "hello", FeedScope(None), AT, 100) for _ in range(50)]
 
         await asyncio.gather(*writes, *reads)
 
-        assert len(await store.search(T1, "hello")) == 50
+        assert len(await store.search(T1, "hello", FeedScope(None), AT, 100)) == 50
 
 
 @in_loop

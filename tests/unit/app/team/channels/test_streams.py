@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
 from parley.app.team.channels import streams
-from parley.app.team.channels.streams import Followed
+from parley.app.team.channels.streams import FeedBatch, Followed
 from parley.app.team.state import tail
-from parley.domain.channel.channel import Channel, MemberPolicy, without_member
+from parley.domain.channel.channel import Channel, MemberPolicy, Options, without_member
 from parley.domain.channel.event import EventDraft
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import PostState
@@ -21,7 +21,7 @@ from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import NotMember, Unauthorized
 from parley.domain.message.message import Pattern
-from parley.domain.store.changes import Moved, TeamChanges
+from parley.domain.store.changes import FeedScope, Moved, TeamChanges
 from tests.rigs.team import CHANNEL, INTENT, Rig, soon, with_rig
 
 pytestmark = pytest.mark.both_stores
@@ -33,7 +33,7 @@ ON_INTENT = Followed(intent_id=INTENT)
 class Stream:
     """A stream as its reader knows it."""
 
-    def __init__(self, batches: AsyncIterator[list[FeedItem] | None]) -> None:
+    def __init__(self, batches: AsyncIterator[FeedBatch | None]) -> None:
         self._batches = batches
         self._left: list[FeedItem] = []
 
@@ -41,7 +41,7 @@ class Stream:
         async with asyncio.timeout(seconds):
             while not self._left:
                 batch = await anext(self._batches)
-                self._left = batch or []
+                self._left = batch.items if batch else []
             return self._left.pop(0)
 
     async def positions(self, count: int) -> list[int]:
@@ -155,14 +155,14 @@ async def test_what_is_both_in_the_store_and_in_the_tail_is_shown_once(
 ) -> None:
     await a_channel(rig)
     await rig.say("alice")
-    feed = rig.store.feed
+    find = rig.store.find_positions
 
-    async def overtaken(tenant: str, after: int, limit: int) -> tuple[FeedItem, ...]:
-        monkeypatch.setattr(rig.store, "feed", feed)
+    async def overtaken(tenant: str, scope: FeedScope, after: int, limit: int) -> tuple[tuple[int, ...], int]:
+        monkeypatch.setattr(rig.store, "find_positions", find)
         await rig.say("alice")  # heard by the listener, and found by the read
-        return await feed(tenant, after, limit)
+        return await find(tenant, scope, after, limit)
 
-    monkeypatch.setattr(rig.store, "feed", overtaken)
+    monkeypatch.setattr(rig.store, "find_positions", overtaken)
     async with following(rig, ON_CHANNEL, rig.caller("bob"), 0) as stream:
         assert await stream.positions(2) == [1, 2]
         assert await stream.silent()
@@ -337,5 +337,97 @@ async def test_a_quiet_stream_says_now_and_then_that_it_is_there(rig: Rig, monke
 
     batches = streams.follow(rig.team, rig.caller("bob"), ON_CHANNEL, None)
 
-    assert [await anext(batches) for _ in range(3)] == [None, None, None]
+    assert [await anext(batches) for _ in range(3)] == [None, FeedBatch([], 0), FeedBatch([], 0)]
     await batches.aclose()
+
+
+# ---------------------------------------------------------------- only what the reader may see is read
+
+
+@with_rig
+async def test_hidden_messages_are_passed_over_without_being_read(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await a_channel(rig)
+    await rig.intent("intent_2", policy=AccessPolicy.CLOSED)
+    await rig.channel("chan_2", intent_id="intent_2")
+    for _ in range(20):
+        await rig.say("alice", channel_id="chan_2")
+        await rig.say("alice", to="carol")
+    last = await rig.say("alice", to="bob")
+    read = rig.store.read_positions
+    positions: list[int] = []
+
+    async def noted(tenant: str, wanted: Sequence[int]) -> tuple[tuple[FeedItem, ...], int]:
+        positions.extend(wanted)
+        return await read(tenant, wanted)
+
+    monkeypatch.setattr(rig.store, "read_positions", noted)
+    for followed in (Followed(agent="bob"), ON_CHANNEL, ON_INTENT):
+        async with following(rig, followed, rig.caller("bob"), 0) as stream:
+            assert (await stream.next()).post == last
+
+    assert set(positions) == {last.position}
+
+
+@with_rig
+async def test_a_stream_with_nothing_to_show_says_how_far_it_has_come(rig: Rig) -> None:
+    await a_channel(rig)
+    for _ in range(5):
+        await rig.say("alice", to="carol")
+    await rig.key("bob")
+    batches = streams.follow(rig.team, rig.caller("bob"), Followed(agent="bob"), 0)
+
+    assert [await anext(batches) for _ in range(2)] == [None, FeedBatch([], 5)]
+    await batches.aclose()
+
+
+@with_rig
+async def test_hidden_messages_do_not_keep_a_stream_from_saying_that_it_is_there(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "PING_SECONDS", 0.05)
+    await a_channel(rig)
+    await rig.key("bob")
+    batches = streams.follow(rig.team, rig.caller("bob"), ON_CHANNEL, None)
+    assert await anext(batches) is None
+    waiting = asyncio.ensure_future(anext(batches))
+    while not waiting.done():
+        await rig.say("alice", to="carol")
+
+    told = await waiting
+    assert told is not None
+    assert (told.items, told.position > 0) == ([], True)
+    await batches.aclose()
+
+
+@with_rig
+async def test_mail_to_oneself_is_on_ones_own_stream_as_it_is_in_the_list(rig: Rig) -> None:
+    await a_channel(rig)
+
+    async with following(rig, Followed(agent="bob"), rig.caller("bob"), 0) as stream:
+        said = await rig.say("bob", "remember", to="bob")
+        await rig.say("bob", "to all")
+
+        assert (await stream.next()).post == said
+        assert await stream.silent()
+    async with following(rig, Followed(agent="bob"), rig.caller("bob"), 0) as stream:
+        assert (await stream.next()).post == said
+        assert await stream.silent()
+
+
+@with_rig
+async def test_a_stream_that_is_resumed_behind_evicted_messages_says_so_once(rig: Rig) -> None:
+    await rig.intent()
+    await rig.channel(options=Options(max_messages=3))
+    for _ in range(8):
+        await rig.say("alice")
+    await rig.key("bob")
+
+    for followed in (ON_CHANNEL, ON_INTENT, Followed(agent="bob")):
+        batches = streams.follow(rig.team, rig.caller("bob"), followed, 1)
+        assert await anext(batches) is None
+        batch = await anext(batches)
+        assert batch is not None
+        assert ([item.position for item in batch.items], batch.evicted) == ([6, 7, 8], ((CHANNEL, 5),))
+        await batches.aclose()
+    async with following(rig, ON_CHANNEL, rig.caller("bob"), 6) as stream:
+        assert await stream.positions(2) == [7, 8]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from parley.app.team.work.sweep import sweep
+from parley.domain.channel.channel import Options
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Forbidden, Unavailable
 from parley.domain.errors.rules import MessageHeld
@@ -185,6 +186,23 @@ async def test_an_agent_can_be_told_to_stop_before_it_begins(server: LiveServer)
 
 
 # ---------------------------------------------------------------- restarts
+
+
+@with_server
+async def test_an_agent_that_was_away_too_long_logs_which_messages_are_gone(server: LiveServer, ear: Ear) -> None:
+    await server.rig.channel("chan_small", label="small", options=Options(max_messages=3))
+    texts: list[str] = []
+    async with shift(server, Bob(texts)):
+        await server.rig.say("alice", "1", to="bob", channel_id="chan_small")
+        await soon(lambda: len(texts) == 1)
+    for number in range(2, 9):
+        await server.rig.say("alice", str(number), to="bob", channel_id="chan_small")
+    async with shift(server, Bob(texts)):
+        await ear.hears("agent_messages_evicted")
+        await soon(lambda: len(texts) == 4)
+
+    assert texts == ["1", "6", "7", "8"]
+    assert any("chan_small, up to message 5" in str(vars(record)) for record in ear.records)
 
 
 @pytest.mark.both_stores

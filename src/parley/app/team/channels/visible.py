@@ -1,0 +1,92 @@
+"""What a caller may see of a tenant, as a scope that the store reads within: what is hidden is never read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley.app.team.directory.permissions import assigned
+from parley.app.team.state.sights import VisibleParts
+from parley.domain.channel.channel import Channel, view
+from parley.domain.directory.access import Access, standing
+from parley.domain.errors.errors import NotFound
+from parley.domain.store.changes import FeedScope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+
+
+async def scope_of_channels(team: Team, caller: Caller, channels: Iterable[Channel]) -> FeedScope:
+    """Of these channels what the caller may see."""
+    seen: dict[str, int] = {}
+    for channel in channels:
+        access = await team.store.get(Access, caller.tenant, channel.intent_id)
+        since = _since(channel, access, caller, team.at()) if access is not None else None
+        if since is not None:
+            seen[channel.id] = since
+    return FeedScope(seen, viewer="" if caller.all_seeing else caller.agent)
+
+
+async def scope_of_intent(team: Team, caller: Caller, intent_id: str) -> FeedScope:
+    """Of an intent: its events, and the messages that the caller may see."""
+    channels = await team.store.children(Channel, caller.tenant, intent_id)
+    return (await scope_of_channels(team, caller, channels))._replace(intents=(intent_id,))
+
+
+async def scope_of_all(team: Team, caller: Caller) -> FeedScope:
+    """Every message of the tenant that the caller may see."""
+    if caller.all_seeing:
+        return FeedScope(None)
+    sight = await _sight_of(team, caller)
+    return FeedScope(sight.channels, viewer=caller.agent)
+
+
+async def scope_of_agent(team: Team, caller: Caller, agent: str) -> FeedScope:
+    """What was said to an agent, and the events of the intents it is assigned to."""
+    sight = await _sight_of(team, caller._replace(agent=agent))
+    channels = None if caller.all_seeing else sight.channels
+    return FeedScope(channels, sight.intents, viewer=agent, addressed=True)
+
+
+async def _sight_of(team: Team, caller: Caller) -> VisibleParts:
+    """What an agent sees; of who sees everything only the intents."""
+    tenant = caller.tenant
+    generation = team.sights.generation(tenant)
+    sight = None if caller.all_seeing else team.sights.get(tenant, caller.agent)
+    if sight is not None:
+        return sight
+    now = team.at()
+    lists: dict[str, Access] = {}
+    intents: list[str] = []
+    after = ""
+    while access_lists := await team.store.every(Access, tenant, after=after):
+        after = access_lists[-1].id
+        for access in access_lists:
+            if caller.all_seeing or standing(access, caller.agent, now) is not None:
+                lists[access.id] = access
+            if assigned(access, caller.agent) is not None:
+                intents.append(access.id)
+    channels: dict[str, int] = {}
+    after = ""
+    while lists and not caller.all_seeing and (page := await team.store.every(Channel, tenant, after=after)):
+        after = page[-1].id
+        for channel in page:
+            access_list = lists.get(channel.intent_id)
+            since = _since(channel, access_list, caller, now) if access_list is not None else None
+            if since is not None:
+                channels[channel.id] = since
+    sight = VisibleParts(channels, tuple(intents))
+    if not caller.all_seeing:
+        team.sights.keep(tenant, caller.agent, generation, sight)
+    return sight
+
+
+def _since(channel: Channel, access: Access, caller: Caller, now: str) -> int | None:
+    """From where on the caller sees messages to everyone; None when it does not take part."""
+    try:
+        channel_view = view(channel, access, caller, now)
+    except NotFound:
+        return None
+    return channel_view.since if channel_view.takes_part else None
