@@ -77,7 +77,7 @@ def test_an_audit_log_of_0_5_0_with_one_other_byte_is_not_valid(tmp_path: Path) 
     changed.write_text(text.replace('"outcome":"denied"', '"outcome":"denies"', 1), encoding="utf-8")
 
     assert changed.read_text(encoding="utf-8") != text
-    assert _verify(tmp_path, [str(changed)]).code == 2
+    assert _verify(tmp_path, [str(changed)]).code == 13
 
 
 def _verify(folder: Path, words: list[str]) -> Ran:

@@ -17,6 +17,8 @@ OK = 0
 FOUND_PROBLEMS = 1
 # Not a failure: the message is held for approval.
 HELD = 9
+# Not wrong usage: what was verified is not what was written.
+LOG_CHANGED = 13
 INTERNAL = 70
 INTERRUPTED = 130
 
@@ -24,7 +26,7 @@ INTERRUPTED = 130
 def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
     """Error, exit code and meaning. The first matching class wins, so subclasses come first."""
     # Imported here, so that a command that succeeds does not load them.
-    from parley.domain.errors.rules import MessageHeld
+    from parley.domain.errors.rules import LogChanged, MessageHeld
     from parley.domain.errors.team import AskTimeout, Gone, RateLimited, Unauthorized, UnsafeMode, VersionRequired
     from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
 
@@ -34,6 +36,11 @@ def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
             UnsafeMode,
             78,
             "other users could read the server's files, or the server would be reachable without encryption",
+        ),
+        (
+            LogChanged,
+            LOG_CHANGED,
+            "a log, an export or a proof was changed or is incomplete",
         ),
         (Invalid, 2, "wrong usage or input; the message names every error"),
         (VersionRequired, 2, "the server needs the version of the record that is changed"),

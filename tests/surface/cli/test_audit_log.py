@@ -154,7 +154,7 @@ def test_an_export_is_read_from_standard_input_too(team: Team) -> None:
     content = team.run("audit", "export").out.encode()
 
     assert team.run("audit", "verify", "-", stdin=content).code == 0
-    assert team.run("audit", "verify", "-", stdin=content[:-20]).code == 2
+    assert team.run("audit", "verify", "-", stdin=content[:-20]).code == 13
 
 
 def test_the_server_is_asked_for_its_audit_log_too(team: Team) -> None:
@@ -218,7 +218,7 @@ def test_an_entry_is_proved_and_the_proof_needs_no_server(team: Team, tmp_path: 
     assert good.out.startswith("Proof valid: entry ")
     assert ("--public-key" in unsure.out, "--public-key" in good.out) == (True, False)
     assert (said["valid"], said["side"]) == (True, "@tenant")
-    assert (changed.code, changed.error) == (2, "invalid")
+    assert (changed.code, changed.error) == (13, "log_changed")
     assert "does not match its content" in changed.err
 
 
@@ -286,7 +286,7 @@ def test_the_first_bad_entry_is_named_with_its_side(stage: Stage, tmp_path: Path
     ran = stage.run("audit", "verify", file)
     said = stage.run("audit", "verify", file, "--json")
 
-    assert (ran.code, ran.error) == (2, "invalid")
+    assert (ran.code, ran.error) == (13, "log_changed")
     assert "audit log of acme: number 5: alice 3: hash does not match content" in ran.err
     assert "broken at 5" in ran.out
     (report,) = said.json["audit"]
@@ -309,7 +309,7 @@ def test_the_first_bad_entry_is_named_with_its_side(stage: Stage, tmp_path: Path
 def test_an_export_that_was_cut_off_says_so(stage: Stage, tmp_path: Path, lines: list[bytes], said: str) -> None:
     ran = stage.run("audit", "verify", written(tmp_path / "x", lines))
 
-    assert (ran.code, ran.error) == (2, "invalid")
+    assert (ran.code, ran.error) == (13, "log_changed")
     assert f"the export is cut off: {said}" in ran.err
 
 
@@ -322,7 +322,7 @@ def test_checkpoints_that_lie_elsewhere_find_what_the_file_alone_hides(stage: St
     compared = stage.run("audit", "verify", shorter, "--checkpoints", str(outside))
 
     assert alone.code == 0
-    assert compared.code == 2
+    assert compared.code == 13
     assert "number 9: missing" in compared.err
 
 
@@ -330,7 +330,7 @@ def test_a_log_signed_by_somebody_else_is_found_by_the_key(stage: Stage, tmp_pat
     forged = written(tmp_path / "forged", export_of(LOG, checkpoints_of(LOG, 20, by=signer(2))))
 
     assert stage.run("audit", "verify", forged).code == 0
-    assert stage.run("audit", "verify", forged, "--public-key", signer().public_key.hex()).code == 2
+    assert stage.run("audit", "verify", forged, "--public-key", signer().public_key.hex()).code == 13
     assert stage.run("audit", "verify", forged, "--public-key", signer(2).public_key.hex()).code == 0
 
 
@@ -365,7 +365,7 @@ def test_files_that_were_changed_under_a_server_are_found_in_its_data(lone_team:
     )
     cut = team.run("audit", "verify", "--data", data)
 
-    assert (edited.code, cut.code) == (2, 2)
+    assert (edited.code, cut.code) == (13, 13)
     assert "audit log of default: number 3: @tenant 3: hash does not match content" in edited.err
     assert "audit log of default: number 3: missing" in cut.err
 
@@ -444,5 +444,5 @@ def test_a_log_that_was_changed_is_not_compared(stage: Stage, tmp_path: Path) ->
 
     ran = stage.run("audit", "reconcile", file)
 
-    assert (ran.code, ran.error) == (2, "invalid")
+    assert (ran.code, ran.error) == (13, "log_changed")
     assert "was changed: entry 5" in ran.err

@@ -136,6 +136,7 @@ def test_exit_codes_are_these() -> None:
     assert {kind.__name__: code for kind, code, _ in exit_codes()} == {
         "BadConfig": 78,
         "UnsafeMode": 78,
+        "LogChanged": 13,
         "Invalid": 2,
         "NotFound": 3,
         "VersionRequired": 2,

@@ -124,7 +124,7 @@ def with_a_log(team: Team) -> None:
     ],
     ids=["a payload changed", "actors changed", "one removed"],
 )
-def test_a_log_that_was_changed_is_exit_code_2_and_names_the_first_bad_number(
+def test_a_log_that_was_changed_is_exit_code_13_and_names_the_first_bad_number(
     lone_team: Team, statement: str, bad: int
 ) -> None:
     team = lone_team
@@ -136,7 +136,7 @@ def test_a_log_that_was_changed_is_exit_code_2_and_names_the_first_bad_number(
     team.server.start()
     online = team.run("audit", "verify")
 
-    assert (offline.code, online.code, online.error) == (2, 2, "invalid")
+    assert (offline.code, online.code, online.error) == (13, 13, "log_changed")
     assert f"{team.intent}: number {bad}: " in online.err
     assert [(one["log"], one["bad"]) for one in offline.json["chains"] if one["bad"]] == [(team.intent, bad)]
     assert json.loads(offline.err)["error"]["problems"][0]["code"] == "chain_broken"
@@ -160,7 +160,7 @@ def test_a_ledger_that_was_changed_is_found_in_the_files(lone_team: Team, statem
 
     ran = team.run("audit", "verify", "--data", str(team.server.data))
 
-    assert (ran.code, ran.error) == (2, "invalid")
+    assert (ran.code, ran.error) == (13, "log_changed")
     assert f"ledger of default: number {bad}: " in ran.err
 
 

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import Conflict, Invalid, Problem, Unavailable
+from parley.domain.errors.rules import LogChanged
 from parley.domain.store.tables import TABLES, Order, is_trimmed
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ async def copy(
     """Make the target what the source was when it was opened, and see that it is; `check` looks at its logs then.
 
     It is finished when nobody has written to the source meanwhile and no server that could is there, which `served`
-    says; or `though_behind`. `Conflict` for a target that holds anything else, `Invalid` when something is wrong with
-    the source itself.
+    says; or `though_behind`. `Conflict` for a target that holds anything else, `LogChanged` when something is wrong
+    with the source itself.
     """
     origin = await source.origin()
     if not origin:
@@ -99,7 +100,7 @@ async def copy(
         difference = comparison.differences[0]
         raise Unavailable(f"the target does not have what was written to it: {difference.table}, {difference.first}")
     if comparison.disorder:
-        raise Invalid.because([Problem("out_of_order", "source", detail) for detail in comparison.disorder])
+        raise LogChanged.because([Problem("out_of_order", "source", detail) for detail in comparison.disorder])
     await check()
     # In this order: what a server has written before it went is seen.
     servers = await served()

@@ -11,7 +11,8 @@ from parley.cli.audit.verify import open_lines
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import count_of, safe
-from parley.domain.errors.errors import Invalid, NotFound
+from parley.domain.errors.errors import NotFound
+from parley.domain.errors.rules import LogChanged
 
 if TYPE_CHECKING:
     import argparse
@@ -96,7 +97,7 @@ def _read_log(args: argparse.Namespace, path: str) -> Log:
             unsigned = mailbox_audit.is_export(first)
             report = mailbox_audit.check_export(taken) if unsigned else check_export(taken, wiring.signatures().verify)
     if report.bad is not None:
-        raise Invalid(f"{path} was changed: {report.bad}", hint=f"for details: parley audit verify {path}")
+        raise LogChanged(f"{path} was changed: {report.bad}", hint=f"for details: parley audit verify {path}")
     if ledger:
         return mailbox_audit.read_log(ledger)
     header, entries = read_export(copy)

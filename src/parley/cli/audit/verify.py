@@ -15,6 +15,7 @@ from parley.cli.exits import OK
 from parley.cli.output import count_of, safe
 from parley.cli.parts.remote import add_server_options, connection_of
 from parley.domain.errors.errors import Invalid, NotFound, Problem
+from parley.domain.errors.rules import LogChanged
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +62,8 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         "server and verified here; with --data, the logs, checkpoints and ledgers of all\n"
         "tenants are read from the files. The owner of a server could rewrite the whole\n"
         "log: checkpoints that you stored elsewhere and a public key that you know reveal\n"
-        "it. Exit code 2: a log was changed; the first bad entry is named."
+        "it. Exit code 13: a log was changed or is incomplete; the first bad entry is\n"
+        "named. Exit code 2: wrong usage, or a file that is no export."
     )
 
 
@@ -92,7 +94,7 @@ def _verify(args: argparse.Namespace) -> int:
     _show_results(args, results, reports, of_mailbox=of_mailbox)
     bad = [result for result in results if result.bad]
     if bad:
-        raise Invalid.because(
+        raise LogChanged.because(
             [Problem("chain_broken", result.log, f"number {result.bad}: {result.why}") for result in bad]
         )
     return OK
@@ -248,7 +250,7 @@ def _verify_proof(args: argparse.Namespace, trusted: frozenset[str]) -> int:
             }
         )
     if why:
-        raise Invalid.because([Problem("proof_invalid", args.proof, why)])
+        raise LogChanged.because([Problem("proof_invalid", args.proof, why)])
     if not args.json:
         hint = "" if trusted else _KEY_HINT
         screen.line(

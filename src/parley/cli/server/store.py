@@ -11,6 +11,7 @@ from parley.cli.exits import FOUND_PROBLEMS, INTERRUPTED, OK
 from parley.cli.output import count_of, safe
 from parley.cli.server.backup import ProgressBar
 from parley.domain.errors.errors import Invalid, Problem
+from parley.domain.errors.rules import LogChanged
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +42,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "If a server still runs on FROM at the end, or FROM was written to meanwhile,\n"
         "the copy is not finished and the exit code is 1: stop the servers and run the\n"
         "command again, which copies only what is new. With --verify-only the exit code\n"
-        "is 1 when the two differ. Exit code 2: a log was tampered with. Exit code 78:\n"
+        "is 1 when the two differ. Exit code 13: a log was changed. Exit code 78:\n"
         "the target database could lose acknowledged data; nothing was written."
     )
 
@@ -164,7 +165,7 @@ class _LogsCheck:
         return f"{count_of(self.logs, 'log')} with {count_of(self.links, 'entry', 'entries')}"
 
     async def check(self, place: str) -> None:
-        """Verify all logs; `Invalid` names the first bad entry of each."""
+        """Verify all logs; `LogChanged` names the first bad entry of each."""
         from parley.cli.audit.verify import check_logs, result_of
         from parley.store_wiring import open_reader
 
@@ -175,7 +176,7 @@ class _LogsCheck:
         bad = [result for result in results if result.bad]
         self.intact = not bad
         if bad:
-            raise Invalid.because(
+            raise LogChanged.because(
                 [Problem("chain_broken", result.log, f"number {result.bad}: {result.why}") for result in bad]
             )
 

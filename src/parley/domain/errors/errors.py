@@ -50,7 +50,7 @@ message. A code never changes its meaning.
 # Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 NOTHING: Mapping[str, object] = {}
 
@@ -85,6 +85,11 @@ class ParleyError(Exception):
         self.facts = facts  # what a program needs to go on, by name
         super().__init__(self.message)
 
+    @classmethod
+    def because(cls, problems: list[Problem]) -> Self:
+        """One error that names everything that is wrong at once."""
+        return cls("; ".join(str(problem) for problem in problems), problems=tuple(problems))
+
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
@@ -93,11 +98,6 @@ class Invalid(ParleyError):
     """What was given cannot be accepted."""
 
     code = "invalid"
-
-    @classmethod
-    def because(cls, problems: list[Problem]) -> "Invalid":
-        """One error that names everything that is wrong at once."""
-        return cls("; ".join(str(problem) for problem in problems), problems=tuple(problems))
 
 
 class BadName(Invalid):

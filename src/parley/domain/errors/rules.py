@@ -35,6 +35,7 @@ RateLimited
 Unavailable
 └── PolicyUnavailable            policy_unavailable
 ParleyError
+├── LogChanged                   log_changed               `problems` name the first bad entry of each log
 └── MessageHeld                  held                      it is kept, and nobody has it until a person decides
 """
 
@@ -46,6 +47,12 @@ class EnvelopeInvalid(Invalid):
     """The envelope is not one of the protocol."""
 
     code = "envelope_invalid"
+
+
+class LogChanged(ParleyError):
+    """A log, an export or a proof is not what was written."""
+
+    code = "log_changed"
 
 
 class PolicyInvalid(Invalid):

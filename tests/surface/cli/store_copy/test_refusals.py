@@ -44,7 +44,7 @@ def test_a_source_that_was_tampered_with_is_found_and_the_copy_is_not_finished(
 
     ran = stage.run(*copying(data, tmp_path / "back"))
 
-    assert (ran.code, ran.error) == (2, "invalid")
+    assert (ran.code, ran.error) == (13, "log_changed")
     assert said in ran.err
     assert not (tmp_path / "back" / "parley.db").exists()
 

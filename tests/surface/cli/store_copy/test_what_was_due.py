@@ -74,7 +74,7 @@ def test_checkpoints_are_gone_on_with_and_know_a_source_that_was_put_back(
     shutil.copytree(data, older)
     assert stage.run("restore", str(tmp_path / "older.db"), "--data", str(older), "--force").code == 0
     put_back = stage.run(*copying(older, tmp_path / "back"))
-    assert (put_back.code, put_back.error) == (2, "invalid")
+    assert (put_back.code, put_back.error) == (13, "log_changed")
     assert "audit log of" in put_back.err
 
     assert stage.run(*copying(data, dsn)).code == 0

@@ -15,6 +15,7 @@ from parley.adapters.sqlite.team.store import SqliteTeamStore
 from parley.adapters.sqlite.team.tables import SqliteTables, SqliteTarget
 from parley.app.store.copy import CHECKING, COPYING, Comparison, CopyOutcome, compare, copy
 from parley.domain.errors.errors import Conflict, Invalid
+from parley.domain.errors.rules import LogChanged
 from parley.domain.store.changes import TeamChanges
 from parley.domain.store.kinds import KINDS
 from parley.domain.store.tables import PAGE_BYTES, TABLES, Key, Row, Servers, Table
@@ -276,7 +277,7 @@ async def test_a_source_that_is_out_of_order_is_said(tmp_path: Path) -> None:
         pass
     tampered(source, "UPDATE tenant SET head = 1 WHERE number = 1")
 
-    with pytest.raises(Invalid, match="the last one is 1"):
+    with pytest.raises(LogChanged, match="the last one is 1"):
         await copied(source, target)
     assert not target.exists()
 

@@ -6,7 +6,7 @@ import pytest
 
 from parley.domain.errors import rules as governance_errors
 from parley.domain.errors.errors import Conflict, Forbidden, Invalid, ParleyError, Unavailable
-from parley.domain.errors.rules import ExchangeClosed, ExchangeExpired, MessageHeld
+from parley.domain.errors.rules import ExchangeClosed, ExchangeExpired, LogChanged, MessageHeld
 from parley.domain.errors.team import RateLimited
 
 ALL = [
@@ -28,8 +28,8 @@ def test_every_refusal_has_a_code_of_its_own() -> None:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_every_refusal_is_of_a_class_that_a_caller_knows_and_is_drawn_in_the_tree(kind: type[ParleyError]) -> None:
-    # What is held is neither refused nor wrong.
-    assert kind is MessageHeld or issubclass(kind, Invalid | Forbidden | Conflict | RateLimited | Unavailable)
+    # What is held is neither refused nor wrong, and a changed log is no request.
+    assert issubclass(kind, (MessageHeld, LogChanged, Invalid, Forbidden, Conflict, RateLimited, Unavailable))
     drawn = inspect.getdoc(governance_errors) or ""
     assert kind.__name__ in drawn
     assert kind is governance_errors.Denied or kind.code in drawn
