@@ -67,6 +67,7 @@ def main() -> None:
 
         owner = team.client("owner")
         intent = owner.create_intent("Renew the contract", status="active")
+        owner.grant_access(intent.id, "erik", "write")  # where there are several org units, a new intent is closed
         owner.assign_agent(intent.id, "sally")
 
         bob = team.client("bob", kind="human")

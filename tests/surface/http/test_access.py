@@ -28,7 +28,12 @@ async def log(client: Client) -> list[str]:
 async def test_an_access_list_is_open_to_begin_with(server: LiveServer) -> None:
     bob = await server.client("bob")
 
-    assert (await bob.get(ACL)).json == {"intent_id": INTENT, "default_policy": "open", "entries": []}
+    assert (await bob.get(ACL)).json == {
+        "intent_id": INTENT,
+        "default_policy": "open",
+        "entries": [],
+        "org_unit": None,
+    }
 
 
 @with_server

@@ -54,6 +54,8 @@ async def test_a_role_does_not_reach_a_holder_that_is_suspended(server: LiveServ
     assert refusal(await alice.post(MESSAGES, plain("role:night"))) == (403, "suspended")
 
     assert len(await inbox(carol)) == 1
+    lifted = await (await admin_of(server)).delete(f"/suspensions?what={stopped['what']}&name={stopped['name']}")
+    assert lifted.status == 200
     assert await inbox(bob) == []
 
 

@@ -77,9 +77,8 @@ async def furnish(server: LiveServer, tenant: str, mark: str, secret: str) -> Po
     task = (await alice.post("/tasks", {"intent_id": f"{mark}-intent", "name": secret})).json
     logged = (await alice.post(f"{about}/events", {"event_type": "comment", "payload": {"a": secret}})).json
     granted = (await alice.post(f"{about}/acl/entries", {"principal_id": f"{mark}-eve", "reason": secret})).json
-    wanted = await (await server.client(f"{mark}-eve", tenant=tenant)).post(
-        f"{about}/access-requests", {"reason": secret}
-    )
+    eve = await place(server, f"{mark}-eve", tenant, user_id=f"{mark}-ann", **described)
+    wanted = await eve.post(f"{about}/access-requests", {"reason": secret})
     checkpoint = (await admin.post("/admin/checkpoints", {"intent_id": f"{mark}-intent"})).json
     hooked = (await alice.post("/subscriptions", {"intent_id": f"{mark}-intent"})).json
     await admin.get("/audit/export")

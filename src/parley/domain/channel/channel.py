@@ -116,11 +116,11 @@ class View(NamedTuple):
     may_write: bool
 
 
-def view(channel: Channel, access: Access, caller: Caller, now: str) -> View:
+def view(channel: Channel, access: Access, caller: Caller, now: str, org_unit: str = "") -> View:
     """What the caller may do here; `NotFound` as if there were no such channel when it may not know of it."""
     if caller.all_seeing:
         return View("", 0, takes_part=True, may_write=False)
-    stands = standing(access, caller.agent, now) if caller.agent else None
+    stands = standing(access, caller.agent, now, org_unit) if caller.agent else None
     if stands is None:
         raise NotFound("no such channel")
     if channel.policy is MemberPolicy.INTENT:
@@ -152,11 +152,11 @@ def check_manages(channel: Channel, access: Access, caller: Caller) -> None:
     raise NotManager("only the channel's creator, the intent's coordinator or an admin may change it")
 
 
-def reaches(channel: Channel, access: Access, agent: str, now: str) -> bool:
-    """Whether a message to this agent could be read by it."""
+def reaches(channel: Channel, access: Access, agent: str, now: str, org_unit: str = "") -> bool:
+    """Whether a message to this agent of this unit could be read by it."""
     if channel.policy is MemberPolicy.EXPLICIT and channel.member(agent) is None:
         return False
-    return standing(access, agent, now) is not None
+    return standing(access, agent, now, org_unit) is not None
 
 
 def with_members(channel: Channel, agents: tuple[str, ...]) -> Channel:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.channel.channel import MemberPolicy, reaches
@@ -28,6 +29,7 @@ from parley.domain.message.message import Pattern
 from parley.domain.times import stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from parley.domain.channel.channel import Channel, View
@@ -45,6 +47,7 @@ class PostState(StrEnum):
 
 
 READ = "read"
+NO_UNITS: Mapping[str, str] = MappingProxyType({})
 # The payload of an erased message.
 NO_PAYLOAD = b"{}"
 ERASED = b'{"erased":true}'
@@ -141,9 +144,13 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     *,
     role: Role | None = None,
     request: Post | None = None,
+    units: Mapping[str, str] = NO_UNITS,
     longest: timedelta = timedelta(days=30),
 ) -> Post:
-    """The post of this draft, or an error. `role` is the one addressed, `request` the one answered."""
+    """The post of this draft, or an error. `role` is the one addressed, `request` the one answered.
+
+    `units` are the org units of those addressed, where the access list goes by units.
+    """
     at = stamp(now)
     if not channel.is_open:
         raise ChannelClosed(f"the channel {channel.label} is closed")
@@ -151,7 +158,7 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
         raise NotMember("you may not write in this channel")
     answers = draft.pattern is Pattern.RESPONSE
     to = _answered(draft, request, channel, sender, at) if answers else _addressed(draft)
-    recipients = _recipients(to, channel, access, role, at)
+    recipients = _recipients(to, channel, access, role, at, units)
     return Post(
         id=message_id,
         channel_id=channel.id,
@@ -212,22 +219,30 @@ def check_answerable(request: Post, sender: str, now: str) -> None:
         raise MessageExpired(f"{request.id} expired before it was answered")
 
 
-def _recipients(to: str, channel: Channel, access: Access, role: Role | None, now: str) -> tuple[str, ...] | None:
+def _recipients(
+    to: str, channel: Channel, access: Access, role: Role | None, now: str, units: Mapping[str, str]
+) -> tuple[str, ...] | None:
     if to in ("", EVERYONE):
         return None
     if to.startswith(ROLE_PREFIX):
-        return holders(role, channel, access, now)
-    if not reaches(channel, access, to, now):
+        return holders(role, channel, access, now, units)
+    if not reaches(channel, access, to, now, units.get(to, "")):
         where = "a member of this channel" if channel.policy is MemberPolicy.EXPLICIT else "on this intent"
         raise NotMember(f"{to} is not {where}")
     return (to,)
 
 
-def holders(role: Role | None, channel: Channel, access: Access, now: str) -> tuple[str, ...]:
+def holders(
+    role: Role | None, channel: Channel, access: Access, now: str, units: Mapping[str, str] = NO_UNITS
+) -> tuple[str, ...]:
     """Who holds the role and takes part in the channel, at this moment."""
     if role is None:
         return ()
-    return tuple(holder.agent for holder in role.holders if reaches(channel, access, holder.agent, now))
+    return tuple(
+        holder.agent
+        for holder in role.holders
+        if reaches(channel, access, holder.agent, now, units.get(holder.agent, ""))
+    )
 
 
 def _invalid(field: str, detail: str) -> Invalid:

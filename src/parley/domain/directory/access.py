@@ -12,8 +12,10 @@ from parley.domain.record import UNSETTLED, Record
 
 COORDINATOR = "coordinator"
 WORKER = "worker"
-# The type of a principal; entries for users and groups are kept, but give an agent nothing.
+# The types of a principal. Entries for groups are kept, but give nobody anything.
 AGENT = "agent"
+USER = "user"
+ORG_UNIT = "org_unit"
 
 
 class Permission(StrEnum):
@@ -51,6 +53,12 @@ class Grant:
     def holds(self, now: str) -> bool:
         return not (self.expires_at and self.expires_at <= now)
 
+    def names(self, agent: str, org_unit: str) -> bool:
+        """Whether this is an entry for the agent, or for its unit."""
+        if self.principal_type == ORG_UNIT:
+            return self.principal_id == org_unit
+        return self.principal_id == agent and self.principal_type == AGENT
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
@@ -74,6 +82,13 @@ class Access(Record):
     policy: AccessPolicy = AccessPolicy.OPEN
     grants: tuple[Grant, ...] = ()
     assignments: tuple[Assignment, ...] = ()
+    # The unit that the intent belongs to: its creator's. Empty for one of the tenant.
+    org_unit: str = ""
+
+    @property
+    def names_units(self) -> bool:
+        """Whether the standing of an agent depends on its unit."""
+        return any(grant.principal_type == ORG_UNIT for grant in self.grants)
 
     @property
     def due(self) -> str:
@@ -136,13 +151,16 @@ class Standing(NamedTuple):
     def allows(self, needed: Permission) -> bool:
         return _RANK[self.permission] >= _RANK[needed]
 
+    def at_most(self, permission: Permission) -> Standing:
+        return self if not self.allows(permission) else self._replace(permission=permission)
+
 
 RULER = Standing(Permission.ADMIN, 0)
 _EVERYBODY = Standing(Permission.WRITE, 0)
 
 
-def standing(access: Access, agent: str, now: str) -> Standing | None:
-    """The agent's standing on an intent; None when it may not even know that it exists."""
+def standing(access: Access, agent: str, now: str, org_unit: str = "") -> Standing | None:
+    """The agent's standing by the list; None when it may not even know of the intent. `org_unit` is the agent's."""
     if agent == access.created_by:
         return RULER
     if access.policy is AccessPolicy.OPEN and not access.grants and not access.assignments:
@@ -154,7 +172,7 @@ def standing(access: Access, agent: str, now: str) -> Standing | None:
                 Standing(Permission.ADMIN if assignment.role == COORDINATOR else Permission.WRITE, assignment.since)
             )
     for grant in access.grants:
-        if grant.principal_id == agent and grant.principal_type == AGENT and grant.holds(now):
+        if grant.names(agent, org_unit) and grant.holds(now):
             standings.append(Standing(grant.permission, grant.since))
     if not standings:
         return None
@@ -168,19 +186,20 @@ def check_allows(stands: Standing, needed: Permission) -> None:
         raise Forbidden(f"you have {stands.permission.value} on this intent; this needs {needed.value}")
 
 
-def visible_since(access: Access, agent: str, now: str) -> int:
+def visible_since(access: Access, agent: str, now: str, org_unit: str = "") -> int:
     """From which position on an agent that is let in sees what was said to everyone: if it can already, from then."""
-    stands = standing(access, agent, now)
+    stands = standing(access, agent, now, org_unit)
     return stands.since if stands else UNSETTLED
 
 
-def needed_to_assign(access: Access, agent: str, role: str, now: str) -> Permission:
+def needed_to_assign(access: Access, agent: str, role: str, now: str, org_unit: str = "") -> Permission:
     """The permission needed to assign an agent: write if the agent gets no more than it has, else admin.
 
     What an entry of the list gives may end, and be taken away. An assignment stays, so it is more.
     """
     present = next((assignment for assignment in access.assignments if assignment.agent_id == agent), None)
-    stands = standing(replace(access, grants=()), agent, now)
+    units = tuple(grant for grant in access.grants if grant.principal_type == ORG_UNIT)
+    stands = standing(replace(access, grants=units), agent, now, org_unit)
     harmless = role == WORKER and (present is None or present.role == WORKER)
     return Permission.WRITE if harmless and stands and stands.allows(Permission.WRITE) else Permission.ADMIN
 

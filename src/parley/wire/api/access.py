@@ -21,7 +21,7 @@ class GrantIn(Struct):
     """An entry of an access list. Unknown fields are ignored."""
 
     principal_id: Annotated[str, Meta(min_length=1, max_length=64)]
-    principal_type: Literal["agent", "user", "group"] = "agent"
+    principal_type: Literal["agent", "user", "group", "org_unit"] = "agent"
     permission: Permission = Permission.READ
     reason: Reason | None = None
     expires_at: Time | None = None
@@ -66,7 +66,9 @@ def grant_of(intent_id: str, stored: StoredGrant) -> Grant:
 
 def access_list_of(stored: Access) -> AccessList:
     entries = [grant_of(stored.id, grant) for grant in stored.grants]
-    return AccessList(intent_id=stored.id, default_policy=stored.policy, entries=entries)
+    return AccessList(
+        intent_id=stored.id, default_policy=stored.policy, entries=entries, org_unit=stored.org_unit or None
+    )
 
 
 def access_request_of(stored: StoredRequest) -> AccessRequest:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held, Venue, check_present, check_speaks
 from parley.app.team.directory import roles
-from parley.app.team.directory.permissions import intent_access
+from parley.app.team.directory.permissions import intent_access, is_listed, sees, stands_on
 from parley.app.team.retry import committed, put
+from parley.app.team.rules import in_force as rules
 from parley.domain.channel.channel import (
     Channel,
     ChannelStatus,
@@ -20,7 +21,6 @@ from parley.domain.channel.channel import (
     check_manages,
     closed,
     lifetime_end,
-    view,
     with_members,
     with_policy,
 )
@@ -130,9 +130,9 @@ async def _check_members(team: Team, access: Access, agents: Sequence[str], tota
     if total > team.limits.members:
         detail = f"a channel has at most {team.limits.members} members"
         raise Invalid.because([Problem("too_many", "members", detail)])
-    now = team.at()
+    now, units = team.at(), await rules.units_of(team, access, agents)
     for agent in agents:
-        if standing(access, party_name(agent), now) is None:
+        if standing(access, party_name(agent), now, units.get(agent, "")) is None:
             raise NoIntentAccess(f"members: {agent} has no access to the intent")
         await check_present(team, access.tenant_id, agent, expects)
 
@@ -143,8 +143,11 @@ async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, dr
     ids = (team.new_id("msg"),)
 
     async def find_venue() -> Venue:
-        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
         channel = await team.store.find_by_name(Channel, caller.tenant, intent_id, name)
+        listed = await team.store.get(Access, caller.tenant, intent_id)
+        if channel is not None and listed is not None and await is_listed(team, listed, caller):
+            return await posting.venue_of(team, caller, channel.id)
+        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
         if channel is not None:
             return await posting.venue_of(team, caller, channel.id)
         expects = [expecting(intent), expecting(access)]
@@ -165,7 +168,7 @@ async def list_all(team: Team, caller: Caller, intent_id: str) -> list[ChannelWi
     shown = []
     for channel in await team.store.children(Channel, caller.tenant, intent_id):
         try:
-            view(channel, access, caller, team.at())
+            await sees(team, channel, access, caller)
         except NotFound:
             continue
         shown.append(await _current(team, channel))
@@ -174,7 +177,7 @@ async def list_all(team: Team, caller: Caller, intent_id: str) -> list[ChannelWi
 
 async def get(team: Team, caller: Caller, channel_id: str) -> ChannelWithTally:
     """One channel."""
-    channel, _ = await find_channel(team, caller, channel_id)
+    channel, _ = await _readable(team, caller, channel_id)
     return await _current(team, channel)
 
 
@@ -184,7 +187,15 @@ async def find_channel(team: Team, caller: Caller, channel_id: str) -> tuple[Cha
     access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
     if channel is None or access is None:
         raise NotFound("no such channel")
-    view(channel, access, caller, team.at())
+    await sees(team, channel, access, caller)
+    return channel, access
+
+
+async def _readable(team: Team, caller: Caller, channel_id: str) -> tuple[Channel, Access]:
+    """The same for the channel itself, whose name and members are text of its intent."""
+    channel, access = await find_channel(team, caller, channel_id)
+    if await stands_on(team, access, caller) is None:
+        raise NotFound("no such channel")
     return channel, access
 
 
@@ -201,7 +212,7 @@ async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelCha
     """Change members, options or status."""
 
     async def decide() -> TeamChanges:
-        channel, access = await find_channel(team, caller, channel_id)
+        channel, access = await _readable(team, caller, channel_id)
         check_manages(channel, access, caller)
         current = (await _current(team, channel)).channel
         expects = [expecting(access)]
@@ -251,7 +262,7 @@ async def delete(team: Team, caller: Caller, channel_id: str) -> None:
     """Close a channel and purge it at once; its name is free again. Audit events stay."""
 
     async def decide() -> TeamChanges:
-        channel, access = await find_channel(team, caller, channel_id)
+        channel, access = await _readable(team, caller, channel_id)
         check_manages(channel, access, caller)
         entry = team.entry(caller, "channel_deleted", channel.id, intent=channel.intent_id, name=channel.label)
         return TeamChanges(caller.tenant, drops=(channel,), purges=(channel.id,), entries=(entry,))

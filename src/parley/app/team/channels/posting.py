@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules.messages import refuse_overspent
+from parley.app.team.directory.permissions import sees
 from parley.app.team.rules import governing
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules.docket import TeamDocket
@@ -15,9 +16,10 @@ from parley.app.team.rules.governing import NOBODY, PersonDecision, ProposedPost
 from parley.app.team.system_posts import audited
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
-from parley.domain.channel.channel import Channel, lifetime_end, view
-from parley.domain.channel.post import Post, PostDraft, check_answerable, place
-from parley.domain.directory.access import Access
+from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
+from parley.domain.channel.channel import Channel, lifetime_end
+from parley.domain.channel.post import NO_UNITS, Post, PostDraft, check_answerable, place
+from parley.domain.directory.access import ORG_UNIT, Access
 from parley.domain.directory.callers import ROLE_PREFIX, TENANT_MARK, Role
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.errors.rules import Overspent
@@ -26,10 +28,11 @@ from parley.domain.exchange.exchange import Exchange
 from parley.domain.hashes import digest
 from parley.domain.message.message import Pattern
 from parley.domain.record import Expect, expecting
+from parley.domain.rules.isolation import are_apart
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from parley.app.rules.docket import RulesDecision, Submission
@@ -190,7 +193,7 @@ async def decide(
     else:
         docket.expects += expects
         expects = docket.expects
-    sender_view = view(channel, access, caller, docket.at)
+    sender_view = await sees(team, channel, access, caller)
     record = await check_present(team, caller.tenant, caller.agent, expects)
     posts: list[Post] = []
     for original, message_id in zip(drafts, ids, strict=True):
@@ -208,6 +211,9 @@ async def decide(
             access,
             role=role,
             request=request,
+            units=await _units(docket, access, record, _addressed(draft, role, request))
+            if access.names_units
+            else NO_UNITS,
             longest=longest,
         )
         addressee = await check_reachable(team, caller.tenant, placed, expects) if placed.recipients else None
@@ -235,6 +241,29 @@ async def _ungoverned(
         events = tuple(audited(team, venue.channel, post, draft) for post, draft in zip(shown, drafts, strict=True))
     created = ",".join([post.id for post in posts])
     return TeamChanges(docket.tenant, tuple(posts), tuple(expects), events=events, created_id=created)
+
+
+def _addressed(draft: PostDraft, role: Role | None, request: Post | None) -> Iterable[str]:
+    """The agents that a draft may be for."""
+    if role is not None:
+        return [holder.agent for holder in role.holders]
+    return (request.sender,) if request is not None else (draft.to,)
+
+
+async def _units(
+    docket: TeamDocket, access: Access, sender: AgentRecord | None, agents: Iterable[str]
+) -> Mapping[str, str]:
+    """The org units of those addressed, as far as the access list asks.
+
+    Whoever is kept apart from the sender counts as if it were let in: then the rules deny the message, and record it.
+    """
+    attributes = sender.attributes if sender is not None else UNKNOWN_ATTRIBUTES
+    let_in = next(grant.principal_id for grant in access.grants if grant.principal_type == ORG_UNIT)
+    units = {}
+    for agent in agents:
+        other = (await rules.party(docket.team, docket.tenant, agent)).attributes
+        units[agent] = let_in if are_apart(docket.book, attributes, other) else other.org_unit
+    return units
 
 
 async def _governed(
@@ -319,7 +348,7 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     """Answer a request: whom it goes to and what it answers follow from the request."""
     check_speaks(caller)
     channel, access = await _channel(team, caller, channel_id)
-    sender_view = view(channel, access, caller, team.at())
+    sender_view = await sees(team, channel, access, caller)
     request = await team.requests.get(caller.tenant, request_id)
     if request is None or request.channel_id != channel_id:
         raise NotFound("no such message")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.team.channels.channels import find_channel
 from parley.app.team.channels.streams import check_key
 from parley.app.team.channels.visible import scope_of_all, scope_of_channels
+from parley.app.team.directory.permissions import sees
 from parley.app.team.state.tail import of_channel
-from parley.domain.channel.channel import View, check_takes_part, view
+from parley.domain.channel.channel import View, check_takes_part
 from parley.domain.channel.post import Receipt
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.team import BadCursor, CursorEvicted, MessageExpired, NotAddressee
@@ -56,7 +57,7 @@ class MessagePage(NamedTuple):
 async def page(team: Team, caller: Caller, channel_id: str, wanted: MessageFilter) -> MessagePage:
     """Messages after a cursor that the caller may see."""
     channel, access = await find_channel(team, caller, channel_id)
-    channel_view = check_takes_part(view(channel, access, caller, team.at()))
+    channel_view = check_takes_part(await sees(team, channel, access, caller))
     place = _Place(0)
     if wanted.since:
         place = await _cursor(team, caller, channel_id, channel_view, wanted.since)
@@ -141,7 +142,7 @@ async def _again(team: Team, caller: Caller, query: Query) -> tuple[ReaderPost, 
     """The page, by the current rights, key and time."""
     await check_key(team, caller)
     channel, access = await find_channel(team, caller, query.channel_id)
-    channel_view = check_takes_part(view(channel, access, caller, team.at()))
+    channel_view = check_takes_part(await sees(team, channel, access, caller))
     return await _whole(team, caller.tenant, query._replace(view=channel_view, now=team.at()))
 
 
@@ -198,7 +199,7 @@ async def _oldest(team: Team, tenant: str, channel_id: str) -> Post | None:
 async def get(team: Team, caller: Caller, channel_id: str, message_id: str) -> ReaderPost:
     """One message. `NotFound` when the caller may not see it."""
     channel, access = await find_channel(team, caller, channel_id)
-    channel_view = check_takes_part(view(channel, access, caller, team.at()))
+    channel_view = check_takes_part(await sees(team, channel, access, caller))
     post = await team.store.post(caller.tenant, message_id)
     if post is None or post.channel_id != channel_id or not post.visible_to(channel_view):
         raise NotFound("no such message")
@@ -223,7 +224,7 @@ async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> st
     """The agent of the receipt: the caller; for a key without an agent, the only recipient."""
     if caller.agent:
         channel, access = await find_channel(team, caller, channel_id)
-        channel_view = view(channel, access, caller, team.at())
+        channel_view = await sees(team, channel, access, caller)
         addressed = post.position > channel_view.since if post.recipients is None else caller.agent in post.recipients
         if addressed:
             return caller.agent
@@ -258,7 +259,7 @@ async def _visible_post(team: Team, caller: Caller, post: Post) -> ReaderPost | 
     """The message as the caller sees it now, if it may."""
     try:
         channel, access = await find_channel(team, caller, post.channel_id)
-        channel_view = view(channel, access, caller, team.at())
+        channel_view = await sees(team, channel, access, caller)
     except NotFound:
         return None
     if not channel_view.takes_part or not post.visible_to(channel_view) or post.over(team.at()):

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels.channels import find_channel
 from parley.app.team.channels.visible import scope_of_agent, scope_of_channels, scope_of_intent
-from parley.app.team.directory.permissions import stands_on
+from parley.app.team.directory.permissions import assigned, sees, stands_on
 from parley.app.team.state.suspended import check_not_suspended, check_speaks_for
 from parley.app.team.state.tail import of_agent, of_channel, of_intent
-from parley.domain.channel.channel import Channel, check_takes_part, view
+from parley.domain.channel.channel import Channel, check_takes_part
 from parley.domain.channel.event import CHANNEL_MESSAGE
 from parley.domain.channel.post import PostState
 from parley.domain.directory.access import Access, Permission
@@ -58,10 +58,10 @@ async def check_follows(team: Team, caller: Caller, followed: Followed) -> None:
     """Refuse callers that may not follow this: with `NotFound` where they may not know that it exists."""
     if followed.channel_id:
         channel, access = await find_channel(team, caller, followed.channel_id)
-        check_takes_part(view(channel, access, caller, team.at()))
+        check_takes_part(await sees(team, channel, access, caller))
     elif followed.intent_id:
         access_list = await team.store.get(Access, caller.tenant, followed.intent_id)
-        stands = stands_on(access_list, caller, team.at()) if access_list is not None else None
+        stands = await stands_on(team, access_list, caller) if access_list is not None else None
         if stands is None or not stands.allows(Permission.READ):
             raise NotFound("no such intent")
     elif caller.agent != followed.agent and not caller.all_seeing:
@@ -216,7 +216,7 @@ async def is_visible(team: Team, caller: Caller, followed: Followed, item: FeedI
         return False
     speaker = caller._replace(agent=followed.agent) if followed.agent else caller
     try:
-        channel_view = check_takes_part(view(channel, access, speaker, team.at()))
+        channel_view = check_takes_part(await sees(team, channel, access, speaker))
     except (NotFound, NotMember):
         return False
     return post.visible_to(channel_view)
@@ -232,7 +232,8 @@ async def _shows_event(team: Team, caller: Caller, followed: Followed, item: Fee
     access = await team.store.get(Access, caller.tenant, event.intent_id)
     if access is None:
         return False
-    if followed.agent:
-        # An agent hears of the intents it works on, and of its own coming and going.
-        return any(assignment.agent_id == followed.agent for assignment in access.assignments)
-    return stands_on(access, caller, team.at()) is not None
+    # An agent hears of the intents it works on, and of its own coming and going.
+    if followed.agent and assigned(access, followed.agent) is None:
+        return False
+    reader = caller._replace(agent=followed.agent) if followed.agent else caller
+    return await stands_on(team, access, reader) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.team.directory.permissions import assigned
+from parley.app.team.rules import in_force as rules
 from parley.app.team.state.sights import VisibleParts
 from parley.domain.channel.channel import Channel, view
 from parley.domain.directory.access import Access, standing
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 async def scope_of_channels(team: Team, caller: Caller, channels: Iterable[Channel]) -> FeedScope:
     """Of these channels what the caller may see."""
     seen: dict[str, int] = {}
+    unit = await _unit_of(team, caller)
     for channel in channels:
         access = await team.store.get(Access, caller.tenant, channel.intent_id)
-        since = _since(channel, access, caller, team.at()) if access is not None else None
+        since = _since(channel, access, caller, team.at(), unit) if access is not None else None
         if since is not None:
             seen[channel.id] = since
     return FeedScope(seen, viewer="" if caller.all_seeing else caller.agent)
@@ -54,7 +56,9 @@ async def _sight_of(team: Team, caller: Caller) -> VisibleParts:
     """What an agent sees; of who sees everything only the intents."""
     tenant = caller.tenant
     generation = team.sights.generation(tenant)
-    sight = None if caller.all_seeing else team.sights.get(tenant, caller.agent)
+    unit = await _unit_of(team, caller)
+    whose = f"{caller.agent} of {unit}"
+    sight = None if caller.all_seeing else team.sights.get(tenant, whose)
     if sight is not None:
         return sight
     now = team.at()
@@ -64,7 +68,7 @@ async def _sight_of(team: Team, caller: Caller) -> VisibleParts:
     while access_lists := await team.store.every(Access, tenant, after=after):
         after = access_lists[-1].id
         for access in access_lists:
-            if caller.all_seeing or standing(access, caller.agent, now) is not None:
+            if caller.all_seeing or standing(access, caller.agent, now, unit) is not None:
                 lists[access.id] = access
             if assigned(access, caller.agent) is not None:
                 intents.append(access.id)
@@ -74,19 +78,23 @@ async def _sight_of(team: Team, caller: Caller) -> VisibleParts:
         after = page[-1].id
         for channel in page:
             access_list = lists.get(channel.intent_id)
-            since = _since(channel, access_list, caller, now) if access_list is not None else None
+            since = _since(channel, access_list, caller, now, unit) if access_list is not None else None
             if since is not None:
                 channels[channel.id] = since
     sight = VisibleParts(channels, tuple(intents))
     if not caller.all_seeing:
-        team.sights.keep(tenant, caller.agent, generation, sight)
+        team.sights.keep(tenant, whose, generation, sight)
     return sight
 
 
-def _since(channel: Channel, access: Access, caller: Caller, now: str) -> int | None:
+async def _unit_of(team: Team, caller: Caller) -> str:
+    return (await rules.party(team, caller.tenant, caller.agent)).attributes.org_unit if caller.agent else ""
+
+
+def _since(channel: Channel, access: Access, caller: Caller, now: str, unit: str) -> int | None:
     """From where on the caller sees messages to everyone; None when it does not take part."""
     try:
-        channel_view = view(channel, access, caller, now)
+        channel_view = view(channel, access, caller, now, unit)
     except NotFound:
         return None
     return channel_view.since if channel_view.takes_part else None

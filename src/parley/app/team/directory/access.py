@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.directory import roles
-from parley.app.team.directory.permissions import intent_access, stands_on
+from parley.app.team.directory.permissions import intent_access, may_ask, stands_on
 from parley.app.team.retry import committed
 from parley.domain.channel.event import (
     ACCESS_EXPIRED,
@@ -18,6 +18,7 @@ from parley.domain.channel.event import (
 )
 from parley.domain.directory.access import (
     AGENT,
+    ORG_UNIT,
     Access,
     AccessPolicy,
     AccessRequest,
@@ -150,9 +151,15 @@ def _granted(team: Team, caller: Caller, access: Access, draft: GrantDraft) -> G
         id=team.new_id("acl"),
         granted_by=caller.actor,
         granted_at=now,
-        since=visible_since(access, draft.principal_id, now),
+        since=_since(access, draft, now),
         **draft._asdict(),
     )
+
+
+def _since(access: Access, draft: GrantDraft, now: str) -> int:
+    if draft.principal_type == ORG_UNIT:
+        return visible_since(access, "", now, draft.principal_id)
+    return visible_since(access, draft.principal_id, now)
 
 
 def _check_room(access: Access) -> None:
@@ -218,7 +225,7 @@ async def request(team: Team, caller: Caller, intent_id: str, draft: RequestDraf
 async def requests(team: Team, caller: Caller, intent_id: str) -> list[AccessRequest]:
     """All requests, for admins of the intent; for others, their own."""
     access = await _access(team, caller, intent_id)
-    stands = stands_on(access, caller, team.at())
+    stands = await stands_on(team, access, caller)
     all_requests = await team.store.children(AccessRequest, caller.tenant, intent_id)
     if stands is not None and stands.allows(Permission.ADMIN):
         return list(all_requests)
@@ -302,8 +309,11 @@ async def _stored_request(team: Team, caller: Caller, intent_id: str, request_id
 
 
 async def _access(team: Team, caller: Caller, intent_id: str) -> Access:
-    """The access list, without a check of rights: any agent that knows the intent may request access."""
+    """The access list, without a check of rights: any agent that knows the intent may request access to it.
+
+    Not where isolation keeps it from the intent: a request carries text, too.
+    """
     access = await team.store.get(Access, caller.tenant, intent_id)
-    if access is None:
+    if access is None or not await may_ask(team, access, caller):
         raise NotFound("no such intent")
     return access

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.directory import departure, roles
+from parley.app.team.directory.permissions import is_apart
 from parley.app.team.retry import put
 from parley.app.team.state.suspended import check_not_suspended, check_speaks_for
 from parley.app.team.team import ATTEMPTS
@@ -20,6 +21,7 @@ from parley.domain.errors.errors import Conflict, NotFound, Stale
 from parley.domain.errors.rules import CrossEnterpriseBlocked
 from parley.domain.errors.team import AgentGone, QuotaExceeded, ScopeRequired, WrongSender
 from parley.domain.names import is_name
+from parley.domain.rules.isolation import public_part
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
@@ -170,7 +172,7 @@ async def get(team: Team, caller: Caller, agent_id: str) -> AgentWithStatus:
     """One agent. One that is suspended sees itself, and nothing else."""
     if agent_id != caller.agent:
         await check_not_suspended(team.store, caller)
-    return _with_status(team, await _stored(team, caller, agent_id))
+    return await _shown(team, caller, await _stored(team, caller, agent_id))
 
 
 async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> list[AgentWithStatus]:
@@ -182,7 +184,7 @@ async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> list[Age
     records = await team.store.children(AgentRecord, caller.tenant, "", limit=team.limits.agents_per_tenant + 1)
     return [
         agent
-        for agent in (_with_status(team, record) for record in records)
+        for agent in [await _shown(team, caller, record) for record in records]
         if (wanted.status is None or agent.status is wanted.status)
         and (holders is None or agent.record.id in holders)
         and (not wanted.capability or wanted.capability in agent.record.capabilities)
@@ -237,6 +239,12 @@ async def _present(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
     if health(record, team.at()) in GONE:
         raise AgentGone("the agent has left or counts as dead", hint="register it again")
     return record
+
+
+async def _shown(team: Team, caller: Caller, record: AgentRecord) -> AgentWithStatus:
+    """The agent as the caller sees it: what it says of itself stays within the units that may talk to it."""
+    apart = record.id != caller.agent and await is_apart(team, caller, record.attributes)
+    return _with_status(team, public_part(record) if apart else record)
 
 
 def _with_status(team: Team, record: object) -> AgentWithStatus:

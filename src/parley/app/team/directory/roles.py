@@ -52,7 +52,9 @@ async def _delivering(team: Team, tenant: str, role_id: str, channel_id: str) ->
         access = await team.store.get(Access, tenant, post.intent_id)
         if channel is None or access is None or (channel_id and channel.id != channel_id) or post.over(team.at()):
             continue
-        recipients = await unconcerned(team, tenant, post.sender, holders(role, channel, access, team.at()))
+        units = await rules.units_of(team, access, [holder.agent for holder in role.holders])
+        able = holders(role, channel, access, team.at(), units)
+        recipients = await unconcerned(team, tenant, post.sender, able)
         if recipients:
             moved.append(Moved(post.id, PostState.DELIVERED, recipients))
             expects |= {expecting(channel), expecting(access)}

@@ -80,7 +80,7 @@ async def list_traced(team: Team, caller: Caller, trace_id: str, limit: int) -> 
     events = []
     for event in await team.store.events_of_trace(caller.tenant, trace_id, limit):
         access = await team.store.get(Access, caller.tenant, event.intent_id)
-        if access is not None and stands_on(access, caller, team.at()) is not None:
+        if access is not None and await stands_on(team, access, caller) is not None:
             events.append(event)
     return events
 

@@ -10,6 +10,7 @@ from parley.app.team.channels.posting import check_present
 from parley.app.team.directory import roles
 from parley.app.team.directory.permissions import assigned, intent_access, stands_on
 from parley.app.team.retry import committed
+from parley.app.team.rules import in_force as rules
 from parley.domain.channel.event import (
     AGENT_ASSIGNED,
     AGENT_UNASSIGNED,
@@ -19,9 +20,12 @@ from parley.domain.channel.event import (
     quoted,
 )
 from parley.domain.directory.access import (
+    ORG_UNIT,
     WORKER,
     Access,
+    AccessPolicy,
     Assignment,
+    Grant,
     Permission,
     check_allows,
     needed_to_assign,
@@ -29,7 +33,7 @@ from parley.domain.directory.access import (
     with_assignment,
     without_assignment,
 )
-from parley.domain.directory.callers import party_name
+from parley.domain.directory.callers import SYSTEM, party_name
 from parley.domain.directory.intent import RESOLVED, Intent, IntentStatus, check_move, check_version, patched
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.domain.errors.team import QuotaExceeded
@@ -61,7 +65,7 @@ class IntentDraft(NamedTuple):
 
 
 async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
-    """Create an intent. Its creator is its admin; all agents of the tenant may write until access is restricted."""
+    """Create an intent. Its creator is its admin; all agents of its unit may write until access is restricted."""
     for field, intent_id in (
         ("parent_intent_id", draft.parent_intent_id),
         *(("depends_on", dependency) for dependency in draft.depends_on),
@@ -80,7 +84,7 @@ async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
         **draft._asdict(),
     )
     _check_size(team, intent.state)
-    access = Access(id=intent.id, tenant_id=caller.tenant, created_by=caller.actor)
+    access = await _first_access(team, caller, intent)
     changes = TeamChanges(
         caller.tenant,
         puts=(intent, access),
@@ -91,6 +95,25 @@ async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
     record = (await team.commit(caller, changes)).puts[0]
     assert isinstance(record, Intent)  # noqa: S101  # what was put
     return record
+
+
+async def _first_access(team: Team, caller: Caller, intent: Intent) -> Access:
+    """The access list of a new intent. Where there are several org units, it is open to its creator's only."""
+    access = Access(id=intent.id, tenant_id=caller.tenant, created_by=caller.actor)
+    unit = await rules.home_unit(team, caller) if await rules.several_units(team, caller.tenant, []) else ""
+    if not unit:
+        return access  # it belongs to the unit that its creator will be placed in
+    entry = Grant(
+        id=intent.id.replace("intent_", "acl_", 1),
+        principal_id=unit,
+        principal_type=ORG_UNIT,
+        permission=Permission.WRITE,
+        granted_by=SYSTEM,
+        reason="the unit of its creator",
+        granted_at=intent.created_at,
+        since=0,
+    )
+    return replace(access, org_unit=unit, policy=AccessPolicy.CLOSED, grants=(entry,))
 
 
 async def _check_known(team: Team, caller: Caller, field: str, intent_id: str) -> None:
@@ -130,7 +153,7 @@ async def visible(team: Team, caller: Caller) -> AsyncIterator[Intent]:
         page = await team.store.children(Intent, caller.tenant, "", after=after, limit=_PAGE)
         for intent in page:
             access = await team.store.get(Access, caller.tenant, intent.id)
-            if access is not None and stands_on(access, caller, team.at()) is not None:
+            if access is not None and await stands_on(team, access, caller) is not None:
                 yield intent
         if len(page) < _PAGE:
             return
@@ -230,9 +253,10 @@ async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: s
         present = assigned(access, agent)
         if present is not None and present.role == role:
             return None
-        stands = stands_on(access, caller, now)
+        stands = await stands_on(team, access, caller)
         assert stands is not None  # noqa: S101  # checked above
-        check_allows(stands, needed_to_assign(access, agent, role, now))
+        unit = (await rules.units_of(team, access, (agent,))).get(agent, "")
+        check_allows(stands, needed_to_assign(access, agent, role, now, unit))
         expects = [expecting(intent)]
         await check_present(team, caller.tenant, agent, expects)
         if present is None and len(access.assignments) >= team.limits.members:
@@ -243,7 +267,7 @@ async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: s
             role=role,
             assigned_by=caller.actor,
             assigned_at=now,
-            since=visible_since(access, agent, now),
+            since=visible_since(access, agent, now, unit),
         )
         return TeamChanges(
             caller.tenant,
@@ -270,7 +294,7 @@ async def unassign(team: Team, caller: Caller, intent_id: str, agent: str) -> No
         if assigned(access, agent) is None:
             raise NotFound("the agent is not assigned to this intent")
         if agent != caller.agent:
-            stands = stands_on(access, caller, team.at())
+            stands = await stands_on(team, access, caller)
             assert stands is not None  # noqa: S101  # checked above
             check_allows(stands, Permission.ADMIN)
         return TeamChanges(

@@ -92,9 +92,11 @@ async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
     placed = message.placed
     if message.draft.wishes is not None and message.draft.wishes.parent_message_id:
         message = await _with_checked_parent(docket, message, message.draft.wishes)
-    sender = rules.speaker(
-        message.caller, message.record, message.person.releases.user if message.person.releases is not None else ""
-    )
+    home = ""
+    if message.caller.kind is KeyKind.HUMAN and message.record is None:
+        home = await rules.home_unit(docket.team, message.caller)
+    held_for = message.person.releases.user if message.person.releases is not None else ""
+    sender = rules.speaker(message.caller, message.record, held_for, home)
     receivers = await _receivers(docket, message, sender)
     try:
         if docket.stopped is not None and docket.stopped.stopped:
@@ -133,7 +135,8 @@ async def _with_checked_parent(docket: TeamDocket, message: ProposedPost, wishes
         else:
             channel, access = parent_channel, parent_access
     if parent is not None:
-        reader = view(channel, access, caller, docket.at)
+        unit = (await rules.units_of(team, access, (caller.agent,))).get(caller.agent, "")
+        reader = view(channel, access, caller, docket.at, unit)
         if reader.takes_part and parent.visible_to(reader):
             return message
     problem = Problem("invalid", "parent_message_id", "names no message that you can see; leave it out")

@@ -15,6 +15,8 @@ from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.org_units import OrgUnits
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Party
 from parley.domain.channel.channel import Channel, MemberPolicy, reaches
+from parley.domain.channel.post import NO_UNITS
+from parley.domain.directory.access import AGENT
 from parley.domain.directory.callers import KeyKind
 from parley.domain.record import Expect, expecting
 from parley.domain.rules import suspension
@@ -22,6 +24,8 @@ from parley.domain.rules.policy import CURRENT, PolicySnapshot
 from parley.domain.rules.suspension import Suspensions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from parley.app.team.team import Team
     from parley.domain.directory.access import Access
     from parley.domain.directory.callers import Caller
@@ -59,10 +63,36 @@ async def party(team: Team, tenant: str, agent: str, expects: list[Expect] | Non
     return Party(agent, record.attributes if record is not None else UNKNOWN_ATTRIBUTES)
 
 
-def speaker(caller: Caller, record: AgentRecord | None, held_for: str = "") -> Party:
-    """The sender: the agent of the credential, or a person in its place. A held message keeps its owner."""
+async def home_unit(team: Team, caller: Caller) -> str:
+    """The org unit that a caller speaks for: its agent's. A person's is that of the agents that act for it.
+
+    "" for a key of the whole tenant, and for a person whose agents are in several units, or who has none.
+    """
+    if not caller.agent:
+        return ""
+    if not (caller.kind is KeyKind.HUMAN and caller.agent == caller.user):
+        return (await party(team, caller.tenant, caller.agent)).attributes.org_unit
+    records = await team.store.children(AgentRecord, caller.tenant, "", limit=team.limits.agents_per_tenant + 1)
+    units = {record.attributes.org_unit for record in records if record.attributes.user_id == caller.user}
+    return units.pop() if len(units) == 1 else ""
+
+
+async def units_of(team: Team, access: Access, agents: Iterable[str]) -> Mapping[str, str]:
+    """The org units of these agents, where an access list goes by units; else none, and nothing is looked up."""
+    if not access.names_units:
+        return NO_UNITS
+    return {agent: (await party(team, access.tenant_id, agent)).attributes.org_unit for agent in agents}
+
+
+def speaker(caller: Caller, record: AgentRecord | None, held_for: str = "", home: str = "") -> Party:
+    """The sender: the agent of the credential, or a person in its place or from its `home` unit.
+
+    A held message keeps its owner.
+    """
     attributes = record.attributes if record is not None else UNKNOWN_ATTRIBUTES
     if caller.kind is KeyKind.HUMAN:
+        if home:
+            attributes = replace(attributes, org_unit=home)
         return Party(caller.agent, replace(attributes, user_id=held_for or caller.user), human=True)
     return Party(caller.agent, attributes)
 
@@ -78,7 +108,12 @@ async def audience(
         records = await team.store.children(AgentRecord, tenant, "", limit=team.limits.agents_per_tenant + 1)
         names = [record.id for record in records if not record.gone]
         names += [access.created_by, *(assignment.agent_id for assignment in access.assignments)]
-        names += [grant.principal_id for grant in access.grants]
+        names += [grant.principal_id for grant in access.grants if grant.principal_type == AGENT]
         names += [member.agent for member in channel.members]
-    wanted = [name for name in dict.fromkeys(names) if name != sender and reaches(channel, access, name, now)]
+    units = await units_of(team, access, names)
+    wanted = [
+        name
+        for name in dict.fromkeys(names)
+        if name != sender and reaches(channel, access, name, now, units.get(name, ""))
+    ]
     return [await party(team, tenant, name, expects) for name in wanted]

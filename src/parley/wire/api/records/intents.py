@@ -196,6 +196,8 @@ class AccessList(Record, frozen=True, kw_only=True):
     intent_id: str
     default_policy: str
     entries: list[Grant]
+    # The org unit that the intent belongs to: its creator's. Null for one of the tenant.
+    org_unit: str | None = None
 
 
 class AccessRequest(Record, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ async def test_an_intent_that_a_caller_may_not_know_of_is_not_there(rig: Rig) ->
         await intent_access(rig.team, rig.caller("bob"), INTENT, Permission.WRITE)
     _, access = await intent_access(rig.team, rig.caller("bob"), INTENT, Permission.READ)
 
-    assert stands_on(access, rig.caller("carol"), rig.at()) is None
+    assert await stands_on(rig.team, access, rig.caller("carol")) is None
 
 
 @with_rig
