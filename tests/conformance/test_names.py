@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from parley.adapters.memory import MemoryStore
 from parley.adapters.process import SystemIds
 from parley.app.mailbox.kernel import drive
 from parley.domain import names
@@ -17,6 +16,7 @@ from parley.domain.mailbox.ledger import MailboxChanges, StoredMessage
 from parley.domain.message.message import Kind
 from parley.domain.times import format_time, parse_time
 from tests.conformance.oacp import FORMAT, accepted, sent
+from tests.rigs.memory_store import MemoryStore
 from tests.samples.messages import NOW, a_draft, a_file
 
 AT = datetime(2026, 2, 11, 14, 30, 59, tzinfo=UTC)

@@ -1,8 +1,8 @@
 """The memory store keeps the contract."""
 
-from parley.adapters.memory import MemoryStore
 from parley.ports.mailbox import Store
 from tests.contract.store import StoreContract
+from tests.rigs.memory_store import MemoryStore
 
 
 class TestMemoryStore(StoreContract):

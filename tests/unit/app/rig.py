@@ -16,7 +16,6 @@ from parley.adapters.files.courier import FileCourier
 from parley.adapters.files.governance import GovernanceFiles
 from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import Workspace
-from parley.adapters.memory import MemoryStore
 from parley.app.mailbox import claims, sending
 from parley.app.mailbox.kernel import Kernel, drive
 from parley.domain.limits import DEFAULT_LIMITS, Limits
@@ -26,6 +25,7 @@ from parley.domain.times import Instant
 from parley.wire.oacp.envelope import OacpEnvelopes
 from parley.wire.oacp.format import OacpFormat
 from parley.wiring import default_policy, public_key_of
+from tests.rigs.memory_store import MemoryStore
 from tests.samples.messages import NOW, a_draft
 
 PROJECT = "demo"

@@ -8,11 +8,11 @@ import pytest
 
 from parley.adapters.files.inbox import FileInbox
 from parley.adapters.files.workspace import Workspace
-from parley.adapters.memory import MemoryStore
 from parley.app.mailbox import read, sweep
 from parley.app.mailbox.kernel import Kernel, drive
 from parley.ports.mailbox import Courier, Store
 from parley.wire.oacp.format import OacpFormat
+from tests.rigs.memory_store import MemoryStore
 from tests.unit.app.rig import PROJECT, FakeClock, Ids, Rig, claimed
 
 

@@ -1,10 +1,10 @@
 """The memory store beyond the contract: it belongs to its process and forgets with it."""
 
-from parley.adapters.memory import MemoryStore
 from parley.app.mailbox.kernel import drive
 from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
 from parley.domain.mailbox.ledger import Entry, MailboxChanges, StoredMessage, WatchedFile
+from tests.rigs.memory_store import MemoryStore
 from tests.samples.messages import a_message
 
 

@@ -1,4 +1,4 @@
-"""The store in memory: the whole contract without a file, for tests and for what may be forgotten."""
+"""The ledger of a mailbox in memory: the whole contract without a file."""
 
 from __future__ import annotations
 
