@@ -197,7 +197,10 @@ class TeamStore(Protocol):
         since: str = "",
         newest: bool = False,
     ) -> tuple[Event, ...]:
-        """An intent's log after a sequence number and from a moment on, in order; with `newest` its last ones."""
+        """An intent's log after a sequence number and from a moment on, in order; with `newest` its last ones.
+
+        At most `limit`, and fewer where that would be a lot of text: only an empty answer says that there is no more.
+        """
         ...
 
     async def logged(self, tenant: str, after: int) -> tuple[tuple[str, int], ...]:
@@ -205,7 +208,7 @@ class TeamStore(Protocol):
         ...
 
     async def events_of_trace(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
-        """Events of one trace, over all intents."""
+        """Events of one trace, over all intents: the first ones, not more than a lot of text."""
         ...
 
     async def event(self, tenant: str, event_id: str) -> Event | None:

@@ -239,6 +239,7 @@ async def admitted(authenticator: Authenticator, secret: str) -> bool:
 async def test_a_long_list_is_read_a_piece_at_a_time_and_has_no_gap(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     # A71
     monkeypatch.setattr(reading, "_PIECE", 3)
+    monkeypatch.setattr(reading, "_FIRST_BATCH", 3)
     await rig.intent()
     await rig.channel()
     for n in range(10):
@@ -262,6 +263,7 @@ async def test_a_long_list_is_read_a_piece_at_a_time_and_has_no_gap(rig: Rig, mo
 async def test_what_is_evicted_while_a_list_is_read_leaves_no_gap(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     # A71
     monkeypatch.setattr(reading, "_PIECE", 3)
+    monkeypatch.setattr(reading, "_FIRST_BATCH", 3)
     await rig.intent()
     await rig.channel(options=Options(max_messages=6))
     for n in range(6):

@@ -46,6 +46,7 @@ PAGE = (
     " AND ($7::text = '' OR recipients IS NULL OR strpos(recipients, ',' || $7 || ',') > 0)"
     " AND ($8::text = '' OR created_at > $8) AND (post.number + 0) <= $10 ORDER BY post.seq LIMIT $9"
 )
+PAGE_NEWEST = PAGE.replace("ORDER BY post.seq", "ORDER BY post.seq DESC")
 OLDEST_REQUEST = (
     "SELECT MIN(post.number) FROM post JOIN tally ON tally.number = post.channel"
     f" WHERE {_IN_TENANT} AND addressee = $3 AND pattern = 'request' AND NOT answered AND state <> 'expired'"
@@ -135,10 +136,17 @@ FEED_EVENTS = (
 )
 _EVENTS = f"SELECT {rows.EVENT} FROM event WHERE (number + 0) BETWEEN $1 AND $2"
 EVENTS = f"{_EVENTS} AND intent_id = $3 AND sequence > $4 AND ($5::text = '' OR event_type = $5) AND created_at >= $6"
-TRACED = f"{_EVENTS} AND trace_id = $3 AND trace_id <> '' ORDER BY number LIMIT $4"
+TRACED = f"{_EVENTS} AND trace_id = $3 AND trace_id <> ''"
 EVENT = f"{_EVENTS} AND id = $3"
 LOGGED = "SELECT intent_id, COUNT(*) FROM event WHERE number > $1 AND number <= $2 GROUP BY intent_id"
 ENTRIES = "SELECT position, document, link FROM entry WHERE tenant = $1 AND position > $2 ORDER BY position LIMIT $3"
+
+
+def bounded_events(query: str, order: str, limit: str) -> str:
+    """The first rows of a query for events in this order, until they are a lot of text."""
+    size = f"sum(octet_length(document)) OVER (ORDER BY {order}) - octet_length(document) AS before"
+    bounded = query.replace(" FROM event", f", {size} FROM event", 1)
+    return f"SELECT * FROM ({bounded} ORDER BY {order} LIMIT {limit}) AS page WHERE before < {FEED_BYTES}"
 
 
 async def read_feed(fetch: Fetch, tenant: int, after: int, through: int, limit: int) -> tuple[list[FeedItem], int]:

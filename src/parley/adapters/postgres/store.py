@@ -201,7 +201,7 @@ class PostgresTeamStore:
             return ()
         post_rows = await self.sessions.fetch(
             cache.scope,
-            reads.PAGE,
+            reads.PAGE_NEWEST if query.newest else reads.PAGE,
             query.view.agent,
             cache.number,
             query.channel_id,
@@ -321,9 +321,9 @@ class PostgresTeamStore:
         since: str = "",
         newest: bool = False,
     ) -> tuple[Event, ...]:
-        query = f"{reads.EVENTS} ORDER BY sequence {'DESC' if newest else ''} LIMIT $7"
+        query = reads.bounded_events(reads.EVENTS, f"sequence {'DESC' if newest else ''}", "$7")
         event_rows = await self._fetch_in_range(tenant, query, intent_id, after, event_type, since, limit)
-        return tuple(map(rows.event_from_row, reversed(event_rows) if newest else event_rows))
+        return tuple([rows.event_from_row(row[:10]) for row in (reversed(event_rows) if newest else event_rows)])
 
     async def logged(self, tenant: str, after: int) -> tuple[tuple[str, int], ...]:
         cache = await self.follower.get_cache(tenant)
@@ -334,7 +334,9 @@ class PostgresTeamStore:
         return tuple([(row[0], row[1]) for row in result])
 
     async def events_of_trace(self, tenant: str, trace_id: str, limit: int = 1000) -> tuple[Event, ...]:
-        return tuple(map(rows.event_from_row, await self._fetch_in_range(tenant, reads.TRACED, trace_id, limit)))
+        query = reads.bounded_events(reads.TRACED, "number", "$4")
+        event_rows = await self._fetch_in_range(tenant, query, trace_id, limit)
+        return tuple([rows.event_from_row(row[:10]) for row in event_rows])
 
     async def event(self, tenant: str, event_id: str) -> Event | None:
         event_rows = await self._fetch_in_range(tenant, reads.EVENT, event_id)

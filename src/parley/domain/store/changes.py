@@ -140,6 +140,7 @@ class Query(NamedTuple):
     after_time: str = ""
     to: str = ""
     limit: int = 1000
+    newest: bool = False
 
 
 class FeedScope(NamedTuple):

@@ -199,7 +199,8 @@ class SqliteTeamStore:
         sql = (
             f"{_SELECT_WITH_RECEIPT} post.channel = (SELECT number FROM tally WHERE id = :channel AND tenant = :tenant)"
             " AND post.seq > :after AND post.seq > (SELECT floor FROM tally WHERE id = :channel)"
-            f" AND {_VISIBLE} AND {_UNEXPIRED} AND {_ADDRESSED_TO}{time_bound} ORDER BY post.seq LIMIT :limit"
+            f" AND {_VISIBLE} AND {_UNEXPIRED} AND {_ADDRESSED_TO}{time_bound}"
+            f" ORDER BY post.seq {'DESC' if query.newest else ''} LIMIT :limit"
         )
         values = {
             "viewer": query.view.agent,
@@ -345,7 +346,7 @@ class SqliteTeamStore:
             f" AND (? = '' OR event_type = ?) AND created_at >= ? ORDER BY sequence {'DESC' if newest else ''} LIMIT ?"
         )
         values = (intent_id, after, low, high, event_type, event_type, since, limit)
-        event_rows = await self._read(lambda db: db.execute(query, values).fetchall())
+        event_rows, _ = await self._read(lambda db: team_reads.fetch_page(db.execute(query, values)))
         return tuple(map(rows.event_from_row, reversed(event_rows) if newest else event_rows))
 
     async def logged(self, tenant: str, after: int) -> tuple[tuple[str, int], ...]:
@@ -359,7 +360,8 @@ class SqliteTeamStore:
             f"SELECT {rows.EVENT} FROM event WHERE trace_id = ? AND trace_id <> '' AND number BETWEEN ? AND ?"
             " ORDER BY number LIMIT ?"
         )
-        event_rows = await self._read(lambda db: db.execute(query, (trace_id, low, high, limit)).fetchall())
+        values = (trace_id, low, high, limit)
+        event_rows, _ = await self._read(lambda db: team_reads.fetch_page(db.execute(query, values)))
         return tuple(map(rows.event_from_row, event_rows))
 
     async def event(self, tenant: str, event_id: str) -> Event | None:

@@ -15,20 +15,26 @@ from parley.app.team.directory.permissions import sees
 from parley.app.team.state.tail import of_channel
 from parley.domain.channel.channel import View, check_takes_part
 from parley.domain.channel.post import Receipt
-from parley.domain.errors.errors import Invalid, NotFound
+from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.domain.errors.team import BadCursor, CursorEvicted, MessageExpired, NotAddressee
 from parley.domain.store.changes import Query, ReaderPost, TeamChanges
 from parley.domain.times import from_stamp, parse_time, stamp
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
     from parley.app.team.team import Team
     from parley.domain.channel.post import Post
     from parley.domain.directory.callers import Caller
 
 # How long the list is held for a caller whose request in the channel is unanswered: the SDK's ask() lists every 0.5 s.
 HOLD_SECONDS = 2.0
-# Batch size when reading a page.
+# A page ends where it is this much text; each is held in memory until its reader has taken it.
+PAGE_BYTES = 1024 * 1024
+# Batch size when reading a page: few at first, because a message may be as long as a body.
+_FIRST_BATCH = 16
 _PIECE = 500
+_BATCH_BYTES = 256 * 1024
 # Batch size when searching.
 _FOUND = 500
 # A sender whose request is older than this no longer waits for the answer.
@@ -48,10 +54,15 @@ class MessageFilter(NamedTuple):
 
 
 class MessagePage(NamedTuple):
-    """Messages in order. `oldest` is the first place still stored, when the cursor is before it."""
+    """Messages in order. `oldest` is the first place still stored, when the cursor is before it.
+
+    `rest` reads on where that is a lot of text, up to the message that was the `last` one at the beginning.
+    """
 
     messages: tuple[ReaderPost, ...]
     oldest: int = 0
+    rest: AsyncIterator[tuple[ReaderPost, ...]] | None = None
+    last: str = ""
 
 
 async def page(team: Team, caller: Caller, channel_id: str, wanted: MessageFilter) -> MessagePage:
@@ -72,24 +83,66 @@ async def page(team: Team, caller: Caller, channel_id: str, wanted: MessageFilte
         if _asks(team, caller, channel_id, wanted):
             await _wait_for_answer(team, caller, channel_id)
             query = query._replace(now=team.at())
-        messages = await _whole(team, caller.tenant, query)
-    return MessagePage(messages, place.oldest)
+        messages, more = await _bounded(team, caller.tenant, query)
+        if more and not wanted.limit:
+            return await _unbounded(team, caller.tenant, query, messages, place.oldest)
+    return MessagePage(messages, place.oldest, last=messages[-1].post.id if messages else "")
 
 
-async def _whole(team: Team, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
-    """A page, read in batches so that other tasks run in between."""
+async def _bounded(team: Team, tenant: str, query: Query) -> tuple[tuple[ReaderPost, ...], bool]:
+    """A page that is not a lot of text, and whether it ends because it would have been. It is read in batches, so that
+    other tasks run in between.
+    """
     messages: list[ReaderPost] = []
-    left = query.limit
+    left, size, limit = query.limit, 0, _FIRST_BATCH
     while True:
-        limit = min(left, _PIECE)
+        limit = min(left, limit)
         piece = await team.store.page(tenant, query._replace(limit=limit))
         if messages and messages[-1].post.seq < (await team.store.tally(tenant, query.channel_id)).floor:
             messages.clear()  # evicted meanwhile: what is left follows without a gap
+            left, size = query.limit, 0
         messages += piece
         left -= len(piece)
+        added = _size_of(piece)
+        size += added
         if len(piece) < limit or not left:
-            return tuple(messages)
+            return tuple(messages), False
+        if size >= PAGE_BYTES:
+            return tuple(messages), True
         query = query._replace(after_seq=piece[-1].post.seq)
+        limit = _next_batch(len(piece), added)
+
+
+async def _unbounded(
+    team: Team, tenant: str, query: Query, messages: tuple[ReaderPost, ...], oldest: int
+) -> MessagePage:
+    """All messages that there are now: a page, and what reads the rest of them."""
+    newest = await team.store.page(tenant, query._replace(limit=1, newest=True))
+    last = newest[0].post if newest else messages[-1].post
+
+    async def rest() -> AsyncIterator[tuple[ReaderPost, ...]]:
+        after, limit = messages[-1].post.seq, _FIRST_BATCH
+        while after < last.seq:
+            # Messages that are evicted while they are sent would leave a gap: then the list must not look complete.
+            if after < (await team.store.tally(tenant, query.channel_id)).floor:
+                raise Unavailable("messages were evicted while they were sent")
+            piece = await team.store.page(tenant, query._replace(after_seq=after, limit=limit))
+            piece = tuple([message for message in piece if message.post.seq <= last.seq])
+            if not piece:
+                return
+            yield piece
+            after, limit = piece[-1].post.seq, _next_batch(len(piece), _size_of(piece))
+
+    return MessagePage(messages, oldest, rest(), last.id)
+
+
+def _size_of(messages: Sequence[ReaderPost]) -> int:
+    return sum([len(message.post.payload) + len(message.post.metadata) for message in messages])
+
+
+def _next_batch(count: int, size: int) -> int:
+    """How many messages to read next, so that they are about a batch of text."""
+    return max(1, min(_PIECE, _BATCH_BYTES * count // max(size, 1)))
 
 
 def _asks(team: Team, caller: Caller, channel_id: str, wanted: MessageFilter) -> bool:
@@ -143,7 +196,8 @@ async def _again(team: Team, caller: Caller, query: Query) -> tuple[ReaderPost, 
     await check_key(team, caller)
     channel, access = await find_channel(team, caller, query.channel_id)
     channel_view = check_takes_part(await sees(team, channel, access, caller))
-    return await _whole(team, caller.tenant, query._replace(view=channel_view, now=team.at()))
+    messages, _ = await _bounded(team, caller.tenant, query._replace(view=channel_view, now=team.at()))
+    return messages
 
 
 class _Place(NamedTuple):
@@ -235,7 +289,9 @@ async def _reader(team: Team, caller: Caller, post: Post, channel_id: str) -> st
     raise NotAddressee("name the agent that has read it, by X-Agent-ID")
 
 
-async def search(team: Team, caller: Caller, text: str, *, channel_id: str = "", limit: int = 100) -> list[ReaderPost]:
+async def search(
+    team: Team, caller: Caller, text: str, *, channel_id: str = "", limit: int = 100
+) -> AsyncIterator[ReaderPost]:
     """Messages that contain a text and that the caller may see, newest first."""
     if channel_id:
         channel, _ = await find_channel(team, caller, channel_id)
@@ -245,14 +301,14 @@ async def search(team: Team, caller: Caller, text: str, *, channel_id: str = "",
     # Payloads are stored as JSON: encode the text the same way.
     spelled = json.dumps(text, ensure_ascii=False)[1:-1]
     left = await team.store.search(caller.tenant, spelled, scope, team.at(), limit)
-    messages: list[ReaderPost] = []
     while left:
-        # Read in order, which is the reverse of what was found.
-        items, through = await team.store.read_positions(caller.tenant, left[: -_FOUND - 1 : -1])
-        left = tuple([position for position in left if position > through])
-        found = [await _visible_post(team, caller, item.post) for item in items if item.post is not None]
-        messages += [message for message in found if message is not None]
-    return messages[::-1]
+        # One by one: each may be as long as a body, and it is taken as slowly as its reader likes.
+        items, _ = await team.store.read_positions(caller.tenant, left[:1])
+        left = left[1:]
+        post = items[0].post if items else None
+        message = await _visible_post(team, caller, post) if post is not None else None
+        if message is not None:
+            yield message
 
 
 async def _visible_post(team: Team, caller: Caller, post: Post) -> ReaderPost | None:

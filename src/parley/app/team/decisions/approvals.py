@@ -22,11 +22,14 @@ from parley.domain.message.message import Pattern
 from parley.domain.times import from_stamp
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from parley.app.team.channels.posting import PendingCommit
     from parley.app.team.team import Team
     from parley.domain.store.changes import TeamChanges
 
-_PAGE = 500
+# Records of a page: few, because each may be as long as a body.
+_PAGE = 32
 
 
 class ApprovalDecision(NamedTuple):
@@ -40,24 +43,27 @@ class ApprovalDecision(NamedTuple):
 
 async def list_page(
     team: Team, caller: Caller, *, status: ApprovalStatus | None = None, after: str = "", limit: int = 100
-) -> list[Approval]:
+) -> AsyncIterator[Approval]:
     """The approvals of a caller, oldest first: of a person, of an agent, or of the tenant for admins."""
     docket = await TeamDocket.open(team, caller.tenant)
-    parents = ["pending"] if status is ApprovalStatus.PENDING else ["decided"]
-    if status is None:
-        parents.insert(0, "pending")
-    approvals: list[Approval] = []
-    for parent in parents:
-        place, enough = after, len(approvals) + limit
-        while len(approvals) < enough:
-            page = await team.store.children(Approval, caller.tenant, parent, after=place, limit=_PAGE)
-            for approval in page:
-                if (status is None or approval.status is status) and await _sees(docket, caller, approval):
-                    approvals.append(approval)
-            if len(page) < _PAGE:
-                break
-            place = page[-1].id
-    return sorted(approvals, key=lambda approval: approval.id)[:limit]
+    passed = 0
+    # All together are read in the order of their ids, whether or not they are decided.
+    parents = {ApprovalStatus.PENDING: "pending", None: ""}
+    while True:
+        parent = parents.get(status, "decided")
+        if parent:
+            page = await team.store.children(Approval, caller.tenant, parent, after=after, limit=_PAGE)
+        else:
+            page = await team.store.every(Approval, caller.tenant, after=after, limit=_PAGE)
+        for approval in page:
+            if (status is None or approval.status is status) and await _sees(docket, caller, approval):
+                passed += 1
+                yield approval
+                if passed == limit:
+                    return
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
 
 
 async def get(team: Team, caller: Caller, approval_id: str) -> Approval:

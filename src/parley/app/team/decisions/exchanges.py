@@ -15,11 +15,14 @@ from parley.domain.errors.rules import HumanRequired
 from parley.domain.exchange.exchange import Exchange, Outcome, heard_by, with_note
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from parley.app.team.team import Team
     from parley.domain.directory.callers import Caller
     from parley.domain.store.changes import TeamChanges
 
-_PAGE = 500
+# Records of a page: few, because each may be as long as a body.
+_PAGE = 32
 
 
 class ExchangeQuery(NamedTuple):
@@ -32,11 +35,11 @@ class ExchangeQuery(NamedTuple):
     limit: int = 100
 
 
-async def list_page(team: Team, caller: Caller, query: ExchangeQuery) -> list[Exchange]:
+async def list_page(team: Team, caller: Caller, query: ExchangeQuery) -> AsyncIterator[Exchange]:
     """The exchanges that a caller may see, oldest first."""
-    exchanges: list[Exchange] = []
+    passed = 0
     after = query.after
-    while len(exchanges) < query.limit:
+    while True:
         if query.conversation_id:
             page = await team.store.children(Exchange, caller.tenant, query.conversation_id, after=after, limit=_PAGE)
         else:
@@ -45,11 +48,14 @@ async def list_page(team: Team, caller: Caller, query: ExchangeQuery) -> list[Ex
             has_outcome = query.outcome is None or exchange.outcome is query.outcome
             if has_outcome and (not query.agent or exchange.includes(query.agent)):
                 visible = await _visible(team, caller, exchange)
-                exchanges += [visible] if visible is not None else []
+                if visible is not None:
+                    passed += 1
+                    yield visible
+                    if passed == query.limit:
+                        return
         if len(page) < _PAGE:
-            break
+            return
         after = page[-1].id
-    return exchanges[: query.limit]
 
 
 async def get(team: Team, caller: Caller, exchange_id: str) -> Exchange:

@@ -25,11 +25,16 @@ from parley.domain.rules.isolation import public_part
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from parley.app.team.team import Team
     from parley.domain.agents.agent import AgentDraft
     from parley.domain.agents.party import Attributes
     from parley.domain.directory.callers import Caller
     from parley.domain.store.changes import Committed
+
+# Records of a page: few, because each may be as long as a body.
+_PAGE = 32
 
 
 class AgentWithStatus(NamedTuple):
@@ -175,20 +180,23 @@ async def get(team: Team, caller: Caller, agent_id: str) -> AgentWithStatus:
     return await _shown(team, caller, await _stored(team, caller, agent_id))
 
 
-async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> list[AgentWithStatus]:
+async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> AsyncIterator[AgentWithStatus]:
     """The matching agents of the tenant, by name."""
     holders: frozenset[str] | None = None
     if wanted.role_id:
         role = await team.store.get(Role, caller.tenant, wanted.role_id)
         holders = frozenset(holder.agent for holder in role.holders) if role else frozenset()
-    records = await team.store.children(AgentRecord, caller.tenant, "", limit=team.limits.agents_per_tenant + 1)
-    return [
-        agent
-        for agent in [await _shown(team, caller, record) for record in records]
-        if (wanted.status is None or agent.status is wanted.status)
-        and (holders is None or agent.record.id in holders)
-        and (not wanted.capability or wanted.capability in agent.record.capabilities)
-    ]
+    after = ""
+    while page := await team.store.children(AgentRecord, caller.tenant, "", after=after, limit=_PAGE):
+        after = page[-1].id
+        for record in page:
+            agent = await _shown(team, caller, record)
+            if (
+                (wanted.status is None or agent.status is wanted.status)
+                and (holders is None or agent.record.id in holders)
+                and (not wanted.capability or wanted.capability in agent.record.capabilities)
+            ):
+                yield agent
 
 
 async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int) -> AgentWithStatus:

@@ -247,8 +247,7 @@ async def _pieces(team: Team, tenant: str, intent_id: str, after: int, last: int
     while after < last:
         wanted = min(_PAGE, last - after)
         piece = await team.store.events(tenant, intent_id, after=after, limit=wanted)
-        if piece:
-            yield piece
-            after = piece[-1].sequence
-        if len(piece) < wanted:
+        if not piece:
             return
+        yield piece
+        after = piece[-1].sequence

@@ -89,10 +89,6 @@ async def read_all(team: Team, caller: Caller, intent_id: str) -> AsyncIterator[
     """The whole log as it is now, in pieces: for a check."""
     await intent_access(team, caller, intent_id, Permission.READ)
     after = 0
-    while True:
-        piece = await team.store.events(caller.tenant, intent_id, after=after, limit=_PAGE)
-        if piece:
-            yield piece
-            after = piece[-1].sequence
-        if len(piece) < _PAGE:
-            return
+    while piece := await team.store.events(caller.tenant, intent_id, after=after, limit=_PAGE):
+        yield piece
+        after = piece[-1].sequence

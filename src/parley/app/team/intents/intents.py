@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from parley.domain.directory.callers import Caller
     from parley.domain.directory.intent import Patch
 
-_PAGE = 500
+# Records of a page: few, because each may be as long as a body.
+_PAGE = 32
 
 
 class IntentDraft(NamedTuple):
@@ -131,19 +132,17 @@ async def get(team: Team, caller: Caller, intent_id: str) -> Intent:
 
 async def list_page(
     team: Team, caller: Caller, *, status: IntentStatus | None = None, limit: int = 50, offset: int = 0
-) -> list[Intent]:
+) -> AsyncIterator[Intent]:
     """The intents that the caller may see, oldest first."""
-    intents: list[Intent] = []
     passed = 0
     async for intent in visible(team, caller):
         if status is not None and intent.status is not status:
             continue
         passed += 1
         if passed > offset:
-            intents.append(intent)
-        if len(intents) == limit:
-            break
-    return intents
+            yield intent
+        if passed == offset + limit:
+            return
 
 
 async def visible(team: Team, caller: Caller) -> AsyncIterator[Intent]:

@@ -19,11 +19,14 @@ from parley.domain.record import expecting
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from parley.app.team.team import Team
     from parley.domain.directory.access import Access
     from parley.domain.directory.callers import Caller
 
-_PAGE = 500
+# Records of a page: few, because each may be as long as a body.
+_PAGE = 32
 
 
 class TaskDraft(NamedTuple):
@@ -90,18 +93,21 @@ async def get(team: Team, caller: Caller, task_id: str) -> Task:
 
 async def list_page(
     team: Team, caller: Caller, intent_id: str, *, status: TaskStatus | None = None, limit: int = 100, offset: int = 0
-) -> list[Task]:
+) -> AsyncIterator[Task]:
     """The tasks of an intent, oldest first."""
     await intent_access(team, caller, intent_id, Permission.READ)
-    tasks: list[Task] = []
+    passed = 0
     after = ""
-    while len(tasks) < offset + limit:
-        page = await team.store.children(Task, caller.tenant, intent_id, after=after, limit=_PAGE)
-        tasks += [task for task in page if status is None or task.status is status]
-        if len(page) < _PAGE:
-            break
+    while page := await team.store.children(Task, caller.tenant, intent_id, after=after, limit=_PAGE):
         after = page[-1].id
-    return tasks[offset : offset + limit]
+        for task in page:
+            if status is not None and task.status is not status:
+                continue
+            passed += 1
+            if passed > offset:
+                yield task
+            if passed == offset + limit:
+                return
 
 
 async def change(team: Team, caller: Caller, task_id: str, version: int | None, wanted: TaskChange) -> Task:

@@ -11,6 +11,7 @@ from parley.domain.agents.agent import HEARTBEAT_EVERY, AgentDraft
 from parley.domain.directory.callers import AgentStatus
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.times import stamp
+from parley.surfaces.http.listing import encoded, json_list
 from parley.surfaces.http.route import Call, Param, Route, etag, json
 from parley.wire.api import agents as registry
 from parley.wire.api.agents import AgentIn, AgentStatusIn, HeartbeatIn
@@ -55,14 +56,12 @@ async def list_page(call: Call) -> Response:
     wanted = AgentFilter(
         _status(call.query.get("status", "")), call.query.get("role_id", ""), call.query.get("capability", "")
     )
-    found_agents = await agents.list_page(call.team, call.caller, wanted)
     known_identities = await identities.all_of(call.team, call.caller.tenant)
-    return json(
-        200,
-        [
-            registry.agent_of(agent.record, agent.status, known_identities.get(agent.record.id))
-            for agent in found_agents
-        ],
+    return await json_list(
+        encoded(
+            agents.list_page(call.team, call.caller, wanted),
+            lambda agent: registry.agent_of(agent.record, agent.status, known_identities.get(agent.record.id)),
+        )
     )
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from parley.app.team.decisions import approvals
 from parley.app.team.decisions.approvals import ApprovalDecision
 from parley.domain.exchange.approval import ApprovalStatus
-from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
+from parley.surfaces.http.listing import json_list
+from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, encode, json
 from parley.wire.api import approvals as governance
 from parley.wire.api.approvals import DecisionIn
 from parley.wire.api.records.rules import Approval
@@ -23,14 +24,14 @@ async def _approval(call: Call, stored: StoredApproval) -> Approval:
 
 async def list_page(call: Call) -> Response:
     text = call.choice("status", "", *[status.value for status in ApprovalStatus])
-    page = await approvals.list_page(
+    page = approvals.list_page(
         call.team,
         call.caller,
         status=ApprovalStatus(text) if text else None,
         after=call.query.get("after", ""),
         limit=call.whole("limit", 100, 1, call.team.limits.page),
     )
-    return json(200, [await _approval(call, stored) for stored in page])
+    return await json_list(encode(await _approval(call, stored)) async for stored in page)
 
 
 async def get(call: Call) -> Response:

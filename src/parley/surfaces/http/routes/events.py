@@ -12,6 +12,7 @@ from parley.app.team.intents.events import EventFilter
 from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.http.headers import TRACEPARENT, with_trace
 from parley.surfaces.http.http1.message import Response
+from parley.surfaces.http.listing import each, json_list
 from parley.surfaces.http.route import Call, Param, Route, json
 from parley.wire.api import intents as openintent
 from parley.wire.api.events import EventIn, chain_check_of
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 _HEX = frozenset("0123456789abcdef")
 
 
-def _list(call: Call, stored: Iterable[StoredEvent], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
+async def _list(call: Call, stored: Iterable[StoredEvent], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
     names = call.team.sdk_event_names
-    return Response(200, b"[" + b",".join([served(event, sdk_names=names) for event in stored]) + b"]", headers=headers)
+    return await json_list(each([served(event, sdk_names=names) for event in stored]), headers=headers)
 
 
 async def append(call: Call) -> Response:
@@ -62,7 +63,7 @@ async def list_page(call: Call) -> Response:
     )
     page = await events.list_page(call.team, call.caller, call.params["intent_id"], wanted)
     cursor = ((b"X-Next-Cursor", b"%d" % page[-1].sequence),) if page else ()
-    return _list(call, page, cursor)
+    return await _list(call, page, cursor)
 
 
 async def get(call: Call) -> Response:
@@ -75,7 +76,7 @@ async def traces(call: Call) -> Response:
     if len(trace) != 32 or not _HEX.issuperset(trace):
         raise Invalid.because([Problem("invalid", "trace_id", "has 32 lower-case hexadecimal digits")])
     limit = call.whole("limit", call.team.limits.page, 1, call.team.limits.page)
-    return _list(call, await events.list_traced(call.team, call.caller, trace, limit))
+    return await _list(call, await events.list_traced(call.team, call.caller, trace, limit))
 
 
 async def verify(call: Call) -> Response:

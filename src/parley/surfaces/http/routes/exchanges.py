@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from parley.app.team.decisions import exchanges
 from parley.app.team.decisions.exchanges import ExchangeQuery
 from parley.domain.exchange.exchange import Outcome
+from parley.surfaces.http.listing import encoded, json_list
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire.api.approvals import CloseIn, exchange_of
 from parley.wire.api.records.rules import Exchange
@@ -25,8 +26,7 @@ async def list_page(call: Call) -> Response:
         query.get("after", ""),
         call.whole("limit", 100, 1, call.team.limits.page),
     )
-    page = await exchanges.list_page(call.team, call.caller, wanted)
-    return json(200, [exchange_of(exchange) for exchange in page])
+    return await json_list(encoded(exchanges.list_page(call.team, call.caller, wanted), exchange_of))
 
 
 async def get(call: Call) -> Response:

@@ -10,6 +10,7 @@ from parley.domain.directory.intent import IntentStatus
 from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, with_trace
 from parley.surfaces.http.http1.message import Response
+from parley.surfaces.http.listing import encoded, json_list
 from parley.surfaces.http.route import Call, Param, Route, etag, json
 from parley.wire.api import intents as openintent
 from parley.wire.api.intents import AssignIn, IntentIn, IntentStatusIn, StateIn
@@ -45,14 +46,14 @@ async def list_page(call: Call) -> Response:
     status = call.query.get("status", "")
     if status and status not in _STATUSES:
         raise Invalid.because([Problem("invalid", "status", f"must be one of {', '.join(_STATUSES)}")])
-    page = await intents.list_page(
+    page = intents.list_page(
         call.team,
         call.caller,
         status=IntentStatus(status) if status else None,
         limit=call.whole("limit", 50, 1, call.team.limits.page),
         offset=call.whole("offset", 0, 0, 1_000_000),
     )
-    return json(200, IntentList([openintent.intent_of(intent) for intent in page]))
+    return await json_list(encoded(page, openintent.intent_of), opening=b'{"intents":[', closing=b"]}")
 
 
 async def get(call: Call) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from parley.surfaces.entrance.authentication import sender_of
 from parley.surfaces.entrance.proofs import check_named_proof, check_proof
 from parley.surfaces.entrance.validation import converted
 from parley.surfaces.http.http1.message import Response
+from parley.surfaces.http.listing import json_list
 from parley.surfaces.http.route import EVERYBODY, Call, Param, Route, json
 from parley.wire.api import channels as rfc0021
 from parley.wire.api.approvals import held_of
@@ -29,13 +29,11 @@ from parley.wire.api.records.channels import ChannelMessage
 from parley.wire.api.records.rules import HeldMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
 
+    from parley.app.team.channels.reading import MessagePage
     from parley.domain.channel.post import Post
-    from parley.domain.store.changes import ReaderPost
 
-# Batch size when rendering lists.
-_PIECE = 500
 _FIELDS = frozenset(ChannelMessage.__struct_fields__) - {"status", *ChannelMessage.may_be_absent}
 
 
@@ -184,22 +182,24 @@ async def list_page(call: Call) -> Response:
     page = await reading.page(call.team, call.caller, call.params["channel_id"], wanted)
     await streams.check_key(call.team, call.caller)  # the key may have been revoked during the wait
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    if page.messages:
-        headers += ((b"X-Next-Cursor", page.messages[-1].post.id.encode()),)
+    if page.last:
+        headers += ((b"X-Next-Cursor", page.last.encode()),)
     if page.oldest:
         headers += ((b"X-Cursor-Evicted", b"oldest=%d" % page.oldest),)
-    return Response(200, await _rendered(page.messages, call.team.at()), headers=headers)
+    if page.rest is None:
+        return Response(200, rfc0021.messages(page.messages, call.team.at()), headers=headers)
+    return await json_list(_rendered(call, page), headers=headers)
 
 
-async def _rendered(messages: tuple[ReaderPost, ...], now: str) -> bytes:
-    """Render a list of messages in batches, so that other tasks run in between."""
-    if len(messages) <= _PIECE:
-        return rfc0021.messages(messages, now)
-    pieces = []
-    for start in range(0, len(messages), _PIECE):
-        pieces.append(rfc0021.messages(messages[start : start + _PIECE], now)[1:-1])
-        await asyncio.sleep(0)
-    return b"[" + b",".join(pieces) + b"]"
+async def _rendered(call: Call, page: MessagePage) -> AsyncIterator[bytes]:
+    """A long list, message by message. The key may be revoked while it is sent."""
+    for message in page.messages:
+        yield rfc0021.message(message, call.team.at())
+    if page.rest is not None:
+        async for messages in page.rest:
+            await streams.check_key(call.team, call.caller)
+            for message in messages:
+                yield rfc0021.message(message, call.team.at())
 
 
 async def get(call: Call) -> Response:
@@ -223,8 +223,8 @@ async def search(call: Call) -> Response:
         raise Invalid.because([Problem("required", "q", "a text of 1 to 200 characters to look for")])
     limit = call.whole("limit", 100, 1, call.team.limits.page)
     channel_id = call.params.get("channel_id", "")
-    messages = await reading.search(call.team, call.caller, text, channel_id=channel_id, limit=limit)
-    return Response(200, rfc0021.messages(messages, call.team.at()))
+    messages = reading.search(call.team, call.caller, text, channel_id=channel_id, limit=limit)
+    return await json_list(rfc0021.message(message, call.team.at()) async for message in messages)
 
 
 _TAG = "messages"

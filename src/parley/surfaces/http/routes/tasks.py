@@ -9,6 +9,7 @@ from parley.app.team.intents.tasks import TaskChange, TaskDraft
 from parley.domain.directory.intent import TaskStatus
 from parley.domain.errors.errors import Invalid, Problem
 from parley.surfaces.http.headers import IF_MATCH, TRACEPARENT, needed_version, with_trace
+from parley.surfaces.http.listing import encoded, json_list
 from parley.surfaces.http.route import Call, Param, Route, etag, json
 from parley.wire.api.records.intents import Task
 from parley.wire.api.tasks import TaskIn, TaskPatch, details_of, task_of
@@ -42,7 +43,7 @@ async def list_page(call: Call) -> Response:
     status = call.query.get("status", "")
     if status and status not in _STATUSES:
         raise Invalid.because([Problem("invalid", "status", f"must be one of {', '.join(_STATUSES)}")])
-    page = await tasks.list_page(
+    page = tasks.list_page(
         call.team,
         call.caller,
         call.params["intent_id"],
@@ -50,7 +51,7 @@ async def list_page(call: Call) -> Response:
         limit=call.whole("limit", 100, 1, call.team.limits.page),
         offset=call.whole("offset", 0, 0, 1_000_000),
     )
-    return json(200, [task_of(task) for task in page])
+    return await json_list(encoded(page, task_of))
 
 
 async def change(call: Call) -> Response:

@@ -21,6 +21,7 @@ from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import BadCursor, CursorEvicted, MessageExpired, NotAddressee, NotMember
 from parley.domain.message.message import Pattern
 from parley.domain.times import stamp
+from tests.rigs.lists import collect
 from tests.rigs.node import two_nodes
 from tests.rigs.team import CHANNEL, CountedIds, Rig, in_loop, soon, with_rig
 
@@ -411,7 +412,7 @@ async def test_search_finds_what_one_may_see(rig: Rig) -> None:
     rig.clock.pass_by(seconds=1)
 
     async def found(agent: str, **asked: object) -> list[bytes]:
-        seen = await reading.search(rig.team, rig.caller(agent), "word", **asked)  # type: ignore[arg-type]
+        seen = await collect(reading.search(rig.team, rig.caller(agent), "word", **asked))  # type: ignore[arg-type]
         return [one.post.payload for one in seen]
 
     assert len(await found("alice")) == 3
@@ -430,10 +431,10 @@ async def test_search_looks_behind_what_one_may_not_see(rig: Rig, monkeypatch: p
     for _ in range(7):
         await rig.say("alice", "word", to="bob")
 
-    found = await reading.search(rig.team, rig.caller("carol"), "word")
+    found = await collect(reading.search(rig.team, rig.caller("carol"), "word"))
 
     assert [one.post.seq for one in found] == [1]
-    assert len(await reading.search(rig.team, rig.caller("bob"), "word")) == 8
+    assert len(await collect(reading.search(rig.team, rig.caller("bob"), "word"))) == 8
 
 
 @pytest.mark.parametrize("text", ['say "hi"', "back\\slash", "two\nlines", "ünï", "100%"])
@@ -443,8 +444,8 @@ async def test_search_finds_text_as_it_was_said(rig: Rig, text: str) -> None:
     payload = msgspec.json.encode({"text": f"they {text} again"})
     await posting.post(rig.team, rig.caller("alice"), CHANNEL, PostDraft(Pattern.NOTIFY, payload))
 
-    assert len(await reading.search(rig.team, rig.caller("bob"), text)) == 1
-    assert await reading.search(rig.team, rig.caller("bob"), 'text":"they') == []
+    assert len(await collect(reading.search(rig.team, rig.caller("bob"), text))) == 1
+    assert await collect(reading.search(rig.team, rig.caller("bob"), 'text":"they')) == []
 
 
 @with_rig

@@ -38,6 +38,7 @@ from tests.rigs.governed import (
     two_agents,
     waiting,
 )
+from tests.rigs.lists import collect
 from tests.rigs.team import CHANNEL, Rig, with_rig
 from tests.samples.governed import an_approval
 
@@ -390,10 +391,10 @@ async def test_whoever_has_something_to_do_with_it_sees_it(rig: Rig) -> None:
     approval = await held(rig, "alice", "bob")
 
     for caller in (rig.caller("alice"), person("ann"), person("dee"), ADMIN):
-        assert [one.id for one in await approvals.list_page(rig.team, caller)] == [approval.id]
+        assert [one.id for one in await collect(approvals.list_page(rig.team, caller))] == [approval.id]
         assert (await approvals.get(rig.team, caller, approval.id)).id == approval.id
     for caller in (rig.caller("bob"), person("ben"), Caller("default", "bob", KeyKind.ADMIN, "k")):
-        assert await approvals.list_page(rig.team, caller) == []
+        assert await collect(approvals.list_page(rig.team, caller)) == []
         assert (await refusal(approvals.get(rig.team, caller, approval.id))).code == "not_found"
 
 
@@ -411,7 +412,9 @@ async def test_all_pages_together_are_all_approvals_whatever_became_of_them(
     async def pages(status: ApprovalStatus | None, limit: int) -> list[str]:
         found: list[str] = []
         after = ""
-        while page := await approvals.list_page(rig.team, person("ann"), status=status, after=after, limit=limit):
+        while page := await collect(
+            approvals.list_page(rig.team, person("ann"), status=status, after=after, limit=limit)
+        ):
             assert len(page) <= limit
             found += [one.id for one in page]
             after = page[-1].id

@@ -21,6 +21,7 @@ from tests.rigs.governed import (
     two_agents,
     waiting,
 )
+from tests.rigs.lists import collect
 from tests.rigs.team import Rig, with_rig
 
 pytestmark = pytest.mark.both_stores
@@ -29,7 +30,7 @@ ADMIN = Caller("default", "", KeyKind.ADMIN, "key_admin")
 
 
 async def seen(rig: Rig, caller: Caller, **wanted: object) -> list[str]:
-    found = await exchanges.list_page(rig.team, caller, ExchangeQuery(**wanted))  # type: ignore[arg-type]
+    found = await collect(exchanges.list_page(rig.team, caller, ExchangeQuery(**wanted)))  # type: ignore[arg-type]
     return [one.conversation_id for one in found]
 
 
@@ -85,7 +86,7 @@ async def test_exchanges_are_found_by_what_they_are(rig: Rig) -> None:
     assert await seen(rig, alice, agent="bob") == ["conv-1"]
     assert await seen(rig, alice, conversation_id="conv-1", agent="dora") == ["conv-1"]
     assert await seen(rig, alice, limit=2) == ["conv-1", "conv-1"]
-    first = (await exchanges.list_page(rig.team, alice, ExchangeQuery(limit=1)))[0]
+    first = (await collect(exchanges.list_page(rig.team, alice, ExchangeQuery(limit=1))))[0]
     assert await seen(rig, alice, after=first.id) == ["conv-1", "conv-2"]
 
 
@@ -99,7 +100,9 @@ async def test_all_pages_together_are_all_there_is(rig: Rig, monkeypatch: pytest
 
     found: list[str] = []
     after = ""
-    while page := await exchanges.list_page(rig.team, rig.caller("alice"), ExchangeQuery(after=after, limit=2)):
+    while page := await collect(
+        exchanges.list_page(rig.team, rig.caller("alice"), ExchangeQuery(after=after, limit=2))
+    ):
         found += [one.conversation_id for one in page]
         after = page[-1].id
 

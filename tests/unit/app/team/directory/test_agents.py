@@ -12,6 +12,7 @@ from parley.domain.agents.agent import AgentDraft, AgentRecord
 from parley.domain.directory.callers import AgentStatus, KeyKind, Role
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import AgentGone, QuotaExceeded, WrongSender
+from tests.rigs.lists import collect
 from tests.rigs.team import Rig, with_rig
 
 
@@ -20,7 +21,8 @@ async def register(rig: Rig, agent: str, *capabilities: str) -> AgentRecord:
 
 
 async def found(rig: Rig, **wanted: object) -> list[str]:
-    listed = await registry.list_page(rig.team, rig.caller("x"), AgentFilter(**wanted))  # type: ignore[arg-type]
+    wanted_agents = AgentFilter(**wanted)  # type: ignore[arg-type]
+    listed = await collect(registry.list_page(rig.team, rig.caller("x"), wanted_agents))
     return [one.record.id for one in listed]
 
 
@@ -50,7 +52,7 @@ async def test_agents_of_another_tenant_do_not_exist(rig: Rig) -> None:
     await register(rig, "a")
     stranger = rig.caller("b", tenant="acme")
 
-    assert await registry.list_page(rig.team, stranger, AgentFilter()) == []
+    assert await collect(registry.list_page(rig.team, stranger, AgentFilter())) == []
     with pytest.raises(NotFound):
         await registry.get(rig.team, stranger, "a")
 

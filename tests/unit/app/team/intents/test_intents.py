@@ -22,6 +22,7 @@ from parley.domain.errors.errors import BadName, Forbidden, Invalid, NotFound
 from parley.domain.errors.team import AgentDeparted, BadTransition, ChannelClosed, QuotaExceeded, VersionMismatch
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed
+from tests.rigs.lists import collect
 from tests.rigs.team import CHANNEL, INTENT, Rig, with_rig
 
 
@@ -97,7 +98,7 @@ async def test_a_list_shows_only_what_the_caller_may_see(rig: Rig) -> None:
     await rig.intent("intent_elsewhere", "bob", tenant="other")
 
     async def listed(agent: str, kind: KeyKind = KeyKind.AGENT) -> list[str]:
-        return [one.id for one in await intents.list_page(rig.team, rig.caller(agent, kind))]
+        return [one.id for one in await collect(intents.list_page(rig.team, rig.caller(agent, kind)))]
 
     assert await listed("bob") == ["intent_granted", "intent_open"]
     assert await listed("alice") == ["intent_closed", "intent_granted", "intent_open"]
@@ -111,7 +112,7 @@ async def test_a_long_list_is_read_page_by_page(rig: Rig, monkeypatch: pytest.Mo
     for number in range(5):
         await rig.intent(f"intent_{number}")
 
-    found = await intents.list_page(rig.team, rig.caller("alice"), limit=3, offset=1)
+    found = await collect(intents.list_page(rig.team, rig.caller("alice"), limit=3, offset=1))
 
     assert [one.id for one in found] == ["intent_1", "intent_2", "intent_3"]
 

@@ -18,6 +18,7 @@ from parley.domain.errors.errors import BadName, Forbidden, Invalid, NotFound
 from parley.domain.errors.team import BadTransition, ChannelClosed, QuotaExceeded, VersionMismatch
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Committed
+from tests.rigs.lists import collect
 from tests.rigs.team import INTENT, Rig, with_rig
 
 
@@ -131,7 +132,7 @@ async def test_a_reader_makes_and_changes_no_task(rig: Rig) -> None:
     with pytest.raises(NotFound, match="task"):
         await tasks.get(rig.team, rig.caller("mallory"), task.id)
 
-    assert await tasks.list_page(rig.team, bob, INTENT) == [task]
+    assert await collect(tasks.list_page(rig.team, bob, INTENT)) == [task]
 
 
 @with_rig
@@ -164,7 +165,7 @@ async def test_a_long_list_is_read_page_by_page(rig: Rig, monkeypatch: pytest.Mo
     made = [await tasks.create(rig.team, rig.caller("alice"), INTENT, TaskDraft(str(n))) for n in range(5)]
 
     async def listed(limit: int, offset: int) -> list[Task]:
-        return await tasks.list_page(rig.team, rig.caller("alice"), INTENT, limit=limit, offset=offset)
+        return await collect(tasks.list_page(rig.team, rig.caller("alice"), INTENT, limit=limit, offset=offset))
 
     assert await listed(3, 1) == made[1:4]
     assert await listed(10, 0) == made
