@@ -27,6 +27,8 @@ _UNSAFE = (
 PRIORITY_COLOURS = {"P0": "red", "P1": "yellow", "P3": "dim"}
 _TIMES = frozenset({"created_at_utc", "expires_at"})
 UNLIMITED = 10_000
+# Below this many columns, lists leave out what can be missed.
+_NARROW = 100
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36", "dim": "2"}
 
 
@@ -172,7 +174,8 @@ def show_items(
     """
     moment = parse_time(now)
     firsts = inboxes or [str(number) for number in range(1, len(items) + 1)]
-    rows, colours = [], []
+    rows: list[tuple[str, ...]] = []
+    colours = []
     for first, item in zip(firsts, items, strict=True):
         # Unpacked at once: looking up each field takes as long as everything else here.
         id_, sender, to, kind, priority, created, subject, _, _, _, file, status, expired, problem = item
@@ -185,11 +188,14 @@ def show_items(
         shown = "expired" if expired else status
         rows.append((first, priority, kind, who, old, shown, safe(f"{subject}  [{id_}]")))
         colours.append("dim" if expired else PRIORITY_COLOURS.get(priority, ""))
-    screen.table(
-        ("INBOX" if inboxes else "#", "PRI", "TYPE", "TO" if sent else "FROM", "AGE", "STATUS", "SUBJECT [ID]"),
-        rows,
-        colours,
-    )
+    heads = ["INBOX" if inboxes else "#", "PRI", "TYPE", "TO" if sent else "FROM", "AGE", "STATUS", "SUBJECT [ID]"]
+    if terminal_width() < _NARROW:
+        # The subject tells messages apart: it gets the room of a number and of a status that says nothing new.
+        usual = {row[5] for row in rows} <= {"sent" if sent else "new"}
+        dropped = {index for index, drop in ((0, not inboxes), (5, usual)) if drop}
+        heads = [head for index, head in enumerate(heads) if index not in dropped]
+        rows = [tuple(cell for index, cell in enumerate(row) if index not in dropped) for row in rows]
+    screen.table(heads, rows, colours)
 
 
 def item_fields(item: Item) -> dict[str, Value]:

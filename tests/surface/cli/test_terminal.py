@@ -195,6 +195,27 @@ def test_on_a_narrow_terminal_the_subject_is_cut_and_the_message_can_still_be_na
     assert stage.run("read", ending, "-a", "codex").code == 0
 
 
+@pytest.mark.parametrize("command", [["inbox", "-a", "codex"], ["outbox", "-a", "claude"]])
+def test_at_80_columns_similar_subjects_can_be_told_apart(stage: Stage, command: list[str]) -> None:
+    stage.patch.setenv("NO_COLOR", "1")
+    fields = ["--set", "pr=1", "--set", "branch=b", "--set", "diff_summary=d"]
+    for name in ("limiter", "gateway"):
+        stage.send("--type", "review_request", *fields, subject=f"Review the token {name}")
+
+    _, shown = stage.on_terminal(*command, columns=80)
+
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "Review the token limiter" in shown
+    assert "Review the token gateway" in shown
+
+
+def test_a_status_that_is_not_the_usual_one_is_shown_on_a_narrow_terminal(stage: Stage) -> None:
+    stage.send()
+    stage.run("next", "-a", "codex")
+
+    assert "claimed" in stage.on_terminal("inbox", "-a", "codex", columns=80)[1]
+
+
 def test_a_short_subject_stays_whole_when_only_the_id_does_not_fit(stage: Stage) -> None:
     stage.patch.setenv("NO_COLOR", "1")
     sent = stage.send(subject="Rate limiting")

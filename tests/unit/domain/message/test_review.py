@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parley.domain.errors.errors import NotFound
+from parley.domain.message.findings import open_blocking
 from parley.domain.message.message import Kind, Message, Value
 from parley.domain.message.review import Review, ReviewClosure, ReviewState, follow_review
 from tests.samples.messages import a_message, fields_of
@@ -451,3 +454,95 @@ def test_the_gate_of_a_change_that_nobody_reviewed_has_not_passed() -> None:
     review = follow(request())
 
     assert (review.gate_passed, review.reviewed) == (False, False)
+
+
+AGENTS = ("claude", "codex", "gemini", "mallory")
+PACKETS: dict[str, Mapping[str, object] | str | None] = {
+    "empty.yaml": {"findings": []},
+    "one.yaml": packet_of(("F-1", "P1")),
+    "two.yaml": packet_of(("F-2", "urgent"), ("F-3", "P3")),
+    "fixed.yaml": {"findings": [{"id": "F-1", "severity": "P1", "status": "fixed"}]},
+    "missing.yaml": None,
+    "gist-1": None,
+}
+said = st.one_of(
+    st.builds(
+        feedback,
+        st.integers(1, 4),
+        st.integers(0, 2),
+        st.sampled_from(sorted(PACKETS)),
+        sender=st.sampled_from(AGENTS),
+        escalation=st.sampled_from([None, None, None, "max_rounds_exceeded"]),
+    ),
+    st.builds(
+        lambda ids, sender, to: addressed(1, *ids, sender=sender, to=(to,)),
+        st.lists(st.sampled_from(["F-1", "F-2", "F-3"]), max_size=3),
+        st.sampled_from(AGENTS),
+        st.sampled_from(AGENTS),
+    ),
+    st.builds(
+        lgtm,
+        st.sampled_from(AGENTS),
+        quality_gate_result=st.sampled_from(["pass", "pass", "fail"]),
+        merge_ready=st.sampled_from([True, True, False]),
+    ),
+    st.builds(lambda to, sender: request(to, sender=sender), st.sampled_from(AGENTS), st.sampled_from(AGENTS)),
+)
+
+
+@given(st.lists(said, max_size=12))
+def test_approved_means_that_every_reviewer_said_so_last_and_nothing_blocks(later: list[Message]) -> None:
+    messages = [request("codex", "gemini"), *later]
+
+    review = follow_review(messages, PACKETS)
+
+    if review.approved:
+        for reviewer in review.reviewers:
+            about = [one for one in messages if reviewer.name in (one.sender, *one.to) and _moves(one, reviewer.name)]
+            assert about[-1].body == fields_of(Kind.REVIEW_LGTM, quality_gate_result="pass", merge_ready=True)
+        assert not open_blocking(review.findings)
+        assert (review.reasons, review.merge_ready, review.gate_passed) == ((), True, True)
+        assert "claude" not in [reviewer.name for reviewer in review.reviewers]
+    else:
+        assert review.reasons
+
+
+def _moves(message: Message, reviewer: str) -> bool:
+    """Whether a message is the reviewer's own word, or a request of the author to it."""
+    own = message.sender == reviewer and message.kind in (Kind.REVIEW_FEEDBACK, Kind.REVIEW_LGTM)
+    return own or (message.sender == "claude" and message.kind is Kind.REVIEW_REQUEST)
+
+
+@given(st.lists(said, max_size=12))
+def test_what_an_outsider_says_changes_nothing_but_the_remarks(later: list[Message]) -> None:
+    asked = [one for one in later if not (one.kind is Kind.REVIEW_REQUEST and "mallory" in one.to)]
+    inside = [one for one in asked if one.sender != "mallory"]
+    first = request("codex", "gemini")
+
+    with_it, without = follow_review([first, *asked], PACKETS), follow_review([first, *inside], PACKETS)
+
+    assert with_it._replace(remarks=()) == without._replace(remarks=())
+
+
+@given(st.lists(said, max_size=12))
+def test_once_escalated_no_message_ends_it(later: list[Message]) -> None:
+    messages = [request("codex", max_turns_reviewer=2), *later]
+    states = [follow_review(messages[: count + 1], PACKETS).state for count in range(len(messages))]
+
+    if ReviewState.ESCALATED in states:
+        assert set(states[states.index(ReviewState.ESCALATED) :]) == {ReviewState.ESCALATED}
+
+
+@given(st.lists(said, max_size=12))
+def test_an_open_blocking_finding_never_vanishes(later: list[Message]) -> None:
+    messages = [request("codex", "gemini"), *later]
+    open_ids: set[tuple[str, str]] = set()
+    for count, message in enumerate(messages):
+        now_open = {
+            (one.reviewer, one.id) for one in open_blocking(follow_review(messages[: count + 1], PACKETS).findings)
+        }
+        gone = open_ids - now_open
+        by_author = message.kind is Kind.REVIEW_ADDRESSED and message.sender == "claude"
+        by_reviewer = message.kind is Kind.REVIEW_FEEDBACK and {who for who, _ in gone} == {message.sender}
+        assert not gone or by_author or by_reviewer
+        open_ids = now_open
