@@ -31,7 +31,7 @@ class FakeOutbound:
     # What happens while a push is under way.
     meanwhile: Callable[[], Awaitable[object]] | None = None
 
-    async def check(self, url: str) -> None:
+    async def check(self, url: str, tenant: str) -> None:
         if url == FORBIDDEN:
             raise TargetForbidden
 

@@ -121,8 +121,12 @@ class Notifier(Protocol):
 class Outbound(Protocol):
     """Carries webhooks out: to public addresses over https, unless it was made for a laptop."""
 
-    async def check(self, url: str) -> None:
-        """Refuse with `TargetForbidden` a URL that no webhook may have, by its spelling or by where it leads now."""
+    async def check(self, url: str, tenant: str) -> None:
+        """Refuse with `TargetForbidden` a URL that no webhook may have, by its spelling or by where it leads now.
+
+        `Unavailable` when that cannot be looked up in time. Only a few lookups of a tenant run at once, so that slow
+        names of one do not hold up the others.
+        """
         ...
 
     async def push(self, push: Push) -> Answered:

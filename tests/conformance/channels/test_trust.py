@@ -45,7 +45,7 @@ class Receiver:
     answers: list[Answered] = field(default_factory=list)
     pushes: list[Push] = field(default_factory=list)
 
-    async def check(self, url: str) -> None:
+    async def check(self, url: str, tenant: str) -> None:
         assert url.startswith("https://")
 
     async def push(self, push: Push) -> Answered:

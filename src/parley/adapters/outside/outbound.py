@@ -15,10 +15,12 @@ import ssl
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 import httptools
 
-from parley.domain.channel.subscription import Answered
+from parley.domain.channel.subscription import LOOKUP_LATE, Answered
+from parley.domain.errors.errors import Unavailable
 from parley.domain.errors.team import TargetForbidden
 from parley.wire.api import webhooks as webhook
 
@@ -35,7 +37,10 @@ TIMEOUT_SECONDS = 15.0
 ANSWER_MAX_BYTES = 64 * 1024
 _URL_MAX_CHARS = 2048
 _ADDRESSES_LIMIT = 4
-_LOOKUP_THREADS = 8
+_LOOKUP_THREADS = 32
+_LOOKUPS_OF_A_TENANT = 2
+# Of the time for a try, for the lookup.
+_LOOKUP_SHARE = 2 / 3
 _VISIBLE = re.compile(r"[!-~]+\Z")
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
@@ -117,6 +122,10 @@ def is_allowed(address: Address, *, private: bool = False) -> bool:
     return address in _GLOBAL_UNICAST and address not in _SIX_TO_FOUR and address not in _DOCUMENTATION
 
 
+class _LookupLateError(Exception):
+    """A host was not looked up in time."""
+
+
 class HttpOutbound:
     """See `ports.outside.Outbound`. `private` lets http and the addresses of this machine and its networks through."""
 
@@ -133,6 +142,8 @@ class HttpOutbound:
         self._context = context
         self._seconds = seconds
         self._lookups: ThreadPoolExecutor | None = None
+        # By tenant, while any of its lookups runs or waits.
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._own_ports: set[int] = set()
         self._own_names: set[str] = set()
 
@@ -141,18 +152,19 @@ class HttpOutbound:
         # An address may have other servers on other ports; a name of ours is ours on every port.
         self._own_names.update(name.lower() for name in names if not _is_literal(name))
 
-    async def check(self, url: str) -> None:
+    async def check(self, url: str, tenant: str) -> None:
         try:
-            async with asyncio.timeout(self._seconds):
-                await self._resolve_allowed(target_of(url, private=self._private))
-        except TimeoutError:
-            raise _forbidden_address() from None
+            await self._resolve_allowed(target_of(url, private=self._private), tenant)
+        except _LookupLateError:
+            raise Unavailable("the host of the URL was not looked up in time", facts={"retry_after": 60}) from None
 
     async def push(self, push: Push) -> Answered:
         try:
             async with asyncio.timeout(self._seconds):
                 target = target_of(push.url, private=self._private)
-                return await self._send(push, target, await self._resolve_allowed(target))
+                return await self._send(push, target, await self._resolve_allowed(target, push.tenant))
+        except _LookupLateError:
+            return Answered(0, LOOKUP_LATE)
         except TargetForbidden as refusal:
             return Answered(0, refusal.code)
         except TimeoutError:
@@ -164,12 +176,16 @@ class HttpOutbound:
         except httptools.HttpParserError:
             return Answered(0, "no_http")
 
-    async def _resolve_allowed(self, target: Target) -> list[str]:
+    async def _resolve_allowed(self, target: Target, tenant: str) -> list[str]:
         """Where the target leads, if a webhook may go to every one of its addresses."""
         if target.host.lower() in self._own_names:
             raise _forbidden_address()
         try:
-            addresses = [ipaddress.ip_address(text) for text in await self._resolve(target.host, target.port)]
+            async with asyncio.timeout(self._seconds * _LOOKUP_SHARE):
+                found = await self._looked_up(target, tenant)
+            addresses = [ipaddress.ip_address(text) for text in found]
+        except TimeoutError:
+            raise _LookupLateError from None
         except (OSError, ValueError):
             raise _forbidden_address() from None
         for address in addresses:
@@ -180,6 +196,20 @@ class HttpOutbound:
         if not addresses:
             raise _forbidden_address()
         return [str(address) for address in addresses[:_ADDRESSES_LIMIT]]
+
+    async def _looked_up(self, target: Target, tenant: str) -> list[str]:
+        """Look up a host when it is its tenant's turn. A lookup that is given up keeps its place until it ends."""
+        turns = self._turns.setdefault(tenant, asyncio.Semaphore(_LOOKUPS_OF_A_TENANT))
+        await turns.acquire()
+        lookup = asyncio.ensure_future(self._resolve(target.host, target.port))
+
+        def ended(lookup: asyncio.Future[list[str]]) -> None:
+            turns.release()  # and what it found or did not find may be of interest to nobody
+            if not lookup.cancelled():
+                lookup.exception()
+
+        lookup.add_done_callback(ended)
+        return await asyncio.shield(lookup)
 
     async def _look_up(self, host: str, port: int) -> list[str]:
         # Threads of our own: a name server that keeps us waiting must not hold up anything else.

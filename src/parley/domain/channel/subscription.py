@@ -70,6 +70,12 @@ class Push(NamedTuple):
     secrets: tuple[str, ...]
     at: datetime
     item: FeedItem
+    tenant: str = ""
+
+
+# Why there was no answer: the name of the address was not looked up in time, which says nothing about the other side.
+LOOKUP_LATE = "lookup_late"
+_LATE_LOOKUP_DELAY = timedelta(minutes=1)
 
 
 class Answered(NamedTuple):
@@ -217,6 +223,8 @@ def noted(subscription: Subscription, position: int, attempt: Attempt, now: date
         return replace(tried, cursor=max(position, tried.cursor), tries=0, next_try="")
     if tried.state is not SubscriptionState.ACTIVE:
         return tried
+    if attempt.error == LOOKUP_LATE:
+        return replace(tried, next_try=stamp(now + _LATE_LOOKUP_DELAY))
     tries = tried.tries + 1
     if attempt.status == _GONE:
         return disabled(replace(tried, tries=tries), Reason.GONE)

@@ -103,6 +103,9 @@ class VersionMismatch(Conflict):
     code = "version_mismatch"
 
 
+CLOSED_HINT = "use another name, or delete the channel with its messages to use this name again"
+
+
 class ChannelClosed(Conflict):
     """The channel is closed."""
 

@@ -28,6 +28,7 @@ class EventParser:
         self._id = ""
         self._name = ""
         self._data: list[str] = []
+        self._data_bytes = 0
         self.retry_seconds = 1.0
 
     def feed(self, content: bytes) -> Iterator[StreamEvent]:
@@ -37,10 +38,14 @@ class EventParser:
             raise Unavailable("the server sent an event without end")
         for line in lines:
             if line.rstrip(b"\r"):
+                if line.startswith(b"data"):
+                    self._data_bytes += len(line)
+                if self._data_bytes > _LONGEST:
+                    raise Unavailable("the server sent an event without end")
                 self._take(line.rstrip(b"\r").decode("utf-8", "replace"))
             elif self._data or self._id:
                 yield StreamEvent(self._id, self._name or "message" if self._data else "", "\n".join(self._data))
-                self._id, self._name, self._data = "", "", []
+                self._id, self._name, self._data, self._data_bytes = "", "", [], 0
 
     def _take(self, line: str) -> None:
         field, _, value = line.partition(":")

@@ -17,6 +17,7 @@ from parley.adapters.outside.outbound import HttpOutbound, is_allowed, target_of
 from parley.domain.channel.feed import FeedItem
 from parley.domain.channel.post import Post, PostState
 from parley.domain.channel.subscription import Answered, Push
+from parley.domain.errors.errors import Unavailable
 from parley.domain.errors.team import TargetForbidden
 from parley.domain.message.message import Pattern
 from parley.domain.times import stamp
@@ -77,7 +78,7 @@ NEVER = ["169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1", 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
-def leading_to(*addresses: str) -> Resolve:
+def leading_to(*addresses: str) -> Callable[[str, int], Awaitable[list[str]]]:
     async def resolve(host: str, port: int) -> list[str]:
         return list(addresses)
 
@@ -177,7 +178,7 @@ def test_a_url_is_taken_apart() -> None:
 @in_loop
 async def test_a_name_that_leads_to_a_forbidden_address_is_refused(address: str) -> None:
     with pytest.raises(TargetForbidden) as refused:
-        await HttpOutbound(resolve=leading_to(address)).check("https://example.com/")
+        await HttpOutbound(resolve=leading_to(address)).check("https://example.com/", "t")
 
     assert refused.value.code == "target_forbidden"
 
@@ -185,19 +186,19 @@ async def test_a_name_that_leads_to_a_forbidden_address_is_refused(address: str)
 @in_loop
 async def test_one_forbidden_address_among_others_is_enough_to_refuse() -> None:
     with pytest.raises(TargetForbidden):
-        await HttpOutbound(resolve=leading_to(PUBLIC, "10.0.0.1")).check("https://example.com/")
+        await HttpOutbound(resolve=leading_to(PUBLIC, "10.0.0.1")).check("https://example.com/", "t")
 
 
 @in_loop
 async def test_a_name_that_leads_to_public_addresses_is_accepted() -> None:
-    await HttpOutbound(resolve=leading_to(PUBLIC, "2606:4700:4700::1111")).check("https://example.com/")
+    await HttpOutbound(resolve=leading_to(PUBLIC, "2606:4700:4700::1111")).check("https://example.com/", "t")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "169.254.169.254", "[::ffff:127.0.0.1]", "localhost"])
 @in_loop
 async def test_a_forbidden_host_is_refused_by_the_real_lookup(host: str) -> None:
     with pytest.raises(TargetForbidden):
-        await HttpOutbound().check(f"https://{host}/")
+        await HttpOutbound().check(f"https://{host}/", "t")
 
 
 @in_loop
@@ -208,7 +209,7 @@ async def test_a_name_that_does_not_exist_is_refused_in_the_same_words_as_an_inn
     words = set()
     for resolve in (unknown, leading_to("10.0.0.1"), leading_to()):
         with pytest.raises(TargetForbidden) as refused:
-            await HttpOutbound(resolve=resolve).check("https://inner.example/")
+            await HttpOutbound(resolve=resolve).check("https://inner.example/", "t")
         words.add(str(refused.value))
 
     assert len(words) == 1
@@ -281,7 +282,7 @@ async def test_a_name_that_turns_inward_after_it_was_accepted_opens_no_connectio
     async with receiving() as receiver:
         out = HttpOutbound(resolve=rebinding)
         url = f"https://evil.example:{receiver.port}/"
-        await out.check(url)
+        await out.check(url, "t")
 
         answered = await out.push(a_push(url))
 
@@ -426,9 +427,9 @@ async def test_a_name_server_that_does_not_answer_is_given_up() -> None:
 
     out = HttpOutbound(resolve=silent, seconds=0.05)
 
-    assert await out.push(a_push("https://example.com/")) == Answered(0, "timeout")
-    with pytest.raises(TargetForbidden):
-        await out.check("https://example.com/")
+    assert await out.push(a_push("https://example.com/")) == Answered(0, "lookup_late")
+    with pytest.raises(Unavailable):
+        await out.check("https://example.com/", "t")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:127.0.0.1]", "127.0.0.9"])
@@ -439,9 +440,9 @@ async def test_the_own_server_gets_none_even_where_this_machine_may_have_webhook
         out.avoid(receiver.port)
 
         with pytest.raises(TargetForbidden):
-            await out.check(f"http://{host}:{receiver.port}/")
+            await out.check(f"http://{host}:{receiver.port}/", "t")
         answered = await out.push(a_push(f"http://{host}:{receiver.port}/"))
-        await out.check(f"http://{host}:{receiver.port + 1}/")
+        await out.check(f"http://{host}:{receiver.port + 1}/", "t")
 
     assert (answered, receiver.connections) == (Answered(0, "target_forbidden"), 0)
 
@@ -451,7 +452,7 @@ async def test_a_public_address_on_the_same_port_is_not_the_own_server() -> None
     out = HttpOutbound(resolve=leading_to(PUBLIC))
     out.avoid(443)
 
-    await out.check("https://example.com/")
+    await out.check("https://example.com/", "t")
 
 
 @in_loop
@@ -460,8 +461,69 @@ async def test_a_name_of_the_own_server_is_refused_on_every_port() -> None:
     out.avoid(8420, ["Parley.example"])
 
     with pytest.raises(TargetForbidden):
-        await out.check("https://parley.EXAMPLE:8443/")
+        await out.check("https://parley.EXAMPLE:8443/", "t")
 
 
 def test_the_limits_are_the_published_ones() -> None:
     assert (outbound.TIMEOUT_SECONDS, outbound.ANSWER_MAX_BYTES) == (15.0, 64 * 1024)
+
+
+# ---------------------------------------------------------------- slow names
+
+
+def slow(gate: asyncio.Event) -> Callable[[str, int], Awaitable[list[str]]]:
+    async def resolve(host: str, port: int) -> list[str]:
+        del port
+        if host.startswith("slow"):
+            await gate.wait()
+        return [PUBLIC]
+
+    return resolve
+
+
+@in_loop
+async def test_slow_names_of_one_tenant_hold_up_nobody_else() -> None:
+    gate = asyncio.Event()
+    out = HttpOutbound(resolve=slow(gate), seconds=30)
+    waiting = [asyncio.ensure_future(out.check(f"https://slow{n}.example/", "t1")) for n in range(100)]
+
+    async with asyncio.timeout(5):
+        await out.check("https://good.example/", "t2")
+    gate.set()
+    await asyncio.gather(*waiting)
+
+
+@in_loop
+async def test_a_tenant_has_few_lookups_at_once() -> None:
+    running, most = 0, 0
+
+    async def resolve(host: str, port: int) -> list[str]:
+        nonlocal running, most
+        del host, port
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return [PUBLIC]
+
+    out = HttpOutbound(resolve=resolve)
+    await asyncio.gather(*[out.check(f"https://h{n}.example/", "t1") for n in range(20)])
+
+    assert most == 2
+
+
+@in_loop
+async def test_a_late_lookup_is_no_refusal_and_keeps_its_place_until_it_ends() -> None:
+    gate = asyncio.Event()
+    out = HttpOutbound(resolve=slow(gate), seconds=0.03)
+
+    for n in range(4):
+        with pytest.raises(Unavailable):
+            await out.check(f"https://slow{n}.example/", "t1")
+    assert await out.push(a_push("https://slow.example/")._replace(tenant="t1")) == Answered(0, "lookup_late")
+    with pytest.raises(Unavailable):
+        await out.check("https://good.example/", "t1")  # both places of this tenant are taken
+    gate.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await out.check("https://good.example/", "t1")

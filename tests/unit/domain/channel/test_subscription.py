@@ -240,3 +240,13 @@ def test_two_notices_of_one_entry_have_two_ids() -> None:
 
     assert ids == {f"sub_1-aud_1-{one.value}" for one in NoticeType}
     assert item_type(FeedItem.of_notice(1, Notice(entry, NoticeType.ENDED, stamp(NOW)))) == "exchange.ended"
+
+
+def test_a_late_lookup_is_no_failed_try() -> None:
+    before = failed(a_subscription(), 3)
+    late = before
+    for number in range(50):
+        late = noted(late, 6, replace(a_try(number), status=0, error="lookup_late"), NOW)
+
+    assert (late.state, late.tries, late.cursor) == (before.state, before.tries, before.cursor)
+    assert late.next_try > stamp(NOW)

@@ -60,3 +60,22 @@ def test_the_server_says_how_long_to_wait_within_reason(line: bytes, seconds: fl
 def test_an_event_without_end_is_refused() -> None:
     with pytest.raises(Unavailable, match="without end"):
         parsed(*[b"x" * 1_048_576] * 10)
+
+
+def test_an_event_of_many_lines_without_end_is_given_up() -> None:
+    parser = EventParser()
+    line = b"data: " + b"x" * 65_530 + b"\n"
+
+    def feed() -> None:
+        for _ in range(200):
+            list(parser.feed(line))
+
+    with pytest.raises(Unavailable):
+        feed()
+
+
+def test_many_events_that_each_fit_are_read() -> None:
+    parser = EventParser()
+    event = (b"data: " + b"x" * 65_530 + b"\n") * 100 + b"\n"
+
+    assert [len(sent.data) for _ in range(3) for sent in parser.feed(event)] == [100 * 65_531 - 1] * 3

@@ -177,7 +177,8 @@ async def _hand_over(team: Team, outbound: Outbound, tenant: str, subscription_i
     if fresh is None or not await _may_see(team, caller, subscription, fresh):
         return PushOutcome.SKIPPED
     moment = team.now()
-    push = Push(push_id(subscription, fresh), subscription.url, subscription.secrets(team.at()), moment, fresh)
+    secrets = subscription.secrets(team.at())
+    push = Push(push_id(subscription, fresh), subscription.url, secrets, moment, fresh, tenant)
     answered = await outbound.push(push)
     updated = await _noted(team, subscription, fresh, answered)
     if updated is None:

@@ -47,12 +47,12 @@ class SubscriptionDraft(NamedTuple):
     expires_at: str = ""
 
 
-async def check_target(team: Team, url: str) -> None:
+async def check_target(team: Team, tenant: str, url: str) -> None:
     """Refuse a forbidden address. It is checked again at each push."""
     if team.outbound is None:
         raise TargetForbidden("this server sends no webhooks")
     try:
-        await team.outbound.check(url)
+        await team.outbound.check(url, tenant)
     except TargetForbidden as refusal:
         problem = Problem(refusal.code, "webhook_url", refusal.message)
         raise TargetForbidden(f"webhook_url: {refusal.message}", problems=(problem,)) from None
@@ -68,7 +68,7 @@ async def create(team: Team, caller: Caller, wanted: SubscriptionDraft) -> Subsc
     if await team.store.count(Subscription, caller.tenant, "") >= team.limits.webhooks_per_tenant:
         raise QuotaExceeded(f"there are at most {team.limits.webhooks_per_tenant} subscriptions")
     if wanted.url:
-        await check_target(team, wanted.url)
+        await check_target(team, caller.tenant, wanted.url)
     subscription = Subscription(
         id=team.new_id("sub"),
         tenant_id=caller.tenant,
@@ -166,7 +166,7 @@ async def switch(team: Team, caller: Caller, subscription_id: str, *, active: bo
     """Enable or disable a subscription. Enabled, it continues at its cursor with the rights of the caller's key."""
     subscription = await get(team, caller, subscription_id)
     if active and subscription.url:
-        await check_target(team, subscription.url)
+        await check_target(team, caller.tenant, subscription.url)
 
     def switched(now: Subscription) -> Subscription:
         if not active:
