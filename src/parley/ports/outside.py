@@ -91,6 +91,10 @@ class Envelopes(Protocol):
         """All texts of the metadata that receivers get as the sender wrote them."""
         ...
 
+    def with_sender_kind(self, metadata: bytes, *, by_person: bool) -> bytes:
+        """The metadata marked as those of a person's message, or without that mark, whatever the sender wrote."""
+        ...
+
     def stamped(self, metadata: bytes, envelope: Envelope, ext: Ext, label: str, data: tuple[DataItem, ...]) -> bytes:
         """The metadata with the envelope, what travels beside it and the disclosure, and with only this data declared.
 

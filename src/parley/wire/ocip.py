@@ -46,6 +46,7 @@ _FIELDS = (
 _SOURCE = ("instance_id", "user_id", "org_unit", "tenant_id")
 _CAPABILITIES = ("can_commit", "can_share")
 _ITEM = frozenset({"source", "fields", "classification", "description"})
+_SENDER_KIND = "sender_kind"
 _VERSION = re.compile(r"1\.[0-9]{1,4}", re.ASCII)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}", re.ASCII)
 _MOST_ROUNDS = 1_000_000
@@ -295,6 +296,11 @@ class OcipFormat:
     def written_text(self, metadata: bytes) -> str:
         fields, _ = _passed_on(metadata)
         return text_of({name: value for name, value in fields.items() if name not in _CHECKED}) if fields else ""
+
+    def with_sender_kind(self, metadata: bytes, *, by_person: bool) -> bytes:
+        fields = msgspec.json.decode(metadata, type=dict[str, Any])
+        fields.pop(_SENDER_KIND, None)
+        return _encode({**fields, _SENDER_KIND: Origin.HUMAN.value} if by_person else fields)
 
     def stamped(self, metadata: bytes, envelope: Envelope, ext: Ext, label: str, data: tuple[DataItem, ...]) -> bytes:
         fields, declares = _passed_on(metadata)

@@ -16,6 +16,7 @@ import pytest
 
 from parley.domain.directory.access import Access, AccessPolicy, Permission, needed_to_assign
 from parley.domain.directory.callers import NO_TENANT, Key, KeyKind
+from tests.conformance.ocip.governed import person
 from tests.rigs.process import ROOT
 from tests.rigs.team import CHANNEL, INTENT, Client, LiveServer, key_id, with_server
 from tests.surface.http.attack import nothing_happens, refusal
@@ -312,3 +313,46 @@ async def test_neither_sender_nor_reader_can_deny_what_was_audited(server: LiveS
 
 async def cannot_unsay(client: Client, place: str, message_id: str) -> bool:
     return refusal(await client.delete(f"{place}/{message_id}")) == (405, "method_not_allowed")
+
+
+# ---------------------------------------------------------------- people and agents of one name
+
+
+@with_server
+async def test_what_an_admin_of_a_persons_name_creates_is_not_the_agents_of_that_name(server: LiveServer) -> None:
+    admin = await server.client("", KeyKind.ADMIN)
+    made = (await admin.post("/keys", {"kind": "admin", "user_id": "carol"})).json
+    person, agent = server.with_key(made["key"]), await server.client("carol")
+    intent = (await person.post("/intents", {"title": "private"})).json
+    about = f"/intents/{intent['id']}"
+    assert (await person.request("PUT", f"{about}/acl", {"default_policy": "closed"})).status == 200
+
+    assert intent["created_by"] == "user:carol"
+    assert (await agent.get(about)).status == 404
+    assert (await agent.post(f"{about}/events", {"event_type": "comment"})).status == 404
+
+
+@with_server
+async def test_a_person_reads_nothing_that_was_said_to_an_agent_of_its_name(server: LiveServer) -> None:
+    alice, admin = await server.client("alice"), await server.client("", KeyKind.ADMIN)
+    ghost = (await admin.post("/keys", {"kind": "agent", "agent_id": "ghost"})).json
+    twin = await admin.post("/keys", {"kind": "human", "user_id": "ghost"})
+    await alice.post(PLACE, {"to": "ghost", "payload": {"text": "for the agent"}})
+
+    assert (twin.status, twin.code) == (409, "name_taken")
+    assert len((await server.with_key(ghost["key"]).get(PLACE)).json) == 1
+
+
+@pytest.mark.parametrize("claimed", [{}, {"sender_kind": "agent"}, {"sender_kind": "human", "topic": "x"}])
+@with_server
+async def test_a_message_of_a_person_is_marked_and_no_agent_can_forge_the_mark(
+    server: LiveServer, claimed: dict[str, str]
+) -> None:
+    alice, ann = await server.client("alice"), await person(server, "ann")
+    body = {"payload": {"text": "hello"}, "metadata": claimed}
+
+    by_agent, by_person = (await alice.post(PLACE, body)).json, (await ann.post(PLACE, body)).json
+
+    rest = {name: value for name, value in claimed.items() if name != "sender_kind"}
+    assert by_agent["metadata"] == rest
+    assert by_person["metadata"] == {**rest, "sender_kind": "human"}

@@ -48,6 +48,8 @@ class PostState(StrEnum):
 
 
 READ = "read"
+# The field of the metadata that says that a person wrote the message.
+SENDER_KIND = b'"sender_kind"'
 NO_UNITS: Mapping[str, str] = MappingProxyType({})
 # The payload of an erased message.
 NO_PAYLOAD = b"{}"

@@ -17,6 +17,7 @@ DEFAULT_TENANT = "default"
 NO_TENANT = ""
 SYSTEM = "system"
 ROLE_PREFIX = "role:"
+USER_PREFIX = "user:"
 EVERYONE = "*"
 # Between an address and the tenant that it is in. Nothing ever goes to another one than the sender's.
 TENANT_MARK = "@"
@@ -105,8 +106,10 @@ class Caller(NamedTuple):
 
     @property
     def actor(self) -> str:
-        """The name in the log, never empty."""
-        return self.agent or self.user or f"{self.kind.value}:{self.key_id}"
+        """The name in the log, never empty. A key that speaks as no agent is told apart from the agents by its kind."""
+        if self.agent or (self.user and not self.key_id):
+            return self.agent or self.user  # the server itself has no key
+        return f"{USER_PREFIX}{self.user}" if self.user else f"{self.kind.value}:{self.key_id}"
 
     def speaking_as(self, sender: str) -> Caller:
         """The caller as the agent that a body or header names; `WrongSender` when the key is another's."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hmac
 from typing import TYPE_CHECKING, Protocol
 
-from parley.app.team.directory.agents import as_agent_of, name_of_person
+from parley.app.team.directory.agents import as_agent_of
+from parley.app.team.directory.names import name_of_person
 from parley.app.team.state.suspended import check_not_suspended
 from parley.domain.directory.callers import NO_TENANT, Caller, Key, KeyKind, key_digest, party_name
 from parley.domain.errors.team import RateLimited, ScopeRequired, Unauthorized

@@ -86,7 +86,7 @@ def test_only_a_key_for_the_whole_tenant_that_names_nobody_sees_all() -> None:
 
 def test_the_log_always_has_a_name_for_the_caller() -> None:
     assert a_caller(KeyKind.AGENT, "alice").actor == "alice"
-    assert a_caller(KeyKind.HUMAN, user="eva").actor == "eva"
+    assert a_caller(KeyKind.HUMAN, user="eva").actor == "user:eva"
     assert a_caller(KeyKind.ADMIN).actor == "admin:key_1"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.team.directory.agents import name_of_person
+from parley.app.team.directory.names import name_of_person
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import NotFound
@@ -79,7 +79,8 @@ async def sight(team: Team, caller: Caller) -> Sight:
     while page := await team.store.children(AgentRecord, caller.tenant, "", after=after, limit=_PIECE):
         own += [record.id for record in page if record.attributes.user_id == caller.user]
         after = page[-1].id
-    return Sight(tuple(dict.fromkeys(own)), caller.user)
+    # Where its name is an agent's, what that agent did is not what the person did.
+    return Sight(tuple(dict.fromkeys(own)), name)
 
 
 async def page(team: Team, caller: Caller, filters: Filters) -> AuditPage:

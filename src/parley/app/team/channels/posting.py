@@ -18,9 +18,9 @@ from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
 from parley.domain.channel.channel import Channel, lifetime_end
-from parley.domain.channel.post import NO_UNITS, Post, PostDraft, check_answerable, place
+from parley.domain.channel.post import NO_UNITS, SENDER_KIND, Post, PostDraft, check_answerable, place
 from parley.domain.directory.access import ORG_UNIT, Access
-from parley.domain.directory.callers import ROLE_PREFIX, TENANT_MARK, Role
+from parley.domain.directory.callers import ROLE_PREFIX, TENANT_MARK, KeyKind, Role
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import CLOSED_HINT, AgentDeparted, AskTimeout, ChannelClosed, NameTaken
@@ -198,6 +198,9 @@ async def decide(
     posts: list[Post] = []
     for original, message_id in zip(drafts, ids, strict=True):
         draft = original._replace(to=original.to.partition(TENANT_MARK)[0]) if TENANT_MARK in original.to else original
+        if caller.kind is KeyKind.HUMAN or SENDER_KIND in draft.metadata:
+            by_person = caller.kind is KeyKind.HUMAN and person.releases is None
+            draft = draft._replace(metadata=team.envelopes.with_sender_kind(draft.metadata, by_person=by_person))
         role = await addressed_role(team, caller.tenant, draft, expects)
         request = await _request(team, caller.tenant, draft)
         longest = team.limits.longest_expiry if draft.expires_at else timedelta(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules import exchanges as rules
-from parley.app.team.directory.agents import name_of_person
+from parley.app.team.directory.names import name_of_person
 from parley.app.team.retry import put
 from parley.app.team.rules.docket import TeamDocket, commit
 from parley.domain.agents.agent import AgentRecord

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.directory import departure, roles
+from parley.app.team.directory.names import check_agent_name
 from parley.app.team.directory.permissions import is_apart
 from parley.app.team.retry import put
 from parley.app.team.state.suspended import check_not_suspended, check_speaks_for
@@ -20,7 +21,6 @@ from parley.domain.directory.callers import GONE, AgentStatus, KeyKind, Role, pa
 from parley.domain.errors.errors import Conflict, NotFound, Stale
 from parley.domain.errors.rules import CrossEnterpriseBlocked
 from parley.domain.errors.team import AgentGone, QuotaExceeded, ScopeRequired, WrongSender
-from parley.domain.names import is_name
 from parley.domain.rules.isolation import public_part
 from parley.domain.store.changes import TeamChanges
 
@@ -68,13 +68,6 @@ def registering_in(caller: Caller, tenant: str) -> Caller:
     return caller._replace(tenant=tenant)
 
 
-async def name_of_person(team: Team, tenant: str, user: str) -> str:
-    """The name under which a person speaks: its own, unless that is the name of an agent of somebody else."""
-    record = await team.store.get(AgentRecord, tenant, user)
-    taken = record is not None and record.attributes.user_id != user
-    return "" if taken or not is_name(user) else user
-
-
 async def as_agent_of(team: Team, caller: Caller, agent_id: str) -> Caller:
     """A person in the place of an agent that acts for it: it sees what the agent sees, and speaks for itself."""
     record = await team.store.get(AgentRecord, caller.tenant, party_name(agent_id))
@@ -119,6 +112,8 @@ async def register(team: Team, caller: Caller, draft: AgentDraft) -> AgentWithSt
 async def _register(
     team: Team, caller: Caller, draft: AgentDraft, earlier: AgentRecord | None
 ) -> tuple[tuple[Role, ...], Committed]:
+    if earlier is None:
+        await check_agent_name(team, caller.tenant, draft.agent_id)
     forgotten = await _make_room(team, caller.tenant) if earlier is None else ()
     record = registered(draft, caller.tenant, earlier, team.at())
     granted = await roles.registering(team, caller, record.id, earlier, draft.role_id)

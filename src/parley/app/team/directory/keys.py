@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.app.team.directory.names import check_agent_name, check_person_name
 from parley.app.team.retry import committed, put
 from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
 from parley.domain.content.envelope import NOBODY
@@ -132,6 +133,10 @@ async def create(team: Team, caller: Caller, draft: KeyDraft) -> CreatedKey:
         raise QuotaExceeded(f"a tenant has at most {team.limits.keys_per_tenant} keys")
     if draft.expires_at is not None and draft.expires_at <= team.now():
         raise Invalid.because([Problem("invalid", "expires_at", "is in the past")])
+    if draft.kind is KeyKind.AGENT:
+        await check_agent_name(team, owner, draft.agent_id)
+    elif draft.kind is KeyKind.HUMAN:
+        await check_person_name(team, owner, draft.user_id)
     fresh = _fresh(team)
     key = Key(
         id=fresh.id,

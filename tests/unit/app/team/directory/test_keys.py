@@ -99,7 +99,11 @@ async def test_the_ledger_of_the_keys_tenant_says_who_made_it(rig: Rig) -> None:
     made = await keys.create(rig.team, OPERATOR, KeyDraft(KeyKind.ADMIN, "acme"))
 
     (written,) = await rig.store.entries("acme", 0, 10)
-    assert (written.entry.action, written.entry.agent, written.entry.message_id) == ("key_created", "eva", made.key.id)
+    assert (written.entry.action, written.entry.agent, written.entry.message_id) == (
+        "key_created",
+        "user:eva",
+        made.key.id,
+    )
     assert made.secret not in str(written)
 
 

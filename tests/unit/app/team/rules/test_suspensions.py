@@ -18,7 +18,7 @@ async def test_what_is_suspended_is_stopped_at_the_next_message_until_it_is_lift
 
     one = await suspensions.suspend(rig.team, ADMIN, Stopped.PAIR, "bob, alice", "they talk all night")
 
-    assert (one.name, one.reason, one.by) == ("alice,bob", "they talk all night", "root")
+    assert (one.name, one.reason, one.by) == ("alice,bob", "they talk all night", "user:root")
     assert (await refusal(send(rig, "alice", "bob"))).code == "suspended"
     await suspensions.lift(rig.team, ADMIN, Stopped.PAIR, "alice,bob")
     await said(rig, "alice", "bob")
@@ -65,8 +65,8 @@ async def test_both_are_in_the_tenants_own_chain(rig: Rig) -> None:
 
     found = await entries(rig)
     assert [(one["side"], one["action"], one["actor"], one["what"], one["name"], one["key"]) for one in found] == [
-        ("@tenant", "suspended", "root", "org_unit", "sales", "key_admin"),
-        ("@tenant", "suspension_lifted", "root", "org_unit", "sales", "key_admin"),
+        ("@tenant", "suspended", "user:root", "org_unit", "sales", "key_admin"),
+        ("@tenant", "suspension_lifted", "user:root", "org_unit", "sales", "key_admin"),
     ]
 
 
