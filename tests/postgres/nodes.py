@@ -120,7 +120,7 @@ class Watch:
         self.caring = caring
         self.heard: list[tuple[str, Committed]] = []
         self.lost: list[Unavailable] = []
-        self.end = store.watch(lambda *told: self.heard.append(told), cares=self._cares, lost=self.lost.append)
+        self.end = store.watch(lambda *told: self.heard.append(told), needs=self._cares, on_lost=self.lost.append)
 
     def _cares(self, tenant: str) -> bool:
         return self.caring and tenant == T1

@@ -55,14 +55,13 @@ class TeamStore(Protocol):
         self,
         watcher: Callable[[str, Committed], None],
         *,
-        cares: Callable[[str], bool] | None = None,
-        lost: Callable[[Unavailable], None] | None = None,
+        needs: Callable[[str], bool] | None = None,
+        on_lost: Callable[[Unavailable], None] | None = None,
     ) -> Callable[[], None]:
-        """Have `watcher` called in the event loop with each commit and its tenant, in order, before `commit` ends.
+        """Call `watcher` in the event loop with each commit and its tenant, in order, before `commit` returns.
 
-        That of another node comes a little later, without its messages and events unless somebody `cares` for the
-        tenant. `lost` is called when the store cannot be reached: whatever waits for a commit waits in vain.
-        What comes back ends the watch.
+        Commits of other nodes come a little later, with their messages and events only if `needs(tenant)`. `on_lost` is
+        called when the store cannot be reached, so no commit will come. Call what is returned to stop watching.
         """
         ...
 

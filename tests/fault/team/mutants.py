@@ -114,7 +114,7 @@ def _nobody_waits() -> None:
         del self, tenant, conversation
         return asyncio.Lock()
 
-    RulesState.queue = at_once  # type: ignore[method-assign]
+    RulesState.lock = at_once  # type: ignore[method-assign]
 
 
 def _overwrite(*kinds: str) -> None:

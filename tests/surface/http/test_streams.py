@@ -330,7 +330,7 @@ async def test_a_stream_whose_store_is_lost_comes_to_a_proper_end_and_goes_on_la
         await server.rig.say("alice")
         seen = await events.next()
 
-        server.rig.team.tail.lose(Unavailable("the store is gone"))
+        server.rig.team.tail.fail(Unavailable("the store is gone"))
 
         with pytest.raises(EOFError):
             await events.next()

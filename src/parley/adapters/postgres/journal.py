@@ -53,17 +53,17 @@ _NOTHING: Page = ((), ())
 
 
 class _Watcher:
-    __slots__ = ("cares", "lost", "notify")
+    __slots__ = ("needs", "notify", "on_lost")
 
     def __init__(
         self,
         notify: Callable[[str, Committed], None],
-        cares: Callable[[str], bool] | None,
-        lost: Callable[[Unavailable], None] | None,
+        needs: Callable[[str], bool] | None,
+        on_lost: Callable[[Unavailable], None] | None,
     ) -> None:
         self.notify = notify
-        self.cares = cares
-        self.lost = lost
+        self.needs = needs
+        self.on_lost = on_lost
 
 
 class Follower:
@@ -106,10 +106,10 @@ class Follower:
     def watch(
         self,
         notify: Callable[[str, Committed], None],
-        cares: Callable[[str], bool] | None,
-        lost: Callable[[Unavailable], None] | None,
+        needs: Callable[[str], bool] | None,
+        on_lost: Callable[[Unavailable], None] | None,
     ) -> Callable[[], None]:
-        watcher = _Watcher(notify, cares, lost)
+        watcher = _Watcher(notify, needs, on_lost)
         self._watchers.append(watcher)
         return lambda: self._watchers.remove(watcher)
 
@@ -119,7 +119,7 @@ class Follower:
             watcher.notify(tenant, committed)
 
     def _is_watched(self, tenant: str) -> bool:
-        return any(watcher.cares is not None and watcher.cares(tenant) for watcher in self._watchers)
+        return any(watcher.needs is not None and watcher.needs(tenant) for watcher in self._watchers)
 
     def _set_reachable(self, error: Unavailable | None) -> None:
         """Record whether the database answers; while it does not, watchers are notified."""
@@ -131,8 +131,8 @@ class Follower:
         if lost:
             _log.error("the database cannot be reached", extra={"action": "database_lost", "detail": error.message})
         for watcher in self._watchers:
-            if watcher.lost is not None:
-                watcher.lost(error)
+            if watcher.on_lost is not None:
+                watcher.on_lost(error)
 
     # ------------------------------------------------------------------ tenants
 

@@ -107,10 +107,10 @@ class PostgresTeamStore:
         self,
         watcher: Callable[[str, Committed], None],
         *,
-        cares: Callable[[str], bool] | None = None,
-        lost: Callable[[Unavailable], None] | None = None,
+        needs: Callable[[str], bool] | None = None,
+        on_lost: Callable[[Unavailable], None] | None = None,
     ) -> Callable[[], None]:
-        return self.follower.watch(watcher, cares, lost)
+        return self.follower.watch(watcher, needs, on_lost)
 
     async def catch_up(self, *tenants: str) -> None:
         await self.follower.catch_up(tenants)

@@ -81,8 +81,8 @@ class Team:
         store.watch(self.sights.publish)
         store.watch(self.audit.mark_active)
         store.watch(self.governance.publish)
-        store.watch(self.tail.publish, cares=self.tail.cares, lost=self.tail.lose)
-        store.watch(self.waits.publish, cares=self.waits.cares, lost=self.waits.lose)
+        store.watch(self.tail.publish, needs=self.tail.has_listeners, on_lost=self.tail.fail)
+        store.watch(self.waits.publish, needs=self.waits.has_waits, on_lost=self.waits.fail)
 
     def now(self) -> datetime:
         """This moment, by the server's steady clock."""

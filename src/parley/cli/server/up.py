@@ -184,7 +184,7 @@ async def _shut_down(team: Team, listener: Listener, jobs: list[asyncio.Task[Non
         await asyncio.sleep(linger)
     team.tail.close()
     last = asyncio.get_running_loop().call_later(
-        _DRAIN_SECONDS - _ANSWER_BEFORE_END_SECONDS, team.waits.lose, _stopping_error()
+        _DRAIN_SECONDS - _ANSWER_BEFORE_END_SECONDS, team.waits.fail, _stopping_error()
     )
     await listener.drain(_DRAIN_SECONDS)
     last.cancel()

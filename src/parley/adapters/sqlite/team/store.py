@@ -99,10 +99,10 @@ class SqliteTeamStore:
         self,
         watcher: Callable[[str, Committed], None],
         *,
-        cares: Callable[[str], bool] | None = None,
-        lost: Callable[[Unavailable], None] | None = None,
+        needs: Callable[[str], bool] | None = None,
+        on_lost: Callable[[Unavailable], None] | None = None,
     ) -> Callable[[], None]:
-        del cares, lost  # there is no other writer, and a file is not lost
+        del needs, on_lost  # there is no other writer, and a file is not lost
         self._writer.watchers.append(watcher)
         return lambda: self._writer.watchers.remove(watcher)
 

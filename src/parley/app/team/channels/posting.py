@@ -152,7 +152,7 @@ def lock_conversation(team: Team, caller: Caller, draft: PostDraft) -> AbstractA
     if wishes is not None:
         claimed = wishes.envelope.conversation_id if wishes.envelope else ""
         conversation = wishes.conversation_id or claimed or conversation
-    return team.governance.queue(caller.tenant, conversation) if conversation else _NO_QUEUE
+    return team.governance.lock(caller.tenant, conversation) if conversation else _NO_QUEUE
 
 
 async def venue_of(team: Team, caller: Caller, channel_id: str) -> Venue:

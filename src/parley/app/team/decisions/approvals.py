@@ -111,7 +111,7 @@ async def decide(team: Team, caller: Caller, approval_id: str, deciding: Approva
     approval = await team.store.get(Approval, caller.tenant, approval_id)
     if approval is None:
         raise NotFound("no such approval")
-    async with team.governance.queue(caller.tenant, approval.conversation_id or approval.id):
+    async with team.governance.lock(caller.tenant, approval.conversation_id or approval.id):
         decided, _ = await posting.decide_and_commit(team, caller, lambda: _speak(team, caller, approval_id, deciding))
     if decided.held is not None:
         raise NotReleasable("the exchange has reached its limit meanwhile", facts={"approval": decided.held.id})

@@ -1,6 +1,6 @@
-"""The rules of a server in memory: rulebooks, the exchanges of each conversation, and who queues where.
+"""Caches of the rules of a server: the rulebook of each tenant, the exchanges of each conversation, and their locks.
 
-All of it is rebuilt after a restart: the store has the truth.
+All of it is rebuilt from the store after a restart.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ if TYPE_CHECKING:
     from parley.ports.outside import RuleExtension
     from parley.ports.team import TeamStore
 
-_MOST = 20_000
+_CONVERSATIONS_MAX = 20_000
 
 
 class Rules(NamedTuple):
-    """What is in force at this moment."""
+    """The policies and suspensions in force."""
 
     book: Rulebook
     stopped: Suspensions | None
-    # What a decision by them depends on.
+    # The versions that a decision by these rules depends on.
     expects: tuple[Expect, ...]
 
 
 class RulesState:
-    """Rulebooks, conversations and queues of one server."""
+    """Rulebooks, conversations and locks of one server."""
 
     def __init__(self, extension: RuleExtension | None = None, detectors: tuple[Detector, ...] = ()) -> None:
-        # Further detectors of a commitment. They only add.
+        # Detectors of commitments, beside the built-in one.
         self.detectors = detectors
-        # An organisation's own rules, which only tighten.
+        # An organisation's own rules; they can deny or hold a message, never allow one.
         self.extension = extension
         # By tenant: the rules that the last decision was made by.
         self.in_force: dict[str, Rules] = {}
         self._books: dict[str, Rulebook] = {}
         self._conversations: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
-        # Who asks the store at this moment: what begins meanwhile may not be in its answer.
-        self._asking: dict[tuple[str, str], list[list[str]]] = {}
-        self._queues: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        # Queries that are running: each collects the exchanges committed meanwhile, which its result may lack.
+        self._loading: dict[tuple[str, str], list[list[str]]] = {}
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def rulebook(self, tenant: str, snapshot: PolicySnapshot) -> Rulebook:
-        """The rulebook of a snapshot, worked out once."""
+        """The rulebook of a snapshot, computed once."""
         book = self._books.get(tenant)
         if book is None or book.snapshot is not snapshot:
             book = self._books[tenant] = Rulebook(snapshot)
@@ -65,41 +65,41 @@ class RulesState:
         exchange_ids = self._conversations.get(key)
         if exchange_ids is None:
             meanwhile: list[str] = []
-            asking = self._asking.setdefault(key, [])
-            asking.append(meanwhile)
+            queries = self._loading.setdefault(key, [])
+            queries.append(meanwhile)
             try:
                 exchanges = await store.children(Exchange, tenant, conversation_id)
             finally:
-                asking[:] = [waiting for waiting in asking if waiting is not meanwhile]
-                if not asking:
-                    self._asking.pop(key, None)
+                queries[:] = [query for query in queries if query is not meanwhile]
+                if not queries:
+                    self._loading.pop(key, None)
             ids = (*(exchange.id for exchange in exchanges), *meanwhile, *self._conversations.get(key, ()))
             exchange_ids = tuple(dict.fromkeys(ids))
             self._remember(key, exchange_ids)
         return exchange_ids
 
-    def queue(self, tenant: str, conversation: str) -> asyncio.Lock:
-        """Where those who speak in one conversation wait for each other, instead of trying against each other."""
+    def lock(self, tenant: str, conversation: str) -> asyncio.Lock:
+        """The lock of a conversation: its senders wait for each other instead of losing races for the commit."""
         key = (tenant, conversation)
-        lock = self._queues.get(key)
+        lock = self._locks.get(key)
         if lock is None:
-            lock = self._queues[key] = asyncio.Lock()
+            lock = self._locks[key] = asyncio.Lock()
         return lock
 
     def publish(self, tenant: str, committed: Committed) -> None:
-        """Take a commit into account."""
+        """Add the exchanges of a commit to the conversations in the cache."""
         for record in committed.puts:
             if isinstance(record, Exchange):
                 key = (tenant, record.conversation_id)
-                for meanwhile in self._asking.get(key, ()):
+                for meanwhile in self._loading.get(key, ()):
                     meanwhile.append(record.id)
-                # Of one that nobody has asked for yet, the store tells everything when somebody does.
+                # A conversation that is not cached is loaded from the store when it is needed.
                 ids = self._conversations.get(key)
                 if ids is not None and record.id not in ids:
                     self._remember(key, (*ids, record.id))
 
     def forget(self, tenant: str, puts: Iterable[Record]) -> None:
-        """What is remembered of these conversations may be too little: ask the store again."""
+        """Drop the conversations of these records from the cache; they may be incomplete."""
         for record in puts:
             if isinstance(record, Exchange):
                 self._conversations.pop((tenant, record.conversation_id), None)
@@ -107,5 +107,5 @@ class RulesState:
     def _remember(self, key: tuple[str, str], ids: tuple[str, ...]) -> None:
         self._conversations[key] = ids
         self._conversations.move_to_end(key)
-        if len(self._conversations) > _MOST:
+        if len(self._conversations) > _CONVERSATIONS_MAX:
             self._conversations.popitem(last=False)

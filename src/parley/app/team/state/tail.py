@@ -1,7 +1,7 @@
-"""The hot tail: what was just committed, handed to whoever listens. Nothing gets here that is not durable.
+"""The newest commits, passed to the streams and long polls of this process. Everything here is durable already.
 
-Each listener has a queue of its own, bounded: who falls behind reads from the store after its cursor, so a lost wake-up
-or a full queue costs time, never a message.
+Each listener has a bounded queue. When the queue overflows, the listener reads from the store after its cursor, so a
+lost wake-up or a full queue costs time, never a message.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from parley.domain.errors.errors import ParleyError
     from parley.domain.store.changes import Committed
 
-_QUEUED = 1_000
+_QUEUE_MAX = 1_000
 Topic = tuple[str, str, str]
 
 
 class Listener:
-    """One stream's share of the tail. `behind` says that its queue overflowed."""
+    """The queue of one stream or long poll. When `behind` is set, it overflowed."""
 
-    __slots__ = ("behind", "event", "lost", "queue", "topic")
+    __slots__ = ("behind", "error", "event", "queue", "topic")
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
         self.queue: deque[FeedItem] = deque()
         self.event = asyncio.Event()
         self.behind = False
-        # Why nothing will come any more.
-        self.lost: ParleyError | None = None
+        # Set when the store cannot be reached any more.
+        self.error: ParleyError | None = None
 
-    def offer(self, item: FeedItem) -> None:
-        """Queue what was committed, or note that there was too much of it."""
-        if len(self.queue) >= _QUEUED:
+    def enqueue(self, item: FeedItem) -> None:
+        """Queue an item; if the queue is full, empty it and set `behind`."""
+        if len(self.queue) >= _QUEUE_MAX:
             self.behind = True
             self.queue.clear()
         elif not self.behind:
@@ -48,9 +48,9 @@ class Listener:
         self.event.set()
 
     def take(self) -> list[FeedItem]:
-        """All that is queued; the listener is awake until it finds nothing."""
-        if self.lost is not None:
-            raise self.lost
+        """Take everything that is queued."""
+        if self.error is not None:
+            raise self.error
         items = list(self.queue)
         self.queue.clear()
         self.event.clear()
@@ -58,32 +58,32 @@ class Listener:
 
 
 def of_channel(tenant: str, channel_id: str) -> Topic:
-    """What is said in a channel."""
+    """Messages of a channel."""
     return (tenant, "channel", channel_id)
 
 
 def of_intent(tenant: str, intent_id: str) -> Topic:
-    """What is said and happens on an intent."""
+    """Messages and events of an intent."""
     return (tenant, "intent", intent_id)
 
 
 def of_agent(tenant: str, agent: str) -> Topic:
-    """What is said to an agent, and what happens."""
+    """Messages to an agent, and all events of its tenant."""
     return (tenant, "agent", agent)
 
 
 class Tail:
-    """Who listens to what."""
+    """The listeners of this process, by topic."""
 
     def __init__(self) -> None:
         self._listeners: dict[Topic, set[Listener]] = {}
         self._agents: dict[str, set[Listener]] = {}
         self._tenants: dict[str, set[Listener]] = {}
-        # The server is about to stop: who waits for something to come should not.
+        # The server is about to stop: long polls and streams end.
         self.closing = False
 
     def listen(self, topic: Topic) -> Listener:
-        """Hear everything on a topic from now on."""
+        """Add a listener, which gets everything on a topic from now on."""
         listener = Listener(topic)
         self._listeners.setdefault(topic, set()).add(listener)
         self._tenants.setdefault(topic[0], set()).add(listener)
@@ -92,7 +92,7 @@ class Tail:
         return listener
 
     def leave(self, listener: Listener) -> None:
-        """Hear nothing any more."""
+        """Remove a listener."""
         tenant, kind, _ = listener.topic
         _discard(self._listeners, listener.topic, listener)
         _discard(self._tenants, tenant, listener)
@@ -100,7 +100,7 @@ class Tail:
             _discard(self._agents, tenant, listener)
 
     def publish(self, tenant: str, committed: Committed) -> None:
-        """Hand out a commit; its items are encoded by whoever shows them."""
+        """Queue the items of a commit for their listeners, and wake those whose rights may have changed."""
         for record in committed.puts:
             if isinstance(record, Access | Suspensions):
                 self.wake(tenant)
@@ -114,46 +114,46 @@ class Tail:
             return
         for post in committed.posts:
             item = FeedItem.of_post(post)
-            for listener in self._hearing(tenant, post):
-                listener.offer(item)
+            for listener in self._listeners_of(tenant, post):
+                listener.enqueue(item)
         for event in committed.events:
             item = FeedItem.of_event(event)
             for listener in self._listeners.get(of_intent(tenant, event.intent_id), ()):
-                listener.offer(item)
+                listener.enqueue(item)
             for listener in self._agents.get(tenant, ()):
-                listener.offer(item)
+                listener.enqueue(item)
 
-    def cares(self, tenant: str) -> bool:
-        """Whether anybody listens to anything of a tenant. Keys belong to none, and every stream must hear of them."""
+    def has_listeners(self, tenant: str) -> bool:
+        """Whether there are listeners in a tenant. Changes of keys, which belong to no tenant, concern every stream."""
         return tenant == NO_TENANT or tenant in self._tenants
 
     def __len__(self) -> int:
         return sum([len(listeners) for listeners in self._tenants.values()])
 
-    def lose(self, error: ParleyError) -> None:
-        """Nothing can be heard any more: everyone who listens ends with this error."""
+    def fail(self, error: ParleyError) -> None:
+        """End every listener with this error: the store cannot be reached."""
         for listeners in self._tenants.values():
             for listener in listeners:
-                listener.lost = error
+                listener.error = error
                 listener.event.set()
 
     def close(self) -> None:
-        """Have everyone who listens look up, and wait no more."""
+        """Wake every listener, so that it ends."""
         self.closing = True
         for tenant in self._tenants:
             self.wake(tenant)
 
     def wake(self, tenant: str) -> None:
-        """Have every listener of a tenant look whether it may go on."""
+        """Wake every listener of a tenant, so that it checks its rights again."""
         for listener in self._tenants.get(tenant, ()):
             listener.event.set()
 
     def _wake_channel(self, tenant: str, channel_id: str) -> None:
-        """Only who follows the channel itself: the others look at each message whether they may see it."""
+        """Wake the listeners of the channel itself: the others check their rights for each message."""
         for listener in self._listeners.get(of_channel(tenant, channel_id), ()):
             listener.event.set()
 
-    def _hearing(self, tenant: str, post: Post) -> set[Listener]:
+    def _listeners_of(self, tenant: str, post: Post) -> set[Listener]:
         listeners: set[Listener] = set()
         listeners |= self._listeners.get(of_channel(tenant, post.channel_id), listeners)
         listeners |= self._listeners.get(of_intent(tenant, post.intent_id), listeners)

@@ -1,4 +1,4 @@
-"""Who waits for whose answer, and the refusal of an ask that would close a circle."""
+"""Asks that wait for their answer in this process. An ask that would make agents wait for each other is refused."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ if TYPE_CHECKING:
 
 
 class Wait(NamedTuple):
-    """One agent that holds its breath until one of `others` answers; nobody: until somebody can be asked at all."""
+    """An ask: `agent` waits until one of `others` answers. Without others it waits until an agent holds the role."""
 
     tenant: str
     agent: str
     others: tuple[str, ...]
     channel_id: str
-    # Several only when one asks again for an answer that it already waits for.
+    # More than one if the same request is sent again while it waits.
     answers: set[asyncio.Future[Post]]
 
-    def settle(self, answer: Post | ParleyError) -> None:
-        """Wake all who wait."""
+    def resolve(self, answer: Post | ParleyError) -> None:
+        """Give the answer or the error to everyone who waits."""
         for waiter in self.answers:
             if waiter.done():
                 continue
             if isinstance(answer, ParleyError):
                 waiter.set_exception(answer)
-                waiter.exception()  # seen: nobody may be there any more to take it
+                waiter.exception()  # marked as retrieved: the caller may have disconnected
             else:
                 waiter.set_result(answer)
 
 
 class Waits:
-    """The asks of this process that are under way."""
+    """The asks of this process that wait for their answer, by request."""
 
     def __init__(self) -> None:
         self._by_request: dict[str, Wait] = {}
         self._tenants: Counter[str] = Counter()
 
     def begin(self, tenant: str, request: Post) -> asyncio.Future[Post]:
-        """Wait for the answer to a request that is about to be committed; `CircularWait` names the circle."""
+        """Wait for the answer to a request that is about to be committed; `CircularWait` names the agents."""
         answer: asyncio.Future[Post] = asyncio.get_running_loop().create_future()
         begun = self._by_request.get(request.id)
         if begun is not None:
             begun.answers.add(answer)
             return answer
         others = request.recipients or ()
-        circle = self._circle(tenant, request.sender, others)
-        if circle:
-            path = " -> ".join(circle)
-            raise CircularWait(f"{path}: these agents would wait for each other", facts={"agents": circle})
+        cycle = self._cycle(tenant, request.sender, others)
+        if cycle:
+            path = " -> ".join(cycle)
+            raise CircularWait(f"{path}: these agents would wait for each other", facts={"agents": cycle})
         self._by_request[request.id] = Wait(tenant, request.sender, others, request.channel_id, {answer})
         self._tenants[tenant] += 1
         return answer
 
     def end(self, request_id: str, answer: asyncio.Future[Post]) -> None:
-        """Whoever was given this waits no more."""
+        """Stop waiting, with or without an answer."""
         answer.cancel()
         wait = self._by_request.get(request_id)
         if wait is not None:
@@ -71,17 +71,17 @@ class Waits:
                 if not self._tenants[wait.tenant]:
                     del self._tenants[wait.tenant]
 
-    def cares(self, tenant: str) -> bool:
-        """Whether anybody in a tenant waits for an answer."""
+    def has_waits(self, tenant: str) -> bool:
+        """Whether an agent of a tenant waits for an answer."""
         return tenant in self._tenants
 
-    def lose(self, error: ParleyError) -> None:
-        """No answer can be heard any more: everyone's wait ends with this error."""
+    def fail(self, error: ParleyError) -> None:
+        """End every wait with this error: the store cannot be reached."""
         for wait in self._by_request.values():
-            wait.settle(error)
+            wait.resolve(error)
 
     def publish(self, tenant: str, committed: Committed) -> None:
-        """Wake who was answered, and who waits in vain."""
+        """End the waits that a commit answers, and those that nobody can answer any more."""
         if not self._by_request:
             return
         for post in committed.posts:
@@ -90,43 +90,47 @@ class Waits:
                 self._by_request[post.id] = request_wait._replace(others=post.recipients or ())
             wait = self._by_request.get(post.in_reply_to)
             if wait is not None and wait.tenant == tenant:
-                wait.settle(post)
+                wait.resolve(post)
         if committed.missed:
-            self._give_up_all(tenant)
+            self._fail_tenant(tenant)
         if committed.ended or committed.departed:
             for request_id, wait in list(self._by_request.items()):
                 if wait.tenant == tenant:
-                    self._give_up(request_id, wait, committed)
+                    self._end_hopeless(request_id, wait, committed)
 
-    def _give_up_all(self, tenant: str) -> None:
-        """Whoever is asked may have left unheard: who still waits has to ask again, and is told then."""
-        missed = Unavailable("this server has missed a while", hint="ask again with the same idempotency key")
+    def _fail_tenant(self, tenant: str) -> None:
+        """End all waits of a tenant: agents may have left in commits that this server did not get."""
+        missed = Unavailable(
+            "this server was disconnected from the store for a while", hint="ask again with the same idempotency key"
+        )
         for wait in self._by_request.values():
             if wait.tenant == tenant:
-                wait.settle(missed)
+                wait.resolve(missed)
 
-    def _give_up(self, request_id: str, wait: Wait, committed: Committed) -> None:
-        """End the wait in a closed channel, and the one for agents of which none is left."""
+    def _end_hopeless(self, request_id: str, wait: Wait, committed: Committed) -> None:
+        """End a wait in a closed channel, and one for agents that have all left."""
         left = tuple(agent for agent in wait.others if agent not in committed.departed)
         self._by_request[request_id] = wait._replace(others=left)
-        in_vain = wait.channel_id in committed.ended or (wait.others and not left) or wait.agent in committed.departed
-        if in_vain:
-            wait.settle(MessageExpired("the channel was closed or who was asked has left"))
+        hopeless = wait.channel_id in committed.ended or (wait.others and not left) or wait.agent in committed.departed
+        if hopeless:
+            wait.resolve(MessageExpired("the channel was closed or who was asked has left"))
 
-    def _circle(self, tenant: str, agent: str, others: tuple[str, ...]) -> list[str]:
-        """The circle that would be closed, from `agent` back to itself. Who asks a role waits for any of its holders,
-        so a circle is closed only when every one of them waits for us.
+    def _cycle(self, tenant: str, agent: str, others: tuple[str, ...]) -> list[str]:
+        """The cycle of agents that a wait for `others` would make, from `agent` back to itself; empty for none.
+
+        A wait for a role ends with any of its holders, so there is a cycle only if all of them wait for `agent`.
         """
         if not others:
             return []
-        ways = self._ways_to(tenant, agent)
-        if not ways.keys() >= {*others}:
+        paths = self._paths_to(tenant, agent)
+        if not paths.keys() >= {*others}:
             return []
-        return [agent, *ways[min(others, key=lambda other: len(ways[other]))]]
+        return [agent, *paths[min(others, key=lambda other: len(paths[other]))]]
 
-    def _ways_to(self, tenant: str, target: str) -> dict[str, list[str]]:
-        """Everyone who cannot go on before `target` does, each with the way there. Each wait is looked at once for each
-        of its agents: whoever follows every path instead can be kept busy for ever.
+    def _paths_to(self, tenant: str, target: str) -> dict[str, list[str]]:
+        """Every agent that waits for `target`, directly or through others, with its path.
+
+        A breadth-first search: each wait is visited once for each of its agents, so the cost stays linear.
         """
         waiting: dict[str, list[tuple[str, set[str]]]] = {}
         for wait in self._by_request.values():
@@ -134,12 +138,12 @@ class Waits:
                 left = {*wait.others}
                 for other in left:
                     waiting.setdefault(other, []).append((wait.agent, left))
-        ways = {target: [target]}
+        paths = {target: [target]}
         reached = [target]
         for at in reached:
             for agent, left in waiting.get(at, ()):
                 left.discard(at)
-                if not left and agent not in ways:
-                    ways[agent] = [agent, *ways[at]]
+                if not left and agent not in paths:
+                    paths[agent] = [agent, *paths[at]]
                     reached.append(agent)
-        return ways
+        return paths

@@ -107,7 +107,7 @@ class Worker:
         # Whose messages are pushed to somebody; and of whom we heard that something was written, and not what.
         self._pushed: dict[str, set[Ref]] = {}
         self._stirred: set[str] = set()
-        self._unwatch = team.store.watch(self._heard, cares=lambda tenant: bool(self._pushed.get(tenant)))
+        self._unwatch = team.store.watch(self._heard, needs=lambda tenant: bool(self._pushed.get(tenant)))
 
     async def run(self) -> None:
         """Work until cancelled."""

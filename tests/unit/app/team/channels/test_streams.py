@@ -131,7 +131,7 @@ async def test_a_cursor_from_the_future_does_not_hide_what_comes(rig: Rig) -> No
 @with_rig
 async def test_nothing_is_lost_or_repeated_between_store_and_tail(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "_PAGE", 5)
-    monkeypatch.setattr(tail, "_QUEUED", 4)
+    monkeypatch.setattr(tail, "_QUEUE_MAX", 4)
     await a_channel(rig)
     for _ in range(20):
         await rig.say("alice")
@@ -170,7 +170,7 @@ async def test_what_is_both_in_the_store_and_in_the_tail_is_shown_once(
 
 @with_rig
 async def test_a_reader_that_does_not_keep_up_misses_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "_QUEUED", 3)
+    monkeypatch.setattr(tail, "_QUEUE_MAX", 3)
     await a_channel(rig)
 
     async with following(rig, ON_CHANNEL, rig.caller("bob")) as stream:

@@ -82,19 +82,19 @@ async def test_what_may_be_too_little_is_asked_for_again(rig: Rig) -> None:
 async def test_those_who_speak_in_one_conversation_wait_for_each_other_and_nobody_else() -> None:
     state = RulesState()
 
-    async with state.queue("t", "conv-1"):
-        assert state.queue("t", "conv-1").locked()
-        assert not state.queue("t", "conv-2").locked()
-        assert not state.queue("other", "conv-1").locked()
+    async with state.lock("t", "conv-1"):
+        assert state.lock("t", "conv-1").locked()
+        assert not state.lock("t", "conv-2").locked()
+        assert not state.lock("other", "conv-1").locked()
 
-    assert len(state._queues) == 0  # nobody waits any more
+    assert len(state._locks) == 0  # nobody waits any more
 
 
 @with_rig
 async def test_as_many_conversations_as_there_are_do_not_fill_the_memory(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rules, "_MOST", 3)
+    monkeypatch.setattr(rules, "_CONVERSATIONS_MAX", 3)
 
     for number in range(10):
         await known(rig, f"conv-{number}")

@@ -90,7 +90,7 @@ def test_who_falls_behind_is_told_so_and_queues_no_more() -> None:
     tail = Tail()
     listener = tail.listen(of_channel(TENANT, "chan_1"))
 
-    for position in range(1, module._QUEUED + 3):
+    for position in range(1, module._QUEUE_MAX + 3):
         tail.publish(TENANT, Committed(position, (said(position),)))
 
     assert listener.behind
@@ -101,11 +101,11 @@ def test_who_falls_behind_is_told_so_and_queues_no_more() -> None:
 def test_as_many_as_fit_are_all_there() -> None:
     listener = Listener(of_channel(TENANT, "chan_1"))
 
-    for position in range(1, module._QUEUED + 1):
-        listener.offer(FeedItem.of_post(said(position)))
+    for position in range(1, module._QUEUE_MAX + 1):
+        listener.enqueue(FeedItem.of_post(said(position)))
 
     assert not listener.behind
-    assert heard(listener) == list(range(1, module._QUEUED + 1))
+    assert heard(listener) == list(range(1, module._QUEUE_MAX + 1))
     assert not listener.event.is_set()
 
 
@@ -133,21 +133,21 @@ def test_a_change_of_rights_wakes_those_whom_it_concerns() -> None:
 
 def test_a_tenant_is_cared_for_as_long_as_anybody_listens() -> None:
     tail = Tail()
-    assert not tail.cares(TENANT)
+    assert not tail.has_listeners(TENANT)
     first, second = tail.listen(of_agent(TENANT, "bob")), tail.listen(of_intent(TENANT, "intent_1"))
-    assert (tail.cares(TENANT), tail.cares("other"), len(tail)) == (True, False, 2)
+    assert (tail.has_listeners(TENANT), tail.has_listeners("other"), len(tail)) == (True, False, 2)
 
     tail.leave(first)
-    assert tail.cares(TENANT)
+    assert tail.has_listeners(TENANT)
     tail.leave(second)
-    assert (tail.cares(TENANT), len(tail)) == (False, 0)
+    assert (tail.has_listeners(TENANT), len(tail)) == (False, 0)
 
 
 def test_who_listens_in_vain_is_woken_and_told_why_and_who_comes_later_is_not() -> None:
     tail = Tail()
     listener = tail.listen(of_channel(TENANT, "chan_1"))
 
-    tail.lose(Unavailable("gone"))
+    tail.fail(Unavailable("gone"))
     later = tail.listen(of_channel(TENANT, "chan_1"))
 
     assert listener.event.is_set()

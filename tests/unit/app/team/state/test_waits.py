@@ -173,14 +173,14 @@ async def test_a_long_chain_that_leads_nowhere_is_no_circle() -> None:
 async def test_a_tenant_is_cared_for_as_long_as_anybody_in_it_waits() -> None:
     waits, asked = Waits(), a_request("alice", "bob")
     first, again, other = waits.begin("t", asked), waits.begin("t", asked), waits.begin("t", a_request("carol", "bob"))
-    assert (waits.cares("t"), waits.cares("other")) == (True, False)
+    assert (waits.has_waits("t"), waits.has_waits("other")) == (True, False)
 
     waits.end(asked.id, first)
     waits.end(asked.id, again)
-    assert waits.cares("t")
+    assert waits.has_waits("t")
     waits.end("msg_carol_bob", other)
     waits.end("msg_carol_bob", other)
-    assert not waits.cares("t")
+    assert not waits.has_waits("t")
 
 
 @in_loop
@@ -188,6 +188,6 @@ async def test_when_no_answer_can_be_heard_every_wait_ends_with_the_reason() -> 
     waits = Waits()
     answers = [waits.begin("t", a_request("alice", "bob")), waits.begin("other", a_request("carol", "dave"))]
 
-    waits.lose(Unavailable("gone"))
+    waits.fail(Unavailable("gone"))
 
     assert [str(one.exception()) for one in answers] == ["gone", "gone"]
