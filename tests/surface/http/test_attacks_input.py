@@ -382,7 +382,7 @@ async def test_what_is_wrong_with_the_machine_is_not_told_to_the_caller(
         answer = await alice.get("/messages/search", q="x")  # by a thread that has not read yet
     else:
         assert isinstance(rig.store, SqliteTeamStore)
-        monkeypatch.setattr(rig.store._writer, "_commit", cannot_write)
+        monkeypatch.setattr(rig.store._writer, "_transaction", cannot_write)
         answer = await alice.post(PLACE, {})
 
     assert (answer.status, answer.code) == (503, "unavailable")
