@@ -176,7 +176,9 @@ def crash(story: Story) -> None:
 def bad_file(story: Story) -> None:
     story.chapter("A bad file")
     story.say("Some tool drops a file that says twice who it is from. Nobody can tell which one is true.")
-    (story.project / "agents" / "gemini" / "inbox" / "bad.yaml").write_text(BAD_FILE)
+    bad = story.project / "agents" / "gemini" / "inbox" / "bad.yaml"
+    bad.write_text(BAD_FILE)
+    os.utime(bad, (0, 0))  # a file that just changed may still be written, and is left alone for ten seconds
     story.say("Gemini works on. What cannot be read is put aside with the reason, and holds nobody up.")
     while taken := re.search(r"^id: (\S+)$", story.parley("next", "--agent", "gemini"), re.MULTILINE):
         story.parley("done", taken[1], "--agent", "gemini")

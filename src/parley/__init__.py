@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         VersionMismatch,
     )
     from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowInvalid, WorkflowTimedOut
-    from parley.domain.mailbox.listing import FoundMessage, Item
+    from parley.domain.mailbox.listing import FoundMessage, Item, RefusedFile
     from parley.domain.message.message import Kind, Message, Priority
     from parley.domain.message.review import Review
     from parley.sdk.agent.agent import Agent, BaseAgent
@@ -182,6 +182,7 @@ __all__ = [
     "QuotaExceeded",
     "RateLimited",
     "Record",
+    "RefusedFile",
     "Replay",
     "Review",
     "Role",
@@ -281,6 +282,7 @@ _HOMES = {
     "QuotaExceeded": "parley.domain.errors.team",
     "RateLimited": "parley.domain.errors.team",
     "Record": "parley.wire.api.records.record",
+    "RefusedFile": "parley.domain.mailbox.listing",
     "Replay": "parley.wire.api.records.rules",
     "Review": "parley.domain.message.review",
     "Role": "parley.wire.api.records.directory",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from parley.domain.message.message import Kind
+from tests.rigs.settled_files import settle
 from tests.samples.messages import a_body, a_file
 from tests.surface.stage import Stage, a_home, a_stage
 
@@ -258,7 +259,9 @@ def test_an_unknown_recipient_or_project_is_an_error_and_nothing_is_written(stag
 @pytest.mark.requirement("D-READ-DEAD-LETTER", "D-READ-CONTINUES")
 @pytest.mark.parametrize("content", [b"a: &x [1]\nb: *x\n", b"\xff", b"x: " + b"[" * 5_000, b"", b"type: shout\n"])
 def test_a_bad_file_goes_to_the_dead_letters_with_a_reason_and_the_reader_goes_on(stage: Stage, content: bytes) -> None:
-    (stage.inbox("codex") / "bad.yaml").write_bytes(content)
+    bad = stage.inbox("codex") / "bad.yaml"
+    bad.write_bytes(content)
+    settle(bad)
     good = stage.send()
 
     handed = [stage.run("next", "-a", "codex", "--json").json for _ in range(2)]

@@ -25,6 +25,7 @@ import pytest
 from parley.adapters.files import layout
 from parley.cli.main import main
 from parley.sdk.mailbox import Mailbox
+from tests.rigs.settled_files import settle
 from tests.samples.messages import a_file
 
 PROJECT = "demo"
@@ -97,9 +98,10 @@ class Stage:
         }
 
     def plant(self, name: str, file: str = "20260313T1430Z_claude_task_request.yaml", **fields: str) -> Path:
-        """A file that another tool wrote into an agent's inbox."""
+        """A file that another tool wrote into an agent's inbox, a while ago."""
         path = self.inbox(name) / file
         path.write_bytes(a_file(**fields))
+        settle(path)
         return path
 
     def run(self, *arguments: str, stdin: bytes = b"") -> Ran:

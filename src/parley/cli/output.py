@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from parley.domain.mailbox.listing import FoundMessage, Item
+    from parley.domain.mailbox.listing import FoundMessage, Item, RefusedFile
     from parley.domain.message.message import Value
 
 # Controls, other line breaks, and characters that reorder or hide text.
@@ -67,6 +67,8 @@ def terminal_width() -> int:
         return UNLIMITED
 
 
+# How many bad files one line names.
+_FILES_NAMED = 3
 # What to do when no one may approve: on a server, and in a mailbox.
 NO_DECIDER_HINT = "set the agent's person with: parley agent register AGENT --user USER; or set approvers in the policy"
 NO_DECIDER_MAILBOX_HINT = "set the agent's user_id in governance.yaml, or approvers in the policy"
@@ -178,14 +180,14 @@ def show_items(
     colours = []
     for first, item in zip(firsts, items, strict=True):
         # Unpacked at once: looking up each field takes as long as everything else here.
-        id_, sender, to, kind, priority, created, subject, _, _, _, file, status, expired, problem = item
+        id_, sender, to, kind, priority, created, subject, _, _, _, file, status, expired, problem, doubts = item
         if problem:
             rows.append((first, "-", "-", "-", "-", status, safe(f"{file}  {problem}")))
             colours.append("red")
             continue
         old = age(parse_time(created), moment)
         who = ",".join(to) if sent else sender
-        shown = "expired" if expired else status
+        shown = "expired" if expired else "doubtful" if doubts and status == "new" else status
         rows.append((first, priority, kind, who, old, shown, safe(f"{subject}  [{id_}]")))
         colours.append("dim" if expired else PRIORITY_COLOURS.get(priority, ""))
     heads = ["INBOX" if inboxes else "#", "PRI", "TYPE", "TO" if sent else "FROM", "AGE", "STATUS", "SUBJECT [ID]"]
@@ -196,6 +198,21 @@ def show_items(
         heads = [head for index, head in enumerate(heads) if index not in dropped]
         rows = [tuple(cell for index, cell in enumerate(row) if index not in dropped) for row in rows]
     screen.table(heads, rows, colours)
+    for item in items:
+        for doubt in item.doubts:
+            screen.line(screen.paint(safe(f"note: [{item.id}] {doubt}"), "yellow"))
+
+
+def refused_fields(refused: RefusedFile) -> dict[str, Value]:
+    """Return a file that is no message as a mapping."""
+    return {"file": refused.file, "place": refused.place, "problem": refused.problem}
+
+
+def names_of(files: Sequence[RefusedFile]) -> str:
+    """Name the first files and their problems, and count the others."""
+    named = "; ".join(f"{refused.file} ({refused.problem})" for refused in files[:_FILES_NAMED])
+    others = len(files) - _FILES_NAMED
+    return safe(f"{named}; and {others:,} more" if others > 0 else named)
 
 
 def item_fields(item: Item) -> dict[str, Value]:
@@ -216,6 +233,7 @@ def item_fields(item: Item) -> dict[str, Value]:
         "expired": item.expired,
         "status": item.status,
         "file": item.file,
+        "doubts": list(item.doubts),
     }
     return {key: value for key, value in shown.items() if value is not None}
 

@@ -103,6 +103,10 @@ def printable(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
+# How the names of message files end; the first is what Parley writes.
+MESSAGE_ENDINGS = (".yaml", ".yml")
+
+
 def is_message_file(name: str) -> bool:
-    """Any *.yaml counts, dot files included: facts never come from the name."""
-    return name.endswith(".yaml")
+    """Any *.yaml and *.yml counts, dot files included: facts never come from the name."""
+    return name.endswith(MESSAGE_ENDINGS)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
+    from datetime import datetime
 
     from parley.domain.audit.entry import AuditEntry
     from parley.domain.content.envelope import Carried, Envelope, Ext
     from parley.domain.errors.errors import ParleyError
     from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
     from parley.domain.mailbox.ledger import MailboxChanges, StoredEntry, StoredMessage
+    from parley.domain.mailbox.listing import RefusedFile
     from parley.domain.message.message import Heading, Message, Reading, Value
     from parley.domain.record import Record
     from parley.domain.rules.project import Governance
@@ -258,18 +260,18 @@ class Inbox(Protocol):
         """
         ...
 
-    def peek(self, names: Iterable[str], place: str = "inbox") -> Iterator[tuple[str, bytes | ParleyError]]:
-        """The bytes of each file (or why it cannot be read), without lock or trace.
+    def peek(self, names: Iterable[str], place: str = "inbox") -> Iterator[tuple[str, bytes | ParleyError, int]]:
+        """The bytes of each file (or why it cannot be read) and the user who owns it, without lock or trace.
 
         A file that vanishes meanwhile is passed over.
         """
         ...
 
-    async def take(self, name: str, *, wait: bool = False) -> Held | None:
+    async def take(self, name: str, *, wait: bool = False, finished: bool = False) -> Held | None:
         """Lock and read one file; None when it is gone.
 
         Raises `AlreadyClaimed` when another reader has the lock, with `wait` only after a moment of patience;
-        `Unreadable` for what is no message file.
+        `Unreadable` for what is no message file; with `finished`, `Unfinished` for what is open for writing.
         """
         ...
 
@@ -289,8 +291,22 @@ class Inbox(Protocol):
         """Remove a file, durably; gone already is no error."""
         ...
 
-    async def bury(self, name: str, code: str, detail: str, at: str) -> None:
-        """Move a file to the dead letters with the reason beside it, whatever the file is."""
+    async def bury(self, refused: RefusedFile) -> None:
+        """Move a file to the dead letters with the reason beside it, whatever the file is; durable after the sync."""
+        ...
+
+    async def sync_dead_letters(self) -> None:
+        """Make durable what was moved to the dead letters."""
+        ...
+
+    async def dead_letters(self) -> list[RefusedFile]:
+        """The files among the dead letters, by name."""
+        ...
+
+    async def unfinished(self, names: Iterable[str], now: datetime) -> frozenset[str]:
+        """Which of these files of the inbox, which cannot be read, may still become messages: those that are open for
+        writing, or changed less than ten seconds ago.
+        """
         ...
 
     def owner_of(self, agent: str) -> int | None:

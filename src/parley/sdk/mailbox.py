@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from parley.domain.content.envelope import Wishes
     from parley.domain.exchange.approval import Approval
     from parley.domain.exchange.exchange import Exchange
-    from parley.domain.mailbox.listing import FoundMessage, Item
+    from parley.domain.mailbox.listing import FoundMessage, Item, RefusedFile
     from parley.domain.mailbox.waiting import OwedAnswer
     from parley.domain.message.review import Review
 
@@ -172,6 +172,12 @@ class Mailbox:
 
         return wiring.drive(read.inbox(self.kernel))
 
+    def dead_letters(self) -> list[RefusedFile]:
+        """Files that were put aside because they are no messages or could not be finished, with the reasons."""
+        from parley.app.mailbox import read
+
+        return wiring.drive(read.dead_letters(self.kernel))
+
     def outbox(self) -> list[Item]:
         """Copies of what this agent sent, newest first."""
         from parley.app.mailbox import read
@@ -285,19 +291,21 @@ class Mailbox:
         """
         from parley.app.mailbox import follow
 
-        quiet_seconds = 0.0
+        quiet_seconds = unpolled_seconds = 0.0
         mark: tuple[int, int] | None = None
         while timeout is None or quiet_seconds <= timeout:
             now = self.kernel.inbox.pulse()
-            # A change within the clock's grain leaves the time as it was: look again for a second after one.
-            if now != mark or quiet_seconds < 1.0:
-                mark = now
+            # A change within the clock's grain leaves the time as it was: look again for a second after one. A file
+            # that is written in place changes no folder: look again every second.
+            if now != mark or quiet_seconds < 1.0 or unpolled_seconds >= 1.0:
+                mark, unpolled_seconds = now, 0.0
                 for item in wiring.drive(follow.unseen(self.kernel, watcher)):
                     yield item
                     wiring.drive(follow.shown(self.kernel, watcher, [item]))
                     quiet_seconds = 0.0
             pause(_POLL_SECONDS)
             quiet_seconds += _POLL_SECONDS
+            unpolled_seconds += _POLL_SECONDS
 
     def close(self) -> None:
         """Close the mailbox; claims bound to this process end at once."""
@@ -319,7 +327,7 @@ class Mailbox:
     def _token(self, ref: str) -> str | None:
         """The token of what this mailbox claimed under that name, so that it cannot finish what another holds now."""
         for message_id, (file, token) in self._tokens.items():
-            if ref in (message_id, file, file.removesuffix(".yaml")) or message_id.endswith(f"-{ref}"):
+            if ref in (message_id, file, file.rpartition(".")[0]) or message_id.endswith(f"-{ref}"):
                 return token
         return None
 

@@ -141,6 +141,59 @@ def test_an_unreadable_file_is_named_and_left_alone(stage: Stage) -> None:
     assert path.exists()
 
 
+@pytest.mark.requirement("D-READ-SEEN")
+def test_a_dead_letter_is_named_with_its_reason(stage: Stage) -> None:
+    stage.plant("codex", "bad.yaml", without="type")
+    ran = stage.run("next", "-a", "codex", "--json")
+    assert (ran.out, ran.err) == (
+        "null\n",
+        "parley: warning: moved 1 file to dead_letter/: bad.yaml (invalid: type: is missing)\n",
+    )
+
+    doctor = stage.run("doctor")
+    listed = stage.run("inbox", "-a", "codex")
+    as_json = stage.run("inbox", "-a", "codex", "--json").json
+
+    assert doctor.code == 1
+    assert "warn   dead_letter    codex: bad.yaml: invalid: type: is missing; correct it" in doctor.out
+    assert "note: 1 file in dead_letter/: bad.yaml (invalid: type: is missing)" in listed.out
+    problem = "invalid: type: is missing"
+    assert as_json == [{"file": "bad.yaml", "place": "dead_letter", "problem": problem, "status": "dead"}]
+    assert (
+        stage.run("search", "rate limiting", "-a", "codex").out == f"dead_letter/bad.yaml is no message ({problem})\n"
+    )
+    everywhere = stage.run("inbox", "--all")
+    assert "note: codex: 1 file in dead_letter/: bad.yaml (invalid: type: is missing)" in everywhere.out
+    with stage.mailbox("codex") as mailbox:
+        assert [one.file for one in mailbox.dead_letters()] == ["bad.yaml"]
+
+
+def test_files_that_no_reader_takes_for_messages_are_named(stage: Stage) -> None:
+    stage.plant("codex", "SHOUT.YAML")
+    stage.plant("codex", "fine.yml")
+    (stage.inbox("codex") / "later").mkdir()
+    stage.plant("codex", "later/inner.yaml")
+    (stage.inbox("codex") / "later" / "notes.txt").write_text("")
+
+    ran = stage.run("doctor", "--json")
+
+    assert ran.code == 1
+    assert [one["detail"] for one in ran.json if one["code"] == "not_read"] == [
+        "inbox/SHOUT.YAML is not read; rename it, so that it ends in .yaml",
+        "inbox/later/inner.yaml is not read; move it to inbox/",
+    ]
+
+
+def test_many_bad_files_are_counted(stage: Stage) -> None:
+    for number in range(23):
+        stage.plant("codex", f"{number:02d}.yaml", without="type")
+
+    findings = [one for one in stage.run("doctor", "--json").json if one["code"] == "unreadable"]
+
+    assert len(findings) == 21
+    assert findings[-1]["detail"] == "and 3 more files"
+
+
 def test_expired_messages_are_noted(stage: Stage) -> None:
     stage.plant("codex", expires_at='"2020-01-01T00:00:00Z"')
     stage.send(to="gemini", sender="codex")

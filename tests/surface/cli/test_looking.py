@@ -380,6 +380,17 @@ def test_a_command_does_not_import_gettext_and_leaves_nothing_in_its_place() -> 
     assert "argument -a/--agent/--from: expected one argument" in ended.stderr
 
 
+def test_a_doubtful_message_is_marked_in_the_list(stage: Stage) -> None:
+    stage.plant("codex", from_="stranger")
+
+    shown = stage.run("inbox", "-a", "codex").out
+    [item] = stage.run("inbox", "-a", "codex", "--json").json
+
+    assert " doubtful " in shown
+    assert shown.endswith(f"note: [{item['id']}] from: stranger is no agent of this project\n")
+    assert item["doubts"] == ["from: stranger is no agent of this project"]
+
+
 def test_an_unreadable_file_stands_at_the_end_with_its_reason(stage: Stage) -> None:
     stage.send("--priority", "P3")
     stage.plant("codex", "0.yaml", without="from")

@@ -233,8 +233,49 @@ def test_what_nobody_has_cannot_be_worked_on(stage: Stage, verb: str) -> None:
 def test_an_expired_message_is_skipped_and_never_deleted(stage: Stage) -> None:
     path = stage.plant("codex", expires_at='"2020-01-01T00:00:00Z"')
 
-    assert stage.run("next", "-a", "codex").out == "No message for codex.\n"
+    assert stage.run("next", "-a", "codex").out == "No message for codex; 1 expired message in the inbox.\n"
+    as_json = stage.run("next", "-a", "codex", "--json")
+    assert (as_json.out, as_json.err) == (
+        "null\n",
+        "parley: note: no message for codex; 1 expired message in the inbox\n",
+    )
     assert path.exists()
+
+
+@pytest.mark.requirement("D-READ-SEEN")
+def test_a_bad_file_is_named_beside_the_message_that_is_handed_out(stage: Stage) -> None:
+    stage.plant("codex", "bad.yaml", without="type")
+    sent = stage.send()
+
+    ran = stage.run("next", "-a", "codex", "--json")
+
+    assert ran.json["id"] == sent["id"]
+    problem = "invalid: type: is missing"
+    assert ran.json["refused"] == [{"file": "bad.yaml", "place": "dead_letter", "problem": problem}]
+    assert ran.err == f"parley: warning: moved 1 file to dead_letter/: bad.yaml ({problem})\n"
+
+
+@pytest.mark.requirement("D-READ-SEEN")
+def test_a_file_that_is_being_written_is_named_and_left(stage: Stage) -> None:
+    path = stage.inbox("codex") / "slow.yaml"
+    with path.open("wb") as writer:
+        writer.write(b"id: x\n")
+        writer.flush()
+
+        ran = stage.run("next", "-a", "codex")
+        doctor = stage.run("doctor")
+
+    assert ran.out == "No message for codex.\n"
+    assert ran.err.startswith("parley: warning: left 1 file in the inbox: slow.yaml (unfinished: ")
+    assert "warn   unfinished     codex: slow.yaml: " in doctor.out
+    assert path.exists()
+
+
+def test_reading_says_that_a_message_has_expired(stage: Stage) -> None:
+    path = stage.plant("codex", expires_at='"2020-01-01T00:00:00Z"')
+
+    assert "note: expired\n" in stage.run("read", path.name, "-a", "codex").out
+    assert stage.run("read", path.name, "-a", "codex", "--json").json["expired"] is True
 
 
 def test_a_message_from_a_stranger_is_handed_out_with_a_note(stage: Stage) -> None:

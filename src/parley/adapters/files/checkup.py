@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.adapters.files.abilities import probe
 from parley.adapters.files.folders import Folder, os_errors
 from parley.adapters.files.place import is_temporary
-from parley.adapters.files.workspace import INBOX_MODE, LEDGER_FOLDER, PRIVATE, AgentFolder
+from parley.adapters.files.workspace import DEAD_LETTERS, INBOX_MODE, LEDGER_FOLDER, PRIVATE, AgentFolder
 from parley.domain.errors.errors import NotFound, ParleyError
-from parley.domain.names import is_message_file
+from parley.domain.names import MESSAGE_ENDINGS, is_message_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _STRAY_SECONDS = 3600
+# How many files of one folder are named.
+_FILES_NAMED = 20
 _OTHERS = 0o007
 _GROUP_READ = 0o040
 
@@ -37,6 +39,7 @@ def examine(agent: AgentFolder, now: float) -> Iterator[CheckupFinding]:
         with agent.folder("inbox") as inbox:
             yield from _abilities(agent, inbox)
             yield from _strays(agent, inbox, now)
+            yield from _never_read(agent, inbox)
     except NotFound:
         yield CheckupFinding(
             "fail", "no_inbox", agent.name, "has no inbox", lambda: agent.make_folder("inbox", mode=INBOX_MODE).close()
@@ -66,6 +69,22 @@ def _strays(agent: AgentFolder, inbox: Folder, now: float) -> Iterator[CheckupFi
             yield CheckupFinding("warn", "stray_file", agent.name, detail, _stray_remover(agent, name))
 
 
+def _never_read(agent: AgentFolder, inbox: Folder) -> Iterator[CheckupFinding]:
+    """Report files that look like messages and that no reader takes for one: by their ending, or in a folder."""
+    for name in sorted(inbox.names()):
+        if not is_message_file(name) and name.lower().endswith(MESSAGE_ENDINGS):
+            detail = f"inbox/{name} is not read; rename it, so that it ends in .yaml"
+            yield CheckupFinding("warn", "not_read", agent.name, detail)
+        info = inbox.stat(name)
+        if info is None or not stat.S_ISDIR(info.st_mode) or name == "archive":
+            continue
+        with inbox.sub(name) as folder:
+            names = sorted(folder.names()) if folder.listable else []
+        for inner in [inner for inner in names if inner.lower().endswith(MESSAGE_ENDINGS)][:_FILES_NAMED]:
+            detail = f"inbox/{name}/{inner} is not read; move it to inbox/"
+            yield CheckupFinding("warn", "not_read", agent.name, detail)
+
+
 def _stray_remover(agent: AgentFolder, name: str) -> Callable[[], None]:
     def remove() -> None:
         with agent.folder("inbox") as inbox, os_errors(inbox.path):
@@ -75,7 +94,7 @@ def _stray_remover(agent: AgentFolder, name: str) -> Callable[[], None]:
 
 
 def _modes(agent: AgentFolder) -> Iterator[CheckupFinding]:
-    for name in ("inbox", "outbox", "dead_letter", LEDGER_FOLDER):
+    for name in ("inbox", "outbox", DEAD_LETTERS, LEDGER_FOLDER):
         try:
             with agent.folder(name) as folder:
                 mode = stat.S_IMODE(os.fstat(folder.fd).st_mode)

@@ -10,8 +10,9 @@ import time
 from typing import TYPE_CHECKING
 
 from parley.adapters.files.folders import Folder, os_errors, to_parley_error
-from parley.adapters.files.place import is_temporary, place
-from parley.adapters.files.workspace import PRIVATE, AgentFolder, Workspace
+from parley.adapters.files.place import candidate_names, is_temporary, place
+from parley.adapters.files.workspace import DEAD_LETTERS, PRIVATE, AgentFolder, Workspace
+from parley.adapters.files.writers import has_writer, is_unfinished
 from parley.domain.errors.errors import (
     AlreadyClaimed,
     Forbidden,
@@ -21,17 +22,29 @@ from parley.domain.errors.errors import (
     NotText,
     ParleyError,
     TooLarge,
+    Unfinished,
 )
 from parley.domain.limits import DEFAULT_LIMITS, HARD_FILE_BYTES, Limits
 from parley.domain.names import is_message_file, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from parley.domain.mailbox.listing import RefusedFile
+
+# A file's name, its bytes or why it cannot be read, and the user who owns it.
+Peeked = tuple[str, "bytes | ParleyError", int]
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_PLACES = {"inbox": ("inbox",), "archive": ("inbox", "archive"), "outbox": ("outbox",)}
-# Names have 255 bytes at most; a number and .reason.json must find room behind.
-_NAME_MAX_BYTES = 230
+# The owner of a file that could not be opened.
+_NOBODY = -1
+_PLACES = {
+    "inbox": ("inbox",),
+    "archive": ("inbox", "archive"),
+    "outbox": ("outbox",),
+    "dead_letter": (DEAD_LETTERS,),
+}
 # Linking may be refused: by the file system, or by the kernel for a file that belongs to another user.
 _NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS})
 # Rivals hold a lock for as long as it takes to see that the message is not theirs: milliseconds, two seconds at most.
@@ -48,6 +61,9 @@ class HeldFile:
         self.name = name
         self.content = content
         self.owner = owner
+
+    def has_writer(self) -> bool:
+        return has_writer(self._fd)
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -79,45 +95,52 @@ class FileInbox:
                 return [(entry.name, number) for entry in messages if (number := _file_number(entry)) is not None]
             return [(entry.name, entry.inode()) for entry in messages]
 
-    def peek(self, names: Iterable[str], place: str = "inbox") -> Iterator[tuple[str, bytes | ParleyError]]:
+    def peek(self, names: Iterable[str], place: str = "inbox") -> Iterator[Peeked]:
         with self._open(place) as folder:
-            batch: list[tuple[str, bytes | ParleyError]] = []
+            batch: list[Peeked] = []
             for name in names:
-                result = self._peek_file(folder, name, place)
-                if result is not None:
-                    batch.append((name, result))
+                peeked = self._peek_file(folder, name, place)
+                if peeked is not None:
+                    batch.append(peeked)
                 if len(batch) == _PEEK_BATCH:
                     yield from batch
                     batch.clear()
             yield from batch
 
-    def _peek_file(self, folder: Folder, name: str, place: str) -> bytes | ParleyError | None:
-        """The bytes of a file, why it cannot be read, or None when it is gone."""
+    def _peek_file(self, folder: Folder, name: str, place: str) -> Peeked | None:
+        """A file; None when it is gone."""
         if not _is_text(name):
-            return _not_text_error(name)
+            return name, _not_text_error(name), _NOBODY
         try:
             fd = os.open(name, _READ, dir_fd=folder.fd)
         except FileNotFoundError:
             return None
         except OSError as error:
-            return to_parley_error(error, f"{folder.path}/{name}")
+            return name, to_parley_error(error, f"{folder.path}/{name}"), _NOBODY
         try:
             info = os.fstat(fd)
             if not stat.S_ISREG(info.st_mode):
-                return NotRegular(f"{name} is not a regular file")
+                return name, NotRegular(f"{name} is not a regular file"), info.st_uid
             if info.st_nlink > 1 and place == "inbox" and self._is_hard_link(folder, fd):
-                return _hard_link_error(name)
+                return name, _hard_link_error(name), info.st_uid
             content = os.read(fd, min(info.st_size, self._max_bytes) + 1)
         finally:
             os.close(fd)
-        return content if len(content) <= self._max_bytes else _too_large_error(name, self._max_bytes)
+        if len(content) > self._max_bytes:
+            return name, _too_large_error(name, self._max_bytes), info.st_uid
+        return name, content, info.st_uid
 
     def _open(self, place: str) -> Folder:
         return self._agent.folder(*_PLACES[place])
 
-    async def take(self, name: str, *, wait: bool = False) -> HeldFile | None:
+    async def take(self, name: str, *, wait: bool = False, finished: bool = False) -> HeldFile | None:
         with self._agent.folder("inbox") as inbox:
-            return self._take(inbox, name, _LOCK_PAUSES_SECONDS if wait else ())
+            held = self._take(inbox, name, _LOCK_PAUSES_SECONDS if wait else ())
+        # Asked after reading: what was open for writing meanwhile is read again later.
+        if finished and held is not None and held.has_writer():
+            held.release()
+            raise Unfinished(f"{name} is still being written")
+        return held
 
     def _take(self, inbox: Folder, name: str, pauses: Iterable[float] = ()) -> HeldFile | None:
         before = inbox.stat(name)
@@ -190,7 +213,7 @@ class FileInbox:
     async def archive(self, name: str, content: bytes) -> None:
         """`name` is locked by the caller."""
         with self._agent.folder("inbox") as inbox, _own_archive(inbox) as archive:
-            for target in _candidate_names(name):
+            for target in candidate_names(name):
                 if self._move_into(inbox, name, archive, target, content):
                     break
             archive.sync()
@@ -217,7 +240,7 @@ class FileInbox:
     async def preserve(self, name: str, content: bytes) -> None:
         """Write `content` into the archive: for a message whose file is no longer what was processed."""
         with self._agent.folder("inbox") as inbox, _own_archive(inbox) as archive:
-            for target in _candidate_names(name):
+            for target in candidate_names(name):
                 try:
                     place(archive, target, content)
                 except NameExists:
@@ -228,7 +251,7 @@ class FileInbox:
     async def archived(self, name: str, content: bytes) -> bool:
         try:
             with self._agent.folder("inbox", "archive") as archive:
-                for target in _candidate_names(name):
+                for target in candidate_names(name):
                     if archive.stat(target) is None:
                         return False
                     if _has_content(archive, target, content):
@@ -242,30 +265,31 @@ class FileInbox:
             _unlink(inbox, name)
             inbox.sync()
 
-    async def bury(self, name: str, code: str, detail: str, at: str) -> None:
-        with self._agent.folder("inbox") as inbox, self._agent.make_folder("dead_letter") as dead:
-            import json
+    async def bury(self, refused: RefusedFile) -> None:
+        from parley.adapters.files import dead_letters
 
-            reason = {"file": name, "code": code, "detail": detail, "at": at}
-            document = (json.dumps(reason, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
-            for target in _candidate_names(name):
-                if dead.stat(target) is not None:
-                    continue
-                try:
-                    # The exclusive reason file reserves the name, because rename would replace another's.
-                    place(dead, f"{target}.reason.json", document, 0o600)
-                except NameExists:
-                    continue
-                break
-            try:
-                os.rename(name, target, src_dir_fd=inbox.fd, dst_dir_fd=dead.fd)
-            except OSError as error:
-                _unlink(dead, f"{target}.reason.json")
-                if error.errno != errno.ENOENT:
-                    raise to_parley_error(error, f"{dead.path}/{target}") from None
-                return
+        with self._agent.folder("inbox") as inbox, self._agent.make_folder(DEAD_LETTERS) as dead:
+            dead_letters.bury(inbox, dead, refused)
+
+    async def sync_dead_letters(self) -> None:
+        with self._agent.folder("inbox") as inbox, self._agent.make_folder(DEAD_LETTERS) as dead:
             dead.sync()
             inbox.sync()
+
+    async def dead_letters(self) -> list[RefusedFile]:
+        try:
+            with self._agent.folder(DEAD_LETTERS) as dead:
+                if not any(is_message_file(name) for name in dead.names()):
+                    return []
+                from parley.adapters.files import dead_letters
+
+                return list(dead_letters.dead_letters(dead))
+        except (NotFound, Forbidden):
+            return []
+
+    async def unfinished(self, names: Iterable[str], now: datetime) -> frozenset[str]:
+        with self._agent.folder("inbox") as inbox:
+            return frozenset(name for name in names if is_unfinished(inbox, name, now))
 
     def owner_of(self, agent: str) -> int | None:
         try:
@@ -377,19 +401,6 @@ def _lock(fd: int, name: str, pauses: Iterable[float]) -> None:
 
 def _too_large_error(name: str, max_bytes: int) -> TooLarge:
     return TooLarge(f"{name} is larger than the {max_bytes} bytes a message may have")
-
-
-def _candidate_names(name: str) -> Iterator[str]:
-    """The name, then the name with _2, _3 and so on before its ending; short enough for what is put behind it."""
-    raw = os.fsencode(name)
-    if len(raw) > _NAME_MAX_BYTES:
-        name = raw[: _NAME_MAX_BYTES - len(".yaml")].decode("utf-8", "ignore") + ".yaml"
-    yield name
-    stem, dot, ending = name.rpartition(".")
-    number = 2
-    while True:
-        yield f"{stem}_{number}{dot}{ending}" if dot else f"{name}_{number}"
-        number += 1
 
 
 def _has_content(folder: Folder, name: str, content: bytes) -> bool:

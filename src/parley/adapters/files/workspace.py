@@ -13,6 +13,7 @@ PRIVATE = 0o700
 INBOX_MODE = 0o3730
 # A folder on the way to a shared inbox: others of the group may pass through it.
 PASSAGE = 0o2710
+DEAD_LETTERS = "dead_letter"
 LEDGER_FOLDER = ".parley"
 LEDGER_FILE = "ledger.db"
 MARKERS = (".oacp", "workspace.json")

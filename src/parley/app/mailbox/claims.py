@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import find, read
+from parley.app.mailbox.refusals import Refusals, bury
 from parley.app.mailbox.sending import recover
 from parley.app.mailbox.sweep import sweep
 from parley.domain.errors.errors import (
@@ -35,8 +37,8 @@ from parley.domain.mailbox.delivery import (
     take_lease,
 )
 from parley.domain.mailbox.ledger import Entry, ExpectDelivery, MailboxChanges, StoredMessage, expect
-from parley.domain.mailbox.listing import Claimed, Finished
-from parley.domain.names import printable
+from parley.domain.mailbox.listing import Claimed, Finished, InboxPass
+from parley.domain.names import MESSAGE_ENDINGS
 from parley.domain.times import format_time
 
 if TYPE_CHECKING:
@@ -51,22 +53,36 @@ _ATTEMPTS = 8
 
 
 async def claim_next(kernel: Kernel, length: timedelta | None) -> Claimed | None:
-    """Claim the first unclaimed message in processing order; None when there is none.
+    """Claim the first unclaimed message in processing order; None when there is none."""
+    return (await look_for_next(kernel, length)).claimed
 
-    Without a length the claim lasts as long as this process. What is no message goes to the dead letters on the
-    way, with its reason; what expired is left lying.
+
+async def look_for_next(kernel: Kernel, length: timedelta | None) -> InboxPass:
+    """Claim the first unclaimed message in processing order, and put aside what is none.
+
+    Without a length the claim lasts as long as this process. A file that is no message goes to the dead letters with
+    its reason, unless it may still be written; what expired is left where it is. The message comes first, and one
+    pass puts a bounded number of files aside, so that junk does not hold it up.
     """
     await sweep(kernel)
     leased = await _leased_files(kernel)
     items = await read.listing(kernel, "inbox")
-    # Unreadable files are buried first, so that no reader meets them again.
-    for item in sorted(items, key=lambda item: not item.problem):
-        if leased.get(item.file) == item.id or item.expired:
+    refusals = Refusals(kernel)
+    claimed, expired = None, 0
+    unread = sum(1 for item in items if item.problem)
+    for item in items:  # files with a problem are last
+        if item.problem:
+            if refusals.are_enough:
+                break
+            unread -= 1
+        elif claimed is not None or leased.get(item.file) == item.id:
             continue
-        claimed = await _try_claim(kernel, item.file, length)
-        if claimed is not None:
-            return claimed
-    return None
+        elif item.expired:
+            expired += 1
+            continue
+        claimed = await _try_claim(kernel, item.file, length, refusals, claimed) or claimed
+    await refusals.commit()
+    return InboxPass(claimed, tuple(refusals.files), 0 if claimed else expired, unread)
 
 
 async def _leased_files(kernel: Kernel) -> dict[str, str]:
@@ -82,22 +98,38 @@ async def _leased_files(kernel: Kernel) -> dict[str, str]:
     }
 
 
-async def _try_claim(kernel: Kernel, file: str, length: timedelta | None) -> Claimed | None:
-    """One file: claimed, or None because it is gone, held, already done, or dead now."""
+async def _try_claim(
+    kernel: Kernel, file: str, length: timedelta | None, refusals: Refusals, claimed: Claimed | None = None
+) -> Claimed | None:
+    """One file: claimed, or None because it is gone, held, already done, or refused.
+
+    Once a message is `claimed` a file is only looked at, whether it is to be refused.
+    """
     try:
-        held = await kernel.inbox.take(file)
+        held = await kernel.inbox.take(file, finished=True)
     except AlreadyClaimed:
         return None
     except Unreadable as error:
-        await _bury(kernel, file, error)
+        await refusals.add_unreadable(file, error)
         return None
-    except ParleyError:
-        return None  # not ours to read at this moment; it stays where it is, and doctor names it
+    except ParleyError as error:
+        refusals.leave(file, error)  # not ours to read at this moment
+        return None
     if held is None:
         return None
     keep = False
     try:
-        claimed = await _claim_held(kernel, held, length)
+        try:
+            message, doubts = _admit(kernel, held)
+        except SenderMismatch as error:
+            await refusals.add(held.name, error)
+            return None
+        except Invalid as error:
+            await refusals.add_unreadable(held.name, error)
+            return None
+        if claimed is not None:
+            return None
+        claimed = await _claim_admitted(kernel, held, message, doubts, length, refusals)
         keep = claimed is not None and claimed.lease.held_by_lock
         return claimed
     finally:
@@ -105,23 +137,30 @@ async def _try_claim(kernel: Kernel, file: str, length: timedelta | None) -> Cla
             held.release()
 
 
-async def _claim_held(kernel: Kernel, held: Held, length: timedelta | None) -> Claimed | None:
-    try:
-        message, doubts = _admit(kernel, held)
-    except Invalid as error:
-        await _bury(kernel, held.name, error)
-        return None
+async def _claim_admitted(
+    kernel: Kernel,
+    held: Held,
+    message: Message,
+    doubts: tuple[Problem, ...],
+    length: timedelta | None,
+    refusals: Refusals,
+) -> Claimed | None:
     stored = StoredMessage(message, held.content, digest(held.content))
     for _ in range(_ATTEMPTS):
         try:
-            return await _claim_stored(kernel, held, stored, doubts, length)
+            return await _claim_stored(kernel, held, stored, doubts, length, refusals)
         except Stale:  # its exchange went on meanwhile: it is judged again
             continue
     return None
 
 
 async def _claim_stored(
-    kernel: Kernel, held: Held, stored: StoredMessage, doubts: tuple[Problem, ...], length: timedelta | None
+    kernel: Kernel,
+    held: Held,
+    stored: StoredMessage,
+    doubts: tuple[Problem, ...],
+    length: timedelta | None,
+    refusals: Refusals,
 ) -> Claimed | None:
     message = stored.message
     key = DeliveryKey(message.id, stored.digest, kernel.agent)
@@ -135,11 +174,12 @@ async def _claim_stored(
     now = kernel.clock.now()
     if previous is not None and previous.tries >= kernel.limits.tries and previous.status is Status.CLAIMED:
         if previous.lease is None or previous.lease.held_by_lock or lease_over(previous.lease, now):
-            await _give_up(kernel, previous, held)
+            error = TooManyTries(f"claimed {previous.tries} times and never finished")
+            await refusals.add(held.name, error, previous)
         return None
     admission = await _judged(kernel, stored, held.name)
     if admission is not None and not admission.admitted:
-        await _not_handed_over(kernel, held, stored, admission)
+        await _not_handed_over(kernel, held, stored, admission, refusals)
         return None
     lease = take_lease(kernel.ids.token(), now, length)
     try:
@@ -170,7 +210,9 @@ async def _judged(kernel: Kernel, stored: StoredMessage, file: str) -> Admission
     return await receiving.judge_incoming(kernel, stored, file)
 
 
-async def _not_handed_over(kernel: Kernel, held: Held, stored: StoredMessage, admission: Admission) -> None:
+async def _not_handed_over(
+    kernel: Kernel, held: Held, stored: StoredMessage, admission: Admission, refusals: Refusals
+) -> None:
     """A message that waits for my person, that my person has answered, or that the rules refuse: on record first."""
     key = DeliveryKey(stored.message.id, stored.digest, kernel.agent)
     if admission.changes.puts:
@@ -180,7 +222,7 @@ async def _not_handed_over(kernel: Kernel, held: Held, stored: StoredMessage, ad
     if admission.answered:
         await kernel.inbox.archive(held.name, held.content)
     elif not admission.waits and admission.refusal is not None:
-        await _bury(kernel, held.name, admission.refusal)
+        await refusals.add(held.name, admission.refusal)
 
 
 async def _held_elsewhere(kernel: Kernel, delivery: Delivery, file: str) -> bool:
@@ -204,16 +246,10 @@ def _admit(kernel: Kernel, held: Held) -> tuple[Message, tuple[Problem, ...]]:
     reading = kernel.format.inspect(held.content)
     if reading.message is None:
         raise Invalid.because(reading.problems)
-    owner = kernel.inbox.owner_of(reading.message.sender)
-    if owner == held.owner:
-        return reading.message, tuple(reading.doubts)
-    sender = reading.message.sender
-    detail = f"the file belongs to user {held.owner}, {sender} to user {owner}"
-    if owner is None:
-        detail = f"{sender} is no agent of this project"
-    if kernel.enforce_owner:
-        raise SenderMismatch(detail)
-    return reading.message, (*reading.doubts, Problem("unverified", "from", detail))
+    message = reading.message
+    owner = kernel.inbox.owner_of(message.sender)
+    doubts = read.delivery_doubts(kernel, message.sender, message.to, held.owner, owner)
+    return message, (*reading.doubts, *doubts)
 
 
 async def _finished_before(kernel: Kernel, delivery: Delivery, held: Held) -> bool:
@@ -230,32 +266,6 @@ async def _finished_before(kernel: Kernel, delivery: Delivery, held: Held) -> bo
     entry = _entry(kernel, "repeated", delivery.key, {"file": held.name})
     await kernel.store.commit(MailboxChanges(entries=(entry,)))
     return True
-
-
-async def _give_up(kernel: Kernel, delivery: Delivery, held: Held) -> None:
-    error = TooManyTries(f"claimed {delivery.tries} times and never finished")
-    await _bury(kernel, held.name, error, delivery)
-
-
-async def _bury(kernel: Kernel, file: str, error: ParleyError, delivery: Delivery | None = None) -> None:
-    """Move a file to the dead letters, with the reason beside it and in the ledger.
-
-    What cannot be moved (a folder of another user) stays where it is: it must not stop the queue.
-    """
-    at = format_time(kernel.clock.now().at)
-    try:
-        await kernel.inbox.bury(file, error.code, error.message, at)
-    except Forbidden:
-        return
-    facts = {"file": printable(file), "reason": error.code}
-    if delivery is None:
-        entry = Entry("dead", at, kernel.agent, "", "", facts)
-        await kernel.store.commit(MailboxChanges(entries=(entry,)))
-        return
-    dead = delivery._replace(status=Status.DEAD, lease=None, tries=0, reason=error.code)
-    await kernel.store.commit(
-        MailboxChanges(deliveries=(dead,), entries=(_entry(kernel, "dead", delivery.key, facts),))
-    )
 
 
 async def extend(kernel: Kernel, ref: str, length: timedelta, token: str | None = None) -> tuple[str, Lease]:
@@ -287,7 +297,7 @@ async def give_up(kernel: Kernel, ref: str, detail: str, token: str | None = Non
     """Move a claimed message that cannot be answered to the dead letters, where people find it with its reason."""
     delivery = await _claim_of(kernel, ref)
     check_token(delivery, token)
-    await _bury(kernel, delivery.file, Unanswerable(detail), delivery)
+    await bury(kernel, delivery.file, Unanswerable(detail), delivery)
     held = kernel.held.pop(delivery.key, None)
     if held is not None:
         held.release()
@@ -323,7 +333,8 @@ async def _put_away(kernel: Kernel, delivery: Delivery, *, delete: bool) -> tupl
     try:
         held = mine or await kernel.inbox.take(delivery.file, wait=True)
     except Unreadable as error:  # grown, linked or replaced by something else since it was claimed
-        await _bury(kernel, delivery.file, error)
+        with suppress(Forbidden):
+            await bury(kernel, delivery.file, error)
         await _keep_what_was_processed(kernel, delivery, delete=delete)
         return how, True
     if held is None:
@@ -331,7 +342,8 @@ async def _put_away(kernel: Kernel, delivery: Delivery, *, delete: bool) -> tupl
     try:
         if digest(held.content) != delivery.key.digest:
             if _is_same_message(kernel, held, delivery):
-                await _bury(kernel, delivery.file, ContentChanged())
+                with suppress(Forbidden):  # what cannot be moved stays
+                    await bury(kernel, delivery.file, ContentChanged())
             await _keep_what_was_processed(kernel, delivery, delete=delete)
             return how, True
         if delete:
@@ -363,7 +375,9 @@ async def _keep_what_was_processed(kernel: Kernel, delivery: Delivery, *, delete
 async def _delivery_of(kernel: Kernel, ref: str) -> Delivery | None:
     """This agent's delivery that `ref` names by id, file name or the end of an id; open ones before done ones."""
     name = ref.rsplit("/", 1)[-1]
-    fitting = list(await kernel.store.find_deliveries(kernel.agent, ref, name, f"{name}.yaml"))
+    fitting = list(
+        await kernel.store.find_deliveries(kernel.agent, ref, name, *(name + ending for ending in MESSAGE_ENDINGS))
+    )
     if not fitting:
         ending = "-" + ref.lstrip("-")
         claims = await kernel.store.deliveries(Status.CLAIMED)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.mailbox.read import listing
+from parley.app.mailbox.read import delivery_doubts, listing
 from parley.domain.errors.errors import Ambiguous, Invalid, ParleyError, UnknownMessage
 from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import DeliveryKey, Status
-from parley.domain.mailbox.listing import FoundMessage, Item
+from parley.domain.mailbox.listing import FoundMessage, Item, RefusedFile
 from parley.domain.message.message import search_text
-from parley.domain.names import is_message_file
+from parley.domain.names import MESSAGE_ENDINGS, is_message_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from parley.domain.mailbox.ledger import StoredMessage
     from parley.domain.message.message import Message
 
-_PLACES = ("inbox", "archive", "outbox")
+_PLACES = ("inbox", "archive", "outbox", "dead_letter")
 _SEARCH_LIMIT = 1_000
 # What is shorter was not meant as a whole id.
 _SHORTEST_ID = 9
@@ -101,14 +101,59 @@ async def _outbox_file(kernel: Kernel, stored: StoredMessage) -> str:
 
 
 async def _by_file(kernel: Kernel, ref: str) -> list[FoundMessage]:
-    name = ref.rsplit("/", 1)[-1]
-    name = name if is_message_file(name) else f"{name}.yaml"
-    fitting = [entry for entry in await _all_files(kernel) if entry[1].file == name]
+    fitting = await _files_named(kernel, ref)
     matches = await _load(kernel, fitting)
-    problem = next((item.problem for _, item in fitting if item.problem), "")
-    if problem and not matches:
-        raise Invalid(f"{name} is no message: {problem.partition(': ')[2]}")
+    bad = next((item for _, item in fitting if item.problem), None)
+    if bad is not None and not matches:
+        raise Invalid(f"{bad.file} is no message: {bad.problem.partition(': ')[2]}")
     return matches
+
+
+async def _files_named(kernel: Kernel, ref: str) -> list[tuple[str, Item]]:
+    """The files of a name; those among the dead letters only when `ref` says so or no other has the name."""
+    folder, _, name = ref.rpartition("/")
+    names = (name,) if is_message_file(name) else tuple(name + ending for ending in MESSAGE_ENDINGS)
+    fitting = [entry for entry in await _all_files(kernel) if entry[1].file in names]
+    dead = [entry for entry in fitting if entry[0] == "dead_letter"]
+    if folder.endswith("dead_letter"):
+        return dead
+    return [entry for entry in fitting if entry not in dead] or dead
+
+
+async def refused_file(kernel: Kernel, ref: str) -> tuple[RefusedFile, bytes] | None:
+    """The file of a name that is no message, in the inbox or among the dead letters, with its content; None where there
+    is none, or where nothing can be read.
+    """
+    for place, item in await _files_named(kernel, ref):
+        content = _bytes_of(kernel, place, item) if item.problem else None
+        if content is not None:
+            return _refused(place, item), content
+    return None
+
+
+async def search_refused(kernel: Kernel, text: str) -> list[RefusedFile]:
+    """The files that are no messages and have `text` in their name or content, in any case."""
+    wanted = text.casefold()
+    matches: list[RefusedFile] = []
+    for place in ("inbox", "dead_letter"):
+        for item in await listing(kernel, place):
+            if item.problem and len(matches) < _SEARCH_LIMIT:
+                content = (_bytes_of(kernel, place, item) or b"").decode("utf-8", "replace")
+                if wanted in f"{item.file}\n{content}".casefold():
+                    matches.append(_refused(place, item))
+    return matches
+
+
+def _refused(place: str, item: Item) -> RefusedFile:
+    code, _, detail = item.problem.partition(": ")
+    return RefusedFile(item.file, place, code, detail)
+
+
+def _bytes_of(kernel: Kernel, place: str, item: Item) -> bytes | None:
+    for _, content, _ in kernel.inbox.peek([item.file], place):
+        if isinstance(content, bytes):
+            return content
+    return None
 
 
 async def _by_ending(kernel: Kernel, ref: str) -> list[FoundMessage]:
@@ -129,13 +174,16 @@ async def _load(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[Found
     """The whole messages of these files; one that vanished meanwhile, or is none, is left out."""
     matches = []
     for place, item in files:
-        for name, content in kernel.inbox.peek([item.file], place):
+        for name, content, owner in kernel.inbox.peek([item.file], place):
             if isinstance(content, ParleyError):
                 raise content
             reading = kernel.format.inspect(content)
-            if reading.message is not None:
+            if (message := reading.message) is not None:
                 doubts = tuple(reading.doubts)
-                matches.append(FoundMessage(reading.message, content, digest(content), place, name, doubts))
+                if place == "inbox":
+                    owner_of_sender = kernel.inbox.owner_of(message.sender)
+                    doubts += tuple(delivery_doubts(kernel, message.sender, message.to, owner, owner_of_sender))
+                matches.append(FoundMessage(message, content, digest(content), place, name, doubts))
     return matches
 
 

@@ -14,10 +14,17 @@ if TYPE_CHECKING:
 
 
 async def unseen(kernel: Kernel, watcher: str) -> list[Item]:
-    """What lies in the inbox and this watcher has not shown, in processing order, bad files included."""
+    """What lies in the inbox and this watcher has not shown, in processing order, bad files included.
+
+    A file that may still be written is shown when it is a message, or has become a bad file.
+    """
     seen_files = await kernel.store.seen_files(watcher)
     marks = await _marks(kernel)
-    return [item for item in await read.inbox(kernel) if marks.get(item.file, item.file) not in seen_files]
+    return [
+        item
+        for item in await read.inbox(kernel)
+        if item.status != "unfinished" and marks.get(item.file, item.file) not in seen_files
+    ]
 
 
 async def shown(kernel: Kernel, watcher: str, items: list[Item]) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.domain.errors.errors import ParleyError
+from parley.domain.errors.errors import ParleyError, Problem, SenderMismatch, Unfinished
 from parley.domain.mailbox.delivery import Status, lease_over, order_key
 from parley.domain.mailbox.listing import Item
 from parley.domain.times import format_time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from parley.app.mailbox.kernel import Kernel
+    from parley.domain.mailbox.listing import RefusedFile
     from parley.domain.message.message import Heading
 
 # More of them are not told apart in a listing.
@@ -22,9 +25,22 @@ async def inbox(kernel: Kernel) -> list[Item]:
     states = dict.fromkeys(await _claimed_files(kernel), "claimed")
     states |= dict.fromkeys(await _held_files(kernel), "held")
     items = await listing(kernel, "inbox")
+    if items and items[-1].problem:  # bad files are last
+        unfinished = await kernel.inbox.unfinished((i.file for i in items if i.problem), kernel.clock.now().at)
+        items = [_unfinished(item) if item.file in unfinished else item for item in items]
     if not states:
         return items
     return [item._replace(status=states[item.file]) if item.file in states else item for item in items]
+
+
+async def dead_letters(kernel: Kernel) -> list[RefusedFile]:
+    """The files that were put aside, with the reason of each."""
+    return await kernel.inbox.dead_letters()
+
+
+def _unfinished(item: Item) -> Item:
+    """A bad file that may still become a message is not bad yet."""
+    return item._replace(status="unfinished", problem=f"{Unfinished.code}: may still be written ({item.problem})")
 
 
 async def outbox(kernel: Kernel) -> list[Item]:
@@ -43,33 +59,74 @@ async def listing(kernel: Kernel, place: str) -> list[Item]:
     """The message files of a place in processing order, each read once in the life of this process."""
     now = format_time(kernel.clock.now().at)
     names = await kernel.inbox.names(place, exact=place in kernel.headings)
-    # A message file never changes, so its heading is read once; what is gone is forgotten.
+    # A message file never changes, so it is looked at once; what is gone is forgotten.
     before = kernel.headings.get(place, {})
     headings = kernel.headings[place] = {entry: before[entry] for entry in names if entry in before}
-    items = [_item(headings[entry], entry[0], now) for entry in names if entry in headings]
+    items = [_item(*headings[entry], entry[0], now) for entry in names if entry in headings]
     fresh = {name: entry for entry in names if entry not in headings for name in (entry[0],)}
     heading_of = kernel.format.heading
-    for name, content in kernel.inbox.peek(fresh, place) if fresh else ():
-        if isinstance(content, ParleyError):
-            items.append(_bad(name, content))
-            continue
+    judge = _owners_judge(kernel) if place == "inbox" else None
+    for name, content, owner in kernel.inbox.peek(fresh, place) if fresh else ():
+        doubts: tuple[str, ...] = ()
+        result: Heading | ParleyError
         try:
-            heading = heading_of(content)
+            if isinstance(content, ParleyError):
+                raise content  # both are bad files
+            result = heading_of(content)
+            if judge is not None:
+                doubts = judge(result, owner)
         except ParleyError as error:
-            items.append(_bad(name, error))
-        else:
-            headings[fresh[name]] = heading
-            items.append(_item(heading, name, now))
+            result = error
+        headings[fresh[name]] = result, doubts
+        items.append(_item(result, doubts, name, now))
     items.sort(key=_order)
     return items
+
+
+def _owners_judge(kernel: Kernel) -> Callable[[Heading, int], tuple[str, ...]]:
+    """What is doubtful about a file of the inbox, by its heading and owner; each sender's user is looked up once."""
+    owners: dict[str, int | None] = {}
+    agent = kernel.agent
+
+    def judge(heading: Heading, owner: int) -> tuple[str, ...]:
+        sender = heading.sender
+        if sender not in owners:
+            owners[sender] = kernel.inbox.owner_of(sender)
+        if owners[sender] == owner and agent in heading.to:
+            return ()
+        return tuple(map(str, delivery_doubts(kernel, sender, heading.to, owner, owners[sender])))
+
+    return judge
+
+
+def delivery_doubts(
+    kernel: Kernel, sender: str, to: tuple[str, ...], owner: int, senders_owner: int | None
+) -> list[Problem]:
+    """What is doubtful about how a message came to this inbox: who owns its file, and whom it is for.
+
+    Raises `SenderMismatch` for a file that is not of its sender's user where that is enforced.
+    """
+    doubts = []
+    if owner != senders_owner:
+        detail = f"the file belongs to user {owner}, {sender} to user {senders_owner}"
+        if senders_owner is None:
+            detail = f"{sender} is no agent of this project"
+        if kernel.enforce_owner:
+            raise SenderMismatch(detail)
+        doubts.append(Problem("unverified", "from", detail))
+    if kernel.agent not in to:
+        doubts.append(Problem("other_recipient", "to", f"is for {', '.join(to)}, not for {kernel.agent}"))
+    return doubts
 
 
 def _order(item: Item) -> tuple[str, bool, str, str]:
     return order_key(item.priority, item.kind, item.created_at, item.id)
 
 
-def _item(heading: Heading, file: str, now: str) -> Item:
-    return Item(*heading, file, "new", "" < heading[7] <= now)
+def _item(heading: Heading | ParleyError, doubts: tuple[str, ...], file: str, now: str) -> Item:
+    if isinstance(heading, ParleyError):
+        return _bad(file, heading)
+    return Item(*heading, file, "new", "" < heading[7] <= now, "", doubts)
 
 
 def _bad(file: str, error: ParleyError) -> Item:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import answers, claims
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of, settings_of
 from parley.cli.exits import OK
-from parley.cli.output import safe, show_message
+from parley.cli.output import count_of, names_of, refused_fields, safe, show_message
 from parley.domain.mailbox.waiting import expects_answer
 from parley.domain.message.kinds import Kind
 from parley.domain.times import clock_time, parse_duration, parse_time
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from datetime import datetime
 
-    from parley.domain.mailbox.listing import Claimed
+    from parley.domain.mailbox.listing import Claimed, InboxPass
     from parley.domain.message.message import Value
 
 
@@ -50,13 +51,18 @@ def _add_done(parser: argparse.ArgumentParser) -> None:
 def _next(args: argparse.Namespace) -> int:
     length = parse_duration(args.lease or settings_of(args).lease)
     kernel = kernel_of(args)
-    claimed = drive(claims.claim_next(kernel, length))
+    looked = drive(claims.look_for_next(kernel, length))
+    claimed = looked.claimed
     screen = screen_of(args)
+    _warn_of_refused(looked)
     if claimed is None:
+        waiting = f"; {count_of(looked.expired, 'expired message')} in the inbox" if looked.expired else ""
         if args.json:
             screen.json(None)
+            if waiting:
+                sys.stderr.write(f"parley: note: no message for {kernel.agent}{waiting}\n")
         else:
-            screen.line(f"No message for {kernel.agent}.")
+            screen.line(f"No message for {kernel.agent}{waiting}.")
         return OK
     doubts: list[Value] = [str(doubt) for doubt in claimed.doubts]
     fields = OacpFormat().fields(claimed.message)
@@ -64,7 +70,8 @@ def _next(args: argparse.Namespace) -> int:
     answered: list[Value] = [*drive(answers.answered_by(kernel, claimed.message))]
     if args.json:
         expects: list[Value] = [_expected_fields(kind) for kind in claimed.message.kind.answers]
-        shown = {"file": claimed.file, "lease": lease, "tries": claimed.tries, "doubts": doubts}
+        refused: list[Value] = [refused_fields(file) for file in looked.refused]
+        shown = {"file": claimed.file, "lease": lease, "tries": claimed.tries, "doubts": doubts, "refused": refused}
         screen.json({**fields, **shown, "expects": expects, "answered_by": answered})
     else:
         now = kernel.clock.now().at
@@ -111,6 +118,18 @@ def _with_names(kind: Kind) -> str:
     required, optional = _field_names(kind)
     names = ", ".join([*required, *[f"[{name}]" for name in optional]])
     return f"{kind} ({names})" if names else f"{kind}"
+
+
+def _warn_of_refused(looked: InboxPass) -> None:
+    """Print a line for the files that were moved to the dead letters, and one for those that are left in the inbox."""
+    moved = [refused for refused in looked.refused if refused.place != "inbox"]
+    left = [refused for refused in looked.refused if refused.place == "inbox"]
+    if moved:
+        rest = f"; {looked.unread:,} more follow with the next calls" if looked.unread else ""
+        files = count_of(len(moved), "file")
+        sys.stderr.write(f"parley: warning: moved {files} to dead_letter/: {names_of(moved)}{rest}\n")
+    if left:
+        sys.stderr.write(f"parley: warning: left {count_of(len(left), 'file')} in the inbox: {names_of(left)}\n")
 
 
 def _extend(args: argparse.Namespace) -> int:

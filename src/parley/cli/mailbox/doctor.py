@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from parley.settings import Settings
 
+# How many bad files of one sort are named for each agent.
+_FILES_NAMED = 20
 _COLOURS = {"fail": "red", "warn": "yellow", "note": "dim"}
 
 
@@ -112,14 +114,16 @@ def _mailbox_findings(kernel: Kernel) -> Iterator[CheckupFinding]:
         yield CheckupFinding(
             "note", "expired", kernel.agent, f"{count} expired; expired messages stay until you finish them"
         )
-    for item in items:
-        if item.problem:
-            yield CheckupFinding(
-                "warn",
-                "unreadable",
-                kernel.agent,
-                f"{item.file}: {item.problem}; `parley next` moves it to dead_letter/",
-            )
+    bad = [item for item in items if item.problem]
+    for item in bad[:_FILES_NAMED]:
+        then = "leaves it alone" if item.status == "unfinished" else "moves it to dead_letter/"
+        yield CheckupFinding("warn", item.status, kernel.agent, f"{item.file}: {item.problem}; `parley next` {then}")
+    yield from _count_of_others(kernel, "unreadable", len(bad))
+    dead = drive(read.dead_letters(kernel))
+    for refused in dead[:_FILES_NAMED]:
+        detail = f"{refused.file}: {refused.problem}; correct it and move it to inbox/, or delete it with its reason"
+        yield CheckupFinding("warn", "dead_letter", kernel.agent, detail)
+    yield from _count_of_others(kernel, "dead_letter", len(dead))
     store = kernel.store_if_any
     if store is None:
         return
@@ -133,6 +137,11 @@ def _mailbox_findings(kernel: Kernel) -> Iterator[CheckupFinding]:
             message_id = claim.key.message_id
             detail = f"{message_id} was claimed until {claim.lease.until} and never finished"
             yield CheckupFinding("warn", "stale_claim", kernel.agent, detail, _releaser(kernel, claim.file))
+
+
+def _count_of_others(kernel: Kernel, code: str, count: int) -> Iterator[CheckupFinding]:
+    if count > _FILES_NAMED:
+        yield CheckupFinding("warn", code, kernel.agent, f"and {count_of(count - _FILES_NAMED, 'more file')}")
 
 
 def _releaser(kernel: Kernel, file: str) -> Callable[[], None]:

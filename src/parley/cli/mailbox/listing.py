@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from parley.app.mailbox import read
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
-from parley.cli.output import count_of, item_fields, show_items
+from parley.cli.output import Screen, count_of, item_fields, names_of, refused_fields, show_items
 from parley.domain.times import format_time
 from parley.wiring import drive
 
 if TYPE_CHECKING:
     import argparse
+
+    from parley.domain.mailbox.listing import RefusedFile
+    from parley.domain.message.message import Value
 
 
 def _add_inbox(parser: argparse.ArgumentParser) -> None:
@@ -46,15 +49,30 @@ def _outbox(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace, place: str) -> int:
     kernel = kernel_of(args)
     items = drive(read.inbox(kernel) if place == "inbox" else read.outbox(kernel))
+    dead = drive(read.dead_letters(kernel)) if place == "inbox" else []
     screen = screen_of(args)
     if args.json:
-        screen.json([item_fields(item) for item in items])
-    elif not items:
+        screen.json([*map(item_fields, items), *map(_dead_fields, dead)])
+        return OK
+    if not items:
         screen.line(f"The {place} of {kernel.agent} is empty.")
     else:
         screen.line(f"{count_of(len(items), 'message')} in the {place} of {kernel.agent}")
         show_items(screen, items, format_time(kernel.clock.now().at), sent=place == "outbox")
+    _show_dead(screen, dead)
     return OK
+
+
+def _dead_fields(file: RefusedFile) -> dict[str, Value]:
+    return {**refused_fields(file), "status": "dead"}
+
+
+def _show_dead(screen: Screen, dead: list[RefusedFile], inbox: str = "") -> None:
+    """Print a line about the files that were put aside."""
+    if dead:
+        whose = f"{inbox}: " if inbox else ""
+        files = f"{whose}{count_of(len(dead), 'file')} in dead_letter/: {names_of(dead)}"
+        screen.line(screen.paint(f"note: {files}", "yellow"))
 
 
 def _show_all(args: argparse.Namespace) -> int:
@@ -67,23 +85,30 @@ def _show_all(args: argparse.Namespace) -> int:
     mailboxes = mailboxes_of(args)
     several_projects = len({mailbox.project for mailbox in mailboxes}) > 1
     items, names, fields = [], [], []
+    dead_letters: dict[str, list[RefusedFile]] = {}
     for mailbox in mailboxes:
         try:
-            waiting = drive(read.inbox(mailbox.kernel))
+            waiting, dead = drive(read.inbox(mailbox.kernel)), drive(read.dead_letters(mailbox.kernel))
         except ParleyError as error:
             sys.stderr.write(f"parley: {error.code}: inbox of {mailbox.agent}: {error.message}\n")
             continue
         items += waiting
-        names += [f"{mailbox.project}/{mailbox.agent}" if several_projects else mailbox.agent] * len(waiting)
-        fields += [{"project": mailbox.project, "agent": mailbox.agent, **item_fields(item)} for item in waiting]
+        name = f"{mailbox.project}/{mailbox.agent}" if several_projects else mailbox.agent
+        names += [name] * len(waiting)
+        dead_letters[name] = dead
+        shown = [*map(item_fields, waiting), *map(_dead_fields, dead)]
+        fields += [{"project": mailbox.project, "agent": mailbox.agent, **item} for item in shown]
     screen = screen_of(args)
     if args.json:
         screen.json(fields)
-    elif not items:
+        return OK
+    if not items:
         screen.line(f"{count_of(len(mailboxes), 'inbox', 'inboxes')}, all empty.")
     else:
         screen.line(f"{count_of(len(items), 'message')} in {count_of(len(mailboxes), 'inbox', 'inboxes')}")
         show_items(screen, items, format_time(mailboxes[0].kernel.clock.now().at), inboxes=names)
+    for name, dead in dead_letters.items():
+        _show_dead(screen, dead, name)
     return OK
 
 

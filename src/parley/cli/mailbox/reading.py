@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING
 
 from parley.app.mailbox import find
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
-from parley.cli.exits import OK
+from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import (
     UNLIMITED,
     Screen,
     count_of,
     located_message_fields,
+    refused_fields,
     safe,
     safe_text,
     show_message,
     terminal_width,
 )
-from parley.domain.errors.errors import Invalid
+from parley.domain.errors.errors import Invalid, UnknownMessage
 from parley.domain.message.snippets import snippet
 from parley.domain.times import ago
 from parley.wiring import drive
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     import argparse
     from datetime import datetime
 
-    from parley.domain.mailbox.listing import FoundMessage
-    from parley.domain.message.message import Message
+    from parley.domain.mailbox.listing import FoundMessage, RefusedFile
+    from parley.domain.message.message import Message, Value
 
 # Of each body, unless all of it is asked for.
 _BODY_LINES = 12
@@ -58,21 +59,47 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 
 def _read(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
-    located = drive(find.find(kernel, args.message))
+    try:
+        located = drive(find.find(kernel, args.message))
+    except (Invalid, UnknownMessage):
+        refused = drive(find.refused_file(kernel, args.message))
+        if refused is None:
+            raise
+        return _show_refused(args, *refused)
     screen = screen_of(args)
     if args.raw:
-        import sys
-
-        sys.stdout.buffer.write(located.content)
-        return OK
-    fields = located_message_fields(located)
+        return _print_raw(located.content)
+    expired = located.message.expired(kernel.clock.now().at)
+    fields = {**located_message_fields(located), "expired": expired}
     if args.json:
         screen.json(fields)
     else:
+        notes = ["expired"] if fields.pop("expired") else []
         doubts = fields.pop("doubts")
-        notes = [str(doubt) for doubt in doubts] if isinstance(doubts, list) else []
+        notes += [str(doubt) for doubt in doubts] if isinstance(doubts, list) else []
         show_message(screen, fields, notes, kernel.clock.now().at)
     return OK
+
+
+def _print_raw(content: bytes) -> int:
+    import sys
+
+    sys.stdout.buffer.write(content)
+    return OK
+
+
+def _show_refused(args: argparse.Namespace, refused: RefusedFile, content: bytes) -> int:
+    """Print a file that is no message: why, and what is in it."""
+    if args.raw:
+        _print_raw(content)
+        return FOUND_PROBLEMS
+    screen, text = screen_of(args), content.decode("utf-8", "replace")
+    if args.json:
+        screen.json({**refused_fields(refused), "content": text})
+    else:
+        fields: dict[str, Value] = {"file": refused.file, "place": refused.place, "body": text}
+        show_message(screen, fields, [f"this is no message: {refused.problem}"])
+    return FOUND_PROBLEMS
 
 
 def _thread(args: argparse.Namespace) -> int:
@@ -150,19 +177,21 @@ def _search(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
     limit = _checked_limit(args)
     matches = drive(find.search(kernel, args.text))
+    refused = drive(find.search_refused(kernel, args.text))
     screen = screen_of(args)
     shown = matches[: limit or len(matches)]
     if args.json:
-        screen.json(
-            [{**located_message_fields(match), "snippet": snippet(match.message, args.text)} for match in shown]
-        )
-    elif not matches:
+        found = [{**located_message_fields(match), "snippet": snippet(match.message, args.text)} for match in shown]
+        screen.json([*found, *map(refused_fields, refused)])
+        return OK
+    if not matches and not refused:
         screen.line(f"No message contains {safe(args.text)!r}.")
-    else:
-        for match in shown:
-            _show_match(screen, match, args.text, kernel.clock.now().at)
-        if len(matches) > len(shown):
-            screen.line(f"{count_of(len(matches) - len(shown), 'more match', 'more matches')} (--limit)")
+    for match in shown:
+        _show_match(screen, match, args.text, kernel.clock.now().at)
+    if len(matches) > len(shown):
+        screen.line(f"{count_of(len(matches) - len(shown), 'more match', 'more matches')} (--limit)")
+    for file in refused:
+        screen.line(safe(f"{file.place}/{file.file} is no message ({file.problem})"))
     return OK
 
 

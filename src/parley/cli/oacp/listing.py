@@ -52,11 +52,12 @@ def rows_of(home: str, project: str, agent: str, settings: Settings, policy: Sig
     kernel = open_kernel(home, project, agent, settings)
     folder = shown(home, "projects", project, "agents", agent, "inbox")
     try:
-        names = sorted(name for name, _ in drive(kernel.inbox.names()))
+        # The tool knows no other ending.
+        names = sorted(name for name, _ in drive(kernel.inbox.names()) if name.endswith(".yaml"))
     except NotFound:
         return
     mode = policy.verify_mode
-    for name, content in kernel.inbox.peek(names):
+    for name, content, _ in kernel.inbox.peek(names):
         row = Row(name, shown(folder, name))
         if isinstance(content, ParleyError):
             if isinstance(content, NotRegular) and not _is_link(row.path):

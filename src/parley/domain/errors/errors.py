@@ -41,6 +41,7 @@
     └── Unavailable                  unavailable
         ├── InboxFull                inbox_full
         ├── DiskFull                 disk_full
+        ├── Unfinished               unfinished         a file that is still being written
         └── NewerSchema              newer_schema
 
 What only a server meets is in `domain.team_errors`, under the same classes. A class's docstring is its default
@@ -334,6 +335,12 @@ class DiskFull(Unavailable):
     """The disk is full."""
 
     code = "disk_full"
+
+
+class Unfinished(Unavailable):
+    """The file is still being written"""
+
+    code = "unfinished"
 
 
 class NewerSchema(Unavailable):

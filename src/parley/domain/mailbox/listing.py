@@ -26,10 +26,25 @@ class Item(NamedTuple):
     status: str = "new"
     expired: bool = False
     problem: str = ""
+    doubts: tuple[str, ...] = ()
+
+
+class RefusedFile(NamedTuple):
+    """A file that is no message, or was not handed over: where it is now, and why."""
+
+    file: str
+    place: str
+    code: str
+    detail: str
+    at: str = ""
+
+    @property
+    def problem(self) -> str:
+        return f"{self.code}: {self.detail}"
 
 
 class FoundMessage(NamedTuple):
-    """A message and where it was found: inbox, archive, outbox or ledger."""
+    """A message and where it was found: inbox, archive, outbox, dead_letter or ledger."""
 
     message: Message
     content: bytes
@@ -56,6 +71,18 @@ class Claimed(NamedTuple):
     lease: Lease
     tries: int
     doubts: tuple[Problem, ...]
+
+
+class InboxPass(NamedTuple):
+    """What one look for the next message came to: the message, the files that were refused, what is left in the inbox.
+
+    `unread` counts the bad files beyond those that one look puts aside.
+    """
+
+    claimed: Claimed | None
+    refused: tuple[RefusedFile, ...] = ()
+    expired: int = 0
+    unread: int = 0
 
 
 class Finished(NamedTuple):

@@ -26,6 +26,7 @@ from parley.domain.errors.errors import (
     Unavailable,
 )
 from parley.domain.limits import DEFAULT_LIMITS
+from parley.domain.mailbox.listing import RefusedFile
 from tests.rigs.open_files import opened_below
 
 LIMITS = DEFAULT_LIMITS._replace(file_bytes=100)
@@ -88,7 +89,7 @@ def test_peeking_tells_the_bytes_or_why_not_and_passes_over_what_vanished(inbox:
     os.mkfifo(agent / "inbox" / "fifo.yaml")
     names = ["a.yaml", "full.yaml", "over.yaml", "link.yaml", "fifo.yaml", "gone.yaml"]
 
-    seen = dict(inbox.peek(names))
+    seen = {name: content for name, content, _ in inbox.peek(names)}
 
     assert (seen.pop("a.yaml"), seen.pop("full.yaml")) == (b"content", b"x" * 100)
     assert {name: type(error) for name, error in seen.items()} == {
@@ -102,7 +103,7 @@ def test_peeking_takes_no_lock(inbox: FileInbox, agent: Path) -> None:
     put(agent)
     held = drive(inbox.take("a.yaml"))
 
-    assert dict(inbox.peek(["a.yaml"])) == {"a.yaml": b"content"}
+    assert list(inbox.peek(["a.yaml"])) == [("a.yaml", b"content", os.geteuid())]
     assert held is not None
     held.release()
 
@@ -110,7 +111,7 @@ def test_peeking_takes_no_lock(inbox: FileInbox, agent: Path) -> None:
 def test_a_stranger_s_hard_link_is_not_shown_as_a_message(inbox: FileInbox, agent: Path, tmp_path: Path) -> None:
     os.link(put(agent), tmp_path / "elsewhere")
 
-    [(_, error)] = inbox.peek(["a.yaml"])
+    [(_, error, _)] = inbox.peek(["a.yaml"])
 
     assert isinstance(error, NotRegular)
 
@@ -122,7 +123,7 @@ def test_a_second_name_that_delivering_or_archiving_gives_for_a_moment_is_none_o
     (agent / "inbox" / "archive").mkdir()
     os.link(put(agent), agent / "inbox" / second)
 
-    assert dict(inbox.peek(["a.yaml"])) == {"a.yaml": b"content"}
+    assert list(inbox.peek(["a.yaml"])) == [("a.yaml", b"content", os.geteuid())]
 
 
 def test_a_pulse_changes_with_the_inbox(inbox: FileInbox, agent: Path) -> None:
@@ -280,7 +281,7 @@ def test_a_file_that_may_not_be_read_is_forbidden(
 
     with pytest.raises(Forbidden):
         drive(inbox.take("a.yaml"))
-    [(_, error)] = inbox.peek(["a.yaml"])
+    [(_, error, _)] = inbox.peek(["a.yaml"])
     assert isinstance(error, Forbidden)
 
 
@@ -290,7 +291,7 @@ def test_a_file_name_that_is_no_text_is_told_as_one(inbox: FileInbox, agent: Pat
 
     with pytest.raises(NotText):
         drive(inbox.take(name))
-    [(_, error)] = inbox.peek([name])
+    [(_, error, _)] = inbox.peek([name])
     assert isinstance(error, NotText)
 
 
@@ -408,10 +409,14 @@ def test_deleting_twice_is_no_error(inbox: FileInbox, agent: Path) -> None:
     assert files(agent / "inbox") == {}
 
 
+def refused(file: str, code: str, detail: str, at: str) -> RefusedFile:
+    return RefusedFile(file, "inbox", code, detail, at)
+
+
 def test_a_dead_letter_lies_beside_its_reason(inbox: FileInbox, agent: Path) -> None:
     put(agent, content=b"bad")
 
-    drive(inbox.bury("a.yaml", "not_yaml", "it is not YAML", "2026-03-13T14:30:00Z"))
+    drive(inbox.bury(refused("a.yaml", "not_yaml", "it is not YAML", "2026-03-13T14:30:00Z")))
 
     dead = files(agent / "dead_letter")
     assert dead["a.yaml"] == b"bad"
@@ -427,7 +432,7 @@ def test_a_dead_letter_lies_beside_its_reason(inbox: FileInbox, agent: Path) -> 
 def test_dead_letters_of_one_name_are_all_kept(inbox: FileInbox, agent: Path) -> None:
     for content in (b"1", b"2", b"3"):
         put(agent, content=content)
-        drive(inbox.bury("a.yaml", "not_yaml", "", ""))
+        drive(inbox.bury(refused("a.yaml", "not_yaml", "", "")))
 
     dead = files(agent / "dead_letter")
     assert (dead["a.yaml"], dead["a_2.yaml"], dead["a_3.yaml"]) == (b"1", b"2", b"3")
@@ -437,7 +442,7 @@ def test_dead_letters_of_one_name_are_all_kept(inbox: FileInbox, agent: Path) ->
 def test_a_name_without_an_ending_is_numbered_too(inbox: FileInbox, agent: Path) -> None:
     for content in (b"1", b"2"):
         put(agent, "odd", content)
-        drive(inbox.bury("odd", "not_yaml", "", ""))
+        drive(inbox.bury(refused("odd", "not_yaml", "", "")))
 
     assert {"odd", "odd_2"} <= set(files(agent / "dead_letter"))
 
@@ -448,13 +453,13 @@ def test_a_reason_that_a_crash_left_alone_keeps_its_name(inbox: FileInbox, agent
     (agent / "dead_letter" / "a.yaml.reason.json").write_text("{}")
     put(agent, content=b"bad")
 
-    drive(inbox.bury("a.yaml", "not_yaml", "", ""))
+    drive(inbox.bury(refused("a.yaml", "not_yaml", "", "")))
 
     assert set(files(agent / "dead_letter")) == {"a.yaml.reason.json", "a_2.yaml", "a_2.yaml.reason.json"}
 
 
 def test_burying_what_a_rival_buried_leaves_no_reason_without_a_file(inbox: FileInbox, agent: Path) -> None:
-    drive(inbox.bury("a.yaml", "not_yaml", "", ""))
+    drive(inbox.bury(refused("a.yaml", "not_yaml", "", "")))
 
     assert files(agent / "dead_letter") == {}
 
@@ -469,7 +474,7 @@ def test_dead_letters_that_cannot_be_moved_stay_where_they_are(
 
     monkeypatch.setattr(os, "rename", refuse)
     with pytest.raises(ParleyError):
-        drive(inbox.bury("a.yaml", "not_yaml", "", ""))
+        drive(inbox.bury(refused("a.yaml", "not_yaml", "", "")))
 
     assert files(agent / "inbox") == {"a.yaml": b"bad"}
     assert files(agent / "dead_letter") == {}

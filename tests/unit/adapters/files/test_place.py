@@ -14,6 +14,7 @@ import pytest
 from parley.adapters.files import place as module
 from parley.adapters.files.folders import Folder
 from parley.adapters.files.place import is_temporary, place, replace, temporary_name
+from parley.adapters.files.writers import has_writer
 from parley.domain.errors.errors import DiskFull, NameExists, ParleyError, Unavailable
 
 WAYS = pytest.mark.parametrize("use_tmpfile", [True, False], ids=["unnamed file", "temporary name"])
@@ -248,3 +249,22 @@ def test_a_replacement_that_fails_leaves_what_was_there(folder: Folder, monkeypa
 
     assert read(folder, "profile.yaml") == b"old"
     assert names(folder) == ["profile.yaml"]
+
+
+@pytest.mark.parametrize("use_tmpfile", [True, False])
+@pytest.mark.parametrize("sync_name", [True, False])
+def test_nobody_has_a_file_open_for_writing_when_it_gets_its_name(
+    folder: Folder, use_tmpfile: bool, sync_name: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def look() -> None:
+        fd = os.open("a.yaml", os.O_RDONLY, dir_fd=folder.fd)
+        seen.append(has_writer(fd))
+        os.close(fd)
+
+    watch_links(folder, monkeypatch, look)
+
+    place(folder, "a.yaml", b"content", use_tmpfile=use_tmpfile, sync_name=sync_name)
+
+    assert seen == [False]

@@ -247,6 +247,7 @@ def test_an_answer_inherits_the_urgency_of_what_it_answers(rig: Rig) -> None:
     assert answer.priority is Priority.P0
 
 
+@pytest.mark.requirement("D-PRIORITY-ORIGIN")
 @pytest.mark.parametrize(
     ("first", "last"),
     [
@@ -288,6 +289,7 @@ def test_a_completion_without_a_handoff_is_remarked(rig: Rig) -> None:
     assert [warning.code for warning in sent.warnings] == ["no_handoff"]
 
 
+@pytest.mark.requirement("D-REPLY-COPIES")
 @PROPERTY
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=80), st.text(max_size=40))
 def test_what_a_reply_copies_it_may_always_send(tag: str, pr: str) -> None:

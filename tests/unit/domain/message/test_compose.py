@@ -272,6 +272,7 @@ def test_the_url_of_a_pull_request_stays_as_it_was_given(url: str) -> None:
     assert composed(a_draft(related_pr=url)).related_pr == url
 
 
+@pytest.mark.requirement("D-SUBJECT-EMIT")
 @pytest.mark.parametrize("subject", ["one\ntwo", "one\r\ntwo", "one\n", "\none", "a\rb", "a\u2028b", "a\x85b", "a\vb"])
 def test_a_subject_of_several_lines_is_refused(subject: str) -> None:
     with pytest.raises(Invalid) as refused:

@@ -22,6 +22,7 @@ from parley.sdk.agent.decorators import on_message
 from parley.sdk.agent.mailbox import workplace as mailbox_workplace
 from parley.wire.api.records.channels import ChannelMessage
 from tests.rigs.mailbox import Boxes, emptied, received
+from tests.rigs.settled_files import settle
 from tests.rigs.team import in_loop, soon
 from tests.samples.messages import a_file
 
@@ -290,6 +291,7 @@ async def test_a_file_that_is_no_message_is_put_aside_and_the_others_are_dealt_w
     inbox = boxes.folder("codex") / "inbox"
     (inbox / "20260101T0000Z-x-question.yaml").write_bytes(b"\xff not: [yaml")
     (inbox / "20260101T0001Z-x-question.yaml").write_text("a: &a [*a]\n")
+    settle(*inbox.glob("*.yaml"))
     ask(boxes)
 
     async with boxes.working(Echo()):
@@ -365,6 +367,7 @@ import time
 from pathlib import Path
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
+from tests.rigs.settled_files import settle
 
 calls = Path(sys.argv[2])
 
