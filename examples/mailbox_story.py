@@ -58,14 +58,14 @@ class Story:
     def say(self, text: str) -> None:
         print("\n" + textwrap.fill(" ".join(text.split()), 100), flush=True)
 
-    def parley(self, *words: str) -> str:
-        """Run one command, show it as a shell line with its output, and return the output."""
+    def parley(self, *words: str, code: int = 0) -> str:
+        """Run one command that ends with `code`, show it as a shell line with its output, and return the output."""
         print(paint("$ " + shlex.join(["parley", *words]), "32"), flush=True)
         done = subprocess.run(
             [str(BIN / "parley"), *words], env=self._environment, capture_output=True, text=True, check=False
         )
         self.show(done.stdout + done.stderr)
-        if done.returncode:
+        if done.returncode != code:
             sys.exit(f"the story broke: exit code {done.returncode}")
         return done.stdout
 
@@ -190,7 +190,8 @@ def end(story: Story) -> None:
     story.chapter("What is left")
     story.say("Everything is a plain file. Finished messages are in the archive, what was sent in the outbox.")
     story.tree()
-    story.parley("doctor")
+    story.say("The doctor names what needs somebody to look at it, and says so with its exit code: the bad file.")
+    story.parley("doctor", code=1)
 
 
 def main() -> None:

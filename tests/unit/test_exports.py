@@ -83,6 +83,7 @@ PUBLIC = [
     "QuotaExceeded",
     "RateLimited",
     "Record",
+    "RefusedFile",
     "Replay",
     "Review",
     "Role",
