@@ -18,6 +18,7 @@ _ISO_8601 = (
     r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})[Tt ]([0-9]{2})(:?)([0-9]{2})(?:\6([0-9]{2}(?:[.,][0-9]+)?))?"
     r" ?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?\Z"
 )
+_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z"
 _DURATION = r"([0-9]{1,9})([smhdw])\Z"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -138,8 +139,11 @@ def parse_moment(text: str, now: datetime) -> datetime:
     return parse_time(text)
 
 
-def parse_past(text: str, now: datetime) -> datetime:
-    """A duration before now, or a time."""
+def parse_past(text: str, now: datetime, *, ends: bool = False) -> datetime:
+    """A duration before now, a time, or a day in UTC: its beginning, or its end where a period ends with it."""
+    if re.match(_DAY, text.strip()):
+        begins = parse_time(f"{text.strip()}T00:00:00Z")
+        return begins + timedelta(days=1) if ends else begins
     try:
         if re.match(_DURATION, text.strip()):
             return now - parse_duration(text)
@@ -148,7 +152,8 @@ def parse_past(text: str, now: datetime) -> datetime:
     try:
         return parse_time(text)
     except Invalid as error:
-        raise Invalid(error.message, hint="or write 30m, 2h, 7d: so long ago" if error.hint else "") from None
+        hint = "or write 30m, 2h, 7d: so long ago; or a day like 2026-03-13" if error.hint else ""
+        raise Invalid(error.message, hint=hint) from None
 
 
 def age(since: datetime, now: datetime) -> str:

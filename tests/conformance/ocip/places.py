@@ -161,7 +161,7 @@ class MailboxPlace:
         self._policy: Mapping[str, str | int] = {}
         self._attributes: dict[str, dict[str, Any]] = {agent: dict(said) for agent, said in CAST.items()}
         self._suspended: list[str] = []
-        self._talk = ""
+        self._talk = "talk"
         self._write()
 
     def _write(self) -> None:

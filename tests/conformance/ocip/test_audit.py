@@ -13,7 +13,8 @@ from parley.domain.audit.checkpoint import AuditCheckpoint
 from parley.domain.audit.entry import AGENT_EXCHANGE, COLUMNS
 from parley.domain.audit.merkle import tree_root
 from parley.domain.store.changes import TeamChanges
-from parley.wire.proofs.audit_log import check_export, check_proof, read_export
+from parley.wire.proofs.audit_log import check_export, read_export
+from parley.wire.proofs.audit_proof import check_proof
 from parley.wire.proofs.reconcile import log_of, reconcile
 from tests.conformance.ocip.governed import (
     Document,

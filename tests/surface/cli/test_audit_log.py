@@ -59,7 +59,7 @@ def test_entries_are_listed_with_who_did_what(team: Team) -> None:
 
     assert found[-1]["id"] == entry_id
     assert found[-1]["document"]["actor"].startswith("admin:")
-    assert ran.out.splitlines()[0].split()[:4] == ["NUMBER", "AGE", "SIDE", "ACTION"]
+    assert ran.out.splitlines()[0].split()[:4] == ["NUMBER", "TIME", "SIDE", "ACTION"]
     assert team.run("audit", "list", "--side", "nobody").out == "No entries.\n"
     assert team.run("audit", "list", "--limit", "0").code == 2
     assert team.run("audit", "list", "--before", "0").code == 2

@@ -11,7 +11,8 @@ import pytest
 from parley.domain.audit.entry import TENANT_SIDE
 from parley.domain.directory.callers import DEFAULT_TENANT, KeyKind
 from parley.domain.store.changes import TeamChanges
-from parley.wire.proofs.audit_log import check_export, check_proof
+from parley.wire.proofs.audit_log import check_export
+from parley.wire.proofs.audit_proof import check_proof
 from tests.conformance.ocip.governed import pair, person
 from tests.rigs.team import CHANNEL, LiveServer, soon, with_server
 from tests.samples.audit import a_draft, signer, verify
@@ -224,6 +225,7 @@ async def erased(server: LiveServer, **which: str) -> None:
     assert done.status == 201, done
 
 
+@pytest.mark.requirement("GOV-ERASE-ANSWERS")
 @pytest.mark.both_stores
 @with_server
 async def test_what_was_erased_does_not_come_back_from_a_repeated_request(server: LiveServer) -> None:
@@ -299,3 +301,24 @@ async def test_a_held_message_and_its_decision_are_not_told_again_after_an_erasu
 
     assert [one.status for one in again] == [202, 200, 200], again
     assert [one for one in again if b"moon" in one.body] == []
+
+
+@with_server
+async def test_an_export_of_a_day_has_its_entries_and_only_hashes_of_the_others(server: LiveServer) -> None:
+    days = ("2026-03-12", "2026-03-13", "2026-03-14")
+    for day in days:
+        await write(server, "alice", "bob", at=f"{day}T12:00:00.000000+00:00")
+    admin = await server.client(kind=KeyKind.ADMIN)
+    period: dict[str, Any] = {"since": "2026-03-13T00:00:00Z", "until": "2026-03-14T00:00:00Z"}
+
+    lines = (await admin.get("/audit/export", **period)).body.splitlines(keepends=True)
+    listed = (await admin.get("/audit", **period)).json["entries"]
+
+    shown = [json.loads(line)["document"]["at"][:10] for line in lines if b'"document"' in line]
+    assert shown == ["2026-03-13"] * 2
+    assert [one["number"] for one in listed] == [3, 4]
+    report = check_export(lines, verify, trusted=KEY)
+    assert (report.bad, report.entries, report.hidden) == (None, 6, 4)
+    # A changed entry of the day is found, as in a whole export.
+    forged = [line.replace(b'"delivered"', b'"denied"') for line in lines]
+    assert check_export(forged, verify, trusted=KEY).bad is not None

@@ -12,7 +12,8 @@ import pytest
 from parley.adapters.outside.rego import RegoRules
 from parley.domain.directory.callers import KeyKind
 from parley.domain.exchange.exchange import Exchange
-from tests.rigs.governed import entries, place
+from parley.domain.rules.policy import CrossOrg
+from tests.rigs.governed import entries, place, put_policy
 from tests.rigs.team import CHANNEL, PATIENCE, Answer, LiveServer, with_server
 
 pytest.importorskip("regopy")
@@ -57,6 +58,28 @@ async def test_what_they_deny_is_not_sent_and_is_on_record_with_their_label(
         assert (answer.status, answer.code, answer.json["detail"]) == (403, "policy_denied", "not to bob")
         assert (entry["outcome"], entry["reason"], entry["receivers"]) == ("denied", "not to bob", ["bob"])
         assert (entry["rules"], entry["tightened"]) == (rules.label, True)
+
+
+@pytest.mark.requirement("OCIP-7-ACTION")
+@with_server
+async def test_they_are_asked_with_the_action_and_both_org_units(
+    server: LiveServer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    asked = (
+        HEAD
+        + """
+deny contains sprintf("%s from %s to %s", [input.action, input.sourceOrgUnit, input.targetOrgUnit]) if input.round == 1
+"""
+    )
+    async with under(server, tmp_path_factory.mktemp("rules"), asked):
+        within = await say(server)
+        await put_policy(server.rig, cross_org=CrossOrg.ALLOW)
+        await place(server.rig, "bob", user_id="bob.h", org_unit="marketing")
+        across = await say(server)
+
+    assert within.json["detail"] == "agent_exchange from engineering to engineering"
+    assert across.json["detail"] == "agent_exchange_cross_org from engineering to marketing"
+    assert (across.json["action"], across.json["targetOrgUnit"]) == ("agent_exchange_cross_org", "marketing")
 
 
 @with_server

@@ -219,3 +219,13 @@ def test_a_time_of_day_has_its_day_when_it_is_another() -> None:
 
     assert clock_time(now.astimezone(timezone(timedelta(hours=9))), now) == "14:30:00 UTC"
     assert clock_time(now + timedelta(days=1), now) == "2026-03-14 14:30:00 UTC"
+
+
+def test_a_day_is_a_period_from_its_beginning_to_its_end_in_utc() -> None:
+    now = datetime(2026, 3, 13, 14, 30, tzinfo=UTC)
+
+    assert parse_past("2026-03-12", now) == datetime(2026, 3, 12, tzinfo=UTC)
+    assert parse_past("2026-03-12", now, ends=True) == datetime(2026, 3, 13, tzinfo=UTC)
+    assert parse_past("2h", now, ends=True) == datetime(2026, 3, 13, 12, 30, tzinfo=UTC)
+    with pytest.raises(Invalid):
+        parse_past("2026-02-30", now)

@@ -28,7 +28,7 @@ from parley.domain.errors.rules import PolicyDenied, PolicyUnavailable
 from parley.domain.exchange.approval import Cause
 from parley.domain.exchange.exchange import summary_of
 from parley.domain.hashes import digest
-from parley.domain.rules.judge import Deny, Hold
+from parley.domain.rules.judge import Deny, Hold, evaluation_of
 from parley.domain.rules.ruling import with_verdict
 from parley.domain.rules.trial import verdict_name
 
@@ -273,6 +273,7 @@ def input_of(proposal: Proposal, ruling: Ruling, receiver: Party) -> dict[str, A
     verdict, envelope = ruling.verdict, ruling.envelope
     return {
         "tenant": proposal.tenant,
+        **evaluation_of(proposal.sender, receiver),
         "sender": _party(proposal.sender),
         "receiver": _party(receiver),
         "to": proposal.to,
@@ -317,6 +318,9 @@ _SAMPLE_PARTY = {
 # Rules are tried with it before they are in force.
 SAMPLE: dict[str, Any] = {
     "tenant": "default",
+    "action": "agent_exchange",
+    "sourceOrgUnit": "engineering",
+    "targetOrgUnit": "engineering",
     "sender": _SAMPLE_PARTY,
     "receiver": {**_SAMPLE_PARTY, "agent": "bob"},
     "to": "bob",
@@ -358,6 +362,7 @@ def _tighten(proposal: Proposal, ruling: Ruling, answers: list[RegoAnswer]) -> R
         ruling = ruling._replace(receivers=passing, excluded=(*ruling.excluded, *excluded), tightened=True)
     if not passing:
         facts = {"policy": ruling.policy.version, "rules": ruling.rules}
+        facts |= evaluation_of(proposal.sender, pairs[0][0])
         denial = PolicyDenied(_join_messages(text for about in answers for text in about.deny), facts=facts)
         return with_verdict(proposal, ruling, Deny(denial))
     messages = [text for receiver, answer in pairs if not answer.deny for text in answer.hold]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from parley.domain.agents.party import Party
     from parley.domain.audit.entry import AuditDraft
+    from parley.domain.content.classification import Classification
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval, HeldDraft
     from parley.domain.exchange.exchange import Exchange
@@ -104,6 +105,9 @@ class Submission(NamedTuple, Generic[M]):
     annotated: bool
     # Of the submitted content.
     digest: str
+    # The level that it declares, and the conversation that it names, before anything is judged.
+    declared: Classification
+    conversation_id: str
     # The draft that an approval stores: as ruled, or as submitted.
     hold: Callable[[Ruling | None], HeldDraft]
     deliver: Callable[[Ruling], Delivered[M]]

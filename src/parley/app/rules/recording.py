@@ -5,17 +5,21 @@ A place keeps the chains of all sides, or only its own: what is written for a si
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.audit.entry import AGENT_EXCHANGE, AuditDraft
 from parley.domain.content.classification import told_withheld
+from parley.domain.directory.callers import TENANT_MARK
 from parley.domain.errors.rules import CrossEnterpriseBlocked
 from parley.domain.hashes import digest
+from parley.domain.rules.judge import crosses, evaluation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from parley.app.rules.docket import Docket, Submission
+    from parley.domain.agents.party import Party
+    from parley.domain.content.envelope import Wishes
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval
     from parley.domain.exchange.exchange import Exchange
@@ -46,6 +50,8 @@ def delivered_entries(
     for party in ruling.receivers:
         if docket.keeps(party.agent):
             received = {**facts, **_RECEIVER, "receivers": [party.agent], "target_org": party.attributes.org_unit}
+            received.pop("evaluations", None)
+            received |= _evaluations(submission.sender, (party,))
             entries.append(_entry(docket, submission, party.agent, received))
     return tuple(entries)
 
@@ -80,14 +86,16 @@ def refused_entry(
     side, role = _judging_side(submission)
     facts = {
         "exchange_id": exchange.id if exchange else "",
-        "conversation_id": exchange.conversation_id if exchange else "",
+        "conversation_id": exchange.conversation_id if exchange else submission.conversation_id,
         "round": exchange.current_round if exchange else 0,
         **role,
-        "classification": "",
+        "classification": submission.declared.value,
         "policy": docket.book.label,
         "sender": submission.sender.agent,
         "to": submission.to,
         "source_org": submission.sender.attributes.org_unit,
+        "target_org": submission.receivers[0].attributes.org_unit if submission.receivers else "",
+        **_evaluations(submission.sender, submission.receivers),
         "receivers": [party.agent for party in submission.receivers],
         "dataShared": [],
         "dataWithheld": [],
@@ -100,22 +108,49 @@ def refused_entry(
     return _entry(docket, submission, side, facts)
 
 
-def blocked_entry(
-    docket: Docket, sender: str, to: str, message_id: str, content_digest: str, *, actor: str, key: str
-) -> AuditDraft:
+class BlockedMessage(NamedTuple):
+    """A message to another tenant, as its sender wrote it. Nothing of that tenant is looked at."""
+
+    sender: Party
+    to: str
+    actor: str
+    key: str
+    wishes: Wishes
+    content_digest: str
+    message_id: str = ""
+
+
+def blocked_entry(docket: Docket, blocked: BlockedMessage) -> AuditDraft:
     """The entry of a message to another tenant, on the sender's side."""
-    facts = {
+    sender, wishes = blocked.sender, blocked.wishes
+    facts: dict[str, Any] = {
+        "exchange_id": "",
+        "conversation_id": wishes.named_conversation,
+        "round": 0,
         **_SENDER,
-        "sender": sender,
-        "to": to,
-        "message_id": message_id,
-        "content_digest": content_digest,
+        "classification": wishes.declared.value,
+        "policy": docket.book.label,
+        "sender": sender.agent,
+        "to": blocked.to,
+        "source_org": sender.attributes.org_unit,
+        # Which org unit that is, only the other tenant knows.
+        "target_org": "",
+        "target_tenant": next((name for name in _tenants_in(blocked.to) if name != docket.tenant), ""),
+        "dataShared": [],
+        "dataWithheld": [],
+        "message_id": blocked.message_id,
+        "content_digest": blocked.content_digest,
         "outcome": "denied",
         "code": CrossEnterpriseBlocked.code,
         "reason": "nothing crosses from one tenant to another",
-        "key": key,
+        "key": blocked.key,
     }
-    return AuditDraft(docket.new_id("aud"), sender, docket.at, AGENT_EXCHANGE, actor, facts)
+    return AuditDraft(docket.new_id("aud"), sender.agent, docket.at, AGENT_EXCHANGE, blocked.actor, facts)
+
+
+def _tenants_in(to: str) -> Iterable[str]:
+    """The tenants that an address names; a mailbox message may have several recipients."""
+    return [name.partition(TENANT_MARK)[2] for name in to.split(",") if TENANT_MARK in name]
 
 
 def decision_entry(docket: Docket, approval: Approval, side: str, actor: str, key: str = "") -> AuditDraft:
@@ -195,11 +230,18 @@ def _facts(submission: Submission[Any], ruling: Ruling) -> dict[str, Any]:
         "declared": ruling.declared.value,
         "annotated": submission.annotated,
     }
+    facts |= _evaluations(submission.sender, ruling.receivers or submission.receivers)
     if submission.channel_id:
         facts["channel_id"] = submission.channel_id
     if ruling.rules:
         facts |= {"rules": ruling.rules, "tightened": ruling.tightened}
     return facts
+
+
+def _evaluations(sender: Party, receivers: Iterable[Party]) -> dict[str, Any]:
+    """What the policies were asked about a message that leaves its org unit, for each unit that it goes to."""
+    asked = {party.attributes.org_unit: evaluation_of(sender, party) for party in receivers if crosses(sender, party)}
+    return {"evaluations": [asked[unit] for unit in sorted(asked)]} if asked else {}
 
 
 def _withheld(ruling: Ruling) -> list[dict[str, str]]:

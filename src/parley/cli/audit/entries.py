@@ -12,13 +12,13 @@ from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import confirm, count_of, is_interactive, safe
 from parley.cli.parts.remote import (
     add_server_options,
-    age_column,
     cell_text,
     connection_of,
     field_column,
     parse_time_ago,
     show_result,
     show_table,
+    time_column,
     without_none,
 )
 from parley.domain.errors.errors import Invalid
@@ -42,10 +42,18 @@ _COLUMNS = (
     "round",
     "direction",
     "sender",
+    "to",
     "receivers",
+    "source_org",
+    "target_org",
     "classification",
     "outcome",
+    "code",
     "reason",
+    "keywords",
+    "dataWithheld",
+    "approval",
+    "approved_by",
     "policy",
     "content_digest",
     "entry_hash",
@@ -66,8 +74,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conversation", default="", metavar="ID", help="only entries of this conversation")
     parser.add_argument("--action", default="", help="only entries with this action, such as agent_exchange")
     parser.add_argument("--outcome", default="", help="only entries with this outcome: delivered, held, denied, ...")
-    parser.add_argument("--since", default="", metavar="TIME", help="only entries since this time; 1h is an hour ago")
-    parser.add_argument("--until", default="", metavar="TIME", help="only entries before this time; 1h is an hour ago")
+    _add_period(parser)
     parser.add_argument("--after", type=int, default=None, metavar="NUMBER", help="the first entries after this number")
     parser.add_argument(
         "--before", type=int, default=None, metavar="NUMBER", help="the last entries before this number"
@@ -82,6 +89,22 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_period(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--since", default="", metavar="TIME", help="only entries since this time or day (UTC); 1h is an hour ago"
+    )
+    parser.add_argument(
+        "--until", default="", metavar="TIME", help="only entries before this time, or up to the end of this day"
+    )
+
+
+def _period(args: argparse.Namespace) -> dict[str, str | None]:
+    return {
+        "since": parse_time_ago(args.since, "--since"),
+        "until": parse_time_ago(args.until, "--until", ends=True),
+    }
+
+
 def _list(args: argparse.Namespace) -> int:
     if args.all and not (args.after is args.before is args.limit is None):
         raise Invalid("--all excludes --after, --before and --limit", hint="leave out --all or the others")
@@ -94,25 +117,30 @@ def _list(args: argparse.Namespace) -> int:
         "conversation_id": args.conversation,
         "action": args.action,
         "outcome": args.outcome,
-        "since": parse_time_ago(args.since, "--since"),
-        "until": parse_time_ago(args.until, "--until"),
+        **_period(args),
     }
     forward = args.all or (args.after is not None and args.before is None)
     entries, more = (_list_forward if forward else _list_newest)(args, connection, query)
     columns = {
         "NUMBER": field_column("number"),
-        "AGE": age_column("at"),
+        "TIME": time_column("at"),
         "SIDE": field_column("side"),
         "ACTION": _fact_column("action"),
-        "EXCHANGE": field_column("exchange_id"),
+        "FROM": _fact_column("sender"),
+        "TO": _fact_column("to"),
+        "LEVEL": _fact_column("classification"),
         "ROUND": _fact_column("round"),
         "OUTCOME": _outcome_column,
         "ACTOR": _fact_column("actor"),
         "SUBJECT": lambda entry: safe(subject_of(entry["document"] or {})) or "-",
+        "POLICY": _fact_column("policy"),
+        "EXCHANGE": field_column("exchange_id"),
         "REASON": _reason_column,
     }
-    if not any(subject_of(entry["document"] or {}) for entry in entries):
-        del columns["SUBJECT"]  # only administrative entries have a subject
+    # Only administrative entries have a subject, and they have none of the others.
+    for name in ("FROM", "TO", "LEVEL", "SUBJECT", "POLICY", "EXCHANGE"):
+        if all(columns[name](entry) == "-" for entry in entries):
+            del columns[name]
     show_table(args, screen_of(args), entries, columns, "No entries.")
     if more:
         sys.stdout.flush()
@@ -189,6 +217,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         help="which log: audit, with its checkpoints (default), or the events of all intents",
     )
     parser.add_argument("--side", default="", metavar="AGENT", help="only entries of one side; the others as hashes")
+    _add_period(parser)
     parser.add_argument("--format", default="jsonl", choices=("jsonl", "csv"), help="jsonl or csv (default: jsonl)")
     add_server_options(parser, agent=False)
     add_project_options(parser)
@@ -210,10 +239,14 @@ def _export(args: argparse.Namespace) -> int:
     if ledger:
         from parley.cli.audit import ledger as mailbox_audit
 
+        if args.since or args.until:
+            raise Invalid("--since and --until work only with the audit log of a server", hint="leave them out")
         (_write_csv if args.format == "csv" else write_lines)(mailbox_audit.export_lines(ledger))
         return OK
     connection = connection_of(args, agent=False)
     events = args.log == "events" or bool(args.intent)
+    if events and (args.since or args.until):
+        raise Invalid("--since and --until work only with the audit log", hint="leave them out")
     if events:
         from parley.cli.audit.event_logs import export_events
 
@@ -222,7 +255,7 @@ def _export(args: argparse.Namespace) -> int:
         with explain_unknown_name(args.intent):
             export_events(connection, args.intent, as_csv=args.format == "csv")
         return OK
-    lines = connection.lines("audit", "export", query={"side": args.side})
+    lines = connection.lines("audit", "export", query={"side": args.side, **_period(args)})
     if args.format == "csv":
         _write_csv(lines)
     else:
@@ -305,7 +338,11 @@ COMMANDS = {
         "List entries of the audit log",
         _add_list,
         _list,
-        ("parley audit list --side research --outcome denied", "parley audit list --exchange ex_01K... --json"),
+        (
+            "parley audit list --side research --outcome denied",
+            "parley audit list --since 2026-11-17 --until 2026-11-17",
+            "parley audit list --exchange ex_01K... --json",
+        ),
     ),
     "audit export": Command(
         "Export the audit log or the event logs",
@@ -314,6 +351,7 @@ COMMANDS = {
         (
             "parley audit export > audit.jsonl && parley audit verify audit.jsonl",
             "parley audit export --side research > research.jsonl",
+            "parley audit export --since 2026-11-17 --until 2026-11-17 --format csv > day.csv",
             "parley audit export --log events > events.jsonl",
             "parley audit export intent_01K... --format csv > events.csv",
         ),

@@ -22,7 +22,8 @@ def subject_of(document: Mapping[str, Any]) -> str:
         kind = fact("what", "").replace("_", " ")
         return f"{kind} {fact('name', '').replace(PAIR_MARK, ' and ')}".strip()
     if "made_key" in document:
-        return f"key of {fact('user_id')}"
+        whose = fact("user_id") or fact("agent_id")
+        return f"{fact('kind', 'human')} key" + (f" of {whose}" if whose else "")
     if action == "content_erased":
         return f"conversation {fact('conversation_id')}" if "conversation_id" in document else f"by {fact('agent_id')}"
     return f"entries up to {fact('through')}" if action == "audit_let_go" else ""

@@ -227,7 +227,7 @@ def _checkpoints_of(folder: str, tenant: str) -> list[AuditCheckpoint]:
 def _verify_proof(args: argparse.Namespace, trusted: frozenset[str]) -> int:
     from parley import wiring
     from parley.domain.audit.checkpoint import key_id
-    from parley.wire.proofs.audit_log import check_proof
+    from parley.wire.proofs.audit_proof import check_proof
 
     with open_lines(args.proof) as lines:
         content = b"".join(lines)
@@ -345,7 +345,7 @@ def _show_report(screen: Screen, report: Report, *, key_given: bool) -> None:
             f" {count_of(report.let_go_covered, 'entry', 'entries')}"
         )
     if report.hidden:
-        screen.line(f"{name}: {count_of(report.hidden, 'entry', 'entries')} of other sides only as hashes")
+        screen.line(f"{name}: {count_of(report.hidden, 'entry', 'entries')} of other sides or times only as hashes")
 
 
 COMMANDS = {

@@ -145,6 +145,11 @@ def field_column(name: str) -> Callable[[Mapping[str, Any]], str]:
     return lambda document: cell_text(document.get(name)) or "-"
 
 
+def time_column(name: str) -> Callable[[Mapping[str, Any]], str]:
+    """A column with a time in UTC, to the second."""
+    return lambda document: cell_text(f"{str(document.get(name) or '')[:19]}Z")
+
+
 def age_column(name: str) -> Callable[[Mapping[str, Any]], str]:
     """A column with the age of a time."""
     from parley.adapters.process import SystemClock
@@ -186,15 +191,15 @@ def parse_time_from_now(text: str, option: str) -> str | None:
         raise Invalid(f"{option}: {error.message}", hint=error.hint) from None
 
 
-def parse_time_ago(text: str, option: str) -> str | None:
-    """Parse a time or a duration before now into a time stamp; None for an empty text."""
+def parse_time_ago(text: str, option: str, *, ends: bool = False) -> str | None:
+    """Parse a time, a day or a duration before now into a time stamp; None for an empty text."""
     if not text:
         return None
     from parley.adapters.process import SystemClock
     from parley.domain.times import parse_past, stamp
 
     try:
-        return stamp(parse_past(text, SystemClock().now().at))
+        return stamp(parse_past(text, SystemClock().now().at, ends=ends))
     except Invalid as error:
         raise Invalid(f"{option}: {error.message}", hint=error.hint) from None
 

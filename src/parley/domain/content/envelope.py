@@ -5,7 +5,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from parley.domain.content.classification import Classification, DataItem
+from parley.domain.content.classification import DEFAULT_LEVEL, Classification, DataItem, highest
 from parley.domain.errors.rules import EnvelopeInvalid
 
 VERSION = "1.0"
@@ -128,6 +128,17 @@ class Wishes(NamedTuple):
     problem: EnvelopeInvalid | None = None
     # Whether what cannot be read put the message under the rules.
     meant: bool = False
+
+    @property
+    def declared(self) -> Classification:
+        """The level that the sender declares; declared twice, the higher one counts."""
+        levels = (self.classification, self.envelope.classification if self.envelope else None)
+        return highest(*[level for level in levels if level is not None] or [DEFAULT_LEVEL])
+
+    @property
+    def named_conversation(self) -> str:
+        """The conversation that the sender names, or nothing."""
+        return self.conversation_id or (self.envelope.conversation_id if self.envelope else "")
 
     @property
     def annotated(self) -> bool:

@@ -10,6 +10,7 @@ A denial wins over a hold, wherever it stands: people are never asked about a me
 from typing import NamedTuple
 
 from parley.domain.agents.party import Party
+from parley.domain.audit.entry import AGENT_EXCHANGE
 from parley.domain.content.classification import Classification, lowest
 from parley.domain.content.commitment import HUMAN_ONLY, REQUIRES_COMMITMENT, reason_of
 from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy
@@ -18,7 +19,7 @@ from parley.domain.errors.rules import ClassificationExceeded, LoopDetected, Pol
 from parley.domain.exchange.approval import Cause
 from parley.domain.rules.policy import Commitments, CrossOrg, MeetingApproval, Policy
 
-CROSS_ORG_ACTION = "agent_exchange_cross_org"
+CROSS_ORG_ACTION = f"{AGENT_EXCHANGE}_cross_org"
 
 
 class Case(NamedTuple):
@@ -145,12 +146,7 @@ def _unsupported(purpose: Purpose, party: Party) -> Deny:
 
 def _cross_org(case: Case, policy: Policy, route: str) -> Hold | Deny | None:
     if policy.cross_org is CrossOrg.DENY:
-        facts = {
-            "policy": policy.version,
-            "action": CROSS_ORG_ACTION,
-            "sourceOrgUnit": case.sender.attributes.org_unit,
-            "targetOrgUnit": case.receiver.attributes.org_unit,
-        }
+        facts = {"policy": policy.version, **evaluation_of(case.sender, case.receiver)}
         return Deny(PolicyDenied(f"the policy allows nothing from {route}", facts=facts))
     if policy.cross_org is CrossOrg.APPROVAL and not case.approved:
         return Hold(Cause.CROSS_ORG, f"The policy asks for approval from {route}.")
@@ -231,6 +227,15 @@ def _commitment_hold(case: Case, policy: Policy) -> Hold | None:
 def crosses(sender: Party, receiver: Party) -> bool:
     """Whether a message leaves its org unit."""
     return sender.attributes.org_unit != receiver.attributes.org_unit
+
+
+def evaluation_of(sender: Party, receiver: Party) -> dict[str, str]:
+    """What a policy is asked about two agents: the action, and between which org units."""
+    return {
+        "action": CROSS_ORG_ACTION if crosses(sender, receiver) else AGENT_EXCHANGE,
+        "sourceOrgUnit": sender.attributes.org_unit,
+        "targetOrgUnit": receiver.attributes.org_unit,
+    }
 
 
 SAME_ORG_UNIT = "same org unit"

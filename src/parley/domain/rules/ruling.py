@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 
 from parley.domain.agents.party import Party, source_of
 from parley.domain.content.classification import (
-    DEFAULT_LEVEL,
     Classification,
     DataItem,
     OnOver,
     can_share,
-    highest,
     lowest,
     sort_data,
 )
@@ -191,9 +189,7 @@ def _begin(proposal: Proposal, policy: Policy, pairs: list[tuple[Party, Policy]]
     return Exchange(
         id=proposal.fresh.exchange_id,
         tenant_id=proposal.tenant,
-        conversation_id=wishes.conversation_id
-        or (claims.conversation_id if claims else "")
-        or proposal.fresh.conversation_id,
+        conversation_id=wishes.named_conversation or proposal.fresh.conversation_id,
         initiator=proposal.sender.agent,
         responder=proposal.to,
         channel_id=proposal.channel_id,
@@ -243,10 +239,7 @@ def _ruled(
     proposal: Proposal, origin: Origin, begun: Exchange, policy: Policy, pairs: list[tuple[Party, Policy]], at: str
 ) -> Ruling:
     hops = chain_length(proposal.exchange, proposal.others, proposal.sender.agent)
-    # Declared twice, the higher level counts.
-    claims = proposal.wishes.envelope
-    levels = (proposal.wishes.classification, claims.classification if claims else None)
-    declared = highest(*[level for level in levels if level is not None] or [DEFAULT_LEVEL])
+    declared = proposal.wishes.declared
     envelope = _envelope(proposal, origin, begun, declared)
     approval_id = proposal.approval.id if proposal.approval else ""
     ext = Ext(begun.id, begun.purpose, hops, policy.version, approval_id)

@@ -42,9 +42,11 @@ class Audit(Area):
         query |= without_none(after=after, before=before, limit=limit)
         return self._fetch(AuditPage, "GET", "audit", query=query)
 
-    def export_audit(self, side: str | None = None) -> Generator[bytes]:
-        """The audit log line by line, exactly as it can be checked without the server."""
-        lines = self.connection.lines("audit", "export", query={"side": side})
+    def export_audit(
+        self, side: str | None = None, *, since: str | None = None, until: str | None = None
+    ) -> Generator[bytes]:
+        """The audit log line by line, exactly as it can be checked without the server; others only as hashes."""
+        lines = self.connection.lines("audit", "export", query={"side": side, "since": since, "until": until})
         with closing(lines):
             yield from lines
 

@@ -41,9 +41,11 @@ class AsyncAudit(AsyncArea):
         query |= without_none(after=after, before=before, limit=limit)
         return await self._fetch(AuditPage, "GET", "audit", query=query)
 
-    async def export_audit(self, side: str | None = None) -> AsyncGenerator[bytes]:
-        """The audit log line by line, exactly as it can be checked without the server."""
-        lines = self.connection.lines("audit", "export", query={"side": side})
+    async def export_audit(
+        self, side: str | None = None, *, since: str | None = None, until: str | None = None
+    ) -> AsyncGenerator[bytes]:
+        """The audit log line by line, exactly as it can be checked without the server; others only as hashes."""
+        lines = self.connection.lines("audit", "export", query={"side": side, "since": since, "until": until})
         async with aclosing(lines):
             async for line in lines:
                 yield line

@@ -12,17 +12,16 @@ It is read byte for byte: a line that is spelled in another way than here is not
 
 from __future__ import annotations
 
-import binascii
 from hashlib import sha256
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from parley.domain.audit.checkpoint import LET_GO, AuditCheckpoint, checkpoint_id, key_id
 from parley.domain.audit.entry import NO_HASH, AuditEntry
-from parley.domain.audit.merkle import Peaks, grown, is_included
+from parley.domain.audit.merkle import Peaks, grown
 from parley.domain.errors.errors import Invalid
 
 if TYPE_CHECKING:
@@ -46,6 +45,9 @@ class Header(Struct, forbid_unknown_fields=True, kw_only=True):
     # How many entries there are, and which sides are shown; null stands for all.
     size: int
     sides: list[str] | None = None
+    # Only entries of this period are shown.
+    since: str | UnsetType = UNSET
+    until: str | UnsetType = UNSET
 
 
 class EntryLine(Struct, forbid_unknown_fields=True):
@@ -93,15 +95,6 @@ class _End(Struct, forbid_unknown_fields=True):
     end: int
 
 
-class ProofFile(Struct, forbid_unknown_fields=True, kw_only=True):
-    """That one entry is part of the log that a checkpoint signs: the neighbours from its leaf up to the root."""
-
-    parley_audit_proof: int
-    entry: EntryLine
-    path: list[str]
-    checkpoint: CheckpointLine
-
-
 _encode = msgspec.json.Encoder().encode
 _header = msgspec.json.Decoder(Header)
 _entry = msgspec.json.Decoder(EntryLine)
@@ -109,7 +102,6 @@ _checkpoint = msgspec.json.Decoder(CheckpointLine)
 _wrapped = msgspec.json.Decoder(_Wrapped)
 _end = msgspec.json.Decoder(_End)
 _facts = msgspec.json.Decoder(Facts)
-_proof = msgspec.json.Decoder(ProofFile)
 
 
 def header_line(header: Header) -> bytes:
@@ -225,6 +217,7 @@ class LogCheck:
         self._trusted = trusted
         self._tenant = ""
         self._sides: frozenset[str] | None = None
+        self._period = False
         self._leaves: list[bytes] = []
         self._heads: dict[str, tuple[int, str, int]] = {}
         self._ids: set[str] = set()
@@ -235,10 +228,14 @@ class LogCheck:
         self._hidden = 0
         self._bad: LogFinding | None = None
 
-    def header(self, tenant: str, sides: Iterable[str] | None = None) -> None:
-        """Whose log it is, and which sides are there as a whole; of the others there may be only hashes."""
+    def header(self, tenant: str, sides: Iterable[str] | None = None, *, period: bool = False) -> None:
+        """Whose log it is, and which sides are there as a whole; of the others there may be only hashes.
+
+        Of a period, each side is there from some entry on.
+        """
         self._tenant = tenant
         self._sides = None if sides is None else frozenset(sides)
+        self._period = period
 
     @property
     def size(self) -> int:
@@ -280,7 +277,7 @@ class LogCheck:
             why = "its document is gone, and no entry says that it was let go of"
             self._missing.append(LogFinding(number, side, seq, why))
             self._follow(number, side, seq, None)
-        elif self._sides is not None:
+        elif self._sides is not None or self._period:
             self._hidden += 1
         else:
             self.refuse(number, "it does not say whose it is")
@@ -306,6 +303,8 @@ class LogCheck:
         """That an entry goes on where its side's chain ended; one without a document does not say on what."""
         if self._sides is not None and side not in self._sides:
             return  # an actor's own entry on the side of another
+        if self._period and side not in self._heads:
+            return  # the one before it is not in the period
         last, link, before = self._heads.get(side, (0, NO_HASH, 0))
         if seq != last + 1:
             self.refuse(number, f"number {last + 1} of its side is missing", side, seq)
@@ -410,7 +409,8 @@ def check_lines(lines: Iterable[bytes], check: LogCheck) -> Header:
         raise Invalid("this is no export of an audit log", hint="make one with: parley audit export") from None
     if header.parley_audit != VERSION:
         raise Invalid(f"this export is of version {header.parley_audit}, this Parley knows {VERSION}")
-    check.header(header.tenant, header.sides)
+    period = header.since is not UNSET or header.until is not UNSET
+    check.header(header.tenant, header.sides, period=period)
     ended, reached, last = -1, 0, ""
     for number, line in enumerate(reading, 2):
         same = b""
@@ -464,36 +464,3 @@ def read_export(lines: Iterable[bytes]) -> tuple[Header, list[tuple[int, bytes]]
     header = _header.decode(next(reading, b""))
     entries = (_entry.decode(line) for line in reading if line.startswith(b'{"number":'))
     return header, [(entry.number, bytes(entry.document)) for entry in entries if bytes(entry.document)]
-
-
-# ---------------------------------------------------------------- proofs
-
-
-def proof_document(entry: AuditEntry, path: Sequence[bytes], checkpoint: AuditCheckpoint) -> bytes:
-    """A proof as JSON, with the exact bytes of the entry's document."""
-    tail = _encode({"path": [node.hex() for node in path], "checkpoint": checkpoint_document(checkpoint)})
-    return b'{"parley_audit_proof":%d,"entry":%b,%b' % (VERSION, entry_line(entry).rstrip(), tail[1:])
-
-
-def check_proof(content: bytes, verify: Verify, trusted: frozenset[str] = frozenset()) -> tuple[ProofFile, str]:
-    """A proof and why it does not hold; "" when it does."""
-    try:
-        proof = _proof.decode(content)
-        path = [binascii.unhexlify(node) for node in proof.path]
-        leaf = bytes.fromhex(proof.entry.entry_hash)
-        root = bytes.fromhex(proof.checkpoint.root)
-    except (msgspec.MsgspecError, ValueError):
-        raise Invalid("this is no proof", hint="make one with: parley audit prove ID") from None
-    entry, checkpoint = proof.entry, read_checkpoint(proof.checkpoint)
-    document = bytes(entry.document)
-    if document:
-        if sha256(b"\x00" + document).digest() != leaf:
-            return proof, "the entry's hash does not match its content"
-        facts = msgspec.json.decode(document)
-        if (facts.get("side"), facts.get("seq"), facts.get("tenant")) != (entry.side, entry.seq, checkpoint.tenant_id):
-            return proof, "the entry was written for another place"
-    if not is_included(leaf, entry.number - 1, checkpoint.size, path, root):
-        return proof, "the path does not lead from the entry to the root"
-    if not signed(checkpoint, verify, trusted):
-        return proof, "the checkpoint is not signed by a known key"
-    return proof, ""

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from parley.app.rules.docket import Delivered, Submission
+from parley.domain.content.classification import DEFAULT_LEVEL
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.rules.policy import Policy
@@ -70,6 +71,8 @@ def a_submission(**changes: Any) -> Submission[str]:  # noqa: ANN401
         user=ALICE.user,
         annotated=True,
         digest="of what was submitted",
+        declared=DEFAULT_LEVEL,
+        conversation_id="",
         hold=lambda _: a_held_draft(),
         deliver=lambda _: Delivered("the message", "of what was sent"),
     )

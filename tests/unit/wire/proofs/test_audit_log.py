@@ -14,10 +14,9 @@ import pytest
 
 from parley.domain.audit.checkpoint import LET_GO
 from parley.domain.audit.entry import AuditEntry, entry_hash
-from parley.domain.audit.merkle import inclusion
 from parley.domain.errors.errors import Invalid
 from parley.wire.proofs import audit_log
-from parley.wire.proofs.audit_log import Report, check_export, check_proof, proof_document, read_checkpoints
+from parley.wire.proofs.audit_log import Report, check_export, read_checkpoints
 from tests.samples.audit import a_draft, a_log, checkpoints_of, export_of, log_of, signer, verify
 
 LOG = a_log(20)
@@ -234,41 +233,6 @@ def test_checkpoints_are_read_back_as_they_were_written() -> None:
     assert [*read_checkpoints([lines[0], lines[1][:40]])] == MARKS[:1]  # a write that was interrupted
     with pytest.raises(Invalid, match="line 2"):
         [*read_checkpoints([lines[0], b"{}\n"])]
-
-
-def test_an_entry_is_proved_alone() -> None:
-    path = inclusion([bytes.fromhex(one.entry_hash) for one in LOG], 6)
-    content = proof_document(LOG[6], path, MARKS[1])
-
-    proof, why = check_proof(content, verify)
-
-    assert (proof.entry.number, why) == (7, "")
-    assert json.loads(content)["entry"]["document"]["id"] == LOG[6].id
-    assert check_proof(content, verify, frozenset({signer(2).public_key.hex()}))[1] != ""
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b"internal", b"public!!"),
-        (b'"number":7', b'"number":8'),
-        (b'"side":"alice","seq"', b'"side":"carol","seq"'),
-        (b'"size":20', b'"size":21'),
-        (b'"path":["', b'"path":["' + b"0" * 64 + b'","'),
-    ],
-)
-def test_a_proof_that_was_changed_does_not_hold(old: bytes, new: bytes) -> None:
-    path = inclusion([bytes.fromhex(one.entry_hash) for one in LOG], 6)
-    content = proof_document(LOG[6], path, MARKS[1])
-    assert old in content
-
-    assert check_proof(content.replace(old, new, 1), verify)[1] != ""
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"parley_audit_proof":1}'])
-def test_what_is_no_proof_is_said(content: bytes) -> None:
-    with pytest.raises(Invalid, match="no proof"):
-        check_proof(content, verify)
 
 
 def test_sixteen_times_the_entries_are_no_more_than_some_sixteen_times_the_work() -> None:

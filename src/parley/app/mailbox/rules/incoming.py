@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from parley.domain.agents.party import pair_name
+from parley.domain.content.classification import DEFAULT_LEVEL, Classification, level_of
 from parley.domain.content.envelope import Origin, disclosure_of, purpose_of
 from parley.domain.directory.callers import EVERYONE
 from parley.domain.errors.errors import Problem
@@ -52,6 +53,14 @@ class IncomingMessage(NamedTuple):
     def origin(self) -> Origin:
         """Who wrote it, as its envelope says."""
         return self.carried.envelope.message_type if self.carried is not None else Origin.AGENT
+
+    @property
+    def declared(self) -> Classification:
+        """The level that its envelope says; the highest, when that cannot be read."""
+        if self.carried is not None:
+            return self.carried.envelope.classification
+        claims = self.stored.message.extras.get("ocip")
+        return level_of(claims.get("classification")) if isinstance(claims, dict) else DEFAULT_LEVEL
 
 
 def check_tenant(docket: MailboxDocket, message: Message) -> None:

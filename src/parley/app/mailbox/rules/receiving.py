@@ -191,6 +191,8 @@ def _submission(docket: MailboxDocket, incoming: IncomingMessage) -> Submission[
         user=docket.me.user,
         annotated=incoming.carried is not None,
         digest=stored.digest,
+        declared=incoming.declared,
+        conversation_id=stored.message.conversation_id,
         hold=lambda _: held_mail.incoming(stored.message, docket.kernel.agent, stored.digest),
         deliver=lambda _: Delivered(stored, stored.digest),
         incoming=True,

@@ -8,7 +8,7 @@ from parley.app.mailbox.rules.docket import MailboxDocket, addressee
 from parley.app.mailbox.rules.proving import signed
 from parley.app.rules import messages
 from parley.app.rules.docket import Delivered, Submission
-from parley.app.rules.recording import blocked_entry
+from parley.app.rules.recording import BlockedMessage, blocked_entry
 from parley.domain.agents.party import pair_name
 from parley.domain.content.envelope import Wishes, disclosure_of
 from parley.domain.errors.errors import ParleyError, Problem, Stale
@@ -66,7 +66,11 @@ async def addressed(kernel: Kernel, draft: Draft) -> Draft:
         return draft._replace(to=tuple([local(name, docket.tenant) for name in draft.to]))
     except CrossEnterpriseBlocked:
         content = digest(f"{draft.subject}\n{draft.body}".encode("utf-8", "replace"))
-        entry = blocked_entry(docket, draft.sender, ",".join(draft.to), "", content, actor=draft.sender, key="")
+        wishes = draft.wishes or _NOTHING
+        if draft.conversation_id:
+            wishes = wishes._replace(conversation_id=draft.conversation_id)
+        message = BlockedMessage(docket.me, ",".join(draft.to), draft.sender, "", wishes, content)
+        entry = blocked_entry(docket, message)
         await kernel.store.commit(MailboxChanges(audits=(entry,), tenant=docket.tenant))
         raise
 
@@ -199,6 +203,8 @@ def _submission(
         key=decided.key_id if decided is not None else "",
         user=sender.user,
         annotated=draft.wishes is not None and draft.wishes.annotated,
+        declared=(draft.wishes or _NOTHING).declared,
+        conversation_id=message.conversation_id,
         # Of what was not sent: what it would have said.
         digest=digest(held_mail.text_of(message).encode("utf-8", "replace")),
         hold=hold,

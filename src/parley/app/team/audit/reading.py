@@ -55,6 +55,13 @@ class Sight(NamedTuple):
 
     sides: tuple[str, ...] | None
     actor: str = ""
+    # Of these only those of a period, as stamps.
+    since: str = ""
+    until: str = ""
+
+    def in_period(self, at: str) -> bool:
+        """Whether an entry of this time may be shown."""
+        return self.since <= at and (not self.until or at < self.until)
 
     def narrowed(self, side: str) -> Sight:
         """Limited to one side; empty for a side that the caller may not see."""
@@ -147,5 +154,7 @@ async def whole(team: Team, tenant: str, through: int, visible: Sight) -> AsyncI
         if visible.sides is not None:
             mine = query._replace(sides=visible.sides, or_actor=visible.actor, bare=True, through=entries[-1].number)
             allowed = {entry.number for entry in await team.store.audits(tenant, mine)} if visible.sides else set[int]()
-        yield [(entry, allowed is None or entry.number in allowed) for entry in entries]
+        yield [
+            (entry, (allowed is None or entry.number in allowed) and visible.in_period(entry.at)) for entry in entries
+        ]
         after = entries[-1].number

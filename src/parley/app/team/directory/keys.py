@@ -80,8 +80,10 @@ async def first_start(team: Team, given_secret: str) -> str | None:
         *(Entry("tenant_created", now, SYSTEM, new_tenant.id, "") for new_tenant in new_tenants),
         Entry("key_created", now, SYSTEM, key.id, "", {"kind": key.key_kind.value}),
     )
+    puts = (*new_tenants, key, _issued(key))
+    audit = _audit(team, SYSTEM, "", "key_created", key)
     try:
-        await team.store.commit(TeamChanges(DEFAULT_TENANT, puts=(*new_tenants, key, _issued(key)), entries=entries))
+        await team.store.commit(TeamChanges(DEFAULT_TENANT, puts=puts, entries=entries, audits=(audit,)))
     except (Stale, NameTaken):
         return await first_start(team, given_secret)  # another node started at this moment, and has done it
     return None if given_secret else secret
@@ -153,7 +155,10 @@ async def create(team: Team, caller: Caller, draft: KeyDraft) -> CreatedKey:
     await team.commit(
         caller,
         TeamChanges(
-            owner, puts=(key, _issued(key)), entries=(entry,), audits=_human_key_audit(team, caller, "key_created", key)
+            owner,
+            puts=(key, _issued(key)),
+            entries=(entry,),
+            audits=(_audit(team, caller.actor, caller.key_id, "key_created", key),),
         ),
     )
     return CreatedKey(key, fresh.secret)
@@ -177,9 +182,8 @@ async def revoke(team: Team, caller: Caller, key_id: str) -> Key:
             raise Conflict("the operator's key cannot be revoked", hint="rotate it")
         ended = replace(key, revoked_at=team.at())
         entry = team.entry(caller, "key_revoked", key.id, **_facts(key))
-        return TeamChanges(
-            key.owner, puts=(ended,), entries=(entry,), audits=_human_key_audit(team, caller, "key_revoked", key)
-        )
+        audit = _audit(team, caller.actor, caller.key_id, "key_revoked", key)
+        return TeamChanges(key.owner, puts=(ended,), entries=(entry,), audits=(audit,))
 
     await committed(team, caller, decide, "key")
     return await _stored(team, caller, key_id)
@@ -198,12 +202,8 @@ async def rotate(team: Team, caller: Caller, key_id: str) -> CreatedKey:
         new_key = fresh.like(key)
         ended = replace(key, revoked_at=team.at())
         entry = team.entry(caller, "key_rotated", key.id, successor=new_key.id, **_facts(key))
-        return TeamChanges(
-            key.owner,
-            puts=(new_key, ended, _issued(new_key)),
-            entries=(entry,),
-            audits=_human_key_audit(team, caller, "key_rotated", new_key),
-        )
+        audit = _audit(team, caller.actor, caller.key_id, "key_rotated", new_key, replaces=key.id)
+        return TeamChanges(key.owner, puts=(new_key, ended, _issued(new_key)), entries=(entry,), audits=(audit,))
 
     return CreatedKey(await put(team, caller, decide, Key, "key"), fresh.secret)
 
@@ -233,12 +233,11 @@ def _facts(key: Key) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _human_key_audit(team: Team, caller: Caller, action: str, key: Key) -> tuple[AuditDraft, ...]:
-    """The audit entry about a human key: auditors of approvals need to know who could decide."""
-    if key.key_kind is not KeyKind.HUMAN:
-        return ()
-    facts = {"made_key": key.id, "user_id": key.user_id, "key": caller.key_id}
-    return (AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), action, caller.actor, facts),)
+def _audit(team: Team, actor: str, by: str, action: str, key: Key, **facts: str) -> AuditDraft:
+    """The audit entry about a key: auditors need to know who could act, and as whom."""
+    about = {"made_key": key.id, "kind": key.key_kind.value, "agent_id": key.agent_id, "user_id": key.user_id}
+    facts |= {name: value for name, value in about.items() if value}
+    return AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), action, actor, {**facts, "key": by})
 
 
 def _check_operator(caller: Caller) -> None:

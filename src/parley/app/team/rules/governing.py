@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.app.rules.docket import Delivered, Submission
 from parley.app.rules.messages import decide, fresh_ids, refuse
-from parley.app.rules.recording import blocked_entry
+from parley.app.rules.recording import BlockedMessage, blocked_entry
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules.docket import TeamDocket
 from parley.domain.agents.party import Party, pair_name
@@ -273,6 +273,8 @@ def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tup
         user=sender.user,
         annotated=message.annotated,
         digest=submitted,
+        declared=(message.draft.wishes or _NOTHING).declared,
+        conversation_id=(message.draft.wishes or _NOTHING).named_conversation,
         hold=hold,
         deliver=deliver,
         channel_id=placed.channel_id,
@@ -327,9 +329,10 @@ def _proposal(
 async def blocked(team: Team, caller: Caller, draft: PostDraft, message_id: str) -> tuple[TeamChanges, ParleyError]:
     """Refuse a message to another tenant, with an audit entry. The answer never depends on that tenant."""
     docket = await TeamDocket.open(team, caller.tenant)
-    entry = blocked_entry(
-        docket, caller.agent, draft.to, message_id, digest(draft.payload), actor=caller.actor, key=caller.key_id
-    )
+    sender = await rules.party(team, caller.tenant, caller.agent)
+    wishes, content = draft.wishes or _NOTHING, digest(draft.payload)
+    message = BlockedMessage(sender, draft.to, caller.actor, caller.key_id, wishes, content, message_id)
+    entry = blocked_entry(docket, message)
     return TeamChanges(caller.tenant, audits=(entry,)), CrossEnterpriseBlocked(entry.facts["reason"])
 
 

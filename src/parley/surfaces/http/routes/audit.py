@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UNSET
 
 from parley.app.team.audit import checkpoints as audit_checkpoints
 from parley.app.team.audit import reading as audits
@@ -18,7 +19,7 @@ from parley.wire.api import audit as audit_api
 from parley.wire.api import intents as openintent
 from parley.wire.api.audit import ErasureIn
 from parley.wire.api.records.audit import AuditCheckpoint, AuditCheckpoints, AuditPage, AuditProof, Erasure
-from parley.wire.proofs import audit_log
+from parley.wire.proofs import audit_log, audit_proof
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -31,6 +32,7 @@ _PAGE = 1_000
 
 async def list_page(call: Call) -> Response:
     query = call.query
+    since, until = _period(call)
     filters = Filters(
         after=call.whole("after", 0, 0, _LARGEST),
         before=call.whole("before", 0, 0, _LARGEST),
@@ -40,19 +42,25 @@ async def list_page(call: Call) -> Response:
         conversation_id=query.get("conversation_id", ""),
         action=query.get("action", ""),
         outcome=query.get("outcome", ""),
-        since=openintent.moment(query.get("since", ""), "since"),
-        until=openintent.moment(query.get("until", ""), "until"),
+        since=since,
+        until=until,
     )
     page = await audits.page(call.team, call.caller, filters)
     entries = [audit_api.entry_of(entry) for entry in page.entries]
     return json(200, AuditPage(entries=entries, next=page.next or None, previous=page.previous or None))
 
 
+def _period(call: Call) -> tuple[str, str]:
+    since, until = call.query.get("since", ""), call.query.get("until", "")
+    return openintent.moment(since, "since"), openintent.moment(until, "until")
+
+
 async def export(call: Call) -> Response:
     """Export the entries that the key may see, and the hashes of the others, so that the tree can be recomputed."""
     caller = call.caller
     side = call.query.get("side", "")
-    visible = (await audits.sight(call.team, caller)).narrowed(side)
+    since, until = _period(call)
+    visible = (await audits.sight(call.team, caller)).narrowed(side)._replace(since=since, until=until)
     checkpoint = await audit_checkpoints.make(call.team, caller.tenant)
     size = checkpoint.size if checkpoint else await call.team.store.audit_size(caller.tenant)
     # The last checkpoint may be signed by an older key than the server has now.
@@ -69,6 +77,8 @@ async def _lines(call: Call, visible: Sight, size: int, key: str) -> AsyncGenera
             public_key=key,
             size=size,
             sides=None if visible.sides is None else [*visible.sides],
+            since=visible.since or UNSET,
+            until=visible.until or UNSET,
         )
     )
     async for piece in audits.whole(team, tenant, size, visible):
@@ -109,8 +119,8 @@ async def checkpoint(call: Call) -> Response:
 
 async def proof(call: Call) -> Response:
     entry = await audits.get(call.team, call.caller, call.params["entry_id"])
-    audit_proof = await audit_checkpoints.prove(call.team, call.caller.tenant, entry)
-    return Response(200, audit_log.proof_document(*audit_proof))
+    proven = await audit_checkpoints.prove(call.team, call.caller.tenant, entry)
+    return Response(200, audit_proof.proof_document(*proven))
 
 
 async def erase(call: Call) -> Response:
@@ -138,6 +148,10 @@ _TAG = "audit"
 _AFTER = Param("after", "Only entries after this number.", "integer", 0, _LARGEST)
 _LIMIT = Param("limit", "The maximum number of results.", "integer", 1, 1_000)
 _SIDE = Param("side", "Only entries of this side: an agent, a person, or @tenant.")
+_PERIOD = (
+    Param("since", "Only entries from this time on."),
+    Param("until", "Only entries before this time."),
+)
 ROUTES = (
     Route(
         "GET",
@@ -157,8 +171,7 @@ ROUTES = (
             Param("conversation_id", "Only entries of this conversation."),
             Param("action", "Only entries with this action, for example agent_exchange."),
             Param("outcome", "Only entries with this outcome."),
-            Param("since", "Only entries from this time on."),
-            Param("until", "Only entries before this time."),
+            *_PERIOD,
         ),
     ),
     Route(
@@ -169,7 +182,7 @@ ROUTES = (
         _TAG,
         {200: str},
         EVERYBODY,
-        query=(_SIDE,),
+        query=(_SIDE, *_PERIOD),
         content_type="application/jsonl",
     ),
     Route(

@@ -48,6 +48,7 @@ def test_the_bytes_are_overwritten(db: sqlite3.Connection, tmp_path: Path) -> No
     assert SECRET not in (tmp_path / "team.db").read_bytes()
 
 
+@pytest.mark.requirement("GOV-ERASE-ANSWERS")
 @with_server
 async def test_no_word_is_left_in_the_files_of_a_server_after_an_erasure(server: LiveServer) -> None:
     """Of messages, stored answers, held messages, decided ones and transcripts; others' words stay."""
