@@ -174,7 +174,7 @@ class Connection:
             if rest:
                 yield rest
         except Broken as broken:
-            raise session.with_hint(session.lost(broken, arrived=broken.arrived)) from None
+            raise session.with_hint(session.connection_error(broken, arrived=broken.arrived)) from None
         except ParleyError as error:
             raise session.with_hint(error) from None
 

@@ -21,7 +21,7 @@ def _send_once(session: ApiSession, path: str) -> Flow[Answer]:
     try:
         response = yield request
     except Broken as broken:
-        raise session.with_hint(session.lost(broken, arrived=broken.arrived)) from None
+        raise session.with_hint(session.connection_error(broken, arrived=broken.arrived)) from None
     return session.answer(response, parsed=False)
 
 

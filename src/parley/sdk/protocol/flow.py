@@ -1,7 +1,7 @@
-"""What a client says and what it makes of the answers, without any I/O.
+"""The requests of a client, their retries and their answers, without any I/O.
 
-A flow is a generator: it yields a `Request` or a `Pause`, is sent the `Response` (or thrown `Broken`), and returns what
-the caller wanted. `sdk.client.connection` carries flows out.
+A flow is a generator: it yields a `Request` or a `Pause`, is sent the `Response` (or thrown `Broken`), and returns the
+result. `sdk.client.connection` runs flows.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from parley.sdk.transport.port import Broken, Place, Request, Response
 T = TypeVar("T")
 
 _API = "/api/v1"
-# How long to wait before each try after the first: where nobody was, and where somebody was who may be restarting.
+# Seconds before each retry: if the server was never reached, and if it was, since it may be restarting.
 _PAUSES: tuple[float, ...] = (0.1, 0.4)
-_PATIENT_PAUSES = (*_PAUSES, 1.0, 2.0, 4.0)
-# What stands in a path as it is, besides letters and digits; the path of an address may be quoted already.
-_IN_A_PATH = "/%:@!$&'()*+,;="
-# A server that asks for more patience than this is not waited for.
-_LONGEST_WAIT = 10.0
-_SHORTEST_WAIT = 0.05
-# Both are needed for every request; the parts of paths are few words, and ids that come again soon.
+_RESTART_PAUSES = (*_PAUSES, 1.0, 2.0, 4.0)
+# Not quoted in a path, besides letters and digits; the path of an address may be quoted already.
+_SAFE_IN_PATH = "/%:@!$&'()*+,;="
+# A longer Retry-After is not waited for.
+_RETRY_AFTER_MAX = 10.0
+_RETRY_AFTER_MIN = 0.05
+# Made once, since every request needs them. The parts of paths are few words, and ids that are used again soon.
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _quoted = lru_cache(maxsize=4_096)(partial(quote, safe=""))
-# Operating systems do not count so many seconds.
-_FOR_EVER = 1e9
+# Operating systems refuse longer timeouts.
+_TIMEOUT_MAX = 1e9
 
 
 class Pause(NamedTuple):
-    """So many seconds in which nothing is sent."""
+    """Wait before the next request."""
 
     seconds: float
 
 
 class Answer(NamedTuple):
-    """What the server said: the status, headers by lower-case name, and the document."""
+    """A response: the status, headers by lower-case name, and the JSON document."""
 
     status: int
     headers: Mapping[str, str]
@@ -54,11 +54,11 @@ Flow: TypeAlias = Generator[Request | Pause, Any, T]
 
 
 class ApiSession:
-    """Who talks to which server, and how: everything that a flow needs to know, and nothing that does I/O.
+    """The server, key and agent of a client, and how it retries: everything that a flow needs, without I/O.
 
     A request whose connection broke is sent again where that is safe: a GET always; a POST because it carries an
-    Idempotency-Key, so that the server carries it out once; anything else only when it cannot have arrived. A server
-    that asks to be left alone for a while (429, 503 with Retry-After) is asked again after it, within `patience`.
+    Idempotency-Key, so that the server carries it out once; anything else only when it cannot have arrived. After 429
+    and 503 with Retry-After, it is sent again at that time, if all waits together stay within `patience` seconds.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ApiSession:
         key: str = "",
         agent: str = "",
         timeout: float = 30.0,
-        patience: float = _LONGEST_WAIT,
+        patience: float = _RETRY_AFTER_MAX,
         hints: Mapping[str, str] | None = None,
         new_key: Callable[[], str],
         monotonic: Callable[[], float],
@@ -89,11 +89,11 @@ class ApiSession:
                 self._headers[name] = header(name, value)
 
     def target(self, path: tuple[str, ...], query: Mapping[str, object] | None = None) -> str:
-        """Path and query; what is None or empty in the query is left out."""
+        """Path and query, without the query fields that are None or empty."""
         try:
             target = f"{self._prefix}/{'/'.join([_quoted(part) for part in path])}"
         except (TypeError, UnicodeEncodeError):
-            raise Invalid(f"a name or an id is a text, not {_no_text(path)!r}") from None
+            raise Invalid(f"a name or an id is a text, not {_not_text(path)!r}") from None
         if not query:
             return target
         fields = {name: _query_value(value) for name, value in query.items() if value not in (None, "")}
@@ -134,42 +134,42 @@ class ApiSession:
     ) -> Flow[Answer]:
         """Send a request and read its answer; a refusal is raised as the error it is.
 
-        With `parsed=False` the document is left out, for whoever reads `content` in a faster way. It is not sent again
-        later than `within` so many seconds.
+        With `parsed=False` the document is left out: the caller decodes `content` itself. No retry begins after
+        `within` seconds.
         """
         request = self.request(method, *path, body=body, query=query, headers=headers, timeout=timeout)
         try:
-            response = yield from self._tried(request, self.monotonic() + within)
+            response = yield from self._send_with_retries(request, self.monotonic() + within)
             return self.answer(response, parsed=parsed)
         except ParleyError as error:
             raise self.with_hint(error) from None
 
-    def _tried(self, request: Request, until: float) -> Flow[Response[Any]]:
-        """The answer of the first try that gets one; none begins after a moment of the clock."""
-        again = request.method in ("GET", "HEAD") or "idempotency-key" in request.headers
-        # Whoever has answered before is only away for a moment.
-        pauses, arrived, tried, waited = (_PATIENT_PAUSES if self._reached else _PAUSES), False, 0, 0.0
+    def _send_with_retries(self, request: Request, until: float) -> Flow[Response[Any]]:
+        """The first response; no retry begins after `until`, a time of the monotonic clock."""
+        repeatable = request.method in ("GET", "HEAD") or "idempotency-key" in request.headers
+        # A server that has answered before is probably restarting.
+        pauses, arrived, tried, waited = (_RESTART_PAUSES if self._reached else _PAUSES), False, 0, 0.0
         while True:
             try:
                 response: Response[Any] = yield request
             except Broken as broken:
                 arrived = arrived or broken.arrived
-                pauses = _PATIENT_PAUSES if arrived else pauses
-                hopeless = broken.timed_out or broken.malformed or (arrived and not again)
-                if tried == len(pauses) or hopeless or self.monotonic() + pauses[tried] > until:
-                    raise self.lost(broken, arrived=arrived) from None
+                pauses = _RESTART_PAUSES if arrived else pauses
+                final = broken.timed_out or broken.malformed or (arrived and not repeatable)
+                if tried == len(pauses) or final or self.monotonic() + pauses[tried] > until:
+                    raise self.connection_error(broken, arrived=arrived) from None
                 yield Pause(pauses[tried])
                 tried += 1
                 continue
             self._reached = True
-            rest = _asked_rest(response, again=again)
-            if rest is None or waited + rest > self._patience or self.monotonic() + rest > until:
+            wait = _retry_after(response, repeatable=repeatable)
+            if wait is None or waited + wait > self._patience or self.monotonic() + wait > until:
                 return response
-            waited += rest
-            yield Pause(rest)
+            waited += wait
+            yield Pause(wait)
 
     def answer(self, response: Response[Any], *, parsed: bool = True) -> Answer:
-        """What a response says; a refusal is raised."""
+        """The answer in a response; a refusal is raised."""
         status, content = response.status, response.body
         if status < 300 and not parsed:
             return Answer(status, response.headers, None, content)
@@ -184,7 +184,7 @@ class ApiSession:
             raise refusal(status, document, response.headers.get("retry-after", ""))
         return Answer(status, response.headers, document, content)
 
-    def lost(self, broken: Broken, *, arrived: bool) -> Unavailable:
+    def connection_error(self, broken: Broken, *, arrived: bool) -> Unavailable:
         """The error for a connection that broke."""
         if broken.timed_out:
             return Unavailable(f"{self.url} did not answer in time", facts={"arrived": arrived})
@@ -197,7 +197,7 @@ class ApiSession:
         return Unavailable(f"no server answers at {self.url}: {broken.reason}", hint=hint, facts={"arrived": False})
 
     def with_hint(self, error: ParleyError) -> ParleyError:
-        """An error with what to do about it, where we know."""
+        """An error with a hint, where this client has one for it."""
         if error.message.endswith(")"):
             return error  # the server has said what to do
         keys = [*(f"{problem.code} {problem.field}" for problem in error.problems), error.code]
@@ -206,7 +206,7 @@ class ApiSession:
 
 
 def target_of(url: str) -> Place:
-    """The place that an address names, or `Invalid`."""
+    """The host, port and path of an address, or `Invalid`."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -214,21 +214,21 @@ def target_of(url: str) -> Place:
         host, port, parts = None, None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or "@" in url:
         before, at, rest = url.rpartition("@")
-        shown = f"...@{rest}" if at and before else url  # no password in an error: those go into logs
+        shown = f"...@{rest}" if at and before else url  # errors are logged, so no password
         raise Invalid(
             f"{shown!r} is no address of a server",
             hint="write http://HOST:PORT; where an agent runs may also be mailbox:PROJECT",
         )
     secure = parts.scheme == "https"
-    # Where the API is may be given instead of where the server is.
-    prefix = quote(parts.path.rstrip("/").removesuffix(_API), safe=_IN_A_PATH)
+    # The address of the API is accepted, too.
+    prefix = quote(parts.path.rstrip("/").removesuffix(_API), safe=_SAFE_IN_PATH)
     return Place(secure, host, port or (443 if secure else 80), prefix)
 
 
 def header(name: str, value: str) -> str:
-    """A value that a header can have, or `Invalid`."""
+    """A value that is allowed in a header, or `Invalid`."""
     if not value.isascii() or not value.isprintable() or value != value.strip():
-        raise Invalid(f"{name} holds characters that it cannot have")
+        raise Invalid(f"{name} has characters that a header cannot have")
     return value
 
 
@@ -237,20 +237,20 @@ def encoded(body: object) -> bytes:
     try:
         return _json.encode(body).encode()
     except UnicodeEncodeError:
-        raise Invalid("half a character cannot be sent") from None
+        raise Invalid("the text has a lone surrogate, which UTF-8 cannot encode") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"this cannot be sent as JSON: {error}") from None
 
 
 def some_seconds(name: str, value: object) -> float:
     """A length of time, or `Invalid`."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _FOR_EVER:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _TIMEOUT_MAX:
         return value
     raise Invalid(f"{name} is a number of seconds above 0, not {value!r}")
 
 
-def _no_text(path: tuple[object, ...]) -> object:
-    """The part of a path that cannot stand in one."""
+def _not_text(path: tuple[object, ...]) -> object:
+    """The part of a path that is not printable text."""
     return next((part for part in path if not isinstance(part, str) or not part.isprintable()), path)
 
 
@@ -258,9 +258,9 @@ def _query_value(value: object) -> object:
     return ("true" if value else "false") if isinstance(value, bool) else value
 
 
-def _asked_rest(response: Response[Any], *, again: bool) -> float | None:
-    """How long the server wants to be left alone before it is asked the same again; None when it is not to be asked."""
-    if response.status == 429 or (response.status == 503 and again):
+def _retry_after(response: Response[Any], *, repeatable: bool) -> float | None:
+    """The seconds until a request may be sent again, as the server says; None if it must not be."""
+    if response.status == 429 or (response.status == 503 and repeatable):
         seconds = response.headers.get("retry-after", "")
-        return max(float(seconds), _SHORTEST_WAIT) if seconds.isascii() and seconds.isdigit() else None
+        return max(float(seconds), _RETRY_AFTER_MIN) if seconds.isascii() and seconds.isdigit() else None
     return None

@@ -71,7 +71,7 @@ class Following:
     def broke(self, error: ParleyError | Broken | None) -> float:
         """How long to wait before the next try; raises when there is to be none. None: the server ended the stream."""
         if isinstance(error, Broken):
-            error = self._session.lost(error, arrived=error.arrived)
+            error = self._session.connection_error(error, arrived=error.arrived)
         if error is not None and not (self._begun and passes(error)):
             raise self._session.with_hint(error) from None
         if self._told is not None:
