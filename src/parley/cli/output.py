@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from parley.domain.mailbox.listing import FoundMessage, Item, RefusedFile
-    from parley.domain.message.message import Value
+    from parley.domain.message.message import Message, Value
 
 # Controls, other line breaks, and characters that reorder or hide text.
 _EMOJI = "\u2600-\u27bf\ufe0f\U0001f000-\U0001faff"
@@ -238,10 +238,22 @@ def item_fields(item: Item) -> dict[str, Value]:
     return {key: value for key, value in shown.items() if value is not None}
 
 
+def message_fields(message: Message) -> dict[str, Value]:
+    """Return a message as a mapping with OACP's field names, with the label of its author.
+
+    A mailbox belongs to an agent. Only the rules know better, and write the label into the file; any other label there
+    is the sender's own.
+    """
+    from parley.domain.content.disclosure import DISCLOSURE
+
+    fields = OacpFormat().fields(message)
+    return fields if "ocip" in fields else {**fields, "disclosure": DISCLOSURE}
+
+
 def located_message_fields(located: FoundMessage) -> dict[str, Value]:
     """Return a message as a mapping with OACP's field names, with its folder and file."""
     doubts: list[Value] = [str(doubt) for doubt in located.doubts]
-    fields = OacpFormat().fields(located.message)
+    fields = message_fields(located.message)
     return {**fields, "place": located.place, "file": located.file, "doubts": doubts}
 
 

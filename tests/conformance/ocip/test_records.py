@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parley.app.team.work.sweep import sweep
-from parley.domain.content.envelope import DISCLOSURE
+from parley.domain.content.disclosure import DISCLOSURE
 from parley.domain.errors.errors import Unavailable
 from parley.domain.store.changes import Committed, TeamChanges
 from tests.conformance.ocip.governed import (
@@ -28,7 +28,7 @@ from tests.conformance.ocip.governed import (
 from tests.rigs.behind_the_server import tables
 from tests.rigs.team import LiveServer, with_server
 
-LABEL = "Sent by user's OpenClaw assistant"
+LABEL = "Sent by an AI agent"
 DATA = [{"source": "jira", "fields": ["text"], "classification": "public"}]
 
 

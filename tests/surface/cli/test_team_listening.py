@@ -81,7 +81,7 @@ def test_in_words_a_message_is_one_line_that_cannot_act_on_a_terminal(team: Team
     assert ran.out.count("\n") == 1
     assert not {"\x1b", "\u202e"} & set(ran.out)
     assert ran.out.split("  ")[1:3] == ["notify", "claude -> codex"]
-    assert ran.out.endswith(f"[{message}]\n")
+    assert ran.out.endswith(f"[{message}]  (Sent by an AI agent)\n")
 
 
 def test_an_intents_stream_shows_messages_and_what_happened(team: Team) -> None:

@@ -274,8 +274,9 @@ def test_messages_are_a_table_in_their_order(team: Team) -> None:
 
     head, *rows = team.run("messages", channel).out.splitlines()
 
-    assert head.split() == ["#", "AGE", "TYPE", "FROM", "TO", "STATUS", "ID", "PAYLOAD"]
+    assert head.split() == ["#", "AGE", "TYPE", "FROM", "TO", "STATUS", "ID", "DISCLOSURE", "PAYLOAD"]
     assert [row.split()[0] for row in rows] == ["1", "2"]
+    assert all("  Sent by an AI agent  " in row for row in rows)
     assert [message_id in row for message_id, row in zip(ids, rows, strict=True)] == [True, True]
     assert rows[1].endswith('{"n": 2}')
 

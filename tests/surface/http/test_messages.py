@@ -65,6 +65,7 @@ async def test_a_message_looks_as_the_specification_says(server: LiveServer) -> 
         "expires_at": None,
         "read_at": None,
         "seq": 1,
+        "disclosure": "Sent by an AI agent",
     }
     channel = (await bob.get(f"/channels/{CHANNEL}")).json
     assert (channel["message_count"], channel["last_message_at"]) == (1, sent.json["created_at"])

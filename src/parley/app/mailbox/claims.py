@@ -249,7 +249,7 @@ def _admit(kernel: Kernel, held: Held) -> tuple[Message, tuple[Problem, ...]]:
     message = reading.message
     owner = kernel.inbox.owner_of(message.sender)
     doubts = read.delivery_doubts(kernel, message.sender, message.to, held.owner, owner)
-    return message, (*reading.doubts, *doubts)
+    return message, (*reading.doubts, *read.label_doubts(kernel, message), *doubts)
 
 
 async def _finished_before(kernel: Kernel, delivery: Delivery, held: Held) -> bool:

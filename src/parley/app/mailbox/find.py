@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.app.mailbox.read import delivery_doubts, listing
+from parley.app.mailbox.read import delivery_doubts, label_doubts, listing
 from parley.domain.errors.errors import Ambiguous, Invalid, ParleyError, UnknownMessage
 from parley.domain.hashes import digest
 from parley.domain.mailbox.delivery import DeliveryKey, Status
@@ -180,6 +180,7 @@ async def _load(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[Found
             reading = kernel.format.inspect(content)
             if (message := reading.message) is not None:
                 doubts = tuple(reading.doubts)
+                doubts += label_doubts(kernel, message)
                 if place == "inbox":
                     owner_of_sender = kernel.inbox.owner_of(message.sender)
                     doubts += tuple(delivery_doubts(kernel, message.sender, message.to, owner, owner_of_sender))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from parley.app.mailbox.kernel import Kernel
     from parley.domain.mailbox.listing import RefusedFile
-    from parley.domain.message.message import Heading
+    from parley.domain.message.message import Heading, Message
 
 # More of them are not told apart in a listing.
 _MOST_HELD = 10_000
@@ -117,6 +117,19 @@ def delivery_doubts(
     if kernel.agent not in to:
         doubts.append(Problem("other_recipient", "to", f"is for {', '.join(to)}, not for {kernel.agent}"))
     return doubts
+
+
+def label_doubts(kernel: Kernel, message: Message) -> tuple[Problem, ...]:
+    """The doubt about the label of a governed message that is not in the words of the policy."""
+    label = message.extras.get("disclosure") if "ocip" in message.extras else None
+    if label is None:
+        return ()
+    governance = kernel.governance.load()
+    sender, reader = governance.party(message.sender), governance.party(kernel.agent)
+    policy = governance.book.between(sender.attributes, reader.attributes)
+    if policy is None or label == policy.disclosure:
+        return ()
+    return (Problem("false_label", "disclosure", f"is not the label of the policy, which is {policy.disclosure!r}"),)
 
 
 def _order(item: Item) -> tuple[str, bool, str, str]:

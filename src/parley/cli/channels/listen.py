@@ -119,8 +119,10 @@ def _print(args: argparse.Namespace, screen: Screen, document: Mapping[str, Any]
     to = f" -> {cell_text(document['to'] or '*')}" if "message_type" in document else ""
     payload = json_text(document.get("payload", {}))
     when = str(document.get("created_at", ""))[:19]
+    label = f"  ({cell_text(document['disclosure'])})" if document.get("disclosure") else ""
     screen.line(
-        f"{safe(when)}  {cell_text(kind)}  {cell_text(who)}{to}  {safe(payload)}  [{cell_text(document.get('id'))}]"
+        f"{safe(when)}  {cell_text(kind)}  {cell_text(who)}{to}  {safe(payload)}"
+        f"  [{cell_text(document.get('id'))}]{label}"
     )
 
 

@@ -53,6 +53,7 @@ def _messages(args: argparse.Namespace) -> int:
         "TO": lambda message: safe(message["to"] or "*"),
         "STATUS": field_column("status"),
         "ID": field_column("id"),
+        "DISCLOSURE": lambda message: safe(message.get("disclosure") or "-"),
         "PAYLOAD": field_column("payload"),
     }
     show_table(args, screen_of(args), answer.document, columns, "No messages.")

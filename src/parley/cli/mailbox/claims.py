@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from parley.app.mailbox import answers, claims
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of, settings_of
 from parley.cli.exits import OK
-from parley.cli.output import count_of, names_of, refused_fields, safe, show_message
+from parley.cli.output import count_of, message_fields, names_of, refused_fields, safe, show_message
 from parley.domain.mailbox.waiting import expects_answer
 from parley.domain.message.kinds import Kind
 from parley.domain.times import clock_time, parse_duration, parse_time
-from parley.wire.oacp.format import OacpFormat
 from parley.wiring import drive
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def _next(args: argparse.Namespace) -> int:
             screen.line(f"No message for {kernel.agent}{waiting}.")
         return OK
     doubts: list[Value] = [str(doubt) for doubt in claimed.doubts]
-    fields = OacpFormat().fields(claimed.message)
+    fields = message_fields(claimed.message)
     lease: dict[str, Value] = {"token": claimed.lease.token, "until": claimed.lease.until}
     answered: list[Value] = [*drive(answers.answered_by(kernel, claimed.message))]
     if args.json:

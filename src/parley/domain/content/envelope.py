@@ -9,8 +9,6 @@ from parley.domain.content.classification import DEFAULT_LEVEL, Classification, 
 from parley.domain.errors.rules import EnvelopeInvalid
 
 VERSION = "1.0"
-# Of everything that a program wrote, or helped to write: who reads it knows that it talks to one.
-DISCLOSURE = "Sent by user's OpenClaw assistant"
 # The person an agent acts for when the directory names none.
 NOBODY = "unassigned"
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from parley.domain.content.classification import Classification, ContentPattern, OnOver
 from parley.domain.content.commitment import Match
-from parley.domain.content.envelope import DISCLOSURE, Purpose
+from parley.domain.content.disclosure import DISCLOSURE
+from parley.domain.content.envelope import Purpose
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.hashes import digest
 from parley.domain.record import Record

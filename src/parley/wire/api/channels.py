@@ -6,20 +6,23 @@ message is put together from its parts. That is several times faster than encodi
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from parley.domain.channel.channel import ChannelStatus, MemberPolicy, Options
-from parley.domain.channel.post import PostDraft, status_of
-from parley.domain.directory.callers import address
+from parley.domain.channel.post import BY_A_PERSON, PostDraft, status_of
+from parley.domain.content.disclosure import DISCLOSURE
+from parley.domain.directory.callers import SYSTEM, address
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.message.message import Pattern
 from parley.domain.times import parse_time
 from parley.wire.api.events import trace_of
 from parley.wire.api.records.channels import Channel, ChannelOptions
 from parley.wire.api.records.record import Mapping, fill_record
+from parley.wire.ocip import DISCLOSURE as DISCLOSURE_FIELD
 from parley.wire.ocip import wishes_of
 
 if TYPE_CHECKING:
@@ -139,6 +142,9 @@ def draft_of(message_in: MessageIn, limits: TeamLimits, traceparent: str = "") -
     proof = b""
     wishes = None
     if metadata:
+        if DISCLOSURE_FIELD in metadata:
+            # Only the server says who wrote a message.
+            metadata = {name: value for name, value in metadata.items() if name != DISCLOSURE_FIELD}
         encoded = _encode(metadata)
         if len(encoded) > limits.metadata_bytes:
             raise Invalid.because([Problem("too_large", "metadata", f"at most {limits.metadata_bytes} bytes")])
@@ -208,8 +214,24 @@ def posted(post: Post, status: str, read_at: str = "") -> bytes:
     return (
         f'{{"id":"{post.id}","channel_id":"{post.channel_id}","sender":"{post.sender}","to":{to},'
         f'"message_type":"{post.pattern.value}","correlation_id":{correlation},"status":"{status}",'
-        f'"created_at":"{post.created_at}","expires_at":{expires},"read_at":{read},"seq":{post.seq},"payload":'
+        f'"created_at":"{post.created_at}","expires_at":{expires},"read_at":{read},"seq":{post.seq},'
+        f'"disclosure":{_disclosure(post)},"payload":'
     ).encode() + b'%b,"metadata":%b}' % (post.payload, post.metadata)
+
+
+_LABEL = _encode(DISCLOSURE).decode()
+# The rules stamp it as the last field.
+_STAMPED_LABEL = re.compile(rb',"disclosure":("(?:[^"\\]|\\.)*+")}\Z')
+
+
+def _disclosure(post: Post) -> str:
+    """The label of a message as JSON. Under the rules it is stamped; else an agent wrote what no person did."""
+    if post.sender == SYSTEM:
+        return "null"
+    if post.exchange_id:
+        stamped = _STAMPED_LABEL.search(post.metadata)
+        return stamped[1].decode() if stamped is not None else "null"
+    return "null" if post.metadata.startswith(BY_A_PERSON) else _LABEL
 
 
 def messages(seen_posts: Iterable[ReaderPost], now: str) -> bytes:

@@ -89,6 +89,7 @@ class Schema:
         if self._problems or kind is None or priority is None or created is None:
             return Reading(None, self._problems, self._doubts)
         extras = {key: value for key, value in self._fields.items() if key not in _KNOWN}
+        self._labels(extras)
         self._doubts += bodies.check_body(kind, body, in_reply_to=parent, received=True)
         self._doubts += check_recipients(kind, sender, to, self._limits)
         self._doubts += bodies.contradictions(kind, sender, to, body)
@@ -189,6 +190,23 @@ class Schema:
         if value is not None:
             self._problem("bad_field", "body", "must be text or named fields")
         return ""
+
+    def _labels(self, extras: dict[str, Value]) -> None:
+        """Doubt a label that the rules did not give: it would say wrongly who wrote the message."""
+        label, envelope, beside = extras.get("disclosure"), extras.get("ocip"), extras.get("ocip_ext")
+        if label is not None and not isinstance(envelope, dict):
+            self._doubt("false_label", "disclosure", "was written by the sender; only a governed message carries one")
+        if not isinstance(envelope, dict):
+            return
+        by_person = envelope.get("message_type") == "human"
+        if by_person is (label is not None):
+            detail = (
+                "is the label of an agent, and a person wrote this" if by_person else "is missing: an agent wrote this"
+            )
+            self._doubt("false_label", "disclosure", detail)
+        stamped = beside.get("disclosure") if isinstance(beside, dict) else None
+        if label is not None and isinstance(stamped, dict) and stamped.get("label") != label:
+            self._doubt("false_label", "disclosure", "is not the one beside the envelope")
 
     def _extents(self, subject: str, tag: str, body: Body, context: str, related_pr: str) -> None:
         limits = self._limits

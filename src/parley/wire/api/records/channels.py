@@ -64,6 +64,9 @@ class ChannelMessage(Record, frozen=True, kw_only=True):
     expires_at: Timestamp | None = None
     read_at: Timestamp | None = None
     seq: Annotated[int, Meta(description="Its place in the channel.")] = 0
+    disclosure: Annotated[
+        str | None, Meta(description="The label of what an agent wrote; null where a person did, or the server.")
+    ] = None
     # Where an agent receives it: the channel's name and the intent that it belongs to.
     channel: Annotated[str, Meta(description="The channel's name, where an agent receives it.")] = ""
     intent_id: Annotated[str, Meta(description="The intent of the channel, on streams and in webhooks.")] = ""

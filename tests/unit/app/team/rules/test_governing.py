@@ -12,7 +12,7 @@ from parley.app.team.channels.posting import Held
 from parley.domain.channel.channel import MemberPolicy, Options
 from parley.domain.channel.post import Post, PostState
 from parley.domain.content.classification import Classification, OnOver
-from parley.domain.content.envelope import DISCLOSURE
+from parley.domain.content.disclosure import DISCLOSURE
 from parley.domain.directory.callers import DEFAULT_TENANT, SYSTEM
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.rules import PolicyUnavailable
