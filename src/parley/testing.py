@@ -32,7 +32,7 @@ from parley import wiring
 from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import AskTimeout
 from parley.domain.message.message import Kind
-from parley.sdk.agent.agent import runtime_parts
+from parley.sdk.agent.agent import plan_of, runtime_parts
 from parley.sdk.agent.mailbox.payloads import body_of, subject_of, to_channel_message
 from parley.sdk.agent.running import serve_agents
 from parley.sdk.blocking.client import Client
@@ -124,8 +124,8 @@ class _RunningAgent:
     """One agent at work, in a thread of its own: as far from the others as in another process."""
 
     def __init__(self, agent: BaseAgent, address: str, client: AsyncClient | None) -> None:
-        self.agent = agent
-        self._background = _Background(f"parley-agent-{agent.name}")
+        name = plan_of(agent).name
+        self._background = _Background(f"parley-agent-{name}")
         self._stop = asyncio.Event()
         ready = Event()
         work = serve_agents([agent], address=address, client=client, stop=self._stop, ready=ready.set)
@@ -138,7 +138,7 @@ class _RunningAgent:
             if not started:
                 self.stop(0.0)
         if not started:
-            raise TimeoutError(f"{agent.name} has not started within {_START_SECONDS:g} seconds")
+            raise TimeoutError(f"{name} has not started within {_START_SECONDS:g} seconds")
 
     def check(self) -> None:
         """Raise what the agent has ended with, if it has."""
@@ -187,13 +187,14 @@ class _AgentHost(ABC):
         """Set the stage up; what has to be taken down again goes onto the stack."""
 
     def _start_agent(self, agent: BaseAgent, address: str, client: AsyncClient | None) -> None:
-        if agent.name in self._agents:
-            raise Invalid(f"{agent.name} is on the stage already", hint="stop it first")
-        self._agents[agent.name] = _RunningAgent(agent, address, client)
+        name = plan_of(agent).name
+        if name in self._agents:
+            raise Invalid(f"{name} is on the stage already", hint="stop it first")
+        self._agents[name] = _RunningAgent(agent, address, client)
 
     def stop(self, agent: BaseAgent | str) -> None:
         """Stop an agent, as SIGTERM does; raises what it has ended with."""
-        name = agent if isinstance(agent, str) else agent.name
+        name = agent if isinstance(agent, str) else plan_of(agent).name
         if (running_agent := self._agents.pop(name, None)) is None:
             raise Invalid(f"{name} is not on the stage")
         running_agent.stop(self._stop_seconds)

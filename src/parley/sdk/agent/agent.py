@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 from parley.domain.channel.bookmark import MOST_OPEN
 from parley.domain.errors.errors import Invalid
 from parley.domain.names import agent_name
-from parley.sdk.agent.handlers import handlers_of
+from parley.sdk.agent.handlers import check_handler_names, handlers_of
 from parley.sdk.protocol.flow import some_seconds
 
 if TYPE_CHECKING:
     import asyncio
     from collections import Counter
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable
 
     from parley.sdk.agent.channels import AgentChannels
+    from parley.sdk.agent.handlers import Handlers
     from parley.sdk.agent.runtime import Runtime
     from parley.sdk.client.client import AsyncClient
 
@@ -51,13 +52,19 @@ class BaseAgent:
     `run()`. No `__init__` is needed, and a class that has one need not call this one's.
     """
 
-    plan: ClassVar[Plan]
+    # Under a name that no class has by accident: an agent may well have a handler or an attribute called `plan`.
+    __parley_plan__: ClassVar[Plan | None] = None
     _runtime: Runtime | None = None
+
+    def __init_subclass__(cls) -> None:
+        """Refuse handlers that would take the place of what is defined here."""
+        super().__init_subclass__()
+        check_handler_names(cls, BaseAgent)
 
     @property
     def name(self) -> str:
         """The agent's name."""
-        return self.plan.name
+        return plan_of(self).name
 
     @property
     def channels(self) -> AgentChannels:
@@ -75,7 +82,7 @@ class BaseAgent:
     @property
     def log(self) -> logging.Logger:
         """A logger of this agent's own."""
-        return logging.getLogger(f"parley.agent.{self.name}")
+        return logging.getLogger(f"parley.agent.{plan_of(self).name}")
 
     @property
     def counts(self) -> Counter[str]:
@@ -167,19 +174,18 @@ class Agent:
         """The class, as an agent."""
         if not isinstance(cls, type):
             raise Invalid(f"@Agent({self._plan.name!r}) belongs above a class")
-        plan: Mapping[str, Any] = {"plan": self._plan}
         if issubclass(cls, BaseAgent):
-            cls.plan = self._plan
+            cls.__parley_plan__ = self._plan
             return cls
         attributes = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-        agent_class: type[T] = type(cls.__name__, (cls, BaseAgent), {**attributes, **plan})
+        agent_class: type[T] = type(cls.__name__, (cls, BaseAgent), {**attributes, "__parley_plan__": self._plan})
         return agent_class
 
 
-def runtime_parts(agent: object) -> tuple[Plan, Any]:
-    """The plan and the handlers of an agent; `Invalid` when it is none."""
-    plan = getattr(agent, "plan", None)
-    if not isinstance(agent, BaseAgent) or not isinstance(plan, Plan):
+def plan_of(agent: object) -> Plan:
+    """The plan of an agent; `Invalid` when it is none."""
+    plan = agent.__parley_plan__ if isinstance(agent, BaseAgent) else None
+    if plan is None:
         class_name = agent.__name__ if isinstance(agent, type) else type(agent).__name__
         hint = (
             f"write {class_name}() with its parentheses"
@@ -187,7 +193,12 @@ def runtime_parts(agent: object) -> tuple[Plan, Any]:
             else "put @Agent('NAME') above its class"
         )
         raise Invalid(f"{class_name} is no agent", hint=hint)
-    handlers = handlers_of(agent)
+    return plan
+
+
+def runtime_parts(agent: object) -> tuple[Plan, Handlers]:
+    """The plan and the handlers of an agent; `Invalid` when it is none."""
+    plan, handlers = plan_of(agent), handlers_of(agent)
     if not handlers:
         raise Invalid(f"{type(agent).__name__} has no handlers", hint="put @on_message() above a method")
     return plan, handlers

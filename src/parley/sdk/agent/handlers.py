@@ -63,6 +63,19 @@ def handlers_of(agent: object) -> Handlers:
     )
 
 
+def check_handler_names(cls: type, base: type) -> None:
+    """`Invalid` when a handler of a class has the name of an attribute of `base`, which the runtime needs."""
+    for kind in cls.__mro__:
+        if kind in base.__mro__:
+            continue
+        for name, value in vars(kind).items():
+            if specs_of(value) and hasattr(base, name):
+                raise Invalid(
+                    f"{cls.__name__}.{name}: every agent has an attribute {name}, so no handler can have this name",
+                    hint=f"rename it, for example to handle_{name.strip('_')}",
+                )
+
+
 def check_handlers(candidates: Iterable[Handler]) -> Handlers:
     """Handlers, each of which can be called with what it is for; `Invalid` names the first that cannot."""
     handlers = Handlers(candidates)

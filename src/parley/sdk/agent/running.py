@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from parley.domain.errors.errors import Invalid, ParleyError
-from parley.sdk.agent.agent import BaseAgent, runtime_parts
+from parley.sdk.agent.agent import BaseAgent, plan_of, runtime_parts
 from parley.sdk.agent.runtime import Runtime
 from parley.sdk.agent.watchdog import watch_loop
 from parley.wiring import find_server
@@ -75,7 +75,7 @@ async def _serve_until_signal(agents: Sequence[BaseAgent], address: str, key: st
 
     def report_ready() -> None:
         if not logging.getLogger().handlers:  # with logging configured, the log says it
-            names = ", ".join(agent.name for agent in agents)
+            names = ", ".join(plan_of(agent).name for agent in agents)
             sys.stderr.write(f"parley: {names} at work on {find_server(address)[0]}; stop with Ctrl-C\n")
 
     serve_task = asyncio.ensure_future(serve_agents(agents, address=address, key=key, stop=stop, ready=report_ready))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parley.sdk.agent.agent import Agent, BaseAgent
+from parley.sdk.agent.agent import Agent, BaseAgent, plan_of
 from parley.sdk.agent.decorators import MESSAGE, HandlerSpec
 from parley.sdk.agent.handlers import Handler, Handlers, returns_awaitable
 from parley.sdk.agent.running import CrewMember
@@ -64,7 +64,7 @@ class WorkflowAgents:
             )
             for rule in agent_plan.on_message
         ]
-        return CrewMember(agent.plan, Handlers(rules), agent)
+        return CrewMember(plan_of(agent), Handlers(rules), agent)
 
     def _only_own_intent(self, agent: str, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The function for messages of this workflow's intent; others are passed over."""

@@ -20,6 +20,7 @@ from parley.domain.workflow.plan import (
     ready_steps,
     resolved_inputs,
 )
+from parley.sdk.agent.agent import plan_of
 from parley.sdk.agent.calling import answer_of, call
 from parley.sdk.agent.channels import current_intent
 from parley.sdk.agent.decorators import HandlerSpec
@@ -105,7 +106,7 @@ class Steps:
         self._intent_id = ""
         # One after the other: all of them change the same intent.
         self._state_lock = asyncio.Lock()
-        self._slots = {name: asyncio.Semaphore(agent.plan.concurrency) for name, agent in agents.items()}
+        self._slots = {name: asyncio.Semaphore(plan_of(agent).concurrency) for name, agent in agents.items()}
 
     async def prepare(self, intent: Intent) -> None:
         """Create one task for each step, dependencies first."""

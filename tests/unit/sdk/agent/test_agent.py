@@ -54,7 +54,7 @@ def test_a_class_that_is_an_agent_already_is_the_same_class() -> None:
 
 
 def test_what_the_decorator_was_given_is_the_plan() -> None:
-    assert Typed().plan == Plan("typed", ("review",), "reviewer", "T", 3, 2, 4, "now")
+    assert runtime_parts(Typed())[0] == Plan("typed", ("review",), "reviewer", "T", 3, 2, 4, "now")
     assert Typed().name == "typed"
 
 
@@ -65,6 +65,57 @@ def test_a_subclass_can_be_another_agent() -> None:
 
     assert (Other().name, Typed().name) == ("other", "typed")
     assert len(runtime_parts(Other())[1]) == 1
+
+
+@pytest.mark.parametrize("name", sorted(name for name in dir(BaseAgent) if not name.startswith("__")))
+@pytest.mark.parametrize("bases", [(BaseAgent,), (object,)], ids=["typed", "plain"])
+def test_a_handler_named_like_an_attribute_of_every_agent_is_refused(name: str, bases: tuple[type, ...]) -> None:
+    async def handle(self: object, message: ChannelMessage) -> None: ...
+
+    with pytest.raises(Invalid, match=rf"^Shadow\.{name}: .* \(rename it, for example to handle_") as refused:
+        Agent("shadow")(type("Shadow", bases, {name: on_message()(handle)}))
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_method_that_is_no_handler_may_replace_one_of_the_base() -> None:
+    @Agent("quiet")
+    class Quiet(Typed):
+        def run(self, address: str = "", *, key: str = "") -> None: ...
+
+    assert len(runtime_parts(Quiet())[1]) == 1
+
+
+@with_server
+async def test_a_handler_and_an_attribute_may_be_called_plan(server: LiveServer) -> None:
+    @Agent("planner")
+    class Planner(BaseAgent):
+        @on_message(channel="general")
+        async def plan(self, message: ChannelMessage) -> dict[str, Any]:
+            return {"steps": 3}
+
+    @Agent("keeper")
+    class Keeper(BaseAgent):
+        def __init__(self) -> None:
+            self.plan = ["step 1"]
+
+        @on_message()
+        async def handle(self, message: ChannelMessage) -> dict[str, Any]:
+            return {"plan": self.plan}
+
+    @Agent("other-name")
+    class Named(BaseAgent):
+        name = "a title"
+
+        @on_message()
+        async def handle(self, message: ChannelMessage) -> dict[str, Any]:
+            return {"log": self.log.name}
+
+    assert [handler.name for handler in runtime_parts(Planner())[1]] == ["plan"]
+    async with at_work(server, Keeper(), Named()) as alice:
+        kept = await alice.ask(CHANNEL, None, "keeper", {}, 10)
+        named = await alice.ask(CHANNEL, None, "other-name", {}, 10)
+
+    assert (kept.payload, named.payload) == ({"plan": ["step 1"]}, {"log": "parley.agent.other-name"})
 
 
 @with_server
