@@ -106,16 +106,20 @@ class SteadyClock:
         self._doubted_until = self._last + _STEP_ACCEPT_SECONDS
         if since < -_STEP_SECONDS:
             self._time -= since
+        self._since = self._instant()
 
     def now(self) -> Instant:
         monotonic, offset = self._advance()
         step = offset if self._stepped_at is not None else self._silence
-        return Instant(datetime.fromtimestamp(self._time, UTC), self._boot, monotonic, step)
+        return Instant(self._instant(), self._boot, monotonic, step, self._since)
 
     def milliseconds(self) -> int:
         """Milliseconds since 1970, by this clock."""
         self._advance()
         return int(self._time * 1000)
+
+    def _instant(self) -> datetime:
+        return datetime.fromtimestamp(self._time, UTC)
 
     def _advance(self) -> tuple[float, float]:
         """Follow the wall; the monotonic time, and how far the wall is away."""
@@ -129,6 +133,7 @@ class SteadyClock:
             self._stepped_at = monotonic
         if self._stepped_at is not None and monotonic - self._stepped_at >= _STEP_ACCEPT_SECONDS:
             self._time, self._stepped_at = self._time + offset, None  # it was meant
+            self._since = self._instant()
         elif self._stepped_at is None:
             self._time += max(-elapsed * _SLEW, min(elapsed * _SLEW, offset))
         if self._silence and monotonic >= self._doubted_until:

@@ -35,6 +35,8 @@ class Instant(NamedTuple):
     uptime: float
     # How many seconds the wall clock is away from where it was expected, until it has stayed there for a while.
     step: float = 0.0
+    # Since when the clock has run without a gap; None where nobody knows.
+    since: datetime | None = None
 
     @property
     def stepped(self) -> bool:

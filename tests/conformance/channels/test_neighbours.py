@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parley.app.team.work.sweep import sweep
 from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import KeyKind
 from parley.domain.directory.intent import IntentStatus
@@ -21,7 +22,7 @@ from tests.conformance.channels.talk import (
     request,
     send,
 )
-from tests.rigs.team import INTENT, Answer, Client, LiveServer, with_query, with_server
+from tests.rigs.team import CHANNEL, INTENT, Answer, Client, LiveServer, with_query, with_server
 
 THIS = f"/intents/{INTENT}"
 INTENT_FIELDS = {
@@ -443,17 +444,50 @@ async def test_agents_are_found_by_capability_role_and_status(server: LiveServer
     assert await found(capability="csv", role_id="data") == []
 
 
-@pytest.mark.requirement("CHAN-REG-GONE")
-@pytest.mark.parametrize("how", ["deregistered", "dead"])
+@pytest.mark.requirement("CHAN-REG-AWAY")
 @with_server
-async def test_the_heartbeat_of_who_is_gone_is_410(server: LiveServer, how: str) -> None:
+async def test_who_was_silent_is_back_with_its_next_heartbeat(server: LiveServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    await bob.post("/agents/register", {"agent_id": "bob"})
+    await bob.post("/agents/bob/heartbeat", {})
+    server.rig.clock.pass_by(hours=8)
+    await sweep(server.rig.team)
+
+    asked = await request(alice, "bob")
+    beat = await bob.post("/agents/bob/heartbeat", {})
+    answered = await bob.post(f"/channels/{CHANNEL}/messages/{asked['id']}/reply", {"payload": {}})
+
+    assert (beat.status, beat.json["agent_status"]) == (200, "active")
+    assert answered.status == 201
+
+
+@pytest.mark.requirement("CHAN-REG-HEARTBEAT-CONFIG")
+@with_server
+async def test_an_agent_says_how_often_it_sends_heartbeats(server: LiveServer) -> None:
+    bob = await server.client("bob")
+    config = {"interval_seconds": 600, "unhealthy_after_seconds": 1800, "dead_after_seconds": 7200}
+    wrong = {"interval_seconds": 600, "unhealthy_after_seconds": 60}
+
+    answer = await bob.post("/agents/register", {"agent_id": "bob", "heartbeat_config": config})
+    beat = await bob.post("/agents/bob/heartbeat", {})
+    server.rig.clock.pass_by(seconds=1799)
+
+    assert answer.json["heartbeat_config"] == config
+    assert beat.json["next_heartbeat_at"] == later(server, seconds=600 - 1799)
+    assert (await bob.get("/agents/bob/record")).json["status"] == "active"
+    server.rig.clock.pass_by(seconds=1)
+    assert (await bob.get("/agents/bob/record")).json["status"] == "unhealthy"
+    refused = await bob.post("/agents/register", {"agent_id": "bob", "heartbeat_config": wrong})
+    assert (refused.status, refused.code) == (422, "invalid")
+
+
+@pytest.mark.requirement("CHAN-REG-GONE")
+@with_server
+async def test_the_heartbeat_of_who_is_gone_is_410(server: LiveServer) -> None:
     bob = await server.client("bob")
     await bob.post("/agents/register", {"agent_id": "bob"})
     await bob.post("/agents/bob/heartbeat", {})
-    if how == "dead":
-        server.rig.clock.pass_by(seconds=300)
-    else:
-        await bob.patch("/agents/bob/status", {"status": "deregistered"})
+    await bob.patch("/agents/bob/status", {"status": "deregistered"})
 
     beat = await bob.post("/agents/bob/heartbeat", {})
     back = await bob.post("/agents/register", {"agent_id": "bob"})

@@ -85,16 +85,17 @@ async def test_a_heartbeat_is_answered_with_the_next_one(server: LiveServer) -> 
 
 
 @with_server
-async def test_the_heartbeat_of_a_dead_agent_is_410(server: LiveServer) -> None:
+async def test_the_heartbeat_of_a_dead_agent_brings_it_back(server: LiveServer) -> None:
     fleet = await fleet_of(server)
     await fleet.post("/agents/register", {"agent_id": "a"})
     await fleet.post("/agents/a/heartbeat", HEARTBEAT)
     server.rig.clock.pass_by(seconds=300)
+    assert (await fleet.get("/agents/a/record")).json["status"] == "dead"
 
     answer = await fleet.post("/agents/a/heartbeat", HEARTBEAT)
 
-    assert (answer.status, answer.code) == (410, "agent_gone")
-    assert (await fleet.get("/agents/a/record")).json["status"] == "dead"
+    assert (answer.status, answer.json["agent_status"]) == (200, "active")
+    assert (await fleet.get("/agents/a/record")).json["status"] == "active"
 
 
 @with_server

@@ -1,7 +1,10 @@
 """The registry's record of an agent: capabilities, health, and last heartbeat.
 
-active ──90 s of silence──> unhealthy ──300 s──> dead        a heartbeat leads back from unhealthy to active
-   │  └──> draining ──its drain timeout──> deregistered      dead and deregistered end it; it may register anew
+active ──90 s of silence──> unhealthy ──300 s──> dead        a heartbeat leads back to active from either
+   │  └──> draining ──its drain timeout──> deregistered      it has left, and may register anew
+
+Unhealthy and dead say how long an agent has been silent. They are computed when somebody looks and never stored: its
+roles, channels, mail and open requests stay as they are until it is deregistered.
 """
 
 from __future__ import annotations
@@ -11,17 +14,25 @@ from datetime import timedelta
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES, Attributes
-from parley.domain.directory.callers import GONE, AgentStatus
+from parley.domain.directory.callers import AgentStatus
 from parley.domain.record import Record
 from parley.domain.times import from_stamp, stamp
 
 V = TypeVar("V")
 
-# Silence after which an agent counts as unhealthy, and as dead.
-UNHEALTHY_AFTER = timedelta(seconds=90)
-DEAD_AFTER = timedelta(seconds=300)
-HEARTBEAT_EVERY = timedelta(seconds=30)
 DEFAULT_TASKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeats:
+    """How often an agent sends heartbeats, and after how many seconds of silence it counts as unhealthy or dead."""
+
+    interval_seconds: int = 30
+    unhealthy_after_seconds: int = 90
+    dead_after_seconds: int = 300
+
+
+DEFAULT_HEARTBEATS = Heartbeats()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +51,7 @@ class AgentRecord(Record):
     status: AgentStatus = AgentStatus.ACTIVE
     registered_at: str
     last_heartbeat_at: str = ""
+    heartbeats: Heartbeats = DEFAULT_HEARTBEATS
     drain_timeout_seconds: int | None = None
     draining_since: str = ""
     # Set by an admin: the person it acts for, its org unit, what it may know.
@@ -47,27 +59,15 @@ class AgentRecord(Record):
 
     @property
     def gone(self) -> bool:
-        return self.status in GONE
+        """Whether it has left. An agent that is only silent has not."""
+        return self.status is AgentStatus.DEREGISTERED
 
     @property
     def due(self) -> str:
-        """When its missing heartbeat has to be checked; empty before its first heartbeat."""
-        if self.gone:
-            return ""
-        moments = []
-        if self.last_heartbeat_at:
-            patience = UNHEALTHY_AFTER if self.status is AgentStatus.ACTIVE else DEAD_AFTER
-            moments.append(_later(self.last_heartbeat_at, patience))
-        if self.drained_at:
-            moments.append(self.drained_at)
-        return min(moments, default="")
-
-    @property
-    def drained_at(self) -> str:
         """When its drain time is over; empty while it does not drain, or has no limit."""
         if self.status is not AgentStatus.DRAINING or self.drain_timeout_seconds is None:
             return ""
-        return _later(self.draining_since, timedelta(seconds=self.drain_timeout_seconds))
+        return _later(self.draining_since, self.drain_timeout_seconds)
 
 
 class AgentDraft(NamedTuple):
@@ -81,27 +81,34 @@ class AgentDraft(NamedTuple):
     current_load: int | None = None
     endpoint: str | None = None
     metadata: dict[str, Any] | None = None
+    heartbeats: Heartbeats | None = None
     drain_timeout_seconds: int | None = None
     attributes: Attributes | None = None
 
 
-def health(record: AgentRecord, now: str) -> AgentStatus:
-    """The health of an agent at this moment, whether or not the sweep has run."""
+def health(record: AgentRecord, now: str, since: str = "") -> AgentStatus:
+    """The health of an agent at this moment, whether or not the sweep has run.
+
+    No silence counts from before `since`, when the server's own clock began to run: who could not be heard was not
+    silent.
+    """
     if record.gone:
         return record.status
-    if record.last_heartbeat_at and _later(record.last_heartbeat_at, DEAD_AFTER) <= now:
-        return AgentStatus.DEAD
-    if record.drained_at and record.drained_at <= now:
+    if record.due and record.due <= now:
         return AgentStatus.DEREGISTERED
-    if record.status is AgentStatus.DRAINING or not record.last_heartbeat_at:
-        return record.status
-    silent = _later(record.last_heartbeat_at, UNHEALTHY_AFTER) <= now
-    return AgentStatus.UNHEALTHY if silent else AgentStatus.ACTIVE
+    settled = AgentStatus.DRAINING if record.status is AgentStatus.DRAINING else AgentStatus.ACTIVE
+    if not record.last_heartbeat_at:
+        return settled
+    heard = max(record.last_heartbeat_at, since)
+    if _later(heard, record.heartbeats.dead_after_seconds) <= now:
+        return AgentStatus.DEAD
+    silent = _later(heard, record.heartbeats.unhealthy_after_seconds) <= now
+    return AgentStatus.UNHEALTHY if silent and settled is AgentStatus.ACTIVE else settled
 
 
 def registered(draft: AgentDraft, tenant: str, record: AgentRecord | None, now: str) -> AgentRecord:
     """The record of an agent that registers: for the first time, again, or anew after it had left."""
-    before = record if record is not None and health(record, now) not in GONE else None
+    before = record if record is not None and health(record, now) is not AgentStatus.DEREGISTERED else None
     fresh = AgentRecord(id=draft.agent_id, tenant_id=tenant, registered_at=now)
     base = before or fresh
     return AgentRecord(
@@ -115,6 +122,7 @@ def registered(draft: AgentDraft, tenant: str, record: AgentRecord | None, now: 
         current_load=_given(draft.current_load, base.current_load),
         endpoint=_given(draft.endpoint, base.endpoint),
         metadata=_given(draft.metadata, base.metadata),
+        heartbeats=_given(draft.heartbeats, base.heartbeats),
         registered_at=base.registered_at,
         # A registration counts as a heartbeat, but only for agents that send heartbeats.
         last_heartbeat_at=now if base.last_heartbeat_at else "",
@@ -128,5 +136,5 @@ def _given(value: V | None, otherwise: V) -> V:
     return otherwise if value is None else value
 
 
-def _later(moment: str, span: timedelta) -> str:
-    return stamp(from_stamp(moment) + span)
+def _later(moment: str, seconds: float) -> str:
+    return stamp(from_stamp(moment) + timedelta(seconds=seconds))

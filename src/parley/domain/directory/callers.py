@@ -146,16 +146,13 @@ def address(text: str) -> str:
 
 
 class AgentStatus(StrEnum):
-    """The registry's word for how an agent is; unhealthy and dead follow from silence."""
+    """The registry's word for how an agent is. Unhealthy and dead follow from silence, and change nothing else."""
 
     ACTIVE = "active"
     DRAINING = "draining"
     UNHEALTHY = "unhealthy"
     DEAD = "dead"
     DEREGISTERED = "deregistered"
-
-
-GONE = frozenset({AgentStatus.DEAD, AgentStatus.DEREGISTERED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

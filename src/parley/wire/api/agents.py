@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct, json
 
-from parley.domain.agents.agent import DEAD_AFTER, HEARTBEAT_EVERY, UNHEALTHY_AFTER
+from parley.domain.agents.agent import DEFAULT_HEARTBEATS, Heartbeats
 from parley.domain.content.classification import Classification
 from parley.domain.content.envelope import Purpose
 from parley.domain.directory.callers import AgentStatus, KeyKind
@@ -61,6 +61,17 @@ class CapacityIn(Struct):
     current_load: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
 
 
+Seconds = Annotated[int, Meta(ge=1, le=2_592_000)]
+
+
+class HeartbeatConfigIn(Struct):
+    """How often an agent sends heartbeats, and after how many seconds of silence it counts as unhealthy or dead."""
+
+    interval_seconds: Seconds = DEFAULT_HEARTBEATS.interval_seconds
+    unhealthy_after_seconds: Seconds | None = None
+    dead_after_seconds: Seconds | None = None
+
+
 class AgentIn(Struct):
     """An agent to register. Unknown fields are ignored."""
 
@@ -69,6 +80,7 @@ class AgentIn(Struct):
     role_id: Name | None = None
     name: Line | None = None
     capacity: CapacityIn | None = None
+    heartbeat_config: HeartbeatConfigIn | None = None
     endpoint: Annotated[str, Meta(max_length=2048)] | None = None
     metadata: Mapping | None = None
     drain_timeout_seconds: Annotated[int, Meta(ge=0, le=86_400)] | None = None
@@ -132,7 +144,7 @@ def agent_of(stored: AgentRecord, status: AgentStatus, identity: Identity | None
         status=status,
         name=stored.title,
         capacity=fill_record(Capacity, stored),
-        heartbeat_config=_HEARTBEATS,
+        heartbeat_config=fill_record(HeartbeatConfig, stored.heartbeats),
         public_key=identity.public_key if identity else None,
         did=identity.did if identity else None,
         key_algorithm="Ed25519" if identity else None,
@@ -142,18 +154,22 @@ def agent_of(stored: AgentRecord, status: AgentStatus, identity: Identity | None
     )
 
 
-_HEARTBEATS = HeartbeatConfig(
-    interval_seconds=int(HEARTBEAT_EVERY.total_seconds()),
-    unhealthy_after_seconds=int(UNHEALTHY_AFTER.total_seconds()),
-    dead_after_seconds=int(DEAD_AFTER.total_seconds()),
-)
-
-
 def role_of(stored: StoredRole) -> Role:
     return Role(role_id=stored.id, holders=[holder.agent for holder in stored.holders])
 
 
 # ---------------------------------------------------------------- to domain
+
+
+def heartbeats_of(body: HeartbeatConfigIn) -> Heartbeats:
+    """The times that an agent gives; what it leaves out is three and ten times its interval, as by default."""
+    every = body.interval_seconds
+    unhealthy = body.unhealthy_after_seconds or 3 * every
+    dead = body.dead_after_seconds or max(10 * every, unhealthy)
+    if not every <= unhealthy <= dead:
+        detail = "unhealthy_after_seconds is at least the interval, and dead_after_seconds at least that"
+        raise Invalid.because([Problem("invalid", "heartbeat_config", detail)])
+    return Heartbeats(every, unhealthy, dead)
 
 
 def attributes_of(body: AgentIn, present: Attributes) -> Attributes | None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from parley.domain.agents.agent import AgentDraft, AgentRecord, health, registered
+from parley.domain.agents.agent import AgentDraft, AgentRecord, Heartbeats, health, registered
 from parley.domain.directory.callers import AgentStatus
 from parley.domain.times import from_stamp, stamp
 
@@ -43,12 +43,35 @@ def test_an_agent_that_never_sent_a_heartbeat_is_not_watched() -> None:
     assert silent.due == ""
 
 
+@pytest.mark.parametrize(
+    ("silence", "status"),
+    [(19, AgentStatus.ACTIVE), (20, AgentStatus.UNHEALTHY), (59, AgentStatus.UNHEALTHY), (60, AgentStatus.DEAD)],
+)
+def test_an_agent_says_itself_what_its_silence_means(silence: float, status: AgentStatus) -> None:
+    agent = replace(an_agent(), heartbeats=Heartbeats(10, 20, 60))
+
+    assert health(agent, after(silence)) is status
+
+
+@pytest.mark.parametrize(
+    ("silence", "status"), [(3_689, AgentStatus.ACTIVE), (3_690, AgentStatus.UNHEALTHY), (3_900, AgentStatus.DEAD)]
+)
+def test_what_a_server_could_not_hear_counts_for_nobody(silence: float, status: AgentStatus) -> None:
+    assert health(an_agent(), after(silence), since=after(3_600)) is status
+
+
+def test_an_agent_that_is_heard_after_its_silence_is_active_whatever_was_stored() -> None:
+    for stored in (AgentStatus.UNHEALTHY, AgentStatus.DEAD):
+        assert health(an_agent(stored), after(1)) is AgentStatus.ACTIVE
+        assert not an_agent(stored).gone
+
+
 def test_a_draining_agent_keeps_draining_until_it_counts_as_dead() -> None:
     draining = an_agent(AgentStatus.DRAINING)
 
     assert health(draining, after(200)) is AgentStatus.DRAINING
     assert health(draining, after(300)) is AgentStatus.DEAD
-    assert draining.due == after(300)
+    assert draining.due == ""
 
 
 def test_a_drain_timeout_ends_in_deregistration() -> None:
@@ -59,20 +82,12 @@ def test_a_drain_timeout_ends_in_deregistration() -> None:
     assert draining.due == after(60)
 
 
-@pytest.mark.parametrize("status", [AgentStatus.DEAD, AgentStatus.DEREGISTERED])
-def test_who_is_gone_stays_gone_and_is_never_due(status: AgentStatus) -> None:
-    gone = an_agent(status)
+def test_who_has_left_stays_so_and_is_never_due() -> None:
+    gone = an_agent(AgentStatus.DEREGISTERED)
 
-    assert health(gone, NOW) is status
+    assert health(gone, NOW) is AgentStatus.DEREGISTERED
     assert gone.gone
     assert gone.due == ""
-
-
-@pytest.mark.parametrize("status", [AgentStatus.ACTIVE, AgentStatus.UNHEALTHY, AgentStatus.DRAINING])
-def test_at_the_moment_it_is_due_an_agent_is_no_longer_what_its_record_says(status: AgentStatus) -> None:
-    agent = an_agent(status)
-
-    assert health(agent, agent.due) is not status
 
 
 def test_registering_again_changes_what_is_given_and_keeps_the_rest() -> None:

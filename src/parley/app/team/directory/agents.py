@@ -17,12 +17,13 @@ from parley.domain.agents.agent import AgentRecord, health, registered
 from parley.domain.agents.org_units import OrgUnits
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
 from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
-from parley.domain.directory.callers import GONE, AgentStatus, KeyKind, Role, party_name
+from parley.domain.directory.callers import AgentStatus, KeyKind, Role, party_name
 from parley.domain.errors.errors import Conflict, NotFound, Stale
 from parley.domain.errors.rules import CrossEnterpriseBlocked
 from parley.domain.errors.team import AgentGone, QuotaExceeded, ScopeRequired, WrongSender
 from parley.domain.rules.isolation import public_part
 from parley.domain.store.changes import TeamChanges
+from parley.domain.times import stamp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -92,8 +93,8 @@ async def register(team: Team, caller: Caller, draft: AgentDraft) -> AgentWithSt
             raise ScopeRequired("only an admin says where an agent belongs and what it may know")
     for _ in range(ATTEMPTS):
         record = await team.store.get(AgentRecord, caller.tenant, agent_id)
-        if record is not None and not record.gone and health(record, team.at()) in GONE:
-            # It timed out but has not departed yet: its departure comes before its return.
+        if record is not None and not record.gone and _health(team, record) is AgentStatus.DEREGISTERED:
+            # Its drain time is over, but it has not departed yet: its departure comes before its return.
             await departure.settle(team, caller.tenant, agent_id)
             continue
         try:
@@ -195,7 +196,7 @@ async def list_page(team: Team, caller: Caller, wanted: AgentFilter) -> AsyncIte
 
 
 async def heartbeat(team: Team, caller: Caller, agent_id: str, current_load: int) -> AgentWithStatus:
-    """Record that an agent is alive. `AgentGone` when it is dead or deregistered: it must register again."""
+    """Record that an agent is alive, however long it was silent. `AgentGone` when it was deregistered."""
     await check_changes(team, caller, agent_id)
 
     async def decide() -> TeamChanges:
@@ -239,9 +240,14 @@ async def _stored(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
 
 async def _present(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
     record = await _stored(team, caller, agent_id)
-    if health(record, team.at()) in GONE:
-        raise AgentGone("the agent has left or counts as dead", hint="register it again")
+    if _health(team, record) is AgentStatus.DEREGISTERED:
+        raise AgentGone("the agent has left", hint="register it again")
     return record
+
+
+def _health(team: Team, record: AgentRecord) -> AgentStatus:
+    now = team.clock.now()
+    return health(record, stamp(now.at), stamp(now.since) if now.since else "")
 
 
 async def _shown(team: Team, caller: Caller, record: AgentRecord) -> AgentWithStatus:
@@ -252,4 +258,4 @@ async def _shown(team: Team, caller: Caller, record: AgentRecord) -> AgentWithSt
 
 def _with_status(team: Team, record: object) -> AgentWithStatus:
     assert isinstance(record, AgentRecord)  # noqa: S101  # what was put
-    return AgentWithStatus(record, health(record, team.at()))
+    return AgentWithStatus(record, _health(team, record))

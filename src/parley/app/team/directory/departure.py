@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from parley.app.team import system_posts
 from parley.app.team.retry import committed
 from parley.app.team.system_posts import audited
-from parley.domain.agents.agent import AgentRecord, health
+from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.bookmark import Bookmark
 from parley.domain.channel.channel import without_member
 from parley.domain.channel.post import PostDraft
-from parley.domain.directory.callers import GONE, AgentStatus, Caller, Role, without_holder
+from parley.domain.directory.callers import AgentStatus, Caller, Role, without_holder
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.record import expecting
 from parley.domain.store.changes import TeamChanges
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 async def depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
-    """Deregister an agent; for one that has timed out, only the status of its record changes."""
+    """Deregister an agent."""
     async with team.roster:
         return await _depart(team, caller, agent_id)
 
@@ -39,16 +39,10 @@ async def depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
 async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
     async def decide() -> TeamChanges | None:
         record = await _stored(team, caller.tenant, agent_id)
-        if record.status is AgentStatus.DEREGISTERED:
-            return None
-        # An agent that deregisters loses its bookmarks; one that timed out may come back and continue.
-        bookmarks = await team.store.children(Bookmark, caller.tenant, agent_id)
         if record.gone:
-            entry = team.entry(caller, "agent_status", agent_id, status=AgentStatus.DEREGISTERED.value)
-            over = replace(record, status=AgentStatus.DEREGISTERED)
-            return TeamChanges(caller.tenant, puts=(over,), drops=bookmarks, entries=(entry,))
-        leaving = await _leaving(team, caller, record, AgentStatus.DEREGISTERED)
-        return leaving._replace(drops=bookmarks)
+            return None
+        bookmarks = await team.store.children(Bookmark, caller.tenant, agent_id)
+        return (await _leaving(team, caller, record))._replace(drops=bookmarks)
 
     await committed(team, caller, decide, "list of the agent's channels")
     await _lead_out(team, caller, agent_id)
@@ -63,23 +57,17 @@ async def _stored(team: Team, tenant: str, agent_id: str) -> AgentRecord:
 
 
 async def settle(team: Team, tenant: str, agent_id: str) -> None:
-    """Store the status that follows from missed heartbeats. Conflicts are left to the next sweep."""
+    """Deregister an agent whose drain time is over. Conflicts are left to the next sweep."""
     async with team.roster:
         record = await team.store.get(AgentRecord, tenant, agent_id)
-        status = health(record, team.at()) if record else None
-        if record is None or status is None or status is record.status:
+        if record is None or record.gone or not record.due or record.due > team.at():
             return
         nobody = Caller.system(tenant)
-        if status in GONE:
-            changes = await _leaving(team, nobody, record, status)
-        else:
-            changes = TeamChanges(tenant, puts=(replace(record, status=status),))
         try:
-            await team.store.commit(changes)
+            await team.store.commit(await _leaving(team, nobody, record))
         except Stale:
             return
-        if status in GONE:
-            await _lead_out(team, nobody, agent_id)
+        await _lead_out(team, nobody, agent_id)
 
 
 async def _lead_out(team: Team, caller: Caller, agent_id: str) -> None:
@@ -101,12 +89,12 @@ async def _lead_out(team: Team, caller: Caller, agent_id: str) -> None:
     await committed(team, caller._replace(saved=None), decide, "list of the agent's channels")
 
 
-async def _leaving(team: Team, caller: Caller, record: AgentRecord, status: AgentStatus) -> TeamChanges:
+async def _leaving(team: Team, caller: Caller, record: AgentRecord) -> TeamChanges:
     """The changes of a departure, the agent's record first."""
     channels = await team.store.taking_part(caller.tenant, record.id)
     parting = await _parting(team, caller.tenant, record.id, channels)
-    gone = replace(record, status=status, role_id="", draining_since="")
-    entry = team.entry(caller, "agent_departed", record.id, status=status.value, channels=str(len(parting.posts)))
+    gone = replace(record, status=AgentStatus.DEREGISTERED, role_id="", draining_since="")
+    entry = team.entry(caller, "agent_departed", record.id, status=gone.status.value, channels=str(len(parting.posts)))
     return parting._replace(puts=(gone, *parting.puts), departed=(record.id,), entries=(entry,))
 
 

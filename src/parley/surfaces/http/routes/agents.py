@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from parley.app.team.directory import agents
 from parley.app.team.directory import identity as identities
 from parley.app.team.directory.agents import AgentFilter
-from parley.domain.agents.agent import HEARTBEAT_EVERY, AgentDraft
+from parley.domain.agents.agent import AgentDraft
 from parley.domain.directory.callers import AgentStatus
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.times import stamp
@@ -41,6 +42,7 @@ async def register(call: Call) -> Response:
         body.capacity.current_load if body.capacity else None,
         body.endpoint,
         body.metadata,
+        registry.heartbeats_of(body.heartbeat_config) if body.heartbeat_config else None,
         body.drain_timeout_seconds,
         registry.attributes_of(body, attributes),
     )
@@ -84,7 +86,7 @@ async def heartbeat(call: Call) -> Response:
         status="ok",
         agent_status=agent.status,
         server_timestamp=stamp(now),
-        next_heartbeat_at=stamp(now + HEARTBEAT_EVERY),
+        next_heartbeat_at=stamp(now + timedelta(seconds=agent.record.heartbeats.interval_seconds)),
     )
     return json(200, answer)
 

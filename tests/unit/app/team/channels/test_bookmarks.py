@@ -13,7 +13,7 @@ from parley.app.team.channels.bookmarks import BookmarkWithHead
 from parley.app.team.directory import agents as registry
 from parley.app.team.directory import departure
 from parley.app.team.intents import intents
-from parley.domain.agents.agent import DEAD_AFTER, AgentDraft
+from parley.domain.agents.agent import AgentDraft
 from parley.domain.channel.bookmark import MOST_OF_AN_AGENT, Bookmark, Start
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
 from parley.domain.directory.intent import Intent, IntentStatus
@@ -243,7 +243,7 @@ async def test_who_deregisters_takes_its_bookmarks_along(rig: Rig) -> None:
 async def test_who_falls_silent_finds_its_bookmark_when_it_comes_back(rig: Rig) -> None:
     await rig.agent("bob", last_heartbeat_at=rig.at())
     placed = await opened(rig)
-    rig.clock.at += DEAD_AFTER
+    rig.clock.pass_by(hours=1)
     await departure.settle(rig.team, "default", "bob")
 
     back = await registry.register(rig.team, rig.caller("bob"), AgentDraft("bob"))

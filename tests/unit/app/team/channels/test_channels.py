@@ -128,7 +128,7 @@ async def test_a_channel_has_a_proper_name(rig: Rig, label: str) -> None:
 @with_rig
 async def test_members_are_agents_with_access_to_the_intent(rig: Rig) -> None:
     await rig.intent(policy=AccessPolicy.CLOSED, grants=(rig.grant("bob"), rig.grant("carol")))
-    await rig.agent("carol", status=AgentStatus.DEAD)
+    await rig.agent("carol", status=AgentStatus.DEREGISTERED)
 
     assert await refusal(creates(rig, members=("mallory",))) is NoIntentAccess
     assert await refusal(creates(rig, members=("carol",))) is AgentDeparted

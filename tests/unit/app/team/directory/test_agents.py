@@ -8,10 +8,14 @@ import pytest
 
 from parley.app.team.directory import agents as registry
 from parley.app.team.directory.agents import AgentFilter
+from parley.app.team.work import sweep
 from parley.domain.agents.agent import AgentDraft, AgentRecord
+from parley.domain.channel.channel import Channel
+from parley.domain.channel.post import PostState
 from parley.domain.directory.callers import AgentStatus, KeyKind, Role
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.team import AgentGone, QuotaExceeded, WrongSender
+from parley.domain.message.message import Pattern
 from tests.rigs.lists import collect
 from tests.rigs.team import Rig, with_rig
 
@@ -99,30 +103,31 @@ async def test_a_heartbeat_makes_an_unhealthy_agent_active_again(rig: Rig) -> No
 
 
 @with_rig
-async def test_the_heartbeat_of_a_dead_agent_is_refused_until_it_registers_anew(rig: Rig) -> None:
-    await register(rig, "a")
-    await registry.heartbeat(rig.team, rig.caller("a"), "a", 0)
-    rig.clock.pass_by(seconds=300)
-
-    with pytest.raises(AgentGone):
-        await registry.heartbeat(rig.team, rig.caller("a"), "a", 0)
-    await register(rig, "a")
-
-    assert (await registry.heartbeat(rig.team, rig.caller("a"), "a", 0)).status is AgentStatus.ACTIVE
-
-
-@with_rig
-async def test_who_comes_back_before_the_sweep_has_left_all_the_same(rig: Rig) -> None:
+async def test_a_heartbeat_brings_back_whoever_counted_as_dead_with_everything_it_had(rig: Rig) -> None:
     await rig.intent()
     await rig.channel("chan_1", "a")
-    await register(rig, "a")
+    await registry.register(rig.team, rig.caller("a", kind=KeyKind.ADMIN), AgentDraft("a", role_id="worker"))
     await registry.heartbeat(rig.team, rig.caller("a"), "a", 0)
-    rig.clock.pass_by(seconds=300)
+    asked = await rig.say("alice", to="a", pattern=Pattern.REQUEST)
+    rig.clock.pass_by(hours=1)
+    await sweep.sweep(rig.team)
+    assert (await registry.get(rig.team, rig.caller("b"), "a")).status is AgentStatus.DEAD
 
-    await register(rig, "a")
+    meanwhile = await rig.say("alice", to="a")
+    back = await registry.heartbeat(rig.team, rig.caller("a"), "a", 0)
 
+    assert (back.status, back.record.role_id) == (AgentStatus.ACTIVE, "worker")
+    role = await rig.store.get(Role, "default", "worker")
+    channel = await rig.store.get(Channel, "default", "chan_1")
+    assert role is not None
+    assert role.held_by("a")
+    assert channel is not None
+    assert channel.member("a")
     feed = await rig.store.feed("default", 0)
-    assert [item.post.sender for item in feed if item.post] == ["system"]
+    assert [(item.post.id, item.post.state) for item in feed if item.post] == [
+        (asked.id, PostState.DELIVERED),
+        (meanwhile.id, PostState.DELIVERED),
+    ]
 
 
 @with_rig

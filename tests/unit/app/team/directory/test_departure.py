@@ -306,42 +306,38 @@ async def test_an_agent_that_never_registered_cannot_leave(rig: Rig) -> None:
         await leave(rig, "nobody")
 
 
+async def drain(rig: Rig, agent: str) -> None:
+    """Let an agent's drain time pass."""
+    await registry.register(rig.team, rig.caller(agent), AgentDraft(agent, drain_timeout_seconds=60))
+    await registry.change_status(rig.team, rig.caller(agent), agent, AgentStatus.DRAINING)
+    rig.clock.pass_by(seconds=60)
+
+
 @with_rig
-async def test_silence_is_settled_as_departure_and_the_record_says_dead(rig: Rig) -> None:
+async def test_silence_is_no_departure(rig: Rig) -> None:
     await team_of_three(rig)
     await registry.heartbeat(rig.team, rig.caller("bob"), "bob", 0)
-    rig.clock.pass_by(seconds=300)
+    rig.clock.pass_by(days=30)
+
+    await departure.settle(rig.team, "default", "bob")
+
+    record = await rig.store.get(AgentRecord, "default", "bob")
+    assert record is not None
+    assert not record.gone
+    assert await notices(rig) == []
+
+
+@with_rig
+async def test_the_end_of_its_drain_time_is_the_departure_of_an_agent_once(rig: Rig) -> None:
+    await team_of_three(rig)
+    await drain(rig, "bob")
 
     await departure.settle(rig.team, "default", "bob")
     await departure.settle(rig.team, "default", "bob")
 
     record = await rig.store.get(AgentRecord, "default", "bob")
     assert record is not None
-    assert record.status is AgentStatus.DEAD
+    assert record.status is AgentStatus.DEREGISTERED
     assert len(await notices(rig)) == 1
-
-
-@with_rig
-async def test_a_dead_agent_that_is_deregistered_is_not_reported_again(rig: Rig) -> None:
-    await team_of_three(rig)
-    await registry.heartbeat(rig.team, rig.caller("bob"), "bob", 0)
-    rig.clock.pass_by(seconds=300)
-    await departure.settle(rig.team, "default", "bob")
-
-    left = await departure.depart(rig.team, rig.caller(kind=KeyKind.ADMIN), "bob")
-
-    assert left.status is AgentStatus.DEREGISTERED
-    assert len(await notices(rig)) == 1
-
-
-@with_rig
-async def test_the_ledger_says_that_the_system_saw_it_die(rig: Rig) -> None:
-    await team_of_three(rig)
-    await registry.heartbeat(rig.team, rig.caller("bob"), "bob", 0)
-    rig.clock.pass_by(seconds=300)
-
-    await departure.settle(rig.team, "default", "bob")
-
-    entry = (await rig.store.entries("default", 0, 10))[-1].entry
+    entry = (await rig.store.entries("default", 0, 20))[-1].entry
     assert (entry.action, entry.agent, entry.message_id) == ("agent_departed", "system", "bob")
-    assert entry.facts["status"] == "dead"

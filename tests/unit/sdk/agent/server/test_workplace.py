@@ -88,7 +88,7 @@ async def _is(asked: Any, wanted: object) -> bool:
 
 
 @with_server
-async def test_an_agent_that_was_taken_for_dead_registers_again(server: LiveServer, quick: None) -> None:
+async def test_an_agent_that_was_taken_for_dead_is_simply_back(server: LiveServer, quick: None) -> None:
     bob = Bob()
     async with at_work(server, bob) as alice:
         server.rig.clock.at += timedelta(hours=1)
