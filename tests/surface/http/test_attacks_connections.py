@@ -50,6 +50,7 @@ async def test_a_request_that_is_refused_at_its_head_is_one_failed_login(server:
 async def test_what_needs_no_key_is_rendered_once(
     server: LiveServer, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A60: the cost of a request without a key
     alice = await server.client("alice")
     first = await alice.request("GET", path)
 

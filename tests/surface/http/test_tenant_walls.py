@@ -207,6 +207,7 @@ BODIES: dict[tuple[str, str], list[Any]] = {
     ("POST", "/policies/replay"): [{"documents": {"org/{name}": "agent-to-agent:\n  enabled: false\n"}}],
     ("POST", "/subscriptions"): [{"intent_id": "{intent_id}"}, {"subscriber_id": "{agent_id}"}],
     ("PATCH", "/subscriptions/{subscription_id}"): [{"active": True}],
+    ("POST", "/streams/tickets"): [{"path": "/api/v1/channels/{channel_id}/subscribe"}],
 }
 # By the name of a query's field: which ids may stand there.
 QUERIES = {

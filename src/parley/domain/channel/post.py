@@ -18,7 +18,7 @@ from parley.domain.channel.channel import MemberPolicy, reaches
 from parley.domain.directory.callers import EVERYONE, ROLE_PREFIX
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.team import (
-    CLOSED_HINT,
+    CLOSED_ADVICE,
     BadCorrelation,
     ChannelClosed,
     MessageExpired,
@@ -163,7 +163,7 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     """
     at = stamp(now)
     if not channel.is_open:
-        raise ChannelClosed(f"the channel {channel.label} is closed", hint=CLOSED_HINT)
+        raise ChannelClosed(f"the channel {channel.label} is closed: {CLOSED_ADVICE}")
     if not view.takes_part or not view.may_write:
         raise NotMember("you may not write in this channel")
     answers = draft.pattern is Pattern.RESPONSE

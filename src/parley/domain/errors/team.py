@@ -103,7 +103,7 @@ class VersionMismatch(Conflict):
     code = "version_mismatch"
 
 
-CLOSED_HINT = "use another name, or delete the channel with its messages to use this name again"
+CLOSED_ADVICE = "use another name, or delete the channel with its messages to use this name again"
 
 
 class ChannelClosed(Conflict):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from parley.app.team.directory.agents import as_agent_of
 from parley.app.team.directory.names import name_of_person
+from parley.app.team.directory.tickets import redeem
 from parley.app.team.state.suspended import check_not_suspended
 from parley.domain.directory.callers import NO_TENANT, Caller, Key, KeyKind, key_digest, party_name
 from parley.domain.errors.team import RateLimited, ScopeRequired, Unauthorized
@@ -80,7 +81,21 @@ class Authenticator:
         """The caller with this secret, if it may use the operation now."""
         if not operation.untimed:
             self._team.nodes.check_time()
-        caller = await self.caller(secret, agent, peer)
+        return await self._permitted(operation, await self.caller(secret, agent, peer))
+
+    async def admit_ticket(self, operation: Admission, ticket: str, path: str, peer: str) -> Caller:
+        """The caller that a ticket stands for, if it may use the operation at this path now."""
+        if not operation.untimed:
+            self._team.nodes.check_time()
+        try:
+            holder = await redeem(self._team, ticket, path)
+        except Unauthorized:
+            self._count_failure(peer)
+            raise
+        self._count_request(holder.key)
+        return await self._permitted(operation, await self._as_agent(holder.key, holder.agent))
+
+    async def _permitted(self, operation: Admission, caller: Caller) -> Caller:
         if caller.kind not in operation.scope:
             raise ScopeRequired(f"this needs a key of kind {' or '.join(sorted(operation.scope))}")
         if not operation.while_suspended:
@@ -94,6 +109,9 @@ class Authenticator:
         """
         key = await self.check(secret, peer)
         self._count_request(key)
+        return await self._as_agent(key, agent)
+
+    async def _as_agent(self, key: Key, agent: str) -> Caller:
         if key.key_kind is KeyKind.HUMAN:
             return await self._person(key, agent)
         cached = self._callers.get((key.id, agent))

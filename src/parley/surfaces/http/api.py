@@ -82,7 +82,7 @@ class Api:
         try:
             call = Call(self._team, request, _NOBODY, params or {})
             if route.scope:
-                call.caller = await self._authenticator.admit(route, *credentials_of(request, self._proxies))
+                call.caller = await self._caller(route, request)
                 request.known = True
             call.query = parse_query(request.query)
             if route.body is not None:
@@ -101,6 +101,13 @@ class Api:
             response = problem_of(error)
         self._metrics.count(route.method, route.path, response.status, self._monotonic() - began)
         return response
+
+    async def _caller(self, route: Route, request: Request) -> Caller:
+        secret, agent, peer = credentials_of(request, self._proxies)
+        if route.streams and not secret and "ticket=" in request.query:
+            ticket = parse_query(request.query).get("ticket", "")
+            return await self._authenticator.admit_ticket(route, ticket, request.path, peer)
+        return await self._authenticator.admit(route, secret, agent, peer)
 
     def admit(self, request: Request) -> Response | Awaitable[Response | None] | None:
         """Refuse a request at its head, before its body is read, when it cannot be answered anyway or has no valid key.

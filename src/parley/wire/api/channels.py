@@ -116,6 +116,12 @@ class AskIn(Struct, forbid_unknown_fields=True):
     metadata: Mapping | None = None
 
 
+class TicketIn(Struct, forbid_unknown_fields=True):
+    """Which stream a ticket is for."""
+
+    path: Annotated[str, Meta(max_length=500, description="The path of the stream, like /api/v1/agents/bob/subscribe.")]
+
+
 class BatchIn(Struct, forbid_unknown_fields=True):
     """Several messages for one channel; all are posted, or none."""
 

@@ -23,7 +23,7 @@ from parley.domain.directory.access import ORG_UNIT, Access
 from parley.domain.directory.callers import ROLE_PREFIX, TENANT_MARK, KeyKind, Role
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.errors.rules import Overspent
-from parley.domain.errors.team import CLOSED_HINT, AgentDeparted, AskTimeout, ChannelClosed, NameTaken
+from parley.domain.errors.team import CLOSED_ADVICE, AgentDeparted, AskTimeout, ChannelClosed, NameTaken
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.hashes import digest
 from parley.domain.message.message import Pattern
@@ -328,7 +328,7 @@ async def _check_alive(team: Team, channel: Channel) -> None:
     if channel.is_open:
         end = lifetime_end(channel, await team.store.tally(channel.tenant_id, channel.id))
         if end and end <= team.at():
-            raise ChannelClosed(f"the channel {channel.label} is closed: its time ran out", hint=CLOSED_HINT)
+            raise ChannelClosed(f"the channel {channel.label} is closed, its time ran out: {CLOSED_ADVICE}")
 
 
 async def addressed_role(team: Team, tenant: str, draft: PostDraft, expects: list[Expect]) -> Role | None:

@@ -10,15 +10,17 @@ import msgspec
 
 from parley.app.team.channels import streams
 from parley.app.team.channels.streams import Followed
+from parley.app.team.directory import tickets
 from parley.domain.channel.post import PostState
 from parley.domain.errors.errors import Invalid, NotFound, Problem, Unavailable
 from parley.domain.errors.rules import Suspended
 from parley.domain.errors.team import NotMember, RateLimited, Unauthorized
 from parley.domain.names import is_name
 from parley.surfaces.http.http1.message import Response
-from parley.surfaces.http.route import Call, Param, Route, encode
+from parley.surfaces.http.route import Call, Param, Route, encode, json
 from parley.wire.api import channels as rfc0021
-from parley.wire.api.records.channels import EvictedMessages
+from parley.wire.api.channels import TicketIn
+from parley.wire.api.records.channels import EvictedMessages, StreamTicket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -204,13 +206,33 @@ class EventStream:
 
 _TAG = "streams"
 _CURSOR = (Param("Last-Event-ID", "Continue after this event."),)
-_QUERY = (Param("last_event_id", "Continue after this event, for clients that cannot set headers."),)
+_QUERY = (
+    Param("last_event_id", "Continue after this event, for clients that cannot set headers."),
+    Param("ticket", "A ticket for this path instead of a key, for clients that cannot set headers."),
+)
+
+
+async def create_ticket(call: Call) -> Response:
+    body: TicketIn = call.body
+    ticket = await tickets.issue(call.team, call.caller, body.path)
+    return json(201, StreamTicket(ticket=ticket.secret, path=body.path, expires_at=ticket.expires_at))
 
 
 def routes() -> tuple[Route, ...]:
     """The routes of streams, which share one count of open streams."""
     openings = Openings()
-    stream_routes = []
+    stream_routes = [
+        Route(
+            "POST",
+            "/streams/tickets",
+            create_ticket,
+            "Create a ticket, with which a browser can follow a stream once",
+            _TAG,
+            {201: StreamTicket},
+            body=TicketIn,
+            confidential=True,
+        )
+    ]
     for word, kind, name in (
         ("intents", "intent_id", "intent_id"),
         ("agents", "agent", "agent_id"),

@@ -38,6 +38,14 @@ class Channel(Record, frozen=True, kw_only=True):
     last_message_at: Timestamp | None = None
 
 
+class StreamTicket(Record, frozen=True, kw_only=True):
+    """A ticket for one stream: it works once, on its path, until it expires."""
+
+    ticket: str
+    path: str
+    expires_at: Timestamp
+
+
 class EvictedMessages(Record, frozen=True, kw_only=True):
     """Messages of a channel that a stream can no longer show: some of them may have been after its cursor."""
 
