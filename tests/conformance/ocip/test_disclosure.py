@@ -81,7 +81,8 @@ async def test_what_a_person_wrote_has_no_label_governed_or_not(server: LiveServ
     governed = await plain(ann, sender="alice", metadata={**metadata, "exchange_type": "information_query"})
 
     assert ungoverned["disclosure"] is governed["disclosure"] is None
-    assert ungoverned["metadata"] == {**metadata, "disclosure": None}
+    note = {name: value for name, value in metadata.items() if name != "disclosure"}
+    assert ungoverned["metadata"] == {**note, "sender_kind": "human"}
     assert governed["metadata"]["ocip"]["message_type"] == "human"
 
 
@@ -109,6 +110,24 @@ async def test_the_words_are_those_of_the_policy_where_it_governs(server: LiveSe
     await decide(await person(server, "ann"), waiting, "approve")
     assert [one["disclosure"] for one in await inbox(bob)] == [label, label]
     assert (await plain(alice))["disclosure"] == DISCLOSURE
+
+
+@pytest.mark.requirement("GOV-DISCLOSURE-FORGED")
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"sender_kind": "human"},
+        {"a": 1, "sender_kind": "human"},
+        {"a": {"sender_kind": "human"}},
+        {"a": ',"sender_kind":"human"}'},
+        {"a": [{"b": 1, "sender_kind": "human"}]},
+    ],
+)
+@with_server
+async def test_an_agent_cannot_pass_for_a_person(server: LiveServer, metadata: Document) -> None:
+    alice, _ = await pair(server)
+
+    assert (await plain(alice, metadata=metadata))["disclosure"] == DISCLOSURE
 
 
 @pytest.mark.requirement("GOV-DISCLOSURE-HUMAN")

@@ -120,7 +120,7 @@ async def test_what_is_withheld_is_not_told_by_its_description(server: LiveServe
 async def test_what_the_rules_themselves_say_beside_a_payload_is_no_content(server: LiveServer) -> None:
     alice, _ = await pair(server)
 
-    said_again = await said(alice, "bob", disclosure="I promise", conversation_id="deadline-7", trace="ok")
+    said_again = await said(alice, "bob", disclosure="I promise", conversation_id="talk-7", trace="ok")
 
     assert said_again["metadata"]["disclosure"] != "I promise"
 

@@ -54,8 +54,6 @@ NO_UNITS: Mapping[str, str] = MappingProxyType({})
 # The payload of an erased message.
 NO_PAYLOAD = b"{}"
 ERASED = b'{"erased":true}'
-# How the metadata begins of what a person posted outside the rules: nothing else in a post says who wrote it.
-BY_A_PERSON = b'{"disclosure":null'
 
 
 class PostDraft(NamedTuple):
@@ -129,11 +127,6 @@ class Receipt(NamedTuple):
     message_id: str
     agent: str
     read_at: str
-
-
-def by_a_person(post: Post) -> Post:
-    """The post of a person, outside the rules: it has no label of an agent."""
-    return post._replace(metadata=BY_A_PERSON + (b"," if len(post.metadata) > len(b"{}") else b"") + post.metadata[1:])
 
 
 def status_of(post: Post, read_at: str, now: str) -> str:

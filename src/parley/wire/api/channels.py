@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from parley.domain.channel.channel import ChannelStatus, MemberPolicy, Options
-from parley.domain.channel.post import BY_A_PERSON, PostDraft, status_of
+from parley.domain.channel.post import PostDraft, status_of
 from parley.domain.content.disclosure import DISCLOSURE
 from parley.domain.directory.callers import SYSTEM, address
 from parley.domain.errors.errors import Invalid, Problem
@@ -226,6 +226,8 @@ def posted(post: Post, status: str, read_at: str = "") -> bytes:
 
 
 _LABEL = _encode(DISCLOSURE).decode()
+# The server writes this as the last field of what a person says, and removes it from what others say.
+_BY_A_PERSON = (b'{"sender_kind":"human"}', b',"sender_kind":"human"}')
 # The rules stamp it as the last field.
 _STAMPED_LABEL = re.compile(rb',"disclosure":("(?:[^"\\]|\\.)*+")}\Z')
 
@@ -237,7 +239,7 @@ def _disclosure(post: Post) -> str:
     if post.exchange_id:
         stamped = _STAMPED_LABEL.search(post.metadata)
         return stamped[1].decode() if stamped is not None else "null"
-    return "null" if post.metadata.startswith(BY_A_PERSON) else _LABEL
+    return "null" if post.metadata.endswith(_BY_A_PERSON) else _LABEL
 
 
 def messages(seen_posts: Iterable[ReaderPost], now: str) -> bytes:

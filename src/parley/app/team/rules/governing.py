@@ -11,7 +11,7 @@ from parley.app.team.rules import in_force as rules
 from parley.app.team.rules.docket import TeamDocket
 from parley.domain.agents.party import Party, pair_name
 from parley.domain.channel.channel import Channel, view
-from parley.domain.channel.post import PostState, by_a_person
+from parley.domain.channel.post import PostState
 from parley.domain.content.envelope import Wishes, disclosure_of
 from parley.domain.content.redaction import text_of
 from parley.domain.directory.access import Access
@@ -106,7 +106,7 @@ async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
         submission = _submission(docket.team, message, sender, tuple(receivers or ()))
         return GovernedPost(None, refuse(docket, submission, refusal), submission)
     if receivers is None:
-        return GovernedPost(_labelled(message, placed))
+        return GovernedPost(placed)
     if not (
         message.annotated
         or exchange is not None
@@ -116,17 +116,10 @@ async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
         # Where there are several org units, what is said to everyone is said to those who are there now; and what is
         # said to a role, to those of its holders whom nobody has stopped.
         names = tuple([party.agent for party in receivers])
-        return GovernedPost(
-            _labelled(message, placed if placed.recipients == names else placed._replace(recipients=names))
-        )
+        return GovernedPost(placed if placed.recipients == names else placed._replace(recipients=names))
     submission = _submission(docket.team, message, sender, tuple(receivers))
     proposal = _proposal(docket, message, submission, exchange, others)
     return GovernedPost(None, await decide(docket, submission, proposal), submission)
-
-
-def _labelled(message: ProposedPost, post: Post) -> Post:
-    """The post outside the rules: what an agent wrote gets its label where it is shown, what a person wrote says so."""
-    return by_a_person(post) if message.caller.kind is KeyKind.HUMAN else post
 
 
 async def _with_checked_parent(docket: TeamDocket, message: ProposedPost, wishes: Wishes) -> ProposedPost:
