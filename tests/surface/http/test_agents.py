@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from parley.adapters.outside.outbound import HttpOutbound
 from parley.domain.directory.callers import KeyKind
 from tests.rigs.team import Client, LiveServer, with_server
 
@@ -43,7 +46,8 @@ async def test_an_agent_registers_as_the_sdk_does_it(server: LiveServer) -> None
     }
     assert answer.json["capacity"] == {"max_concurrent_tasks": 3, "current_load": 1}
     assert answer.json["registered_at"].endswith("+00:00")
-    assert (await fleet.get("/agents/a/record")).json == answer.json
+    shown = (await fleet.get("/agents/a/record")).json
+    assert shown == {**answer.json, "endpoint": "https://example.com"}  # the rest of it is for the agent itself
 
 
 @with_server
@@ -203,3 +207,42 @@ async def test_another_tenant_sees_none_of_it(server: LiveServer) -> None:
     assert (await stranger.get("/agents")).json == []
     assert (await stranger.get("/agents/a/record")).status == 404
     assert (await stranger.get("/roles")).json == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "ftp://hook.example/",
+        "http://hook.example/",
+        "https://127.0.0.1/",
+        "https://[::1]/",
+        "https://169.254.169.254/",
+        "https://10.0.0.1/",
+        "https://user:pw@hook.example/",
+        "https://hook.example/\r\nX: y",
+        "here",
+    ],
+)
+@with_server
+async def test_an_endpoint_that_nothing_would_be_pushed_to_is_refused(server: LiveServer, url: str) -> None:
+    """A53."""
+    server.rig.team.outbound = HttpOutbound()
+    bob = await server.client("bob")
+
+    answer = await bob.post("/agents/register", {"agent_id": "bob", "endpoint": url})
+
+    assert (answer.status, answer.code) == (422, "target_forbidden")
+    assert answer.json["errors"][0]["field"] == "endpoint"
+
+
+@with_server
+async def test_other_agents_see_the_host_of_an_endpoint_and_nothing_of_its_secrets(server: LiveServer) -> None:
+    bob, alice, admin = await server.client("bob"), await server.client("alice"), await server.client("", KeyKind.ADMIN)
+    whole = "https://hook.example:8443/token?key=secret"
+    await bob.post("/agents/register", {"agent_id": "bob", "endpoint": whole})
+
+    shown = [(await one.get("/agents/bob/record")).json["endpoint"] for one in (bob, admin, alice)]
+
+    assert shown == [whole, whole, "https://hook.example:8443"]
+    assert (await alice.get("/agents")).json[0]["endpoint"] == "https://hook.example:8443"

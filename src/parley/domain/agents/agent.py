@@ -47,6 +47,8 @@ class AgentRecord(Record):
     max_concurrent_tasks: int = DEFAULT_TASKS
     current_load: int = 0
     endpoint: str = ""
+    # The key that registered the endpoint: pushes end with it. Empty in data of before 0.7.
+    endpoint_key: str = ""
     metadata: dict[str, Any] = field(default_factory=dict)
     status: AgentStatus = AgentStatus.ACTIVE
     registered_at: str
@@ -80,6 +82,7 @@ class AgentDraft(NamedTuple):
     max_concurrent_tasks: int | None = None
     current_load: int | None = None
     endpoint: str | None = None
+    endpoint_key: str = ""
     metadata: dict[str, Any] | None = None
     heartbeats: Heartbeats | None = None
     drain_timeout_seconds: int | None = None
@@ -121,6 +124,7 @@ def registered(draft: AgentDraft, tenant: str, record: AgentRecord | None, now: 
         max_concurrent_tasks=_given(draft.max_concurrent_tasks, base.max_concurrent_tasks),
         current_load=_given(draft.current_load, base.current_load),
         endpoint=_given(draft.endpoint, base.endpoint),
+        endpoint_key=base.endpoint_key if draft.endpoint is None else draft.endpoint_key,
         metadata=_given(draft.metadata, base.metadata),
         heartbeats=_given(draft.heartbeats, base.heartbeats),
         registered_at=base.registered_at,
@@ -130,6 +134,13 @@ def registered(draft: AgentDraft, tenant: str, record: AgentRecord | None, now: 
         # Leaving and coming back does not reset the attributes set by an admin.
         attributes=_given(draft.attributes, record.attributes if record else UNKNOWN_ATTRIBUTES),
     )
+
+
+def host_of(url: str) -> str:
+    """Scheme and host of an address, for others: the rest often contains a secret."""
+    scheme, mark, rest = url.partition("://")
+    host = rest.partition("/")[0].partition("?")[0].partition("#")[0].rpartition("@")[2]
+    return f"{scheme}{mark}{host}" if host else ""
 
 
 def _given(value: V | None, otherwise: V) -> V:

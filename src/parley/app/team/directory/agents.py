@@ -13,14 +13,14 @@ from parley.app.team.retry import put
 from parley.app.team.state.suspended import check_not_suspended, check_speaks_for
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents import org_units
-from parley.domain.agents.agent import AgentRecord, health, registered
+from parley.domain.agents.agent import AgentRecord, health, host_of, registered
 from parley.domain.agents.org_units import OrgUnits
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
 from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
 from parley.domain.directory.callers import AgentStatus, KeyKind, Role, party_name
-from parley.domain.errors.errors import Conflict, NotFound, Stale
+from parley.domain.errors.errors import Conflict, NotFound, Problem, Stale
 from parley.domain.errors.rules import CrossEnterpriseBlocked
-from parley.domain.errors.team import AgentGone, QuotaExceeded, ScopeRequired, WrongSender
+from parley.domain.errors.team import AgentGone, QuotaExceeded, ScopeRequired, TargetForbidden, WrongSender
 from parley.domain.rules.isolation import public_part
 from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
@@ -91,6 +91,9 @@ async def register(team: Team, caller: Caller, draft: AgentDraft) -> AgentWithSt
         record = await team.store.get(AgentRecord, caller.tenant, agent_id)
         if draft.attributes != (record.attributes if record else UNKNOWN_ATTRIBUTES):
             raise ScopeRequired("only an admin says where an agent belongs and what it may know")
+    if draft.endpoint:
+        await _check_endpoint(team, caller, draft.endpoint)
+    draft = draft._replace(endpoint_key=caller.key_id)
     for _ in range(ATTEMPTS):
         record = await team.store.get(AgentRecord, caller.tenant, agent_id)
         if record is not None and not record.gone and _health(team, record) is AgentStatus.DEREGISTERED:
@@ -108,6 +111,17 @@ async def register(team: Team, caller: Caller, draft: AgentDraft) -> AgentWithSt
             await roles.deliver_waiting(team, caller.tenant, role_id=role.id)
         return _with_status(team, committed.puts[0])
     raise Conflict("the agent changes too often at this moment", hint="try again")
+
+
+async def _check_endpoint(team: Team, caller: Caller, url: str) -> None:
+    """Refuse an address that nothing would ever be pushed to."""
+    if team.outbound is None:
+        return  # a server without webhooks keeps it for others to see
+    try:
+        await team.outbound.check(url, caller.tenant)
+    except TargetForbidden as refusal:
+        problem = Problem(refusal.code, "endpoint", refusal.message)
+        raise TargetForbidden(f"endpoint: {refusal.message}", problems=(problem,)) from None
 
 
 async def _register(
@@ -252,8 +266,11 @@ def _health(team: Team, record: AgentRecord) -> AgentStatus:
 
 async def _shown(team: Team, caller: Caller, record: AgentRecord) -> AgentWithStatus:
     """The agent as the caller sees it: what it says of itself stays within the units that may talk to it."""
-    apart = record.id != caller.agent and await is_apart(team, caller, record.attributes)
-    return _with_status(team, public_part(record) if apart else record)
+    if caller.all_seeing or record.id == caller.agent:
+        return _with_status(team, record)
+    if await is_apart(team, caller, record.attributes):
+        return _with_status(team, public_part(record))
+    return _with_status(team, replace(record, endpoint=host_of(record.endpoint)))
 
 
 def _with_status(team: Team, record: object) -> AgentWithStatus:

@@ -121,7 +121,8 @@ async def _ready(team: Team, tenant: str, subscription_id: str) -> tuple[Subscri
         return PushOutcome.OVER
     caller = await _subscriber(team, subscription, now)
     if caller is None:
-        return await _disable(team, subscription, Reason.NO_ENDPOINT if subscription.endpoint else Reason.KEY_INVALID)
+        gone = subscription.endpoint and not await _endpoint_key(team, subscription)
+        return await _disable(team, subscription, Reason.NO_ENDPOINT if gone else Reason.KEY_INVALID)
     return PushOutcome.WAITS if subscription.next_try > now else (subscription, caller)
 
 
@@ -130,14 +131,24 @@ async def _subscriber(team: Team, subscription: Subscription, now: str) -> Calle
     tenant, agent = subscription.tenant_id, subscription.subscriber_id
     if subscription.endpoint:
         record = await team.store.get(AgentRecord, tenant, agent)
-        holds = record is not None and not record.gone and record.endpoint == subscription.url
-        return Caller(tenant, agent, KeyKind.AGENT, "") if holds else None
+        if record is None or record.gone or record.endpoint != subscription.url:
+            return None
+        key = await team.store.get(Key, NO_TENANT, record.endpoint_key) if record.endpoint_key else None
+        ended = record.endpoint_key and (key is None or not key.valid(now))
+        return None if ended else Caller(tenant, agent, KeyKind.AGENT, "")
     key = await team.store.get(Key, NO_TENANT, subscription.key_id)
     if key is None or not key.valid(now) or key.owner != tenant:
         return None
     if key.agent_id and key.agent_id != agent:
         return None
     return Caller(tenant, agent, key.key_kind, key.id, key.user_id)
+
+
+async def _endpoint_key(team: Team, subscription: Subscription) -> str:
+    """The key that registered the endpoint of this subscription; "" when it is registered no more."""
+    record = await team.store.get(AgentRecord, subscription.tenant_id, subscription.subscriber_id)
+    there = record is not None and not record.gone and record.endpoint == subscription.url
+    return record.endpoint_key if record is not None and there else ""
 
 
 async def _drop(team: Team, subscription: Subscription) -> PushOutcome:

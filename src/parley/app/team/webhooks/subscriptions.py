@@ -178,7 +178,7 @@ async def switch(team: Team, caller: Caller, subscription_id: str, *, active: bo
             raise BadTransition("its time is up", hint="subscribe again")
         if now.endpoint and now.reason is Reason.NO_ENDPOINT:
             raise BadTransition("the agent has no endpoint", hint="register one")
-        return replace(enabled(now), key_id="" if now.endpoint else caller.key_id)
+        return replace(enabled(now), key_id=now.key_id if now.endpoint else caller.key_id)
 
     return await _change(team, caller, subscription_id, "enabled" if active else "disabled", switched)
 
@@ -210,6 +210,8 @@ def follows(record: AgentRecord, subscription: Subscription | None) -> bool:
         subscription is not None
         and subscription.url == record.endpoint
         and subscription.reason is not Reason.NO_ENDPOINT
+        # Registered again with another key after its key was revoked.
+        and (subscription.reason is not Reason.KEY_INVALID or subscription.key_id == record.endpoint_key)
     )
 
 
@@ -228,7 +230,7 @@ async def follow_endpoint(team: Team, tenant: str, agent: str, position: int = U
         else:
             # Waiting messages go to a changed endpoint; messages from a time without an endpoint are not pushed.
             cursor = position if subscription.reason is Reason.NO_ENDPOINT else subscription.cursor
-            changed = replace(enabled(subscription), url=record.endpoint, cursor=cursor)
+            changed = replace(enabled(subscription), url=record.endpoint, key_id=record.endpoint_key, cursor=cursor)
         facts = {"agent": agent, "host": _host(changed.url), "state": changed.state.value}
         entry = Entry("endpoint_followed", team.at(), SYSTEM, changed.id, "", facts)
         try:
@@ -245,6 +247,7 @@ def _endpoint(team: Team, record: AgentRecord, position: int) -> Subscription:
         url=record.endpoint,
         subscriber_id=record.id,
         endpoint=True,
+        key_id=record.endpoint_key,
         secret=_new_secret(team),
         created_at=team.at(),
         cursor=position,

@@ -34,17 +34,17 @@ async def register(call: Call) -> Response:
     caller = agents.registering_in(call.caller, body.tenant_id or "")
     attributes = await agents.attributes(call.team, caller, body.agent_id)
     draft = AgentDraft(
-        body.agent_id,
-        None if body.capabilities is None else tuple(dict.fromkeys(body.capabilities)),
-        body.role_id,
-        body.name,
-        body.capacity.max_concurrent_tasks if body.capacity else None,
-        body.capacity.current_load if body.capacity else None,
-        body.endpoint,
-        body.metadata,
-        registry.heartbeats_of(body.heartbeat_config) if body.heartbeat_config else None,
-        body.drain_timeout_seconds,
-        registry.attributes_of(body, attributes),
+        agent_id=body.agent_id,
+        capabilities=None if body.capabilities is None else tuple(dict.fromkeys(body.capabilities)),
+        role_id=body.role_id,
+        title=body.name,
+        max_concurrent_tasks=body.capacity.max_concurrent_tasks if body.capacity else None,
+        current_load=body.capacity.current_load if body.capacity else None,
+        endpoint=body.endpoint,
+        metadata=body.metadata,
+        heartbeats=registry.heartbeats_of(body.heartbeat_config) if body.heartbeat_config else None,
+        drain_timeout_seconds=body.drain_timeout_seconds,
+        attributes=registry.attributes_of(body, attributes),
     )
     registry.check_metadata(body.metadata, call.team.limits.metadata_bytes)
     return await _response(call, await agents.register(call.team, caller, draft))

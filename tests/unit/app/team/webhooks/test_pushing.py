@@ -545,3 +545,29 @@ async def test_a_channel_that_is_gone_from_the_view_leaves_the_rest_in_order(rig
     await delivered(rig, made)
 
     assert [text_of(one) for one in out.pushes] == ["three"]
+
+
+@with_rig
+async def test_an_endpoint_is_pushed_nothing_once_the_key_that_registered_it_is_revoked(rig: Rig) -> None:
+    out = await prepared(rig)
+    await rig.agent("bob", endpoint=URL, endpoint_key=rig.caller("bob").key_id)
+    await subscriptions.follow_endpoint(rig.team, DEFAULT_TENANT, "bob")
+    made = await rig.store.get(Subscription, DEFAULT_TENANT, endpoint_id("bob"))
+    assert made is not None
+    await rig.say("alice", "one", to="bob")
+    await delivered(rig, made)
+
+    await rig.revoke("bob")
+    await rig.say("alice", "two", to="bob")
+
+    assert await delivered(rig, made) is PushOutcome.OVER
+    assert (await kept(rig, made)).reason is Reason.KEY_INVALID
+    await subscriptions.follow_endpoint(rig.team, DEFAULT_TENANT, "bob")  # a heartbeat does not bring it back
+    assert await delivered(rig, made) is PushOutcome.OVER
+    assert out.texts() == ["one"]
+
+    await rig.key("bob", KeyKind.SERVICE)
+    await rig.agent("bob", endpoint_key=rig.caller("bob", KeyKind.SERVICE).key_id)
+    await subscriptions.follow_endpoint(rig.team, DEFAULT_TENANT, "bob")
+    await delivered(rig, made)
+    assert out.texts() == ["one", "two"]
