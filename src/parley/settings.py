@@ -77,6 +77,7 @@ class Settings(NamedTuple):
     trusted_proxies: str = ""
     event_names: str = "rfc"
     webhook_targets: str = "public"
+    plain_http: str = "loopback"
     rego: str = ""
     approvals_home: str = ""
     approvals_project: str = ""
@@ -138,6 +139,7 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
     _check_choice(values["sender_check"], ("warn", "enforce"))
     _check_choice(values["event_names"], ("rfc", "sdk"))
     _check_choice(values["webhook_targets"], ("public", "any"))
+    _check_choice(values["plain_http"], ("loopback", "any"))
     if values["lease"].source != DEFAULT:
         _check_duration(values["lease"])
     _to_int(values["store_connections"], minimum=4)

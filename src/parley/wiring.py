@@ -192,10 +192,13 @@ def open_mailbox(home: str = "", project: str = "", agent: str = "") -> tuple[Ke
     return open_kernel(place.home.value, place.project.value, place.agent.value, settings), settings
 
 
-def find_server(url: str = "", key: str = "", agent: str = "") -> tuple[str, str, str]:
-    """Address, key and agent of a client; what is left out is found as on the command line."""
+def find_server(url: str = "", key: str = "", agent: str = "") -> tuple[str, str, str, bool]:
+    """Address, key and agent of a client, and whether it may send the key in the clear.
+
+    What is left out is found as on the command line.
+    """
     settings = load({"url": url, "key": key, "agent": agent})
-    return settings.url, settings.key, settings.agent
+    return settings.url, settings.key, settings.agent, settings.plain_http == "any"
 
 
 def find_mailboxes(project: str = "") -> tuple[str, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.rigs.chosen_store import a_database, database_of_the_test
 
 ROOT = Path(__file__).resolve().parents[2]
-ADMIN_KEY = "an-admin-key-for-tests"
+ADMIN_KEY = "an-admin-key-for-tests-that-is-long-enough"
 
 
 class KeptPort:

@@ -45,6 +45,7 @@ SETTING_MEANINGS = {
     "linger": "seconds for which a server that was asked to stop says so and goes on, so that a balancer can look"
     " elsewhere",
     "event_names": "how the type of an audited message is spelled: `rfc` (channel_message) or `sdk` (channel.message)",
+    "plain_http": "where clients send a key over http:// to: to `loopback` addresses only, or to `any`",
     "webhook_targets": "where webhooks may lead: `public` addresses over https only, or `any`",
     "rego": "a file or folder with the organisation's own rules in Rego, asked after the policies; empty: none",
     "approvals_home": "a home of mailboxes in which a server tells people what waits for them; empty: it does not",

@@ -35,6 +35,15 @@ def is_name(text: str) -> bool:
     )
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address. A name that begins like such an address is none."""
+    if host in ("localhost", "::1"):
+        return True
+    parts = host.split(".")
+    numbers = all(part.isascii() and part.isdigit() and len(part) <= 3 and int(part) <= 255 for part in parts)
+    return len(parts) == 4 and numbers and parts[0] == "127"
+
+
 def agent_name(text: str) -> str:
     """`text` if it may name an agent, else `BadAgentName`."""
     return _checked(text, BadAgentName, "agent name")

@@ -100,6 +100,8 @@ def test_a_port_that_is_taken_is_said_in_one_line_and_costs_no_key(tmp_path: Pat
         (("--tls-cert", "none.pem", "--tls-key", "none.key"), {}, 78, "none.pem"),
         (("--port", "many"), {}, 2, "not a port"),
         ((), {"PARLEY_PORT": "many"}, 78, "$PARLEY_PORT"),
+        ((), {"PARLEY_ADMIN_KEY": "admin"}, 78, "openssl rand -base64 32"),
+        ((), {"PARLEY_ADMIN_KEY": "x" * 31}, 78, "at least 32 characters"),
         ((), {"PARLEY_APPROVALS_PROJECT": "demo"}, 78, "$PARLEY_APPROVALS_PROJECT: approvals_project is set, but"),
     ],
 )

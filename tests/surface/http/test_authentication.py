@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
@@ -15,7 +16,8 @@ from parley.domain.directory.callers import Key, KeyKind, key_digest
 from parley.domain.errors.errors import ParleyError
 from parley.domain.store.limits import TeamLimits
 from parley.domain.times import stamp
-from parley.surfaces.entrance.authentication import Authenticator, TokenBucket
+from parley.surfaces.entrance import authentication
+from parley.surfaces.entrance.authentication import WRONG_KEY_SECONDS, Authenticator, TokenBucket
 from parley.surfaces.http.api import credentials_of
 from parley.surfaces.http.http1.message import Request
 from parley.surfaces.http.proxies import TrustedProxies
@@ -128,8 +130,11 @@ async def test_a_key_in_the_query_is_no_key(server: LiveServer) -> None:
 
 
 @in_loop
-async def test_who_guesses_keys_is_slowed_down_and_finds_nothing(tmp_path: Path) -> None:
+async def test_who_guesses_keys_is_slowed_down_and_finds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A6."""
+    monkeypatch.setattr(authentication, "WRONG_KEY_SECONDS", 0)
     async with an_authenticator(tmp_path) as (rig, authenticator):
         await rig.key("alice")
         codes: dict[str, int] = {}
@@ -285,3 +290,24 @@ async def test_a_key_that_is_made_or_revoked_at_one_server_is_so_at_the_other_at
             assert (await authenticator.caller(*credentials_of(request, TrustedProxies()))).agent == agent
             await a.revoke(agent)
             assert await refusal(authenticator, request) == "unauthorized"
+
+
+@with_server
+async def test_an_address_that_guesses_gets_one_answer_a_second_and_its_neighbours_are_not_held_up(
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waited.append(seconds)
+
+    guesser, alice = server.with_key("pk_wrong"), await server.client("alice")
+    most = server.rig.limits.failed_logins_per_minute
+    assert [(await guesser.get("/agents")).status for _ in range(most)] == [401] * most
+
+    monkeypatch.setattr(authentication, "asyncio", SimpleNamespace(sleep=wait))
+    refused = await guesser.get("/agents")
+
+    assert (refused.status, waited) == (429, [WRONG_KEY_SECONDS])
+    assert (await alice.get("/agents")).status == 200
+    assert waited == [WRONG_KEY_SECONDS]

@@ -127,3 +127,14 @@ async def test_a_server_whose_clock_is_far_off_decides_nothing_and_says_how_it_i
     assert [(await admin.get(path)).status for path in ("/healthz", "/status")] == [200, 200]
     server.rig.team.nodes.skew = 0.4
     assert (await bob.post(MESSAGES, {})).status == 201
+
+
+@with_server
+async def test_a_server_without_a_key_is_alive_but_not_ready(server: LiveServer) -> None:
+    server.rig.team.nodes.starting = True
+    client = server.with_key("")
+    assert [(await client.get(path)).status for path in ("/healthz", "/readyz")] == [200, 503]
+
+    server.rig.team.nodes.starting = False
+
+    assert (await client.get("/readyz")).status == 200

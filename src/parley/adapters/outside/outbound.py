@@ -54,6 +54,24 @@ _DOCUMENTATION = ipaddress.IPv6Network("3fff::/20")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 _RESERVED = ipaddress.IPv4Network("240.0.0.0/4")
+# What `is_global` says differs between versions of Python, and some clouds answer with secrets at public addresses.
+_NEVER = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.88.99.0/24",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "168.63.129.16/32",
+            "100.100.100.200/32",
+            "2001::/23",
+            "2001:db8::/32",
+        ),
+    )
+)
 _OWN_NETWORKS = tuple(
     map(ipaddress.ip_network, ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 ) + tuple(map(ipaddress.ip_network, ("::1/128", "fc00::/7")))
@@ -115,6 +133,8 @@ def is_allowed(address: Address, *, private: bool = False) -> bool:
             return is_allowed(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF), private=private)
     if private and any(address.version == net.version and address in net for net in _OWN_NETWORKS):
         return True
+    if any(address.version == net.version and address in net for net in _NEVER):
+        return False
     if not address.is_global or address.is_multicast or address.is_link_local or address.is_unspecified:
         return False
     if isinstance(address, ipaddress.IPv4Address):

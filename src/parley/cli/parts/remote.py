@@ -59,7 +59,13 @@ def connection_of(args: argparse.Namespace, *, agent: bool = True) -> Connection
     from parley.sdk.blocking.connection import Connection
 
     settings = settings_of(args)
-    return Connection(settings.url, key=settings.key, agent=settings.agent if agent else "", hints=HINTS)
+    return Connection(
+        settings.url,
+        key=settings.key,
+        agent=settings.agent if agent else "",
+        plain_http=settings.plain_http == "any",
+        hints=HINTS,
+    )
 
 
 # ---------------------------------------------------------------- channels by id or by name

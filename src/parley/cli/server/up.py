@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from parley.surfaces.http.http1.listener import Listener
 
 _DRAIN_SECONDS = 10.0
+ADMIN_KEY_MIN_CHARS = 32
 # Open long polls are answered with "stopping" this long before the end.
 _ANSWER_BEFORE_END_SECONDS = 2.0
 
@@ -70,6 +71,7 @@ def _up(args: argparse.Namespace) -> int:
     log_lines.begin()
     settings = settings_of(args)
     host, port = settings.host, _port(settings)
+    _check_admin_key(settings)
     _check_approval_mailboxes(settings)
     context = server.tls_context(args.tls_cert, args.tls_key)
     root = os.geteuid() == 0 and not args.allow_root
@@ -95,6 +97,15 @@ def _port(settings: Settings) -> int:
         kind = Invalid if source == "flag" else BadConfig
         raise kind(f"{source}: {text[:20]!r} is not a port", hint="use a number from 0 to 65535")
     return int(text)
+
+
+def _check_admin_key(settings: Settings) -> None:
+    """Refuse an admin key that could be guessed."""
+    if settings.admin_key and len(settings.admin_key) < ADMIN_KEY_MIN_CHARS:
+        raise BadConfig(
+            f"{settings.source_of('admin_key')}: an admin key has at least {ADMIN_KEY_MIN_CHARS} characters",
+            hint="make one with: openssl rand -base64 32",
+        )
 
 
 def _check_approval_mailboxes(settings: Settings) -> None:
@@ -138,6 +149,7 @@ async def _serve(
     from parley import wiring
     from parley.app.team.directory import keys
     from parley.app.team.work import background
+    from parley.domain.names import is_loopback
     from parley.surfaces.http import server
     from parley.surfaces.http.origins import LOCAL_NAMES
 
@@ -146,6 +158,10 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     names = server.names_of(host, settings.allowed_hosts, behind_proxy=args.behind_proxy)
     async with wiring.open_team(settings, data, durable=not args.ephemeral) as opened:
+        if settings.admin_key:
+            await keys.first_start(opened.team, settings.admin_key)
+        else:
+            opened.team.nodes.starting = True
         listener = await server.serve(
             opened.team,
             host,
@@ -153,13 +169,14 @@ async def _serve(
             now=wiring.wall_time,
             monotonic=wiring.monotonic,
             reach=server.Reach(names, args.behind_proxy, settings.trusted_proxies),
-            limited=not server.is_loopback(host),
+            limited=not is_loopback(host),
             ssl=context,
         )
         opened.team.nodes.url = _url(context, host, listener.port)
         await background.heartbeat(opened.team)
         # Only once the server can be reached: a key that is created must be printed.
-        admin_key = await keys.first_start(opened.team, settings.admin_key)
+        admin_key = None if settings.admin_key else await keys.first_start(opened.team, "")
+        opened.team.nodes.starting = False
         opened.outbound.avoid(listener.port, names - LOCAL_NAMES)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, opened.team.policies.look.set)
         jobs = [asyncio.ensure_future(job) for job in background.jobs(opened.team, opened.outbound)]

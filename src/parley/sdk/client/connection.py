@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from parley.domain.errors.errors import ParleyError
 from parley.sdk.protocol import asking
-from parley.sdk.protocol.flow import Answer, ApiSession, Flow, Pause
+from parley.sdk.protocol.flow import Answer, ApiSession, Flow, Pause, check_encrypted
 from parley.sdk.protocol.following import Following
 from parley.sdk.transport.port import Broken
 
@@ -39,6 +39,7 @@ class AsyncConnection:
         *,
         key: str = "",
         agent: str = "",
+        plain_http: bool = False,
         timeout: float = 30.0,
         patience: float = 10.0,
         hints: Mapping[str, str] | None = None,
@@ -61,6 +62,8 @@ class AsyncConnection:
             new_key=new_key or SystemIds().token,
             monotonic=monotonic,
         )
+        if transport is None:
+            check_encrypted(self.session.place, key, plain_http=plain_http)
         self.url, self.agent = self.session.url, agent
         self._pause = pause or asyncio.sleep
         self.transport = transport or AsyncHttp(self.session.place)

@@ -19,6 +19,7 @@ class ClientOptions(NamedTuple):
     url: str
     key: str
     agent: str
+    plain_http: bool
     timeout: float
     patience: float
 

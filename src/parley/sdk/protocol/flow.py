@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from parley.domain.errors.errors import Invalid, ParleyError, Unavailable
+from parley.domain.names import is_loopback
 from parley.sdk.protocol.refusal import refusal
 from parley.sdk.transport.port import Broken, Place, Request, Response
 
@@ -223,6 +224,15 @@ def target_of(url: str) -> Place:
     # The address of the API is accepted, too.
     prefix = quote(parts.path.rstrip("/").removesuffix(_API), safe=_SAFE_IN_PATH)
     return Place(secure, host, port or (443 if secure else 80), prefix)
+
+
+def check_encrypted(place: Place, key: str, *, plain_http: bool) -> None:
+    """Refuse to send a key in the clear to another machine, unless that is allowed."""
+    if key and not place.secure and not plain_http and not is_loopback(place.host):
+        raise Invalid(
+            f"the key would travel to {place.host} in the clear",
+            hint="use https://, or set PARLEY_PLAIN_HTTP=any where nobody else can listen",
+        )
 
 
 def header(name: str, value: str) -> str:

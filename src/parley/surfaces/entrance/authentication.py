@@ -5,6 +5,7 @@ A key is looked up by the SHA-256 of the whole secret.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
 
 _CACHE_SIZE = 10_000
+# How long a wrong key waits for its answer once its address has sent too many.
+WRONG_KEY_SECONDS = 1.0
 
 
 class Admission(Protocol):
@@ -128,8 +131,12 @@ class Authenticator:
         key = await self._key(secret) if secret else None
         # Most keys never expire: then the clock is not read.
         if key is None or not key.valid(self._team.at() if key.expires_at else ""):
-            self._count_failure(peer)
-            raise Unauthorized
+            wait = self._count_failure(peer)
+            if not wait:
+                raise Unauthorized
+            # One guess a second on a connection. A valid key is not delayed: others may share the address.
+            await asyncio.sleep(WRONG_KEY_SECONDS)
+            raise RateLimited("too many wrong keys from this address", facts={"retry_after": max(1, round(wait + 0.5))})
         return key
 
     async def _person(self, key: Key, agent: str) -> Caller:
@@ -168,15 +175,14 @@ class Authenticator:
         if wait:
             raise RateLimited(facts={"retry_after": max(1, round(wait + 0.5))})
 
-    def _count_failure(self, peer: str) -> None:
+    def _count_failure(self, peer: str) -> float:
+        """Count a wrong key: 0, or the seconds until the next one of this address is allowed."""
         now = self._monotonic()
         most = self._team.limits.failed_logins_per_minute
         bucket = self._failures.get(peer)
         if bucket is None:
             bucket = self._add_bucket(self._failures, peer, most / 60, most, now)
-        wait = bucket.take(now)
-        if wait:
-            raise RateLimited("too many wrong keys from this address", facts={"retry_after": max(1, round(wait + 0.5))})
+        return bucket.take(now)
 
     @staticmethod
     def _add_bucket(buckets: dict[str, TokenBucket], name: str, rate: float, burst: float, now: float) -> TokenBucket:

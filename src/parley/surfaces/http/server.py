@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import Unavailable
 from parley.domain.errors.team import UnsafeMode
+from parley.domain.names import is_loopback
 from parley.surfaces.entrance.authentication import Authenticator
 from parley.surfaces.http.api import Api
 from parley.surfaces.http.http1.listener import listen
@@ -142,11 +143,6 @@ async def serve(
         if error.errno == EADDRINUSE:
             raise Unavailable(f"port {port} is taken", hint="name another one with --port, or 0 for any") from None
         raise Unavailable(f"cannot listen on {host}: {error.strerror or error}", hint="see --host and --port") from None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    return host in LOCAL_NAMES or host.startswith("127.")
 
 
 def check_exposure(host: str, *, encrypted: bool, behind_proxy: bool, root: bool) -> None:

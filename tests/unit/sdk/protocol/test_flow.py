@@ -9,7 +9,7 @@ import pytest
 from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.domain.errors.team import RateLimited
 from parley.sdk.protocol.asking import Question, ask
-from parley.sdk.protocol.flow import encoded, some_seconds, target_of
+from parley.sdk.protocol.flow import check_encrypted, encoded, some_seconds, target_of
 from parley.sdk.transport.port import Broken, Place, Request, Response
 from tests.unit.sdk.playing import GONE, NOBODY, SILENT, a_session, play, refused, said
 
@@ -243,3 +243,26 @@ def test_an_empty_refusal_of_a_gateway_is_a_refusal() -> None:
 
     assert isinstance(played.error, Unavailable)
     assert "502" in played.error.message
+
+
+@pytest.mark.parametrize(
+    ("url", "refused"),
+    [
+        ("http://127.0.0.1:8420", False),
+        ("http://localhost:8420", False),
+        ("http://[::1]:8420", False),
+        ("https://parley.example", False),
+        ("http://parley.example", True),
+        ("http://10.0.0.5:8420", True),
+        ("http://127.example.org", True),
+    ],
+)
+def test_a_key_travels_in_the_clear_to_this_machine_only(url: str, refused: bool) -> None:
+    place = target_of(url)
+    check_encrypted(place, "", plain_http=False)
+    check_encrypted(place, "pk_1", plain_http=True)
+    if refused:
+        with pytest.raises(Invalid, match="in the clear"):
+            check_encrypted(place, "pk_1", plain_http=False)
+    else:
+        check_encrypted(place, "pk_1", plain_http=False)

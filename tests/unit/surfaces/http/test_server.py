@@ -3,7 +3,8 @@
 import pytest
 
 from parley.domain.errors.team import UnsafeMode
-from parley.surfaces.http.server import check_exposure, is_loopback, names_of, tls_context
+from parley.domain.names import is_loopback
+from parley.surfaces.http.server import check_exposure, names_of, tls_context
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "localhost", "::1"])
@@ -13,7 +14,19 @@ def test_loopback_needs_no_encryption_and_may_be_served_by_root(host: str) -> No
     check_exposure(host, encrypted=False, behind_proxy=False, root=True)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", "128.0.0.1"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "0.0.0.0",
+        "::",
+        "192.168.1.5",
+        "example.org",
+        "128.0.0.1",
+        "127.example.org",
+        "127.0.0.1.example.org",
+        "127.0.0.256",
+    ],
+)
 def test_what_others_can_reach_in_the_clear_is_refused_with_what_to_do(host: str) -> None:
     with pytest.raises(UnsafeMode, match="--behind-proxy"):
         check_exposure(host, encrypted=False, behind_proxy=False, root=False)

@@ -30,6 +30,8 @@ class NodeState:
         # Reports how the store is.
         self.condition: Condition | None = condition or nodes
         self.leading: set[str] = set()
+        # Its first key does not exist yet.
+        self.starting = False
         # About to stop: a load balancer should send requests elsewhere.
         self.leaving = False
         # By how many seconds this node's clock is ahead of the store's.

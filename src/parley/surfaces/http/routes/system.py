@@ -33,6 +33,8 @@ async def ready(call: Call) -> Response:
     """Write to the store, and read it back. A server that is about to stop says so while it still answers."""
     if call.team.nodes.leaving:
         raise Unavailable("this server is about to stop")
+    if call.team.nodes.starting:
+        raise Unavailable("this server is starting: it has no key yet")
     call.team.nodes.check_time()
     store = call.team.store
     written = Saved(_PROBE, call.team.new_id("probe"), _PROBE, call.team.at(), status=200, answer=b"ok")
