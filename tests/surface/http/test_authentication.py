@@ -256,7 +256,7 @@ async def test_every_act_is_written_down_with_its_actor_and_key(server: LiveServ
     assert len(written) >= 6
     assert all(one.agent for one in written)
     assert all(one.facts.get("key") for one in written)
-    assert "eva@example.com" in {one.agent for one in written}
+    assert "user:eva@example.com" in {one.agent for one in written}
 
 
 async def acts(admin: Client, alice: Client, eva: Client) -> None:
