@@ -69,7 +69,7 @@ async def test_an_agent_outlives_a_server_that_fails_for_a_moment(
     server: LiveServer, path: bytes, answer: bytes, ear: Ear, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parley.sdk.agent.runtime._RETRY_SECONDS", 0.01)
-    monkeypatch.setattr("parley.sdk.protocol.following._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("parley.sdk.protocol.following._PAUSE_MIN", 0.01)
     left = 2
 
     def refuse(head: bytes) -> bytes:

@@ -157,7 +157,7 @@ class Connection:
                             yield from following.events(content)
             except (Broken, ParleyError) as broke:
                 error = broke
-            self._pause(following.broke(error))
+            self._pause(following.disconnected(error))
 
     def lines(self, *path: str, query: Mapping[str, object] | None = None) -> Generator[bytes]:
         """An answer line by line, byte for byte as the server sends it, however long it is."""

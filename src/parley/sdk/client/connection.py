@@ -157,7 +157,7 @@ class AsyncConnection:
                                 yield event
             except (Broken, ParleyError) as broke:
                 error = broke
-            await self._pause(following.broke(error))
+            await self._pause(following.disconnected(error))
 
     async def lines(self, *path: str, query: Mapping[str, object] | None = None) -> AsyncGenerator[bytes]:
         """An answer line by line, byte for byte as the server sends it, however long it is."""

@@ -1,4 +1,4 @@
-"""Following a stream of events across breaks, without any I/O: where it stands, and what a break means."""
+"""Follow a stream of events across disconnects, without any I/O: its cursor, and when to reconnect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from parley.domain.errors.errors import Forbidden, ParleyError
 from parley.sdk.protocol.event_stream import EventParser, StreamEvent
 from parley.sdk.protocol.flow import header
-from parley.sdk.protocol.refusal import passes
+from parley.sdk.protocol.refusal import is_temporary
 from parley.sdk.transport.port import Broken, Request, Response
 
 if TYPE_CHECKING:
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
     from parley.sdk.protocol.flow import ApiSession
 
-# An idle stream says every 15 seconds that it is there.
-_STREAM_SECONDS = 45.0
-_FIRST_PAUSE = 1.0
-_LONGEST_PAUSE = 5.0
+# The server sends a ping every 15 seconds.
+_SILENCE_SECONDS = 45.0
+_PAUSE_MIN = 1.0
+_PAUSE_MAX = 5.0
 
 
 class Following:
-    """One stream that is followed. After a break it goes on behind the last event that was dealt with.
+    """A stream and its cursor. After a disconnect it continues after the last event that was processed.
 
-    Until the stream was open once, what the server refuses or cannot do is raised; afterwards only what it refuses.
-    `begun` says that the server is known to be there, so that it is waited for from the beginning.
+    Until the stream was open once, every error is raised; afterwards only refusals, and the others are retried. With
+    `begun`, they are retried from the beginning, because the server is known to run. `broken` is called with the
+    reason of each disconnect.
     """
 
     def __init__(
@@ -41,42 +42,44 @@ class Following:
         self.after = after
         self._session = session
         self._path = path
-        self._told = broken
+        self._on_disconnect = broken
         self._begun = begun
-        self._pause = _FIRST_PAUSE
+        self._pause = _PAUSE_MIN
         self._parser = EventParser()
 
     def request(self) -> Request:
-        """What opens the stream where it stands now."""
+        """The request that opens the stream after the cursor."""
         self._parser = EventParser()
         fields = {"last-event-id": header("last-event-id", self.after)} if self.after else None
-        return self._session.request("GET", *self._path, headers=fields, timeout=_STREAM_SECONDS, streams=True)
+        return self._session.request("GET", *self._path, headers=fields, timeout=_SILENCE_SECONDS, streams=True)
 
     def opened(self, response: Response[Any]) -> None:
-        """The server has answered; raises what it refuses."""
+        """Note that the server has answered; a refusal is raised."""
         if response.status != 200:
             self._session.answer(response)
-        self._begun, self._pause = True, _FIRST_PAUSE
+        self._begun, self._pause = True, _PAUSE_MIN
 
     def events(self, content: bytes) -> Iterator[StreamEvent]:
-        """The events that end in these bytes. One counts as dealt with when the next one is asked for."""
+        """The events that these bytes complete. An event counts as processed when the next one is requested."""
         for event in self._parser.feed(content):
-            self._pause = _FIRST_PAUSE
+            self._pause = _PAUSE_MIN
             if event.name == "revoked":
                 raise Forbidden("you may no longer follow this", hint="was the key revoked, or the access taken back?")
             if event.name:
                 yield event
             self.after = event.id or self.after
 
-    def broke(self, error: ParleyError | Broken | None) -> float:
-        """How long to wait before the next try; raises when there is to be none. None: the server ended the stream."""
+    def disconnected(self, error: ParleyError | Broken | None) -> float:
+        """Seconds until the next try, after an error or (None) the end of the stream; an error that no retry helps is
+        raised.
+        """
         if isinstance(error, Broken):
             error = self._session.connection_error(error, arrived=error.arrived)
-        if error is not None and not (self._begun and passes(error)):
+        if error is not None and not (self._begun and is_temporary(error)):
             raise self._session.with_hint(error) from None
-        if self._told is not None:
-            self._told(error.message if error is not None else "the server ended the stream")
-        rest = error.facts.get("retry_after") if error is not None else None
-        pause = max(self._pause, min(float(rest), 60.0)) if isinstance(rest, int) else self._pause
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        if self._on_disconnect is not None:
+            self._on_disconnect(error.message if error is not None else "the server ended the stream")
+        retry_after = error.facts.get("retry_after") if error is not None else None
+        pause = max(self._pause, min(float(retry_after), 60.0)) if isinstance(retry_after, int) else self._pause
+        self._pause = min(self._pause * 2, _PAUSE_MAX)
         return pause

@@ -1,4 +1,4 @@
-"""A server's refusal, read back into the error it was."""
+"""Turn a refusal of the server back into the error that it raised."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parley.domain.errors.errors import Conflict, Forbidden, Invalid, NotFound, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# For a code that this version does not know: the newer server's status still says of which kind it is.
+# For codes of newer servers that this version does not know: the status gives the class.
 _BY_STATUS: dict[int, type[ParleyError]] = {
     401: team_errors.Unauthorized,
     403: Forbidden,
@@ -21,7 +21,7 @@ _BY_STATUS: dict[int, type[ParleyError]] = {
     429: team_errors.RateLimited,
     500: ParleyError,
 }
-# Errors are found by walking their tree, so the modules that define them have to be there.
+# Imported so that all error classes exist: they are found by walking the tree of subclasses.
 _DEFINED_IN = (team_errors, governance_errors)
 _STANDARD = frozenset({"type", "title", "status", "code", "detail", "message", "errors"})
 
@@ -39,8 +39,8 @@ def refusal(status: int, document: object, retry_after: str = "") -> ParleyError
     return (kind or _kind_of(status))(text, problems=tuple(_problems(document.get("errors"))), facts=facts)
 
 
-def passes(error: ParleyError) -> bool:
-    """Whether the same may go well later: the server, or something before it, is away, busy, or has failed."""
+def is_temporary(error: ParleyError) -> bool:
+    """Whether a retry may succeed: the server, or a proxy in front of it, is down, busy or has failed."""
     return isinstance(error, Unavailable | team_errors.RateLimited) or type(error) is ParleyError
 
 
@@ -51,11 +51,11 @@ def _kind_of(status: int) -> type[ParleyError]:
 def _errors_by_code() -> dict[str, type[ParleyError]]:
     """Every error by its code."""
     errors: dict[str, type[ParleyError]] = {}
-    ahead: list[type[ParleyError]] = [ParleyError]
-    while ahead:
-        kind = ahead.pop()
+    pending: list[type[ParleyError]] = [ParleyError]
+    while pending:
+        kind = pending.pop()
         errors.setdefault(kind.code, kind)
-        ahead += kind.__subclasses__()
+        pending += kind.__subclasses__()
     return errors
 
 

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, TypeVar
 
 from parley.domain.errors.errors import Conflict, ParleyError
-from parley.sdk.protocol.refusal import passes
+from parley.sdk.protocol.refusal import is_temporary
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ async def retry_while_unavailable(
         try:
             return await action()
         except ParleyError as error:
-            if not passes(error):
+            if not is_temporary(error):
                 raise
             on_retry(error)
         await asyncio.sleep(pause)

@@ -26,7 +26,7 @@ from parley.sdk.agent.channels import current_intent
 from parley.sdk.agent.decorators import HandlerSpec
 from parley.sdk.agent.handlers import Handler
 from parley.sdk.agent.logs import describe_error
-from parley.sdk.protocol.refusal import passes
+from parley.sdk.protocol.refusal import is_temporary
 from parley.sdk.protocol.retry import retry_until_accepted
 from parley.sdk.workflow.context import StepContext
 from parley.sdk.workflow.result import StepResult, WorkflowEvent
@@ -72,7 +72,7 @@ class StepTask:
                 )
                 return
             except ParleyError as error:
-                if not isinstance(error, Conflict) and not passes(error):
+                if not isinstance(error, Conflict) and not is_temporary(error):
                     raise
                 maybe_applied = maybe_applied or not isinstance(error, Conflict | RateLimited)
             self.task = await retry_until_accepted(lambda: self._client.get_task(self.task.id))

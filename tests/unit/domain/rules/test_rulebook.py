@@ -35,7 +35,7 @@ def test_a_policy_is_worked_out_once() -> None:
 
 
 def test_as_many_parties_as_there_are_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rulebook, "_MOST", 3)
+    monkeypatch.setattr(rulebook, "_CACHE_SIZE", 3)
     book = a_rulebook()
 
     for number in range(20):

@@ -33,4 +33,4 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(runtime, "_HEARTBEAT_RETRY_SECONDS", 0.01)
     monkeypatch.setattr("parley.sdk.protocol.flow._RESTART_PAUSES", (0.01,))
-    monkeypatch.setattr("parley.sdk.protocol.following._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("parley.sdk.protocol.following._PAUSE_MIN", 0.01)

@@ -152,9 +152,14 @@ def test_the_pauses_grow_and_are_short_again_after_an_event() -> None:
     stream = following(told=told)
     stream.opened(response(None))
 
-    assert [stream.broke(GONE), stream.broke(SILENT), stream.broke(None), stream.broke(GONE)] == [1.0, 2.0, 4.0, 5.0]
+    assert [
+        stream.disconnected(GONE),
+        stream.disconnected(SILENT),
+        stream.disconnected(None),
+        stream.disconnected(GONE),
+    ] == [1.0, 2.0, 4.0, 5.0]
     list(stream.events(event(1).encode()))
-    assert stream.broke(GONE) == 1.0
+    assert stream.disconnected(GONE) == 1.0
     assert told[:3] == [
         "the connection to http://127.0.0.1:8420 broke: it closed the connection",
         "http://127.0.0.1:8420 did not answer in time",
@@ -169,18 +174,18 @@ def test_a_server_that_asks_for_patience_gets_it_within_reason() -> None:
     for seconds, pause in (("30", 30.0), ("3600", 60.0), ("0", 4.0)):
         with pytest.raises(RateLimited) as limited:
             stream.opened(refusal(429, "rate_limited", retry_after=seconds))
-        assert stream.broke(limited.value) == pause
+        assert stream.disconnected(limited.value) == pause
 
 
 def test_until_it_was_open_once_a_break_is_raised() -> None:
     with pytest.raises(Unavailable) as lost:
-        following().broke(GONE)
+        following().disconnected(GONE)
     assert lost.value.facts == {"arrived": True}
 
     with pytest.raises(Forbidden) as forbidden:
         following().opened(refusal(403, "forbidden"))
     with pytest.raises(Forbidden):
-        following().broke(forbidden.value)
+        following().disconnected(forbidden.value)
     assert forbidden.value.hint == "ask for it"
 
 
@@ -192,6 +197,6 @@ def test_a_place_that_cannot_be_in_a_header_is_refused() -> None:
 def test_a_server_that_is_known_to_be_there_is_waited_for_before_the_stream_was_open_once() -> None:
     known = Following(a_session(), ("subscribe", "agents", "a"), begun=True)
 
-    assert known.broke(GONE) > 0
+    assert known.disconnected(GONE) > 0
     with pytest.raises(NotFound):
-        known.broke(NotFound("no such agent"))
+        known.disconnected(NotFound("no such agent"))

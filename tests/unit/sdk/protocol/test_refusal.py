@@ -9,7 +9,7 @@ import pytest
 from parley.domain.errors import errors
 from parley.domain.errors import team as team_errors
 from parley.domain.errors.errors import Invalid, ParleyError, Problem
-from parley.sdk.protocol.refusal import passes, refusal
+from parley.sdk.protocol.refusal import is_temporary, refusal
 from parley.surfaces.http.problem import problem_of
 
 KINDS = [
@@ -85,4 +85,4 @@ def test_a_code_of_tomorrow_is_known_by_its_status(status: int, kind: type[Parle
     ("status", "may"), [(500, True), (502, True), (504, True), (429, True), (404, False), (422, False)]
 )
 def test_what_a_server_or_a_gateway_fails_with_may_go_well_later(status: int, *, may: bool) -> None:
-    assert passes(refusal(status, None)) is may
+    assert is_temporary(refusal(status, None)) is may

@@ -18,7 +18,7 @@ from parley.sdk.agent.channels import ServerChannels, ServerQuestions, with_trac
 from parley.sdk.agent.logs import log_event
 from parley.sdk.agent.server.progress import Mark, Progress
 from parley.sdk.agent.workplace import Arrival
-from parley.sdk.protocol.refusal import passes
+from parley.sdk.protocol.refusal import is_temporary
 from parley.sdk.protocol.retry import retry_while_unavailable
 from parley.wire.api.records.channels import ChannelMessage, EvictedMessages
 
@@ -251,7 +251,7 @@ class ServerWorkplace:
                 self._taken_over = True
                 raise
             except ParleyError as error:
-                if not passes(error):
+                if not is_temporary(error):
                     self._log_warning("agent_bookmark_refused", error)
                     continue
                 self._log_warning("agent_bookmark_late", error)
