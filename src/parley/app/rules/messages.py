@@ -131,7 +131,9 @@ async def _deliver(
     """Deliver a message: stamped, to exactly the receivers that may have it."""
     approval = submission.releases or submission.replaces
     if submission.replaces is not None and not ruling.exchange.over:
-        ruling = ruling._replace(exchange=_answered(docket, ruling.exchange, submission.replaces, submission))
+        ruling = ruling._replace(
+            exchange=_exchange_after_answer(docket, ruling.exchange, submission.replaces, submission)
+        )
     if submission.releases is not None and submission.releases.draft is not None:
         reviewed, level = submission.releases.draft, ruling.level.value
         payload = submission.hold(ruling).payload
@@ -162,7 +164,9 @@ async def _deliver(
     )
 
 
-def _answered(docket: Docket, exchange: Exchange, approval: Approval, submission: Submission[M]) -> Exchange:
+def _exchange_after_answer(
+    docket: Docket, exchange: Exchange, approval: Approval, submission: Submission[M]
+) -> Exchange:
     """The exchange after a person's answer: it ends if it was at its limit, else it continues."""
     if approval.cause in LIMITS:
         return ended(exchange, Outcome.RESOLVED, docket.at, submission.approved_by, "answered by a person")

@@ -160,7 +160,7 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     if not view.takes_part or not view.may_write:
         raise NotMember("you may not write in this channel")
     answers = draft.pattern is Pattern.RESPONSE
-    to = _answered(draft, request, channel, sender, at) if answers else _addressed(draft)
+    to = _recipient_of_answer(draft, request, channel, sender, at) if answers else _recipient_of_message(draft)
     recipients = _recipients(to, channel, access, role, at, units)
     return Post(
         id=message_id,
@@ -190,7 +190,7 @@ def expiry(requested: datetime | None, now: datetime, longest: timedelta) -> str
     return stamp(requested)
 
 
-def _addressed(draft: PostDraft) -> str:
+def _recipient_of_message(draft: PostDraft) -> str:
     if draft.in_reply_to:
         raise _invalid("correlation_id", f"a {draft.pattern.value} answers nothing")
     if draft.pattern is Pattern.REQUEST and draft.to in ("", EVERYONE):
@@ -200,7 +200,7 @@ def _addressed(draft: PostDraft) -> str:
     return EVERYONE if draft.pattern is Pattern.BROADCAST else draft.to
 
 
-def _answered(draft: PostDraft, request: Post | None, channel: Channel, sender: str, now: str) -> str:
+def _recipient_of_answer(draft: PostDraft, request: Post | None, channel: Channel, sender: str, now: str) -> str:
     """The recipient of a response: the sender of the request."""
     if not draft.in_reply_to:
         raise _invalid("correlation_id", "a response names the request that it answers")
