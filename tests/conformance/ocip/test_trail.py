@@ -238,3 +238,137 @@ async def test_a_key_of_any_kind_is_on_record_when_it_is_created_rotated_and_rev
     assert {one["kind"] for one in entries} == {kind}
     assert all(one[name] == value for one in entries for name, value in whose.items())
     assert all(made["key"] not in str(one) and rotated["key"] not in str(one) for one in entries)
+
+
+# ---------------------------------------------------------------- data
+
+
+@pytest.mark.requirement("OCIP-9-EXCHANGE-DATA")
+@with_server
+async def test_an_exchange_records_the_data_that_was_shared_and_withheld_in_it(server: LiveServer) -> None:
+    await put_policy(server, "on_over_classified: withhold")
+    alice, bob = await pair(server)
+    admin = await admin_of(server)
+    items = [
+        {"source": "crm", "fields": ["secret"], "classification": "restricted", "description": "the margin"},
+        {"source": "tracker", "fields": ["state"], "classification": "internal"},
+    ]
+    asked = await said(alice, "bob", payload={"secret": "40 %", "state": "half"}, data=items)
+    await reply(bob, asked, "fine", data=[{"source": "wiki", "fields": ["text"], "classification": "public"}])
+
+    exchange: Document = {}
+    exchange_id = asked["metadata"]["ocip_ext"]["exchange_id"]
+    for client in (alice, bob, admin):
+        exchange = await shown(client, f"/exchanges/{exchange_id}")
+        assert exchange["dataShared"] == [
+            {"source": "tracker", "fields": ["state"]},
+            {"source": "wiki", "fields": ["text"]},
+        ]
+        assert exchange["dataWithheld"] == [{"reason": "restricted is above internal", "description": "the margin"}]
+        assert "40 %" not in str(exchange)
+
+    await admin.post("/audit/erasures", {"conversation_id": exchange["conversationId"]})
+    exchange = await shown(admin, f"/exchanges/{exchange_id}")
+    assert (exchange["dataShared"], exchange["dataWithheld"]) == ([], [])
+
+
+@pytest.mark.requirement("OCIP-9-EXCHANGE-DATA")
+@with_server
+async def test_data_for_which_a_message_was_denied_is_known_to_its_sender_only(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    items = [{"source": "crm", "fields": ["secret"], "classification": "restricted", "description": "the margin"}]
+    asked = await said(alice, "bob", conversation_id="c1")
+    answer = await tell(alice, "bob", payload={"secret": "40 %"}, data=items, conversation_id="c1")
+    assert refused(answer) == (403, "classification_exceeded")
+
+    path = f"/exchanges/{asked['metadata']['ocip_ext']['exchange_id']}"
+    assert [one["description"] for one in (await shown(alice, path))["dataWithheld"]] == ["the margin"]
+    assert (await shown(bob, path))["dataWithheld"] == []
+
+
+# ---------------------------------------------------------------- what waits
+
+
+@pytest.mark.requirement("GOV-HELD-UNSEEN")
+@with_server
+async def test_the_other_side_is_not_told_that_a_message_is_held(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    asked = await said(alice, "bob")
+    path = f"/exchanges/{asked['metadata']['ocip_ext']['exchange_id']}"
+    before = await shown(alice, path)
+
+    waiting = (await reply(bob, asked, "I promise it.")).json
+
+    assert await shown(alice, path) == before
+    assert (await alice.get("/exchanges", outcome="escalated")).json == []
+    assert waiting["approval"] not in str([await audit_of(alice), (await alice.get("/approvals")).json])
+    mine = await shown(bob, path)
+    assert (mine["outcome"], mine["pending_approvals"]) == ("escalated", [waiting["approval"]])
+    assert [one["exchangeId"] for one in (await bob.get("/exchanges", outcome="escalated")).json] == [
+        mine["exchangeId"]
+    ]
+    # Another message of hers arrives there as usual, and her own log says nothing else.
+    await said(alice, "bob", "and?", conversation_id=mine["conversationId"])
+    assert {one["exchange_outcome"] for one in await audit_of(alice, action="agent_exchange")} == {"in_progress"}
+    # And she may end it, without learning what it ends.
+    closed = await alice.post(f"{path}/close", {})
+    assert (closed.status, closed.json["outcome"]) == (200, "resolved")
+
+
+@pytest.mark.requirement("GOV-HELD-UNSEEN")
+@with_server
+async def test_at_the_limit_who_has_tried_knows_that_it_waits(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    asked = await said(alice, "bob", max_rounds=1)
+    path = f"/exchanges/{asked['metadata']['ocip_ext']['exchange_id']}"
+    conversation = (await shown(alice, path))["conversationId"]
+    waiting = await held(alice, "bob", "and now?", conversation_id=conversation)
+    assert (await shown(bob, path))["outcome"] == "in_progress"
+    assert refused(await bob.post(f"{path}/close", {})) == (403, "human_required")
+
+    assert (await reply(bob, asked, "fine")).json["approval"] == waiting["approval"]
+
+    assert (await shown(bob, path))["pending_approvals"] == [waiting["approval"]]
+
+
+@pytest.mark.requirement("GOV-HELD-ONCE")
+@pytest.mark.parametrize("conversation", [{}, {"conversation_id": "c1"}])
+@with_server
+async def test_a_message_that_is_sent_again_while_it_is_held_waits_once(
+    server: LiveServer, conversation: dict[str, str]
+) -> None:
+    alice, _ = await pair(server)
+    first, again = [await held(alice, "bob", **conversation) for _ in range(2)]
+    other = await held(alice, "bob", "I commit to more.", **conversation)
+    ann = await person(server, "ann")
+
+    assert first["approval"] == again["approval"] != other["approval"]
+    assert first["exchange_id"] == again["exchange_id"]
+    assert len((await ann.get("/approvals")).json) == 2
+    held_entries = await audit_of(alice, action="agent_exchange", outcome="held")
+    assert [one["approval"] for one in held_entries] == [first["approval"], first["approval"], other["approval"]]
+
+    await decide(ann, first, "approve")
+    later = await held(alice, "bob", **conversation)
+
+    assert later["approval"] not in (first["approval"], other["approval"])
+
+
+@pytest.mark.requirement("GOV-REJECT-CLOSES")
+@with_server
+async def test_who_rejects_is_told_what_else_that_closes_before_and_after(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    asked = await said(alice, "bob", conversation_id="c1")
+    waiting = [await held(alice, "bob", f"I commit to {n}.", conversation_id="c1") for n in range(3)]
+    theirs = (await reply(bob, asked, "I promise it.")).json
+    ann = await person(server, "ann")
+    others = [one["approval"] for one in waiting[1:]]
+
+    before = await shown(ann, f"/approvals/{waiting[0]['approval']}")
+    rejected = await decide(ann, waiting[0], "reject")
+    after = await shown(ann, f"/approvals/{waiting[0]['approval']}")
+
+    assert (before["closes"], rejected.json["closes"], after["closes"]) == (others, others, others)
+    assert {(await shown(ann, f"/approvals/{one}"))["status"] for one in others} == {"closed"}
+    # What the other side had waiting is closed, too, and she is not told of it.
+    assert (await shown(await person(server, "ben"), f"/approvals/{theirs['approval']}"))["status"] == "closed"

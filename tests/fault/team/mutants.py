@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -216,14 +216,19 @@ def skip_the_receivers_entry() -> None:
     from parley.app.rules import recording
     from parley.app.rules.docket import Docket, Submission
     from parley.domain.audit.entry import AuditDraft
+    from parley.domain.exchange.exchange import Outcome
     from parley.domain.rules.ruling import Ruling
 
     delivered = recording.delivered_entries
 
     def one_side(
-        docket: Docket, submission: Submission[Any], ruling: Ruling, content_digest: str
+        docket: Docket,
+        submission: Submission[Any],
+        ruling: Ruling,
+        content_digest: str,
+        outcomes: Mapping[str, Outcome],
     ) -> tuple[AuditDraft, ...]:
-        return delivered(docket, submission, ruling, content_digest)[:1]
+        return delivered(docket, submission, ruling, content_digest, outcomes)[:1]
 
     recording.delivered_entries = one_side
 

@@ -329,8 +329,22 @@ def test_what_was_decided_and_why_is_in_the_list_of_entries(people: People) -> N
     shown = people.team.run("audit", "list", "--action", "approval_decided", "--side", people.agent).out
 
     heads, line = shown.splitlines()
-    assert (heads.split()[-3:], people.user in line) == (["OUTCOME", "ACTOR", "REASON"], True)
-    assert re.search(r" rejected +\S+ +not before Monday$", line)
+    assert (heads.split()[-5:], people.user in line) == (["OUTCOME", "ACTOR", "POLICY", "EXCHANGE", "REASON"], True)
+    assert re.search(r" rejected +\S+ +\S+ +\S+ +not before Monday$", line)
+
+
+def test_the_list_shows_the_words_of_each_message_and_the_end_of_an_id_is_enough(people: People) -> None:
+    held = people.hold()
+    words = people.team.said("approvals", "show", held["approval"])["payload"]["text"]
+
+    shown = people.team.run("approvals", "list").out
+    suffix = held["approval"][-6:]
+
+    assert words[:40] in next(line for line in shown.splitlines() if held["approval"] in line)
+    assert people.team.said("approvals", "show", suffix.lower())["id"] == held["approval"]
+    assert people.team.run("approvals", "show", "x").code != 0
+    assert people.decide("reject", suffix).code == 0
+    assert people.team.said("approvals", "show", held["approval"])["status"] == "rejected"
 
 
 def test_a_rejected_message_never_goes_out_and_is_decided_once(people: People) -> None:
@@ -402,7 +416,7 @@ def test_what_waits_is_told_in_the_persons_own_mailbox_and_not_again_after_a_res
         until(lambda: team.said("audit", "list", "--action", APPROVAL_TOLD), 1)
         server.kill()
         server.start()
-        second = team.run(*speak)
+        second = team.run(*[word.replace("blue", "green") for word in speak])
         told = until(lambda: letters(stage), 2)
     finally:
         server.stop()

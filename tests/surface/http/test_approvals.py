@@ -250,7 +250,7 @@ async def test_the_same_key_decides_once_and_is_answered_the_same(server: LiveSe
 async def test_an_agents_stream_tells_it_what_became_of_what_was_held_and_no_other_does(server: LiveServer) -> None:
     alice, bob = await pair(server)
     ann = await person(server, "ann")
-    waits = [await held(alice, "bob", "We promise it.") for _ in range(2)]
+    waits = [await held(alice, "bob", text) for text in ("We promise more.", "We promise it.")]
     async with alice.events("/agents/alice/subscribe") as hers, bob.events("/agents/bob/subscribe") as his:
         rejected = await decide(ann, waits[0], "reject", note="not now")
         approved = await decide(ann, waits[1], "approve")

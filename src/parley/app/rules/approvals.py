@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.app.rules import exchanges
 from parley.app.rules.docket import RulesDecision
-from parley.app.rules.holding import side_of
+from parley.app.rules.holding import side_of, waiting_in
 from parley.app.rules.recording import decision_entry
 from parley.domain.directory.callers import SYSTEM
 from parley.domain.errors.rules import ApprovalStale
@@ -45,6 +45,16 @@ async def standing(docket: Docket, approval: Approval, caller: Caller) -> Decisi
     return standing_of(approval, caller, policy.approvers, self_approval=policy.self_approval)
 
 
+async def closed_with(docket: Docket, approval: Approval) -> tuple[str, ...]:
+    """The other held messages of this agent that a rejection closes: those that wait in the same exchange."""
+    if not approval.pending:
+        return approval.closed_with
+    exchange = await docket.exchange(approval.exchange_id)
+    if exchange is None or exchange.over:
+        return ()
+    return tuple([other.id for other in await waiting_in(docket, exchange, approval.agent) if other.id != approval.id])
+
+
 async def refuse(
     docket: Docket, approval: Approval, status: ApprovalStatus, actor: str, *, key: str = "", note: str = ""
 ) -> RulesDecision[Any]:
@@ -56,6 +66,8 @@ async def refuse(
         return RulesDecision((first,), approvals=(over,))
     denied = ended(exchange, Outcome.DENIED, docket.at, actor, status.value)
     closing = await exchanges.close_all(docket, exchange, denied, actor, but=approval.id)
+    closed = tuple([other.id for other in closing.approvals if other.agent == approval.agent])
+    over = replace(over, closed_with=closed)
     return RulesDecision((first, *closing.audits), denied, (over, *closing.approvals))
 
 

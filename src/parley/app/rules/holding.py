@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parley.app.rules.recording import decision_entry
 from parley.domain.content.classification import DEFAULT_LEVEL
 from parley.domain.content.envelope import Origin
-from parley.domain.exchange.approval import Approval, ApprovalStatus, content_digest, decided
+from parley.domain.exchange.approval import SAME, Approval, ApprovalStatus, content_digest, decided
 from parley.domain.rules.policy import Policy
 from parley.domain.store.changes import Spend
 from parley.domain.times import stamp
@@ -32,9 +32,13 @@ def queue_budget_key(agent: str) -> str:
 
 
 def queue_freed(approvals: tuple[Approval, ...]) -> tuple[Spend, ...]:
-    """The queue places that these approvals free. Unique approvals never use one."""
+    """The queue places that these approvals free. Limits and incoming messages never use one."""
     return tuple(
-        [Spend(queue_budget_key(approval.agent), 0, amount=-1) for approval in approvals if not approval.unique]
+        [
+            Spend(queue_budget_key(approval.agent), 0, amount=-1)
+            for approval in approvals
+            if not approval.unique or approval.unique.startswith(SAME)
+        ]
     )
 
 
@@ -50,12 +54,25 @@ class Closing(NamedTuple):
     audits: tuple[AuditDraft, ...] = ()
 
 
+async def waiting_in(docket: Docket, exchange: Exchange, agent: str = "") -> list[Approval]:
+    """The pending approvals of an exchange: of one agent, or of all."""
+    approvals = [
+        await docket.approval(approval_id)
+        for approval_id in dict.fromkeys((*exchange.holds, exchange.limit_approval))
+        if approval_id
+    ]
+    return [
+        approval
+        for approval in approvals
+        if approval is not None and approval.pending and (not agent or approval.agent == agent)
+    ]
+
+
 async def close_waiting(docket: Docket, exchange: Exchange, actor: str, *, but: str = "") -> Closing:
     """Close the pending approvals of an exchange that ends."""
     approvals: list[Approval] = []
-    for approval_id in dict.fromkeys((*exchange.holds, exchange.limit_approval)):
-        approval = await docket.approval(approval_id) if approval_id and approval_id != but else None
-        if approval is not None and approval.pending:
+    for approval in await waiting_in(docket, exchange):
+        if approval.id != but:
             late = approval.expires_at <= docket.at
             status, note = (ApprovalStatus.EXPIRED, "") if late else (ApprovalStatus.CLOSED, "its exchange ended")
             approvals.append(decided(approval, status, actor, docket.at, note))
@@ -70,8 +87,9 @@ def approval_of(
     approval_id: str,
     ruling: Ruling,
     escalation: dict[str, Any] | None = None,
+    unique: str = "",
 ) -> Approval:
-    """Open the approval of a held message."""
+    """Open the approval of a held message; `unique` is its deduplication key, where the place has none."""
     exchange = ruling.exchange
     waiting = _approval(docket, submission, hold, approval_id, ruling, submission.hold(ruling))
     return replace(
@@ -82,7 +100,7 @@ def approval_of(
         purpose=exchange.purpose,
         # It must not outlast what it is about.
         expires_at=min(waiting.expires_at, exchange.expires_at, submission.expires_at or exchange.expires_at),
-        unique=submission.dedup_key,
+        unique=submission.dedup_key or unique,
     )
 
 

@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING
 from parley.app.rules import approvals, recording
 from parley.app.rules.docket import M, RulesDecision
 from parley.app.rules.exchanges import close_all
-from parley.app.rules.holding import QUEUE, Closing, approval_of, limit_approval_of, queue_budget_key, side_of
+from parley.app.rules.holding import (
+    QUEUE,
+    Closing,
+    approval_of,
+    limit_approval_of,
+    queue_budget_key,
+    side_of,
+    waiting_in,
+)
 from parley.domain.agents.party import pair_name
+from parley.domain.content.classification import told_withheld
 from parley.domain.content.envelope import Origin
 from parley.domain.errors.errors import ParleyError, Stale
 from parley.domain.errors.rules import ApprovalQueueFull, LoopDetected, Overspent, PairBudget, PolicyDenied
-from parley.domain.exchange.approval import LIMITS, ApprovalStatus, Cause, decided
-from parley.domain.exchange.exchange import Outcome, ended, escalation, released
+from parley.domain.exchange.approval import LIMITS, ApprovalStatus, Cause, decided, same_message_key
+from parley.domain.exchange.exchange import Outcome, ended, escalation, known_to, released, with_data, with_denied_data
 from parley.domain.rules.judge import Deny, Hold
 from parley.domain.rules.ruling import Fresh, rule
 from parley.domain.store.changes import Spend
@@ -79,7 +88,9 @@ async def _deny(
     docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling, denial: Deny
 ) -> RulesDecision[M]:
     """Deny a message: the attempt is recorded, and its exchange may end."""
-    error, before, after = denial.error, proposal.exchange, ruling.exchange
+    error, before = denial.error, proposal.exchange
+    withheld = told_withheld(ruling.withheld, ruling.ceiling)
+    after = with_denied_data(ruling.exchange, submission.sender.agent, withheld)
     entry = recording.kept_back_entry(docket, submission, ruling, "denied", error.message, code=error.code)
     opened: tuple[Approval, ...] = ()
     if isinstance(error, LoopDetected) and not submission.incoming:
@@ -118,8 +129,15 @@ async def _hold(
             story = escalation(exchange, sender, ruling.summary)
             own = replace(before, escalation=story, detected_keywords=ruling.keywords)
             return RulesDecision((entry,), ruling=ruling, held=own)
+    # What is sent again while it waits waits once, whatever its conversation is called.
+    unique = "" if limit or submission.incoming else same_message_key(submission.hold(None), sender)
+    same = await docket.escalation(unique) if unique else None
+    if same is not None and same.pending:
+        ruling = ruling._replace(exchange=await docket.exchange(same.exchange_id) or exchange)
+        entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=same.id)
+        return RulesDecision((entry,), ruling=ruling, held=same)
     shown = escalation(ruling.exchange_before, sender, ruling.summary) if limit else None
-    approval = approval_of(docket, submission, hold, proposal.fresh.approval_id, ruling, shown)
+    approval = approval_of(docket, submission, hold, proposal.fresh.approval_id, ruling, shown, unique)
     entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=approval.id)
     spends = (Spend(queue_budget_key(approval.agent), ruling.policy.open_approvals),)
     return RulesDecision((entry,), exchange, (approval,), spends, ruling, held=approval)
@@ -140,14 +158,20 @@ async def _deliver(
         if payload != reviewed.payload or level != submission.releases.classification:
             return approvals.request_new_review(docket, submission.releases, replace(reviewed, payload=payload), level)
     message, digest = submission.deliver(ruling)
-    audits = recording.delivered_entries(docket, submission, ruling, digest)
+    outcomes: dict[str, Outcome] = {}
+    if ruling.exchange.outcome is Outcome.ESCALATED:
+        waiting = await waiting_in(docket, ruling.exchange)
+        for party in (submission.sender, *ruling.receivers):
+            own = [other.id for other in waiting if side_of(docket, other) == party.agent]
+            outcomes[party.agent] = known_to(ruling.exchange, own).outcome
+    audits = recording.delivered_entries(docket, submission, ruling, digest, outcomes)
     changed: tuple[Approval, ...] = ()
     if approval is not None:
         status = ApprovalStatus.APPROVED if submission.releases is not None else ApprovalStatus.ANSWERED
         over = decided(approval, status, submission.approved_by, docket.at, submission.note, submission.message_id)
         entry = recording.decision_entry(docket, over, side_of(docket, over), submission.approved_by, submission.key)
         changed, audits = (over,), (entry, *audits)
-    after = ruling.exchange
+    after = with_data(ruling.exchange, ruling.shared, told_withheld(ruling.withheld, ruling.ceiling))
     closing = Closing()
     if after.over:
         # It ended with this message: nobody has to decide about what else waits in it.

@@ -15,14 +15,14 @@ from parley.domain.hashes import digest
 from parley.domain.rules.judge import crosses, evaluation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from parley.app.rules.docket import Docket, Submission
     from parley.domain.agents.party import Party
     from parley.domain.content.envelope import Wishes
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval
-    from parley.domain.exchange.exchange import Exchange
+    from parley.domain.exchange.exchange import Exchange, Outcome
     from parley.domain.rules.ruling import Ruling
 
 EXCHANGE_ENDED = f"{AGENT_EXCHANGE}_ended"
@@ -32,9 +32,12 @@ _RECEIVER = {"role": "receiver", "direction": "incoming"}
 
 
 def delivered_entries(
-    docket: Docket, submission: Submission[Any], ruling: Ruling, content_digest: str
+    docket: Docket, submission: Submission[Any], ruling: Ruling, content_digest: str, outcomes: Mapping[str, Outcome]
 ) -> tuple[AuditDraft, ...]:
-    """The entries of a delivered message on both sides: same exchange, round, level and digest."""
+    """The entries of a delivered message on both sides: same exchange, round, level and digest.
+
+    `outcomes` is how each side knows the exchange: it is not told that a message of somebody else is held.
+    """
     facts = _facts(submission, ruling)
     facts |= {"outcome": "delivered", "content_digest": content_digest}
     facts["dataShared"] = [{"source": item.source, "fields": list(item.fields)} for item in ruling.shared]
@@ -44,12 +47,14 @@ def delivered_entries(
     entries = []
     if docket.keeps(submission.sender.agent):
         sent = {**facts, **_SENDER, "receivers": [party.agent for party in ruling.receivers]}
+        sent["exchange_outcome"] = outcomes.get(submission.sender.agent, ruling.exchange.outcome).value
         if ruling.excluded:
             sent["excluded"] = [{"agent": agent, "reason": reason} for agent, reason in ruling.excluded]
         entries.append(_entry(docket, submission, submission.sender.agent, sent))
     for party in ruling.receivers:
         if docket.keeps(party.agent):
             received = {**facts, **_RECEIVER, "receivers": [party.agent], "target_org": party.attributes.org_unit}
+            received["exchange_outcome"] = outcomes.get(party.agent, ruling.exchange.outcome).value
             received.pop("evaluations", None)
             received |= _evaluations(submission.sender, (party,))
             entries.append(_entry(docket, submission, party.agent, received))

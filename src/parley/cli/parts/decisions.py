@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from parley.cli.command import settings_of
 from parley.cli.parts.remote import add_server_options, connection_of
-from parley.domain.errors.errors import ParleyError
+from parley.domain.errors.errors import NotFound, ParleyError
 
 if TYPE_CHECKING:
     import argparse
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from parley.settings import Settings
 
 Document: TypeAlias = dict[str, Any]
+_PAGE = 500
+_SHORTEST_SUFFIX = 4
 
 
 class ExchangeFilter(NamedTuple):
@@ -59,8 +61,23 @@ class ServerDecisions:
         return approvals
 
     def get_approval(self, approval_id: str) -> Document:
-        approval: Document = self._connection.get("approvals", approval_id)
+        try:
+            approval: Document = self._connection.get("approvals", approval_id)
+        except NotFound:
+            return self._get_by_suffix(approval_id)
         return approval
+
+    def _get_by_suffix(self, suffix: str) -> Document:
+        """The one pending approval whose id ends like this."""
+        fitting: list[Document] = []
+        page = self.list_approvals("pending", after="", limit=_PAGE)
+        while page:
+            fitting += [approval for approval in page if approval["id"].endswith(suffix.upper())]
+            page = self.list_approvals("pending", after=page[-1]["id"], limit=_PAGE) if len(page) == _PAGE else []
+        if len(fitting) == 1 and len(suffix) >= _SHORTEST_SUFFIX:
+            return fitting[0]
+        found = "no approval" if not fitting else "more than one approval"
+        raise NotFound(f"{found} {suffix!r}", hint="look with: parley approvals list")
 
     def decide(self, approval_id: str, decision: str, *, digest: str, note: str, answer: str | None = None) -> Document:
         body = {"decision": decision, "digest": digest, "note": note}

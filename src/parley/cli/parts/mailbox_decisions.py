@@ -56,7 +56,7 @@ class MailboxDecisions:
 
     def _document(self, approval: Approval) -> Document:
         standing = drive(approvals.standing(self._kernel, approval, self._known_key()))
-        return approval_of(approval, standing).to_dict()
+        return approval_of(approval, standing, drive(approvals.closed_with(self._kernel, approval))).to_dict()
 
     def _known_key(self) -> str:
         """The person's key from --key or the environment; empty if there is none."""

@@ -16,6 +16,7 @@ from parley.domain.content.invisible_characters import hidden_in, made_visible
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound
 from parley.domain.errors.rules import HumanRequired, NotApprover, SelfApproval
 from parley.domain.exchange.approval import ApprovalStatus
+from parley.domain.exchange.exchange import summary_of
 from parley.domain.limits import HARD_FILE_BYTES
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from parley.cli.parts.decisions import Decisions, Document
 
 _ALL = "all"
+# Of a message in the list; all of it: approvals show.
+_SUMMARY_CHARS = 60
 _PENDING = ApprovalStatus.PENDING.value
 _NO_DECIDER = f"no one (no approver is set); {NO_DECIDER_HINT}"
 _REFUSALS = {error.code: error for error in (HumanRequired, NotApprover, SelfApproval)}
@@ -54,7 +57,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("approval", metavar="ID", help="id of the approval; see: parley approvals list")
+    parser.add_argument("approval", metavar="ID", help="id of the approval, or the end of it; see: approvals list")
     add_server_or_mailbox_options(parser, agent=False)
 
 
@@ -103,6 +106,7 @@ def _list(args: argparse.Namespace) -> int:
         "FROM": field_column("agent"),
         "TO": field_column("to"),
         "LEVEL": field_column("classification"),
+        "MESSAGE": _words_column,
         "REASON": field_column("reason"),
     }
     nothing = "No messages held for approval." if status == _PENDING else "No matching approvals."
@@ -111,6 +115,12 @@ def _list(args: argparse.Namespace) -> int:
     if not args.json and any(approval["status"] == _PENDING and not approval["deciders"] for approval in approvals):
         screen.line(screen.paint(f"Some messages have no approver: {NO_DECIDER_HINT}.", "yellow"))
     return OK
+
+
+def _words_column(approval: Mapping[str, Any]) -> str:
+    """The beginning of what would be sent; of a mailbox message its body."""
+    payload = approval["payload"] or {}
+    return safe(made_visible(summary_of(payload.get("body") or payload))[:_SUMMARY_CHARS]) or "-"
 
 
 def _deciders_column(approval: Mapping[str, Any]) -> str:
@@ -172,7 +182,14 @@ def show_approval(screen: Screen, approval: Mapping[str, Any], transcript: Seque
     for warning in _hidden_character_warnings(approval):
         screen.line(screen.paint(warning, "red"))
     screen.line()
+    if approval["status"] == _PENDING and approval["closes"]:
+        screen.line(screen.paint(f"To reject it closes {_other_messages(approval)}, too.", "yellow"))
     _show_field(screen, approval, "digest")
+
+
+def _other_messages(approval: Mapping[str, Any]) -> str:
+    others = approval["closes"]
+    return f"{count_of(len(others), 'other held message')} of the exchange ({', '.join(map(safe, others))})"
 
 
 def _show_field(screen: Screen, approval: Mapping[str, Any], name: str) -> None:
@@ -241,6 +258,8 @@ def _reject(args: argparse.Namespace) -> int:
     decisions = decisions_of(args)
     decided = _decide(args, decisions, _get_decidable(decisions, args.approval), "reject")
     line = f"Rejected {safe(decided['id'])}: the message is not sent, and its exchange is denied"
+    if decided["closes"]:
+        line += f"; this closes {_other_messages(decided)}, too"
     show_result(args, screen_of(args), decided, line)
     return OK
 
@@ -269,7 +288,7 @@ def _decide(
 ) -> Document:
     """Decide about the message that was printed, or about that of --digest; its digest must still match."""
     digest = args.digest or approval["digest"]
-    return decisions.decide(args.approval, decision, digest=digest, note=args.note, answer=answer)
+    return decisions.decide(approval["id"], decision, digest=digest, note=args.note, answer=answer)
 
 
 def _read_answer(args: argparse.Namespace) -> str:

@@ -95,6 +95,11 @@ def show_exchange(screen: Screen, exchange: Mapping[str, Any]) -> None:
         screen.line(f"{who} {safe(turn['summary'])}")
     if not exchange["transcript"]:
         screen.line("No messages were delivered.")
+    for data in exchange["dataShared"]:
+        fields = f" ({', '.join(map(safe, data['fields']))})" if data["fields"] else ""
+        screen.line(f"Data shared: {safe(data['source'])}{fields}")
+    for data in exchange["dataWithheld"]:
+        screen.line(f"Data withheld: {safe(data['description'])}: {safe(data['reason'])}")
     for approval in exchange["pending_approvals"]:
         waits = f"Held for approval: parley approvals show {safe(approval)}"
         screen.line(screen.paint(waits, "yellow"))

@@ -28,6 +28,9 @@ from parley.domain.exchange.notice import next_notice
 from parley.domain.hashes import digest
 from parley.domain.record import Record
 
+# The beginning of the deduplication key of a held message: by who says what to whom.
+SAME = "same/"
+
 
 class Cause(StrEnum):
     """Why something waits for a person, in the order of the checks."""
@@ -106,8 +109,9 @@ class Approval(Record):
     decided_at: str = ""
     decided_by: str = ""
     note: str = ""
-    # What came of it.
+    # What came of it: the message that was sent, and other held messages that ended with it.
     message_id: str = ""
+    closed_with: tuple[str, ...] = ()
     # Deduplication key: at most one approval has it. Empty for approvals that every message gets for itself.
     unique: str = ""
 
@@ -117,7 +121,8 @@ class Approval(Record):
 
     @property
     def name(self) -> str:
-        return self.unique
+        # A message that is sent again after a decision is held again.
+        return self.unique if self.pending or not self.unique.startswith(SAME) else ""
 
     @property
     def due(self) -> str:
@@ -143,6 +148,12 @@ def content_digest(draft: HeldDraft, agent: str, classification: str, policy_ver
     )
     # Each part is preceded by its length, so that different lists of parts cannot encode to the same text.
     return digest("".join(f"{len(part)}:{part}" for part in parts).encode())
+
+
+def same_message_key(draft: HeldDraft, agent: str) -> str:
+    """The deduplication key of a message: the same for one that is sent again while the first is held."""
+    parts = (agent, draft.to, draft.pattern, draft.in_reply_to, draft.metadata, draft.payload)
+    return SAME + digest("".join(f"{len(part)}:{part}" for part in parts).encode())
 
 
 def check_may_decide(approval: Approval, caller: Caller, approvers: tuple[str, ...], *, self_approval: bool) -> None:

@@ -27,6 +27,8 @@ from parley.domain.record import Record, changed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from parley.domain.content.classification import DataItem, Withheld
+
 SUMMARY_CHARS = 200
 
 
@@ -42,12 +44,30 @@ FINAL = frozenset({Outcome.RESOLVED, Outcome.DENIED, Outcome.EXPIRED})
 
 
 @dataclass(frozen=True, slots=True)
+class DataShared:
+    """Data that a message contained."""
+
+    source: str
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DataWithheld:
+    """Data that was kept out of a message, and why; never what it says."""
+
+    reason: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One round of the transcript."""
 
     round: int
     sender: str
     summary: str
+    shared: tuple[DataShared, ...] = ()
+    withheld: tuple[DataWithheld, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +102,9 @@ class Exchange(Record):
     # What whoever closed it wrote down. It is for its own side: to the other one it would be one more message.
     note: str = ""
     policy_version: str = ""
+    # Data for which a message was denied: that message is no turn, and only its sender's side knows of it.
+    denied_by: str = ""
+    denied_data: tuple[DataWithheld, ...] = ()
     # One that was denied before anything was said leaves its conversation free.
     reserved: bool = True
 
@@ -101,6 +124,14 @@ class Exchange(Record):
     def over(self) -> bool:
         return self.outcome in FINAL
 
+    @property
+    def data_shared(self) -> tuple[DataShared, ...]:
+        return tuple([data for turn in self.transcript for data in turn.shared])
+
+    @property
+    def data_withheld(self) -> tuple[DataWithheld, ...]:
+        return (*[data for turn in self.transcript for data in turn.withheld], *self.denied_data)
+
     def includes(self, agent: str) -> bool:
         return agent in (self.initiator, self.responder)
 
@@ -118,6 +149,8 @@ def chain_length(mine: Exchange | None, others: Iterable[Exchange], sender: str)
 def heard_by(exchange: Exchange, agents: Iterable[str]) -> Exchange:
     """The exchange as these parties may know it. What the holders of a role answer is for the one who asked alone."""
     mine = frozenset(agents)
+    if exchange.denied_data and exchange.denied_by not in mine:
+        exchange = replace(exchange, denied_data=())
     between_two = exchange.responder != EVERYONE and not exchange.responder.startswith(ROLE_PREFIX)
     if between_two or exchange.initiator in mine:
         return exchange
@@ -170,6 +203,38 @@ def accepted(exchange: Exchange, sender: str, summary: str, at: str, hops: int) 
     if updated.reply_policy is ReplyPolicy.NO_REPLY:
         return ended(updated, Outcome.RESOLVED, at, sender, "no reply is needed")
     return updated
+
+
+def with_data(exchange: Exchange, shared: tuple[DataItem, ...], withheld: tuple[Withheld, ...]) -> Exchange:
+    """The exchange with the data of its last message."""
+    if not exchange.transcript or not (shared or withheld):
+        return exchange
+    last = replace(exchange.transcript[-1], shared=_shared(shared), withheld=_withheld(withheld))
+    return replace(exchange, transcript=(*exchange.transcript[:-1], last))
+
+
+def with_denied_data(exchange: Exchange, sender: str, withheld: tuple[Withheld, ...]) -> Exchange:
+    """The exchange with the data for which a message of this sender was denied."""
+    return replace(exchange, denied_by=sender, denied_data=_withheld(withheld)) if withheld else exchange
+
+
+def _shared(items: Iterable[DataItem]) -> tuple[DataShared, ...]:
+    return tuple([DataShared(item.source, item.fields) for item in items])
+
+
+def _withheld(items: Iterable[Withheld]) -> tuple[DataWithheld, ...]:
+    return tuple([DataWithheld(*item) for item in items])
+
+
+def known_to(exchange: Exchange, holds: Iterable[str]) -> Exchange:
+    """The exchange as a side knows it that has had these messages held, and no others."""
+    if exchange.outcome is not Outcome.ESCALATED:
+        return exchange
+    mine = frozenset(holds)
+    own = tuple([hold for hold in exchange.holds if hold in mine])
+    limit = exchange.limit_approval if exchange.limit_approval in mine else ""
+    outcome = Outcome.ESCALATED if own or limit else Outcome.IN_PROGRESS
+    return replace(exchange, holds=own, limit_approval=limit, outcome=outcome)
 
 
 def escalated(exchange: Exchange, approval_id: str, *, limit: bool = False) -> Exchange:

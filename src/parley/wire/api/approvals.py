@@ -11,9 +11,20 @@ from parley.domain.content.invisible_characters import hidden_in, made_visible
 from parley.domain.exchange.approval import NOT_WAITING, Decision
 from parley.domain.rules.suspension import Stopped
 from parley.wire.api.records.record import fill_record
-from parley.wire.api.records.rules import Approval, Exchange, HeldMessage, HiddenCharacter, Suspension, Turn
+from parley.wire.api.records.rules import (
+    Approval,
+    DataShared,
+    DataWithheld,
+    Exchange,
+    HeldMessage,
+    HiddenCharacter,
+    Suspension,
+    Turn,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from parley.domain.exchange.approval import Approval as StoredApproval
     from parley.domain.exchange.approval import DecisionRight
     from parley.domain.exchange.exchange import Exchange as StoredExchange
@@ -63,10 +74,12 @@ def exchange_of(stored: StoredExchange) -> Exchange:
         transcript=[fill_record(Turn, turn) for turn in stored.transcript],
         exchange_type=stored.purpose,
         pending_approvals=[*stored.holds, *([stored.limit_approval] if waits_for_limit else [])],
+        data_shared=[fill_record(DataShared, data) for data in stored.data_shared],
+        data_withheld=[fill_record(DataWithheld, data) for data in stored.data_withheld],
     )
 
 
-def approval_of(stored: StoredApproval, standing: DecisionRight = NOT_WAITING) -> Approval:
+def approval_of(stored: StoredApproval, standing: DecisionRight = NOT_WAITING, closes: Iterable[str] = ()) -> Approval:
     """An approval as its approver sees it: nothing that would be sent is hidden from a reader."""
     held = stored.draft
     payload, metadata = (held.payload, held.metadata) if held is not None else ("", "")
@@ -75,6 +88,7 @@ def approval_of(stored: StoredApproval, standing: DecisionRight = NOT_WAITING) -
         stored,
         deciders=standing.deciders,
         barred=standing.barred,
+        closes=[*closes],
         exchange_type=stored.purpose,
         payload=msgspec.json.decode(payload) if held is not None else None,
         metadata=msgspec.json.decode(metadata) if held is not None else None,

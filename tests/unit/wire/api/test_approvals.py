@@ -30,6 +30,8 @@ def test_an_exchange_is_shown_in_the_words_of_the_specification_and_ours() -> No
         "reply_policy": "agent-ok",
         "requires_commitment": False,
         "pending_approvals": ["appr_1"],
+        "dataShared": [],
+        "dataWithheld": [],
         "started_at": AT,
         "expires_at": END,
         "ended_at": None,

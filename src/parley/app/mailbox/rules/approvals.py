@@ -75,6 +75,11 @@ async def standing(kernel: Kernel, approval: Approval, key: str = "") -> Decisio
         return DecisionRight(deciders, refusal.code)
 
 
+async def closed_with(kernel: Kernel, approval: Approval) -> tuple[str, ...]:
+    """The other held messages of its agent that a rejection closes, or closed."""
+    return await rules.closed_with(MailboxDocket(kernel), approval)
+
+
 def _caller(docket: MailboxDocket, key: str) -> Caller:
     user = person(docket.kernel, docket.governance.directory, key)
     return Caller(docket.tenant, "", KeyKind.HUMAN, key_digest(key)[:_KEY_CHARACTERS], user)

@@ -22,7 +22,7 @@ from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
 from parley.domain.directory.callers import DEFAULT_TENANT, NO_TENANT, SYSTEM, Tenant
 from parley.domain.errors.errors import Invalid, NotFound, ParleyError, Problem, Stale
 from parley.domain.exchange.approval import Approval, ApprovalStatus, decided
-from parley.domain.exchange.exchange import Exchange, released
+from parley.domain.exchange.exchange import Exchange, Turn, released
 from parley.domain.store.changes import AuditQuery, ErasureQuery, TeamChanges
 from parley.domain.times import stamp
 
@@ -179,10 +179,12 @@ async def _erase_exchange(team: Team, caller: Caller, exchange_id: str, agent_id
         if exchange is None:
             return None
         turns = tuple(
-            replace(turn, summary=GONE) if not agent_id or turn.sender == agent_id else turn
+            Turn(turn.round, turn.sender, GONE) if not agent_id or turn.sender == agent_id else turn
             for turn in exchange.transcript
         )
         blanked = replace(exchange, transcript=turns, note="")
+        if not agent_id or exchange.denied_by == agent_id:
+            blanked = replace(blanked, denied_by="", denied_data=())
         return TeamChanges(caller.tenant, puts=(blanked,)) if blanked != exchange else None
 
     return await committed(team, caller._replace(saved=None), decide, "exchange") is not None

@@ -102,6 +102,11 @@ async def standing(team: Team, caller: Caller, approval: Approval) -> DecisionRi
     return await rules.standing(await TeamDocket.open(team, approval.tenant_id), approval, caller)
 
 
+async def closed_with(team: Team, approval: Approval) -> tuple[str, ...]:
+    """The other held messages of its agent that a rejection closes, or closed."""
+    return await rules.closed_with(await TeamDocket.open(team, approval.tenant_id), approval)
+
+
 async def decide(team: Team, caller: Caller, approval_id: str, deciding: ApprovalDecision) -> Approval:
     """Decide about a pending approval, once."""
     if caller.kind is not KeyKind.HUMAN:

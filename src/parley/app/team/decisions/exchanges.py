@@ -12,7 +12,9 @@ from parley.domain.agents.agent import AgentRecord
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.rules import HumanRequired
-from parley.domain.exchange.exchange import Exchange, Outcome, heard_by, with_note
+from parley.domain.exchange.approval import LIMITS, Approval
+from parley.domain.exchange.exchange import Exchange, Outcome, heard_by, known_to, with_note
+from parley.domain.store.changes import AuditQuery
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,10 +47,9 @@ async def list_page(team: Team, caller: Caller, query: ExchangeQuery) -> AsyncIt
         else:
             page = await team.store.every(Exchange, caller.tenant, after=after, limit=_PAGE)
         for exchange in page:
-            has_outcome = query.outcome is None or exchange.outcome is query.outcome
-            if has_outcome and (not query.agent or exchange.includes(query.agent)):
+            if not query.agent or exchange.includes(query.agent):
                 visible = await _visible(team, caller, exchange)
-                if visible is not None:
+                if visible is not None and query.outcome in (None, visible.outcome):
                     passed += 1
                     yield visible
                     if passed == query.limit:
@@ -87,8 +88,27 @@ async def _visible(team: Team, caller: Caller, exchange: Exchange) -> Exchange |
         mine = [caller.agent] if caller.agent in parties else []
     if not mine:
         return None
-    visible = heard_by(exchange, mine)
+    visible = heard_by(known_to(exchange, await _own_holds(team, exchange, mine)), mine)
     return with_note(visible) if exchange.ended_by in (*mine, caller.actor, caller.user) else visible
+
+
+async def _own_holds(team: Team, exchange: Exchange, mine: list[str]) -> list[str]:
+    """The approvals of an exchange that wait for messages of these agents; of those of others nobody is told."""
+    own = []
+    for approval_id in (*exchange.holds, exchange.limit_approval):
+        approval = await team.store.get(Approval, exchange.tenant_id, approval_id) if approval_id else None
+        if approval is not None and (approval.agent in mine or await _has_tried(team, approval, mine)):
+            own.append(approval_id)
+    return own
+
+
+async def _has_tried(team: Team, approval: Approval, mine: list[str]) -> bool:
+    """Whether one of these agents reached a limit, too, and was told of its one approval."""
+    if approval.cause not in LIMITS:
+        return False
+    query = AuditQuery(limit=_PAGE, sides=tuple(mine), exchange_id=approval.exchange_id)
+    entries = await team.store.audits(approval.tenant_id, query)
+    return any(approval.id.encode() in entry.document for entry in entries)
 
 
 async def acts_for(team: Team, caller: Caller, agents: tuple[str, ...]) -> bool:
@@ -111,7 +131,10 @@ async def close(team: Team, caller: Caller, exchange_id: str, reason: str) -> Ex
         exchange = await docket.exchange(exchange_id)
         if exchange is None or not await sees(team, caller, exchange):
             raise NotFound("no such exchange")
-        if exchange.outcome is Outcome.ESCALATED and caller.kind is not KeyKind.HUMAN:
+        visible = await _visible(team, caller, exchange)
+        # Who does not know that a message of the other side is held may end the exchange; a limit is for people.
+        waits = exchange.limit_approval or (visible is not None and visible.outcome is Outcome.ESCALATED)
+        if exchange.outcome is Outcome.ESCALATED and waits and caller.kind is not KeyKind.HUMAN:
             raise HumanRequired("the exchange waits for a person: only a person ends it")
         sides = (exchange.initiator, *await docket.sides(exchange))
         own = [side for side in sides if side == caller.agent or await acts_for(team, caller, (side,))]

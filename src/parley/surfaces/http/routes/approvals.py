@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 async def _approval(call: Call, stored: StoredApproval) -> Approval:
-    return governance.approval_of(stored, await approvals.standing(call.team, call.caller, stored))
+    standing = await approvals.standing(call.team, call.caller, stored)
+    return governance.approval_of(stored, standing, await approvals.closed_with(call.team, stored))
 
 
 async def list_page(call: Call) -> Response:

@@ -20,6 +20,20 @@ class Turn(Record, frozen=True, kw_only=True):
     summary: str
 
 
+class DataShared(Record, frozen=True, kw_only=True):
+    """Data that a message contained."""
+
+    source: str
+    fields: list[str]
+
+
+class DataWithheld(Record, frozen=True, kw_only=True):
+    """Data that was withheld, and why."""
+
+    reason: str
+    description: str
+
+
 class Exchange(Record, frozen=True, kw_only=True):
     """A conversation of two agents under the rules, from its first message to its outcome."""
 
@@ -36,6 +50,8 @@ class Exchange(Record, frozen=True, kw_only=True):
     reply_policy: str
     requires_commitment: bool
     pending_approvals: list[str]
+    data_shared: list[DataShared] = msgspec.field(name="dataShared", default_factory=list)
+    data_withheld: list[DataWithheld] = msgspec.field(name="dataWithheld", default_factory=list)
     started_at: Timestamp
     expires_at: Timestamp
     ended_at: Timestamp | None = None
@@ -83,6 +99,8 @@ class Approval(Record, frozen=True, kw_only=True):
     visible_text: str
     hidden_characters: list[HiddenCharacter]
     digest: str
+    # Other held messages that are closed when this one is rejected, or were when it was.
+    closes: list[str] = msgspec.field(default_factory=list)
     policy_version: str
     created_at: Timestamp
     expires_at: Timestamp

@@ -225,7 +225,7 @@ def test_an_approval_is_found_by_the_end_of_its_id(rig: Rig) -> None:
 
 def test_listing_tells_what_waits_from_what_is_over(rig: Rig) -> None:
     rig.govern()
-    over, waits = hold(rig), hold(rig)
+    over, waits = hold(rig), hold(rig, "I promise it for Monday.")
     decide(rig, "claude", over, Decision.REJECT, ANN)
 
     kernel = rig.kernel("claude")

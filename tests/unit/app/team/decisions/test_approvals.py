@@ -404,7 +404,10 @@ async def test_all_pages_together_are_all_approvals_whatever_became_of_them(
 ) -> None:
     monkeypatch.setattr(approvals, "_PAGE", 2)
     await two_agents(rig)
-    made = [await held(rig, "alice" if number % 4 else "bob", "bob" if number % 4 else "alice") for number in range(12)]
+    made = [
+        await held(rig, *(("alice", "bob") if number % 4 else ("bob", "alice")), f"We promise {number}.")
+        for number in range(12)
+    ]
     for one in made[:6]:
         if one.agent == "alice":
             await decide(rig, "ann", one, Decision.REJECT)

@@ -319,8 +319,8 @@ async def test_of_many_who_speak_at_once_as_many_are_heard_as_there_are_rounds(r
 async def test_as_many_messages_wait_as_a_persons_patience_allows(rig: Rig) -> None:
     await two_agents(rig)
     await put_policy(rig, open_approvals=2)
-    first = await held(rig, "alice", "bob")
-    await held(rig, "alice", "bob")
+    first = await held(rig, "alice", "bob", "We promise one.")
+    await held(rig, "alice", "bob", "We promise two.")
 
     refused = await refusal(send(rig, "alice", "bob", "We promise it."))
     await held(rig, "bob", "alice")  # another's queue
@@ -363,7 +363,7 @@ async def test_deciding_about_a_limit_frees_no_place_in_the_queue(rig: Rig) -> N
     assert found is not None
     await decide(rig, "ann", found, Decision.REJECT)
 
-    assert (await refusal(send(rig, "alice", "bob", "We promise it."))).code == "approval_queue_full"
+    assert (await refusal(send(rig, "alice", "bob", "We promise more."))).code == "approval_queue_full"
 
 
 @with_rig
