@@ -240,7 +240,7 @@ class TeamRecordsContract(TeamStoreContract):
         assert await store.pending(T1, "role:r") == ()
         assert await store.search(T1, "secret", FeedScope(None), AT, 9) == ()
         assert await store.search(T1, "secret", FeedScope({"chan_t2": 0}), AT, 9) == ()
-        assert await store.find_positions(T1, FeedScope({"chan_t2": 0}, ("intent_t2",)), 0, 9) == ((), 0)
+        assert (await store.find_positions(T1, FeedScope({"chan_t2": 0}, ("intent_t2",)), 0, 9, 9))[0] == ()
         assert await store.feed(T1, 0) == ()
         assert await store.events(T1, "intent_t2") == ()
         assert await store.events_of_trace(T1, "a" * 32) == ()

@@ -50,13 +50,15 @@ class TeamScopesContract(TeamStoreContract):
         await _filled(store)
 
         for name, (scope, positions) in SCOPES.items():
-            assert await store.find_positions(T1, scope, 0, 100) == (positions, 8), name
-            assert await store.find_positions(T2, scope, 0, 100) == ((), 0), name
+            assert await store.find_positions(T1, scope, 0, 8, 100) == (positions, 8), name
+            assert await store.find_positions(T2, scope, 0, 0, 100) == ((), 0), name
             for after in range(9):
                 later = tuple([position for position in positions if position > after])
-                assert await store.find_positions(T1, scope, after, 100) == (later, 8), name
-                cut, through = await store.find_positions(T1, scope, after, 2)
+                assert await store.find_positions(T1, scope, after, 8, 100) == (later, 8), name
+                cut, through = await store.find_positions(T1, scope, after, 8, 2)
                 assert (cut, through) == (later[:2], later[1] if len(later) > 1 else 8), name
+            first = tuple([position for position in positions if position <= 4])
+            assert await store.find_positions(T1, scope, 0, 4, 100) == (first, 4), name
             found = await store.search(T1, "hello", scope, AT, 100)
             assert found == tuple([position for position in positions[::-1] if position != 5]), name
 

@@ -168,10 +168,10 @@ class TeamStore(Protocol):
         ...
 
     async def find_positions(
-        self, tenant: str, scope: FeedScope, after: int, limit: int
+        self, tenant: str, scope: FeedScope, after: int, through: int, limit: int
     ) -> tuple[tuple[int, ...], int]:
-        """Positions after one of what is in a scope, in order, and up to where was looked: the last of them when there
-        may be more, else the head. Copies of messages in the log of an intent are left out.
+        """Positions between two of what is in a scope, in order, and up to where was looked: the last of them when
+        there may be more, else `through`. Copies of messages in the log of an intent are left out.
         """
         ...
 

@@ -73,6 +73,7 @@ NOTHING_TO_WRITE = {
     "PATCH /channels/{channel_id}/messages/{message_id}",
     "PATCH /subscriptions/{subscription_id}",
     "PUT /agents/{agent_id}/bookmarks/{name}",
+    "POST /streams/tickets",
 }
 _ID = re.compile(r'"((?:intent|chan|msg|task|evt|acl|areq|sub|ckpt|exch|appr)_[0-9a-z]+)"')
 _PARAMETER = {

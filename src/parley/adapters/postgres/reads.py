@@ -173,7 +173,7 @@ async def find_positions(
     sql = f"SELECT post.number FROM {_source(scope)} UNION ALL {_SCOPE_EVENTS} ORDER BY 1 LIMIT $9"
     values = (low + after, low + through, *_scope_values(tenant, scope), list(scope.intents), limit)
     positions = tuple([row[0] & rows.MASK for row in await fetch(sql, *values)])
-    return positions, positions[-1] if len(positions) == limit else max(after, through)
+    return positions, positions[-1] if len(positions) == limit else through
 
 
 async def read_positions(fetch: Fetch, tenant: int, positions: Sequence[int]) -> tuple[tuple[FeedItem, ...], int]:

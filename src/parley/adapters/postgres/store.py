@@ -289,14 +289,13 @@ class PostgresTeamStore:
         return tuple(items)
 
     async def find_positions(
-        self, tenant: str, scope: FeedScope, after: int, limit: int
+        self, tenant: str, scope: FeedScope, after: int, through: int, limit: int
     ) -> tuple[tuple[int, ...], int]:
         cache = await self.follower.get_cache(tenant)
-        if cache is None or after >= cache.head.position:
+        through = min(through, cache.head.position) if cache is not None else 0
+        if cache is None or after >= through:
             return (), after
-        return await reads.find_positions(
-            self._bind_fetch(cache), cache.number, scope, after, cache.head.position, limit
-        )
+        return await reads.find_positions(self._bind_fetch(cache), cache.number, scope, after, through, limit)
 
     async def read_positions(self, tenant: str, positions: Sequence[int]) -> tuple[tuple[FeedItem, ...], int]:
         cache = await self.follower.get_cache(tenant)

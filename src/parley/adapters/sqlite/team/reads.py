@@ -37,18 +37,15 @@ _EVENTS = (
 _UNEXPIRED = "state <> 'expired' AND (expires_at = '' OR expires_at > :now)"
 
 
-def find_positions(db: sqlite3.Connection, tenant: str, low: int, scope: FeedScope, after: int, limit: int) -> Any:  # noqa: ANN401
+def find_positions(
+    db: sqlite3.Connection, tenant: str, low: int, scope: FeedScope, after: int, through: int, limit: int
+) -> tuple[tuple[int, ...], int]:
     """See `TeamStore.find_positions`."""
-    values = {**_values(tenant, low, scope), "after": low + after, "limit": limit}
+    values = {**_values(tenant, low, scope), "after": low + after, "high": low + through, "limit": limit}
     posts = f"{_numbers(scope)} AND post.number > :after AND post.number <= :high"
-    db.execute("BEGIN")
-    try:
-        row = db.execute("SELECT head FROM tenant WHERE id = ?", (tenant,)).fetchone()
-        found = db.execute(f"{posts} UNION ALL {_EVENTS} ORDER BY 1 LIMIT :limit", values).fetchall()
-    finally:
-        db.execute("COMMIT")
+    found = db.execute(f"{posts} UNION ALL {_EVENTS} ORDER BY 1 LIMIT :limit", values).fetchall()
     positions = tuple([number & rows.MASK for (number,) in found])
-    return positions, positions[-1] if len(positions) == limit else max(after, row[0] if row else 0)
+    return positions, positions[-1] if len(positions) == limit else through
 
 
 def read_positions(db: sqlite3.Connection, low: int, positions: Sequence[int]) -> tuple[tuple[FeedItem, ...], int]:

@@ -316,10 +316,13 @@ class SqliteTeamStore:
         return items[:limit]
 
     async def find_positions(
-        self, tenant: str, scope: FeedScope, after: int, limit: int
+        self, tenant: str, scope: FeedScope, after: int, through: int, limit: int
     ) -> tuple[tuple[int, ...], int]:
+        if after >= through:
+            return (), after
         low, _ = await self._range(tenant)
-        return await self._read(lambda db: team_reads.find_positions(db, tenant, low, scope, after, limit))
+        bounds = (after, through, limit)
+        return await self._read(lambda db: team_reads.find_positions(db, tenant, low, scope, *bounds))
 
     async def read_positions(self, tenant: str, positions: Sequence[int]) -> tuple[tuple[FeedItem, ...], int]:
         low, _ = await self._range(tenant)

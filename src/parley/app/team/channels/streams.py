@@ -156,9 +156,13 @@ async def _catch_up(
         # Cleared before the read: what is committed during it is queued again, and told apart by its position.
         listener.take()
         listener.behind = False
+        # What was committed later is queued. Rights that are read after this position are not older than what is there:
+        # an assignment is not passed over because the list of intents was read before it.
+        known = team.sights.position(caller.tenant)
+        head = await team.store.head(caller.tenant) if known is None else known
         scope = await _scope_of(team, caller, followed)
         evicted = await team.store.find_evicted(caller.tenant, scope, cursor) if cursor == began else ()
-        left, through = await team.store.find_positions(caller.tenant, scope, cursor, _POSITIONS)
+        left, through = await team.store.find_positions(caller.tenant, scope, cursor, head, _POSITIONS)
         more = len(left) == _POSITIONS
         while left or evicted:
             items, position = await team.store.read_positions(caller.tenant, left[:_PAGE]) if left else ((), cursor)

@@ -32,12 +32,18 @@ class SightCache:
         self._kept: dict[tuple[str, str], tuple[int, VisibleParts]] = {}
         # How often the rights of a tenant changed.
         self._generations: Counter[str] = Counter()
+        self._positions: dict[str, int] = {}
 
     def publish(self, tenant: str, committed: Committed) -> None:
         """Note a change of rights."""
+        self._positions[tenant] = committed.position
         changed = committed.missed or committed.ended
         if changed or any(isinstance(record, Access | Channel) for record in committed.puts):
             self._generations[tenant] += 1
+
+    def position(self, tenant: str) -> int | None:
+        """Up to where everything that was committed in a tenant is known here; None before the first commit."""
+        return self._positions.get(tenant)
 
     def generation(self, tenant: str) -> int:
         """A number that changes with the rights of a tenant."""
@@ -46,7 +52,8 @@ class SightCache:
     def get(self, tenant: str, agent: str) -> VisibleParts | None:
         """What an agent sees, if that is known."""
         generation, sight = self._kept.get((tenant, agent), (-1, None))
-        return sight if generation == self._generations[tenant] else None
+        known = tenant in self._positions and generation == self._generations[tenant]
+        return sight if known else None
 
     def keep(self, tenant: str, agent: str, generation: int, sight: VisibleParts) -> None:
         """Keep what was found while the rights were of that generation."""

@@ -40,7 +40,7 @@ async def test_channels_are_looked_up_and_the_rest_of_the_tenant_is_passed_over(
     db.plans = []
     low = db.cursor().execute("SELECT number FROM tenant WHERE id = ?", (T1,)).fetchone()[0] << 40
 
-    assert reads.find_positions(db, T1, low, SCOPE, 0, 10)[0] == (8,)
+    assert reads.find_positions(db, T1, low, SCOPE, 0, 99, 10)[0] == (8,)
     assert reads.search(db, T1, low, SCOPE, "hello", AT, 10) == (8,)
 
     posts = [line for line in db.plans if "post" in line]

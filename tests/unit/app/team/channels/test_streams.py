@@ -15,12 +15,13 @@ from parley.app.team.state import tail
 from parley.domain.channel.channel import Channel, MemberPolicy, Options, without_member
 from parley.domain.channel.event import EventDraft
 from parley.domain.channel.feed import FeedItem
-from parley.domain.channel.post import PostState
-from parley.domain.directory.access import AccessPolicy
+from parley.domain.channel.post import Post, PostState
+from parley.domain.directory.access import Access, AccessPolicy
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import NotMember, Unauthorized
 from parley.domain.message.message import Pattern
+from parley.domain.record import Record
 from parley.domain.store.changes import FeedScope, Moved, TeamChanges
 from tests.rigs.team import CHANNEL, INTENT, Rig, soon, with_rig
 
@@ -155,14 +156,14 @@ async def test_what_is_both_in_the_store_and_in_the_tail_is_shown_once(
 ) -> None:
     await a_channel(rig)
     await rig.say("alice")
-    find = rig.store.find_positions
+    evicted = rig.store.find_evicted
 
-    async def overtaken(tenant: str, scope: FeedScope, after: int, limit: int) -> tuple[tuple[int, ...], int]:
-        monkeypatch.setattr(rig.store, "find_positions", find)
-        await rig.say("alice")  # heard by the listener, and found by the read
-        return await find(tenant, scope, after, limit)
+    async def overtaken(tenant: str, scope: FeedScope, after: int) -> tuple[tuple[str, int], ...]:
+        monkeypatch.setattr(rig.store, "find_evicted", evicted)
+        await rig.say("alice")  # heard by the listener while the store is read
+        return await evicted(tenant, scope, after)
 
-    monkeypatch.setattr(rig.store, "find_positions", overtaken)
+    monkeypatch.setattr(rig.store, "find_evicted", overtaken)
     async with following(rig, ON_CHANNEL, rig.caller("bob"), 0) as stream:
         assert await stream.positions(2) == [1, 2]
         assert await stream.silent()
@@ -431,3 +432,26 @@ async def test_a_stream_that_is_resumed_behind_evicted_messages_says_so_once(rig
         await batches.aclose()
     async with following(rig, ON_CHANNEL, rig.caller("bob"), 6) as stream:
         assert await stream.positions(2) == [7, 8]
+
+
+@with_rig
+async def test_what_becomes_visible_while_a_stream_catches_up_is_not_passed_over(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rig.intent(policy=AccessPolicy.CLOSED)
+    every = rig.store.every
+    said: list[Post] = []
+
+    async def overtaken(kind: type[Record], tenant: str, *, after: str = "", limit: int = 1000) -> tuple[Record, ...]:
+        found = await every(kind, tenant, after=after, limit=limit)
+        if kind is Access and not said:
+            # A channel that bob sees is there only after the access lists were read.
+            said.append(Post)  # type: ignore[arg-type]  # once
+            await rig.intent("intent_2")
+            await rig.channel("chan_2", intent_id="intent_2")
+            said[0] = await rig.say("alice", channel_id="chan_2", to="bob")
+        return found
+
+    monkeypatch.setattr(rig.store, "every", overtaken)
+    async with following(rig, Followed(agent="bob"), rig.caller("bob"), 0) as stream:
+        assert (await stream.next()).post == said[0]

@@ -25,6 +25,7 @@ SIGHT = VisibleParts({"chan_1": 0}, ())
 )
 def test_a_change_of_rights_ends_what_was_kept(committed: Committed, known: bool) -> None:
     cache = SightCache()
+    cache.publish("t1", Committed(1))
     cache.keep("t1", "bob", cache.generation("t1"), SIGHT)
 
     cache.publish("t2", Committed(1, puts=(a_channel(),)))
@@ -49,8 +50,18 @@ def test_neither_many_nor_large_ones_fill_the_memory(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sights, "_KEPT", 3)
     monkeypatch.setattr(sights, "_KEPT_ITEMS", 2)
     cache = SightCache()
+    cache.publish("t1", Committed(1))
     for agent in "abcd":
         cache.keep("t1", agent, 0, SIGHT)
     cache.keep("t1", "e", 0, VisibleParts({"a": 0, "b": 0}, ("c",)))
 
     assert [cache.get("t1", agent) is not None for agent in "abcde"] == [False, False, False, True, False]
+
+
+def test_nothing_is_used_before_it_is_known_up_to_where_the_rights_are_known() -> None:
+    cache = SightCache()
+    cache.keep("t1", "bob", 0, SIGHT)
+
+    assert (cache.get("t1", "bob"), cache.position("t1")) == (None, None)
+    cache.publish("t1", Committed(7))
+    assert (cache.get("t1", "bob"), cache.position("t1")) == (SIGHT, 7)
