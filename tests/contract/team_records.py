@@ -10,7 +10,7 @@ import pytest
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.channel.channel import Channel, Member, Tally
 from parley.domain.channel.post import PostState
-from parley.domain.directory.callers import Holder, Role
+from parley.domain.directory.callers import AgentStatus, Holder, Role
 from parley.domain.directory.intent import Intent
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.errors.team import NameTaken
@@ -196,7 +196,14 @@ class TeamRecordsContract(TeamStoreContract):
     @stored
     async def test_what_is_due_is_found_over_all_tenants(self, store: TeamStore) -> None:
         await store.commit(TeamChanges(T1, puts=(a_channel("chan_2", expires=AT), a_channel("chan_3", expires=LATER))))
-        agent = AgentRecord(id="bob", tenant_id=T2, registered_at=AT, last_heartbeat_at="2026-03-13T14:00:00+00:00")
+        agent = AgentRecord(
+            id="bob",
+            tenant_id=T2,
+            registered_at=AT,
+            status=AgentStatus.DRAINING,
+            draining_since="2026-03-13T14:00:00.000000+00:00",
+            drain_timeout_seconds=60,
+        )
         await store.commit(TeamChanges(T2, puts=(agent,)))
 
         assert [(one.tenant_id, one.id) for one in await store.due(AT)] == [(T2, "bob"), (T1, "chan_2")]

@@ -472,7 +472,7 @@ def test_an_entry_that_was_changed_or_taken_out_is_named(stage: Stage, keys: dic
     verified = stage.run("audit", "verify", "codex")
     compared = stage.run("audit", "reconcile", "claude", "codex")
 
-    assert verified.code == compared.code == 2
+    assert verified.code == compared.code == 13
     assert "number 2" in verified.err
 
 
@@ -493,7 +493,7 @@ def test_a_ledger_is_taken_along_as_a_file(stage: Stage, keys: dict[str, str]) -
         [lines[0], lines[2], lines[1], *lines[3:]],
     ):
         files[0].write_text("".join(broken))
-        assert stage.run("audit", "verify", str(files[0])).code == 2
+        assert stage.run("audit", "verify", str(files[0])).code == 13
 
 
 # ---------------------------------------------------------------- the price

@@ -320,6 +320,7 @@ async def cannot_unsay(client: Client, place: str, message_id: str) -> bool:
 
 @with_server
 async def test_what_an_admin_of_a_persons_name_creates_is_not_the_agents_of_that_name(server: LiveServer) -> None:
+    # A43
     admin = await server.client("", KeyKind.ADMIN)
     made = (await admin.post("/keys", {"kind": "admin", "user_id": "carol"})).json
     person, agent = server.with_key(made["key"]), await server.client("carol")
@@ -334,6 +335,7 @@ async def test_what_an_admin_of_a_persons_name_creates_is_not_the_agents_of_that
 
 @with_server
 async def test_a_person_reads_nothing_that_was_said_to_an_agent_of_its_name(server: LiveServer) -> None:
+    # A43
     alice, admin = await server.client("alice"), await server.client("", KeyKind.ADMIN)
     ghost = (await admin.post("/keys", {"kind": "agent", "agent_id": "ghost"})).json
     twin = await admin.post("/keys", {"kind": "human", "user_id": "ghost"})
@@ -348,6 +350,7 @@ async def test_a_person_reads_nothing_that_was_said_to_an_agent_of_its_name(serv
 async def test_a_message_of_a_person_is_marked_and_no_agent_can_forge_the_mark(
     server: LiveServer, claimed: dict[str, str]
 ) -> None:
+    # A13
     alice, ann = await server.client("alice"), await person(server, "ann")
     body = {"payload": {"text": "hello"}, "metadata": claimed}
 

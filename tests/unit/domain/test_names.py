@@ -91,8 +91,8 @@ def test_a_conversation_id_begins_with_its_prefix(at: datetime, agent: str, sequ
 @pytest.mark.parametrize(
     ("name", "counts"),
     [
-        ("a.yaml", True), (".hidden.yaml", True), ("a.yml", False), ("a.yaml.tmp", False), ("yaml", False),
-        ("a.YAML", False),
+        ("a.yaml", True), (".hidden.yaml", True), ("a.yml", True), (".hidden.yml", True),
+        ("a.yaml.tmp", False), ("yaml", False), ("a.YAML", False), ("a.YML", False),
     ],
 )  # fmt: skip
 def test_every_yaml_file_is_a_message_file(name: str, counts: bool) -> None:

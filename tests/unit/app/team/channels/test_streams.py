@@ -11,6 +11,7 @@ import pytest
 
 from parley.app.team.channels import streams
 from parley.app.team.channels.streams import FeedBatch, Followed
+from parley.app.team.intents import intents
 from parley.app.team.state import tail
 from parley.domain.channel.channel import Channel, MemberPolicy, Options, without_member
 from parley.domain.channel.event import EventDraft
@@ -167,6 +168,26 @@ async def test_what_is_both_in_the_store_and_in_the_tail_is_shown_once(
     async with following(rig, ON_CHANNEL, rig.caller("bob"), 0) as stream:
         assert await stream.positions(2) == [1, 2]
         assert await stream.silent()
+
+
+@with_rig
+async def test_an_assignment_is_shown_although_it_came_between_the_rights_and_the_read(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await a_channel(rig)
+    find = rig.store.find_positions
+
+    async def overtaken(
+        tenant: str, scope: FeedScope, after: int, through: int, limit: int
+    ) -> tuple[tuple[int, ...], int]:
+        monkeypatch.setattr(rig.store, "find_positions", find)
+        # What this commit shows could not be seen when the rights were read.
+        await intents.assign(rig.team, rig.caller("alice"), INTENT, "bob")
+        return await find(tenant, scope, after, through, limit)
+
+    monkeypatch.setattr(rig.store, "find_positions", overtaken)
+    async with following(rig, Followed(agent="bob"), rig.caller("bob"), 0) as stream:
+        assert await stream.positions(1) == [1]
 
 
 @with_rig
