@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parley.app.team.work.sweep import sweep
 from parley.domain.channel.channel import Options
 from tests.conformance.channels.talk import MESSAGES, listed, send
 from tests.rigs.team import CHANNEL, INTENT, LiveServer, with_server
@@ -59,10 +60,13 @@ async def test_the_refusal_of_a_closed_channel_says_how_its_name_is_free_again(s
     short = (await alice.post(channels, {"name": "short", "options": {"ttl_seconds": 1}})).json["id"]
     server.rig.clock.pass_by(seconds=2)
 
-    for path in (f"/channels/{short}/messages", f"{channels}/short/messages"):
-        refused = await alice.post(path, {"payload": {}})
-        assert (refused.status, refused.code) == (409, "channel_closed")
-        assert "delete the channel" in refused.json["detail"]
+    for swept in (False, True):
+        if swept:
+            await sweep(server.rig.team)
+        for path in (f"/channels/{short}/messages", f"{channels}/short/messages"):
+            refused = await alice.post(path, {"payload": {}})
+            assert (refused.status, refused.code) == (409, "channel_closed")
+            assert "delete the channel" in refused.json["detail"]
     assert (await alice.delete(f"/channels/{short}")).status == 200
     assert (await alice.post(f"{channels}/short/messages", {"payload": {}})).status == 201
 

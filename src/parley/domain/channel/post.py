@@ -156,7 +156,8 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     """
     at = stamp(now)
     if not channel.is_open:
-        raise ChannelClosed(f"the channel {channel.label} is closed: {CLOSED_ADVICE}")
+        advice = f": {CLOSED_ADVICE}" if channel.options.ttl_seconds is not None else ""
+        raise ChannelClosed(f"the channel {channel.label} is closed{advice}")
     if not view.takes_part or not view.may_write:
         raise NotMember("you may not write in this channel")
     answers = draft.pattern is Pattern.RESPONSE
