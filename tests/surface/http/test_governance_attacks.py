@@ -349,6 +349,17 @@ async def test_what_stands_beside_the_body_is_looked_at_like_the_body(
 
 
 @with_server
+async def test_who_sends_a_held_name_of_a_conversation_again_is_held_again(server: LiveServer) -> None:
+    # A33: the first attempt begins the exchange and shows its name to nobody
+    alice, bob = await pair(server)
+
+    answers = [await tell(alice, "bob", "hello", conversation_id="we-promise-it") for _ in range(3)]
+
+    assert [answer.status for answer in answers] == [202, 202, 202]
+    assert await inbox(bob) == []
+
+
+@with_server
 async def test_what_stands_beside_the_body_of_an_ordinary_message_is_looked_at_too(server: LiveServer) -> None:
     # A33: where the policy alone puts it under the rules
     alice, bob = await pair(server)

@@ -358,8 +358,8 @@ def _envelope(proposal: Proposal, origin: Origin, begun: Exchange, level: Classi
 def _stamped_text(proposal: Proposal, begun: Exchange, policy_version: str, envelope: Envelope, ext: Ext) -> str:
     """What the stamps of a message repeat of its sender's words: everything in them that is not known to be ours.
 
-    The name of a conversation is chosen by who begins it, and everyone in it reads it. A mailbox makes one of the name
-    of its agent.
+    The name of a conversation is chosen by who begins it, and everyone in it reads it. It counts until a message was
+    delivered under it: one that was held has shown it to nobody. A mailbox makes one of the name of its agent.
     """
     ours = {
         *source_of(proposal.sender, proposal.tenant),
@@ -370,7 +370,8 @@ def _stamped_text(proposal: Proposal, begun: Exchange, policy_version: str, enve
     }
     if proposal.approval is not None:
         ours.add(proposal.approval.id)
-    if begun.version or begun.conversation_id == proposal.fresh.conversation_id:
+    delivered = proposal.exchange is not None and proposal.exchange.current_round > 0
+    if delivered or begun.conversation_id == proposal.fresh.conversation_id:
         ours.add(begun.conversation_id)
     texts = [text for text in (*_strings(envelope), *_strings(ext)) if text and text not in ours]
     if not texts:

@@ -376,10 +376,17 @@ def test_every_text_in_the_stamps_of_a_message_is_looked_at_unless_it_is_known_t
 )
 def test_the_name_of_a_conversation_is_looked_at_where_its_sender_chose_it(wishes: Wishes, looked_at: bool) -> None:
     ruling = ruled(wishes=wishes)
-    begun = an_exchange(conversation_id="we-promise", version=1)
+    begun = an_exchange(conversation_id="we-promise", version=1, current_round=1)
 
     assert ruling.keywords == (("promise",) if looked_at else ())
     assert ruled(wishes=wishes._replace(envelope=None), exchange=begun).keywords == ()
+
+
+def test_the_name_of_a_conversation_of_which_nothing_was_delivered_is_looked_at_again() -> None:
+    # The first message was held for its name. The second one must not get past because of the first.
+    held = an_exchange(conversation_id="we-promise", version=1, current_round=0)
+
+    assert ruled(wishes=Wishes(conversation_id="we-promise"), exchange=held).keywords == ("promise",)
 
 
 @pytest.mark.parametrize("place", ["source", "fields", "description"])
