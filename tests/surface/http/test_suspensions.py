@@ -136,7 +136,7 @@ async def test_a_suspended_agent_reaches_no_route_but_its_own_status(
     await suspend(await admin_of(server), what, name)
 
     for route in GUARDED:
-        if route.while_suspended:
+        if route.path == OWN_STATUS:
             continue
         for client, headers, kind in (
             (alice, {}, KeyKind.AGENT),
@@ -148,6 +148,18 @@ async def test_a_suspended_agent_reaches_no_route_but_its_own_status(
                 assert refused(answer) == (403, "suspended"), (route.method, route.path, kind)
 
     assert (await alice.get("/agents/alice/record")).status == 200
+
+
+@pytest.mark.parametrize("verb", ["reply", "batch", "ask"])
+@with_server
+async def test_what_is_wrong_with_a_message_is_not_told_to_a_suspended_agent(server: LiveServer, verb: str) -> None:
+    # Whether it is a request, what the channel is like, which field is missing: each of them would be read
+    alice, bob = await pair(server)
+    notice = await bob.post(MESSAGES, {"to": "alice", "message_type": "notify", "payload": {}})
+    await suspend(await admin_of(server), "agent", "alice")
+    path = f"{MESSAGES}/{notice.json['id']}/reply" if verb == "reply" else f"/channels/{CHANNEL}/{verb}"
+
+    assert refused(await alice.post(path, {})) == (403, "suspended")
     assert refused(await alice.get("/agents/bob/record")) == (403, "suspended")
 
 

@@ -14,6 +14,7 @@ from parley.app.team.directory.names import name_of_person
 from parley.app.team.directory.tickets import redeem
 from parley.app.team.state.suspended import check_not_suspended
 from parley.domain.directory.callers import NO_TENANT, Caller, Key, KeyKind, key_digest, party_name
+from parley.domain.errors.errors import ParleyError
 from parley.domain.errors.team import RateLimited, ScopeRequired, Unauthorized
 
 if TYPE_CHECKING:
@@ -104,6 +105,15 @@ class Authenticator:
         if not operation.while_suspended:
             await check_not_suspended(self._team.store, caller)
         return caller
+
+    async def refusal(self, operation: Admission, caller: Caller, error: ParleyError) -> ParleyError:
+        """What a refused caller is told: a suspended agent that it is suspended, and nothing about what it asked for."""
+        if operation.while_suspended and caller.agent:
+            try:
+                await check_not_suspended(self._team.store, caller)
+            except ParleyError as suspended:
+                return suspended
+        return error
 
     async def caller(self, secret: str, agent: str, peer: str) -> Caller:
         """The caller with this secret that claims to be `agent` ("": the key's own).

@@ -79,8 +79,8 @@ class Api:
         if route is None:
             return _no_route(params)
         began = self._monotonic()
+        call = Call(self._team, request, _NOBODY, params or {})
         try:
-            call = Call(self._team, request, _NOBODY, params or {})
             if route.scope:
                 call.caller = await self._caller(route, request)
                 request.known = True
@@ -98,7 +98,7 @@ class Api:
                 raise
             if route.streams:
                 await asyncio.sleep(max(0.0, began + _REFUSAL_SECONDS - self._monotonic()))
-            response = problem_of(error)
+            response = problem_of(await self._authenticator.refusal(route, call.caller, error))
         self._metrics.count(route.method, route.path, response.status, self._monotonic() - began)
         return response
 
