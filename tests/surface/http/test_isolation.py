@@ -348,11 +348,15 @@ async def test_an_agent_of_another_unit_is_listed_by_name_with_what_an_admin_has
     alice = await place(server, "alice", org_unit="sales")
     bob, admin = await place(server, "bob", org_unit="engineering"), await admin_of(server)
     about = {"name": "Alice", "capabilities": ["leak"], "metadata": {"note": "leak"}}
+    before = (await bob.get("/agents/alice/record")).json
+    about |= {"capacity": {"max_concurrent_tasks": 31337}, "drain_timeout_seconds": 4242}
+    about |= {"heartbeat_config": {"interval_seconds": 11, "unhealthy_after_seconds": 22, "dead_after_seconds": 33}}
     assert (await alice.post("/agents/register", {"agent_id": "alice", **about})).status == 200
 
     for shown in ((await bob.get("/agents/alice/record")).json, (await bob.get("/agents")).json[0]):
         assert (shown["agent_id"], shown["org_unit"], shown["status"]) == ("alice", "sales", "active")
         assert (shown["name"], shown["capabilities"], shown["metadata"]) == (None, [], {})
+        assert {**shown, "version": before["version"]} == before  # numbers can be read as letters
     assert (await bob.get("/agents", capability="leak")).json == []
     assert (await admin.get("/agents/alice/record")).json["metadata"] == {"note": "leak"}
     assert (await alice.get("/agents/alice/record")).json["name"] == "Alice"

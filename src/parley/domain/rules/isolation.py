@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from parley.domain.agents.agent import DEFAULT_HEARTBEATS, DEFAULT_TASKS
 from parley.domain.agents.party import Attributes
 from parley.domain.directory.access import Permission
 from parley.domain.rules.policy import AppliesTo, CrossOrg
@@ -52,5 +53,19 @@ def bounded(
 
 
 def public_part(record: AgentRecord) -> AgentRecord:
-    """An agent as the units that are kept apart from it see it: its name, its state, and what an admin has set."""
-    return replace(record, title="", capabilities=(), endpoint="", metadata={}, current_load=0)
+    """An agent as the units that are kept apart from it see it: its name, its state, and what an admin has set.
+
+    Numbers that it chose are words as well, to whoever knows how to read them. Its state does not follow from this
+    part: how long an agent may be silent is among them.
+    """
+    return replace(
+        record,
+        title="",
+        capabilities=(),
+        endpoint="",
+        metadata={},
+        max_concurrent_tasks=DEFAULT_TASKS,
+        current_load=0,
+        heartbeats=DEFAULT_HEARTBEATS,
+        drain_timeout_seconds=None,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.domain.agents.agent import AgentRecord
+from parley.domain.agents.agent import DEFAULT_HEARTBEATS, DEFAULT_TASKS, AgentRecord, Heartbeats
 from parley.domain.agents.party import Attributes
 from parley.domain.directory.access import Permission, Standing
 from parley.domain.rules.isolation import are_apart, bounded, keeps_apart, public_part
@@ -83,7 +83,10 @@ def test_what_an_admin_has_set_is_the_public_part_of_an_agent() -> None:
         capabilities=("c",),
         endpoint="https://hook.example/t",
         metadata={"a": "b"},
+        max_concurrent_tasks=31337,
         current_load=3,
+        heartbeats=Heartbeats(101, 202, 303),
+        drain_timeout_seconds=404,
         attributes=SALES,
     )
 
@@ -91,3 +94,5 @@ def test_what_an_admin_has_set_is_the_public_part_of_an_agent() -> None:
 
     assert (shown.id, shown.role_id, shown.attributes) == ("alice", "ops", SALES)
     assert (shown.title, shown.capabilities, shown.endpoint, shown.metadata, shown.current_load) == ("", (), "", {}, 0)
+    assert (shown.max_concurrent_tasks, shown.heartbeats) == (DEFAULT_TASKS, DEFAULT_HEARTBEATS)
+    assert shown.drain_timeout_seconds is None

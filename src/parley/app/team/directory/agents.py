@@ -269,7 +269,7 @@ async def _shown(team: Team, caller: Caller, record: AgentRecord) -> AgentWithSt
     if caller.all_seeing or record.id == caller.agent:
         return _with_status(team, record)
     if await is_apart(team, caller, record.attributes):
-        return _with_status(team, public_part(record))
+        return AgentWithStatus(public_part(record), _health(team, record))
     return _with_status(team, replace(record, endpoint=host_of(record.endpoint)))
 
 
