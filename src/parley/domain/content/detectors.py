@@ -102,8 +102,9 @@ _CARD_DIGITS = 13
 # In a row, or in groups: those that are printed, halves, or each digit alone. It looks ahead and goes on with the next
 # group, which may be the first. As a JSON number it may end in a zero behind the point.
 _CARD = re.compile(
-    r"[2-6](?<![0-9A-Za-z.][2-6])(?=([0-9]{3}(?:[0-9]{9,15}"
-    r"|([^0-9A-Za-z]{1,4})[0-9]{4}\2[0-9]{4}\2[0-9]{4}|([^0-9A-Za-z]{1,4})[0-9]{6}\3[0-9]{4,5}"
+    r"[2-6](?<![0-9A-Za-z][2-6])(?<![0-9]\.[2-6])(?=([0-9]{3}(?:[0-9]{9,15}"
+    r"|[ -][0-9]{4}[ -][0-9]{4}[ -][0-9]{4}|([^0-9A-Za-z]{1,4})[0-9]{4}\2[0-9]{4}\2[0-9]{4}"
+    r"|([^0-9A-Za-z]{1,4})[0-9]{6}\3[0-9]{4,5}"
     r"|[0-9]{4}([^0-9A-Za-z]{1,4})[0-9]{8})|(?<![0-9][ ._/-][2-6])([ ._/-])[0-9](?:\5[0-9]){11,17})"
     r"(?![0-9A-Za-z]|\.(?!0+(?![0-9A-Za-z]))[0-9]))"
 )
@@ -227,7 +228,8 @@ _TOKENS = tuple(
             ("whsec_", r"whsec_[0-9A-Za-z+/]{32}"),
             # In the second part of three, behind a point: the first may be long.
             (".eyJ", r"(?<=[0-9A-Za-z_-]{8})\.eyJ[0-9A-Za-z_-]{5,}+\.[0-9A-Za-z_-]{4}"),
-            ("earer ", r"[Bb]earer (?=[A-Za-z._~+/=-]{0,60}+[0-9])[0-9A-Za-z._~+/=-]{16}"),
+            ("earer", r"[Bb]earer[ \t](?=[A-Za-z._~+/=-]{0,60}+[0-9])[0-9A-Za-z._~+/=-]{16}"),
+            ("BEARER", r"BEARER[ \t](?=[A-Za-z._~+/=-]{0,60}+[0-9])[0-9A-Za-z._~+/=-]{16}"),
         )
     ]
 )
@@ -235,7 +237,7 @@ _TOKENS = tuple(
 _PASSWORD = re.compile(
     r"(?:passw(?:or)?d|passphrase|pwd)[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?=[^\s\"',;0-9]{0,40}[0-9])"
     r"[^\s\"'<>{}$*\[\]();,\\|/.][^\s\"'<>{}$*\[\]();,\\|]{5}"
-    r"|(?:api|access|secret)[_-]?key[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?=[A-Za-z_-]{0,40}[0-9])[0-9A-Za-z+/_-]{16}"
+    r"|(?:api|access|secret)[_-]?key[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?=[A-Za-z+/_-]{0,40}[0-9])[0-9A-Za-z+/_-]{16}"
 )
 _NAMES = ("passw", "passphrase", "pwd", "key")
 # In a URL: scheme://user:password@host.

@@ -13,7 +13,7 @@ _OTHER = bytes(
 _SPLIT = bytes([ord(" ") if sign in _OTHER else sign for sign in range(256)])
 # Six characters hold four letters.
 _SHORTEST = 6
-_HEX = re.compile(rb"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{2}){4,}(?![0-9A-Za-z])")
+_HEX = re.compile(rb"(?<![0-9A-Za-z])(?:0[xX])?((?:[0-9A-Fa-f]{2}){4,})(?![0-9A-Za-z])")
 # Encoders break lines after 64 or 76 characters.
 _LINE_END = re.compile(rb"(?<=[0-9A-Za-z+/]{64})\r?\n(?=[0-9A-Za-z+/=])")
 

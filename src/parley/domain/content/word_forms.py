@@ -162,8 +162,10 @@ _HIDDEN = re.compile("[\U000e0020-\U000e007e]")
 _REVERSED = "\u202e"
 # So thin that a word is read across them.
 _THIN = re.compile("[\u2005-\u200a\u202f\u205f]")
-# Of HTML, inside a word.
-_TAG = re.compile("(?<=[^\\W\\d_])</?[A-Za-z][^<>\\s]{0,11}>(?=[^\\W\\d_])")
+# Inside a word: tags and comments of HTML, and what sets the colours of a terminal.
+_MARKUP = re.compile(
+    r"(?<=[^\W\d_])(?:</?[A-Za-z][^<>]{0,80}>|<!--[^<>]{0,80}-->|\x1b\[[0-9;]{0,16}[A-Za-z])++(?=[^\W\d_])"
+)
 
 
 def _look(text: str, vocabulary: Vocabulary, words: set[str]) -> None:
@@ -180,10 +182,11 @@ def _look(text: str, vocabulary: Vocabulary, words: set[str]) -> None:
     if vocabulary.literals:
         small = plain.lower()
         words.update([word for literal, word in vocabulary.literals if literal in small])
-    if "<" in plain:
-        untagged = _TAG.sub("", plain)
-        if untagged != plain:
-            _look(untagged, vocabulary, words)
+    if "<" in plain or "\x1b" in plain:
+        # Once: what is left of tags within tags is no tag.
+        bare = _MARKUP.sub("", plain)
+        if bare != plain:
+            _look(bare.replace("<", " ").replace("\x1b", " "), vocabulary, words)
     if plain is not text:
         _look_behind(text, vocabulary, words)
 

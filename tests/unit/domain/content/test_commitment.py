@@ -303,6 +303,21 @@ def test_ordinary_sentences_are_held_only_for_a_word_of_the_list(capsys: pytest.
     assert held_homonyms == homonyms
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sche<span class='x y'>dule</span>",
+        "sche<b></b><i></i>dule",
+        "sche<!-- a comment -->dule",
+        "sche\x1b[1;31mdule\x1b[0m",
+        "0x" + b"schedule".hex(),
+        "0X" + b"schedule".hex().upper(),
+    ],
+)
+def test_markup_and_the_sign_of_hexadecimal_hide_no_word(text: str) -> None:
+    assert keywords_in([text]) == ("schedule",)
+
+
 @pytest.mark.parametrize("text", KNOWN_MISSES.values(), ids=KNOWN_MISSES)
 def test_what_is_said_to_be_missed_is_missed(text: str) -> None:
     assert keywords_in([text]) == ()

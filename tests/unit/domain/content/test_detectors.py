@@ -233,6 +233,22 @@ def test_a_social_security_number_makes_a_text_restricted() -> None:
         assert findings([text]) == (), text
 
 
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("card no." + card("4", 16), PAYMENT_CARD),
+        ("4111 1111-1111 1111", PAYMENT_CARD),
+        ("0x" + ("AK" + "IAIOSFODNN7EXAMPLE").encode().hex(), API_TOKEN),
+        ("0X" + ("AK" + "IAIOSFODNN7EXAMPLE").encode().hex().upper(), API_TOKEN),
+        ("BEARER " + "abcdefgh12345678901234", API_TOKEN),
+        ("Authorization: Bearer\t" + "abcdefgh12345678901234", API_TOKEN),
+        ('{"aws_secret_access_key":"' + "wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + 'EXAMPLEKEY"}', PASSWORD),
+    ],
+)
+def test_a_secret_is_found_in_every_usual_spelling(text: str, finding: Detection) -> None:
+    assert findings([text]) == (finding,)
+
+
 @pytest.mark.parametrize("text", KNOWN_MISSES.values(), ids=KNOWN_MISSES)
 def test_what_is_said_to_be_missed_is_missed(text: str) -> None:
     assert findings([text]) == ()
