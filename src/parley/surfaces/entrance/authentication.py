@@ -107,7 +107,7 @@ class Authenticator:
         return caller
 
     async def refusal(self, operation: Admission, caller: Caller, error: ParleyError) -> ParleyError:
-        """What a refused caller is told: a suspended agent that it is suspended, and nothing about what it asked for."""
+        """What a refused caller is told: a suspended agent only that it is suspended."""
         if operation.while_suspended and caller.agent:
             try:
                 await check_not_suspended(self._team.store, caller)
