@@ -347,7 +347,7 @@ async def test_an_intent_of_the_tenant_is_read_by_all_units_and_written_where_ev
 async def test_an_agent_of_another_unit_is_listed_by_name_with_what_an_admin_has_set(server: LiveServer) -> None:
     alice = await place(server, "alice", org_unit="sales")
     bob, admin = await place(server, "bob", org_unit="engineering"), await admin_of(server)
-    about = {"name": "Alice", "capabilities": ["leak"], "metadata": {"note": "leak"}}
+    about: dict[str, Any] = {"name": "Alice", "capabilities": ["leak"], "metadata": {"note": "leak"}}
     before = (await bob.get("/agents/alice/record")).json
     about |= {"capacity": {"max_concurrent_tasks": 31337}, "drain_timeout_seconds": 4242}
     about |= {"heartbeat_config": {"interval_seconds": 11, "unhealthy_after_seconds": 22, "dead_after_seconds": 33}}
