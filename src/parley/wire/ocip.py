@@ -45,6 +45,7 @@ _FIELDS = (
 )
 _SOURCE = ("instance_id", "user_id", "org_unit", "tenant_id")
 _CAPABILITIES = ("can_commit", "can_share")
+ENVELOPE_FIELDS = frozenset({*_FIELDS, *_SOURCE, *_CAPABILITIES})
 _ITEM = frozenset({"source", "fields", "classification", "description"})
 _SENDER_KIND = "sender_kind"
 _VERSION = re.compile(r"1\.[0-9]{1,4}", re.ASCII)

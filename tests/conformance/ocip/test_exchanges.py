@@ -121,7 +121,7 @@ async def test_one_round_too_many_escalates_it(server: LiveServer) -> None:
     asked = await said(alice, "bob", max_rounds=1)
 
     assert (await reply(bob, asked)).status == 202
-    assert (await exchange_of(alice, asked))["outcome"] == "escalated"
+    assert (await exchange_of(bob, asked))["outcome"] == "escalated"
 
 
 @pytest.mark.requirement("OCIP-3-ESCALATED-COMMITMENT")
@@ -131,7 +131,7 @@ async def test_a_commitment_escalates_it(server: LiveServer) -> None:
     asked = await said(alice, "bob")
 
     assert (await reply(bob, asked, "I guarantee it.")).status == 202
-    assert (await exchange_of(alice, asked))["outcome"] == "escalated"
+    assert (await exchange_of(bob, asked))["outcome"] == "escalated"
 
 
 @pytest.mark.requirement("OCIP-3-ESCALATED-ERROR")

@@ -193,6 +193,9 @@ async def _claim_stored(
         return None
     if lease.held_by_lock:
         kernel.held[key] = held
+    if admission is not None and admission.crossed:
+        detail = f"your message {admission.crossed} crossed with this one and was not accepted; send it again"
+        doubts = (*doubts, Problem("crossed", "exchange_round", detail))
     return Claimed(message, held.name, lease, delivery.tries, doubts)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parley.domain.audit.entry import AGENT_EXCHANGE, AuditDraft
 from parley.domain.content.classification import told_withheld
 from parley.domain.directory.callers import TENANT_MARK
-from parley.domain.errors.rules import CrossEnterpriseBlocked
+from parley.domain.errors.rules import CrossEnterpriseBlocked, RoundMismatch
 from parley.domain.hashes import digest
 from parley.domain.rules.judge import crosses, evaluation_of
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval
     from parley.domain.exchange.exchange import Exchange, Outcome
+    from parley.domain.mailbox.ledger import StoredMessage
     from parley.domain.rules.ruling import Ruling
 
 EXCHANGE_ENDED = f"{AGENT_EXCHANGE}_ended"
@@ -156,6 +157,34 @@ def blocked_entry(docket: Docket, blocked: BlockedMessage) -> AuditDraft:
 def _tenants_in(to: str) -> Iterable[str]:
     """The tenants that an address names; a mailbox message may have several recipients."""
     return [name.partition(TENANT_MARK)[2] for name in to.split(",") if TENANT_MARK in name]
+
+
+def crossed_entry(docket: Docket, arrived: Submission[Any], exchange: Exchange, crossed: StoredMessage) -> AuditDraft:
+    """The entry of a message of this side whose round went to another one that crossed with it."""
+    message, receiver = crossed.message, arrived.sender
+    facts: dict[str, Any] = {
+        "exchange_id": exchange.id,
+        "conversation_id": exchange.conversation_id,
+        "round": exchange.current_round,
+        **_SENDER,
+        "classification": arrived.declared.value,
+        "policy": docket.book.label,
+        "sender": message.sender,
+        "to": receiver.agent,
+        "source_org": arrived.receivers[0].attributes.org_unit,
+        "target_org": receiver.attributes.org_unit,
+        "receivers": [receiver.agent],
+        "dataShared": [],
+        "dataWithheld": [],
+        "message_id": message.id,
+        "content_digest": crossed.digest,
+        "outcome": "denied",
+        "code": RoundMismatch.code,
+        "reason": f"it crossed with {arrived.message_id}, which has the round",
+        "key": "",
+    }
+    side = message.sender
+    return AuditDraft(docket.new_id("aud"), side, docket.at, AGENT_EXCHANGE, side, facts, exchange.id)
 
 
 def decision_entry(docket: Docket, approval: Approval, side: str, actor: str, key: str = "") -> AuditDraft:

@@ -38,6 +38,8 @@ class InboxReceipt(Record):
     # Why it was refused: a stable code, and a sentence.
     code: str = ""
     reason: str = ""
+    # My message that took the same round, and gave way to it.
+    crossed: str = ""
 
     @property
     def parent(self) -> str:

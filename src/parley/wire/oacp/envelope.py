@@ -19,7 +19,17 @@ from parley.domain.content.envelope import Carried, Ext, Purpose
 from parley.domain.errors.errors import Problem
 from parley.domain.errors.rules import EnvelopeInvalid
 from parley.domain.limits import DEFAULT_LIMITS
-from parley.wire.ocip import DATA, DISCLOSURE, EXT, OCIP, envelope_document, ext_document, read_data, read_envelope
+from parley.wire.ocip import (
+    DATA,
+    DISCLOSURE,
+    ENVELOPE_FIELDS,
+    EXT,
+    OCIP,
+    envelope_document,
+    ext_document,
+    read_data,
+    read_envelope,
+)
 from parley.wire.yaml.strict import read_located
 from parley.wire.yaml.write import flow
 
@@ -128,6 +138,8 @@ def _typed(path: Path, value: Value, places: dict[Path, Place]) -> Any:  # noqa:
         return int(text)
     if plain and name in _FLAGS and text in _SPELLED:
         return _SPELLED[text]
+    if path[0] == OCIP and isinstance(path[-1], str) and name not in ENVELOPE_FIELDS:
+        _wrong(".".join(map(str, path)), "is not known")
     if (plain and _TYPED.fullmatch(text)) or name in _NUMBERS or name in _FLAGS:
         _wrong(".".join(map(str, path)), "is of the wrong type")
     return text

@@ -25,6 +25,8 @@ class Admission(NamedTuple):
     # Nothing, when all of it was written before.
     changes: MailboxChanges = MailboxChanges()
     refusal: ParleyError | None = None
+    # The id of my message that it crossed with, and that gave way to it.
+    crossed: str = ""
 
     @property
     def admitted(self) -> bool:
@@ -53,7 +55,7 @@ async def earlier_admission(kernel: Kernel, receipt: InboxReceipt) -> Admission:
         elif approval is not None:
             return Admission(InboxVerdict.HELD, refusal=docket.held(approval))
     refusal = _Refused(receipt.code, receipt.reason) if receipt.status is InboxVerdict.REFUSED else None
-    return Admission(receipt.status, refusal=refusal)
+    return Admission(receipt.status, refusal=refusal, crossed=receipt.crossed)
 
 
 class _Refused(ParleyError):
@@ -80,7 +82,7 @@ async def admission_of(
     if refusal is None:
         status = InboxVerdict.ANSWERED if human is not None and human.answers else InboxVerdict.ADMITTED
         receipt = await receipt_of(docket, incoming, status, exchange_id)
-        return Admission(status, await docket.changes(decision, receipt, *used))
+        return Admission(status, await docket.changes(decision, receipt, *used), crossed=receipt.crossed)
     if human is not None:
         # It still waits, unless this ended its exchange.
         return Admission(InboxVerdict.REFUSED, await docket.changes(decision), refusal)
@@ -105,4 +107,5 @@ async def receipt_of(
         status=status,
         at=docket.at,
         exchange_id=exchange_id,
+        crossed=incoming.crossed.message.id if incoming.crossed is not None else "",
     )

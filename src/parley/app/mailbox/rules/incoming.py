@@ -45,6 +45,8 @@ class IncomingMessage(NamedTuple):
     # The exchange in my ledger, and as it is for this message: one round before it.
     mine: Exchange | None = None
     view: Exchange | None = None
+    # A message of mine that took the same round, and gives way to this one.
+    crossed: StoredMessage | None = None
     # What a person signed for it; and my person, who has looked at what was held.
     proof: Proof | None = None
     human: HumanDecision | None = None
@@ -79,6 +81,8 @@ async def exchange_of(
     if human is not None:
         return await docket.exchange(human.approval.exchange_id)
     ext = carried.ext if carried is not None else None
+    if carried is not None and ext is None:
+        _wrong("ocip_ext", "is missing")
     conversation = carried.envelope.conversation_id if carried is not None else message.conversation_id
     pair = pair_name(message.sender, docket.kernel.agent if len(message.to) == 1 else EVERYONE)
     exchanges = await docket.kernel.store.records(Exchange, conversation) if conversation else ()
@@ -87,6 +91,25 @@ async def exchange_of(
     if ext is not None and (mine or named) and (mine is None or mine.id != ext.exchange_id):
         _wrong("ocip_ext.exchange_id", "is not that of this conversation")
     return mine
+
+
+async def crossed_message(docket: MailboxDocket, incoming: IncomingMessage) -> StoredMessage | None:
+    """My message of the same round, when it gives way: of two that cross, that of the initiator keeps the round.
+
+    Both sides know who that is, so both decide alike. The other message is refused where it arrives, and its sender
+    learns of it here, and can send it again.
+    """
+    carried, mine, me = incoming.carried, incoming.mine, docket.kernel.agent
+    if carried is None or mine is None or mine.initiator != incoming.sender.agent or mine.responder != me:
+        return None
+    number = carried.envelope.exchange_round
+    if all((turn.round, turn.sender) != (number, me) for turn in mine.transcript):
+        return None
+    for stored in await docket.kernel.store.conversation(mine.conversation_id):
+        claims = stored.message.extras.get("ocip")
+        if stored.message.sender == me and isinstance(claims, dict) and str(claims["exchange_round"]) == str(number):
+            return stored
+    return None
 
 
 def with_view(docket: MailboxDocket, incoming: IncomingMessage) -> IncomingMessage:
@@ -105,6 +128,8 @@ def with_view(docket: MailboxDocket, incoming: IncomingMessage) -> IncomingMessa
     ends = min(stamp(parse_time(envelope.expires_at)), exchange.expires_at)
     if ends <= docket.at and not exchange.over:
         raise ExchangeExpired(f"the exchange expired at {ends}")
+    if incoming.crossed is not None:
+        exchange = replace(exchange, transcript=tuple([turn for turn in exchange.transcript if turn.round != number]))
     had = any(turn.round == number for turn in exchange.transcript)
     if had or (number > most and envelope.message_type is not Origin.HUMAN):
         expected = (mine.current_round if mine is not None else 0) + 1
@@ -161,7 +186,7 @@ def exchange_after(docket: MailboxDocket, incoming: IncomingMessage, ruling: Rul
     mine, after = incoming.mine, ruling.exchange
     rounds = mine.current_round if mine is not None else 0
     if not isinstance(ruling.verdict, Allow):
-        return replace(after, current_round=rounds)
+        return replace(after, current_round=rounds, transcript=mine.transcript if mine is not None else ())
     turns = tuple(sorted(after.transcript, key=lambda turn: turn.round))
     after = replace(after, current_round=max(after.current_round, rounds), transcript=turns)
     ext = incoming.carried.ext if incoming.carried is not None else None

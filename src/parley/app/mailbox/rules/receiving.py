@@ -13,6 +13,7 @@ from parley.app.mailbox.rules.docket import MailboxDocket, addressee
 from parley.app.mailbox.rules.incoming import (
     IncomingMessage,
     check_tenant,
+    crossed_message,
     exchange_after,
     exchange_of,
     judged_text,
@@ -22,6 +23,7 @@ from parley.app.mailbox.rules.proving import vouched
 from parley.app.rules import approvals, messages
 from parley.app.rules.docket import Delivered, Submission
 from parley.app.rules.holding import INCOMING
+from parley.app.rules.recording import crossed_entry
 from parley.domain.agents.party import source_of
 from parley.domain.content.envelope import Origin, Wishes
 from parley.domain.errors.errors import ParleyError, Stale, UnknownMessage
@@ -68,7 +70,8 @@ async def judge_incoming(
         if carried is None and incoming.mine is None and not _concerned(docket, incoming.sender):
             return None
         proof = await vouched(kernel, docket.governance, incoming.sender, kernel.agent, carried, stored)
-        incoming = with_view(docket, incoming._replace(carried=carried, proof=proof))
+        incoming = incoming._replace(carried=carried, proof=proof)
+        incoming = with_view(docket, incoming._replace(crossed=await crossed_message(docket, incoming)))
         submission = _submission(docket, incoming)
         decision = approvals.request_new_review_if_stale(docket, submission)
         if decision is not None:
@@ -82,6 +85,9 @@ async def judge_incoming(
         decision = messages.refuse(docket, _submission(docket, incoming), refusal, incoming.mine)
         return await admission_of(docket, incoming, decision)
     decision = await messages.apply(docket, submission, proposal, ruling)
+    if incoming.crossed is not None and incoming.mine is not None and incoming.human is None:
+        lost = crossed_entry(docket, submission, incoming.mine, incoming.crossed)
+        decision = decision._replace(audits=(lost, *decision.audits))
     try:
         if decision.held is not None:
             await docket.check_budgets(decision.spends)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from parley.app.mailbox.kernel import drive
 from parley.domain.exchange.exchange import Exchange
-from parley.domain.message.message import Priority
+from parley.domain.mailbox.listing import Claimed
+from parley.domain.message.message import Kind, Priority
 from tests.unit.app.mailbox.rules.receiving_side import FILE, ask, dead, forged, received
-from tests.unit.app.rig import Rig
+from tests.unit.app.rig import Rig, drained
 
 
 def test_an_urgent_message_may_be_taken_before_an_earlier_round(rig: Rig) -> None:
@@ -66,3 +69,59 @@ def test_an_exchange_id_of_another_conversation_is_refused(rig: Rig) -> None:
 
     assert received(rig) == []
     assert dead(rig) == ["envelope_invalid"]
+
+
+@pytest.mark.requirement("GOV-CROSSING")
+@pytest.mark.parametrize("first_reader", ["claude", "codex"])
+def test_of_two_messages_that_cross_one_has_the_round_and_the_other_is_told_and_can_be_sent_again(
+    rig: Rig, first_reader: str
+) -> None:
+    rig.govern()
+    asked = ask(rig)
+    received(rig)
+    talk: dict[str, Any] = {"conversation_id": asked.message.conversation_id, "wishes": None}
+    ask(rig, subject="more from claude", **talk)
+    lost = rig.send(Kind.QUESTION, sender="codex", to=("claude",), subject="meanwhile from codex", **talk)
+
+    taken: dict[str, list[Claimed]] = {}
+    for reader in (first_reader, "claude" if first_reader == "codex" else "codex"):
+        taken[reader] = list(drained(rig.kernel(reader)))
+
+    # The initiator's message has the round on both sides; the other one is not handed over, and its sender knows.
+    assert [one.message.subject for one in taken["codex"]] == ["more from claude"]
+    assert taken["claude"] == []
+    (doubt,) = taken["codex"][0].doubts
+    assert (doubt.code, lost.message.id in doubt.detail, "send it again" in doubt.detail) == ("crossed", True, True)
+    denied = [one for one in rig.audits("codex") if one["outcome"] == "denied"]
+    assert [(one["message_id"], one["code"], one["role"]) for one in denied] == [
+        (lost.message.id, "round_mismatch", "sender")
+    ]
+    assert dead(rig, "claude") == ["round_mismatch"]
+
+    again = rig.send(Kind.QUESTION, sender="codex", to=("claude",), subject="once more from codex", **talk)
+
+    assert [one.message.subject for one in drained(rig.kernel("claude"))] == ["once more from codex"]
+    claims = again.message.extras["ocip"]
+    assert isinstance(claims, dict)
+    assert str(claims["exchange_round"]) == "3"
+    exchanges = [drive(rig.stores[agent].records(Exchange))[0] for agent in ("claude", "codex")]
+    assert exchanges[0].transcript == exchanges[1].transcript
+    assert [turn.sender for turn in exchanges[0].transcript] == ["claude", "claude", "codex"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "detail"),
+    [
+        (("  reply_policy:", "  urgent: true\n  reply_policy:"), "ocip.urgent: is not known"),
+        ((r"ocip_ext:\n(?:  .*\n)+", ""), "ocip_ext: is missing"),
+    ],
+)
+def test_a_field_too_many_and_a_missing_object_are_named_for_what_they_are(
+    rig: Rig, edit: tuple[str, str], detail: str
+) -> None:
+    rig.govern()
+    forged(rig, edit)
+
+    assert received(rig) == []
+    (buried,) = drive(rig.kernel("codex").inbox.dead_letters())
+    assert (buried.code, detail in buried.problem, "wrong type" in buried.problem) == ("envelope_invalid", True, False)
