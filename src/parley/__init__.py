@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         ChannelMessage,
         ChannelOptions,
         NewSubscription,
+        StreamTicket,
         Subscription,
         SubscriptionSecret,
     )
@@ -190,6 +191,7 @@ __all__ = [
     "SignatureCheck",
     "StepContext",
     "StreamItem",
+    "StreamTicket",
     "Subscription",
     "SubscriptionSecret",
     "Suspended",
@@ -290,6 +292,7 @@ _HOMES = {
     "SignatureCheck": "parley.wire.api.records.directory",
     "StepContext": "parley.sdk.workflow.context",
     "StreamItem": "parley.sdk.records",
+    "StreamTicket": "parley.wire.api.records.channels",
     "Subscription": "parley.wire.api.records.channels",
     "SubscriptionSecret": "parley.wire.api.records.channels",
     "Suspended": "parley.domain.errors.rules",

@@ -91,6 +91,7 @@ PUBLIC = [
     "SignatureCheck",
     "StepContext",
     "StreamItem",
+    "StreamTicket",
     "Subscription",
     "SubscriptionSecret",
     "Suspended",

@@ -74,7 +74,10 @@ _WORDS = (
     " OR ($5::text <> '' AND (sender = $5 OR (sender = $6 AND addressee = $5)))) ORDER BY number"
 )
 # Keys that were used for these messages, or for a batch, which may have them.
-_USES = "SELECT message_id, scope FROM saved WHERE message_id = ANY($1) OR message_id LIKE '%,%'"
+_USES = (
+    "SELECT message_id, scope FROM saved WHERE message_id = ANY($1) AND message_id <> ''"
+    " UNION ALL SELECT message_id, scope FROM saved WHERE message_id >= ',' AND message_id < '-' AND message_id <> ''"
+)
 OVERDUE = (
     "SELECT tenant.id, post.id FROM post JOIN tenant ON tenant.number = post.number >> 40"
     " WHERE expires_at <> '' AND state <> 'expired' AND expires_at <= $1 AND NOT answered LIMIT $2"

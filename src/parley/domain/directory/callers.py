@@ -193,6 +193,16 @@ def without_holder(role: Role, agent: str) -> Role:
 ANSWER_ERASED = 410
 
 
+def created_ids(ids: list[str]) -> str:
+    """The ids of what one call created, as one text. Several begin with a comma, so that an index finds them."""
+    return ids[0] if len(ids) == 1 else "".join([f",{created}" for created in ids])
+
+
+def ids_created(text: str) -> tuple[str, ...]:
+    """The ids in such a text."""
+    return tuple(text.lstrip(",").split(",")) if text else ()
+
+
 class Saved(NamedTuple):
     """That an idempotency key was used, and for what. `made` tells one use from another, `answer` comes after it."""
 
@@ -208,7 +218,7 @@ class Saved(NamedTuple):
     @property
     def created(self) -> tuple[str, ...]:
         """The ids of what the call created."""
-        return tuple(self.message_id.split(",")) if self.message_id else ()
+        return ids_created(self.message_id)
 
 
 def with_answer(use: Saved | None, answer: Saved) -> Saved:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.domain.directory.callers import ids_created
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -58,7 +60,7 @@ def erasable(told_with: Mapping[str, set[str]], uses: Iterable[tuple[str, str]])
     """
     scopes: dict[str, list[str]] = {}
     for created, scope in uses:
-        for message_id in created.split(","):
+        for message_id in ids_created(created):
             scopes.setdefault(message_id, []).append(scope)
     return tuple(
         [

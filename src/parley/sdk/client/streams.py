@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from parley.domain.errors.errors import Invalid
 from parley.sdk.client.area import AsyncArea
 from parley.sdk.records import StreamItem, read_answer
-from parley.wire.api.records.channels import ChannelMessage, EvictedMessages
+from parley.wire.api.records.channels import ChannelMessage, EvictedMessages, StreamTicket
 from parley.wire.api.records.intents import Event
 
 if TYPE_CHECKING:
@@ -40,6 +40,13 @@ def _item(event: StreamEvent) -> StreamItem:
 
 class AsyncStreams(AsyncArea):
     """What a client follows."""
+
+    async def create_stream_ticket(self, path: str) -> StreamTicket:
+        """A ticket for one stream, for a page in a browser: it works once, on this path, for half a minute.
+
+        Add it to the address as `?ticket=...`. The key itself never belongs into an address.
+        """
+        return await self._fetch(StreamTicket, "POST", "streams", "tickets", body={"path": path})
 
     async def follow(
         self, *, channel: str = "", intent: str = "", agent: str = "", after: str = ""

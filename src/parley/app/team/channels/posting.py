@@ -20,7 +20,7 @@ from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
 from parley.domain.channel.channel import Channel, lifetime_end
 from parley.domain.channel.post import NO_UNITS, SENDER_KIND, Post, PostDraft, check_answerable, place
 from parley.domain.directory.access import ORG_UNIT, Access
-from parley.domain.directory.callers import ROLE_PREFIX, TENANT_MARK, KeyKind, Role
+from parley.domain.directory.callers import ROLE_PREFIX, TENANT_MARK, KeyKind, Role, created_ids
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import CLOSED_ADVICE, AgentDeparted, AskTimeout, ChannelClosed, NameTaken
@@ -242,7 +242,7 @@ async def _ungoverned(
         apart = await rules.several_units(team, docket.tenant, expects)
         shown = [_with_payload_hash(post) if apart and post.recipients is not None else post for post in posts]
         events = tuple(audited(team, venue.channel, post, draft) for post, draft in zip(shown, drafts, strict=True))
-    created = ",".join([post.id for post in posts])
+    created = created_ids([post.id for post in posts])
     return TeamChanges(docket.tenant, tuple(posts), tuple(expects), events=events, created_id=created)
 
 
