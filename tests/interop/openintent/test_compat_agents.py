@@ -334,11 +334,10 @@ def test_what_the_server_does_not_have_fails_where_it_is_called(
     assert answer["payload"] == {"raised": raised}
 
 
-def test_without_a_server_it_says_so(tmp_path: Path) -> None:
+def test_without_a_server_it_says_so_and_waits_for_one(tmp_path: Path) -> None:
     text = HEAD + "import parley.compat.openintent\n" + RFC_DATA_AGENT + 'DataAgent.run("http://127.0.0.1:9", "k")\n'
 
     with running_program(tmp_path, text) as program:
-        assert program.ended() == 1
+        program.until("waits for its server (no server answers at http://127.0.0.1:9")
 
-    assert "no server answers at http://127.0.0.1:9" in program.said[-1]
     assert READY not in "\n".join(program.said)

@@ -40,6 +40,10 @@ HINTS = {
 DATA_HELP = "data directory of the server (default: the one of `parley up`)"
 
 
+# A person waits for the command: a server that is not there is said to be missing soon.
+_CONNECT_SECONDS = 0.5
+
+
 def add_server_options(parser: argparse.ArgumentParser, *, agent: bool = True) -> None:
     """Add --url, --key, --agent and --json, which every command on a server takes."""
     group = parser.add_argument_group("server")
@@ -64,6 +68,7 @@ def connection_of(args: argparse.Namespace, *, agent: bool = True) -> Connection
         key=settings.key,
         agent=settings.agent if agent else "",
         plain_http=settings.plain_http == "any",
+        connect_patience=_CONNECT_SECONDS,
         hints=HINTS,
     )
 

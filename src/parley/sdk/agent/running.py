@@ -12,13 +12,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from parley.domain.errors.errors import Invalid, ParleyError
+from parley.domain.errors.team import BookmarkTaken
 from parley.sdk.agent.agent import BaseAgent, plan_of, runtime_parts
 from parley.sdk.agent.runtime import Runtime
 from parley.sdk.agent.watchdog import watch_loop
 from parley.wiring import find_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 
     from parley.sdk.agent.agent import Plan
     from parley.sdk.agent.handlers import Handlers
@@ -112,8 +113,9 @@ async def serve_agents(
 ) -> None:
     """Run agents inside an event loop that is there already, until `stop` is set.
 
-    `ready` is called once all of them work. When one of them cannot go on, all stop, and its error is raised. `client`
-    is used as it is given, and left open.
+    They wait for a server that is away. `ready` is called once all of them work. When one of them cannot go on, all
+    stop, and its error is raised; but an agent that another process takes over stops alone, and `BookmarkTaken` is
+    raised when no agent is left. `client` is used as it is given, and left open.
     """
     crew = [CrewMember(*runtime_parts(agent), agent) for agent in agents]
     await serve_crew(crew, address=address, key=key, client=client, stop=stop, ready=ready)
@@ -148,21 +150,41 @@ async def serve_crew(
             if member.agent is not None:
                 member.agent._runtime = runtime  # it is made here and nowhere else
         with watch_loop(asyncio.get_running_loop()):
-            await _run_all(runtimes, stop, mark_ready)
+            # All keys are checked before the first agent takes another process's place.
+            await _run_all([runtime.register(stop) for runtime in runtimes], stop)
+            await _run_crew(runtimes, stop, mark_ready)
 
 
-async def _run_all(runtimes: list[Runtime], stop: asyncio.Event, ready: Callable[[str], None]) -> None:
+async def _run_crew(runtimes: list[Runtime], stop: asyncio.Event, ready: Callable[[str], None]) -> None:
+    """Run all until `stop`; one that is taken over ends alone."""
+    taken: list[str] = []
+
+    async def run(runtime: Runtime) -> None:
+        name = runtime.plan.name
+        try:
+            await runtime.run(stop, lambda: ready(name))
+        except BookmarkTaken:
+            if len(runtimes) == 1:
+                raise
+            taken.append(name)
+
+    await _run_all([run(runtime) for runtime in runtimes], stop)
+    if len(taken) == len(runtimes):
+        raise BookmarkTaken(f"Other processes have taken over all agents of this one: {', '.join(taken)}")
+
+
+async def _run_all(works: list[Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
     """Run all; the first that fails stops the others, in good order."""
-    tasks = [
-        asyncio.ensure_future(runtime.run(stop, lambda name=runtime.plan.name: ready(name)))  # type: ignore[misc]
-        for runtime in runtimes
-    ]
+    tasks = [asyncio.ensure_future(work) for work in works]
     for task in tasks:
         task.add_done_callback(_retrieve_error)  # only the first error is raised
+    failed = True
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        failed = any(task.cancelled() or task.exception() for task in tasks if task.done())
     finally:
-        stop.set()
+        if failed:
+            stop.set()
         if pending := [task for task in tasks if not task.done()]:
             if (current := asyncio.current_task()) is not None and current.cancelling():
                 for pending_task in pending:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import platform
 import threading
 from collections import Counter
 from contextlib import aclosing
@@ -25,7 +27,7 @@ from parley.sdk.agent.logs import log_event
 from parley.sdk.protocol.retry import retry_while_unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from parley.sdk.agent.agent import Plan
     from parley.sdk.agent.handlers import Handler, Handlers
@@ -53,14 +55,22 @@ class Runtime:
         self._slots = asyncio.Semaphore(plan.concurrency)
         self._running: set[asyncio.Task[None]] = set()
         self._fatal: asyncio.Future[None] | None = None
+        self._registered = False
         # Its event loop and thread, for handlers that run in other threads.
         self.loop: asyncio.AbstractEventLoop | None = None
         self.thread = 0
 
+    async def register(self, stop: asyncio.Event) -> None:
+        """Register the agent, as soon as its place of work can be reached; nothing is taken over yet."""
+        self._registered = await _run_until(stop, self.workplace.register())
+
     async def run(self, stop: asyncio.Event, ready: Callable[[], None] | None = None) -> None:
         """Work until `stop` is set, or until another process takes over the agent: then `BookmarkTaken`."""
         self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
-        await self.workplace.open()
+        if not self._registered:
+            await self.register(stop)
+        if not self._registered or not await _run_until(stop, self.workplace.open()):
+            return
         self._fatal = self.loop.create_future()
         work: tuple[Awaitable[Any], ...] = (
             self._read_arrivals(),
@@ -69,7 +79,7 @@ class Runtime:
             stop.wait(),
         )
         duties: list[asyncio.Future[Any]] = [asyncio.ensure_future(duty) for duty in work]
-        self._log("agent_started", "works", level=logging.INFO)
+        self._log("agent_started", f"works (process {os.getpid()} on {platform.node()})", level=logging.INFO)
         if ready is not None:
             ready()
         try:
@@ -79,6 +89,9 @@ class Runtime:
         ended = [future for future in (self._fatal, *duties) if future.done() and not future.cancelled()]
         # Retrieve all errors, or the loop reports those after the first as unhandled.
         for error in [future.exception() for future in ended]:
+            if isinstance(error, BookmarkTaken):
+                text = "another process has taken it over, it stops here"
+                self._log("agent_taken_over", text, level=logging.ERROR, holder=error.facts.get("holder", ""))
             if error is not None:
                 raise error
 
@@ -246,6 +259,19 @@ class Runtime:
 
     def _log(self, action: str, text: str, error_text: str = "", level: int = logging.WARNING, **facts: object) -> None:
         log_event(_log, self.plan.name, action, text, error_text, level, **facts)
+
+
+async def _run_until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Whether something ended before `stop` was set, which cancels it."""
+    task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+            return True
+        return False
+    finally:
+        await _cancel_and_wait(task, stopping)
 
 
 async def _cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:

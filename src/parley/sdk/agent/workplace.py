@@ -42,8 +42,11 @@ class Workplace(Protocol):
     def client(self) -> AsyncClient | None:
         """A client that speaks for the agent; None where there is no server."""
 
+    async def register(self) -> None:
+        """Check that the agent can work there, without taking anything over."""
+
     async def open(self) -> None:
-        """Register the agent there."""
+        """Begin to work there, in the place of a process that does so already."""
 
     def arrivals(self) -> AsyncGenerator[Arrival]:
         """What is for the agent, from where it had come before, without end. Closing it stops the stream."""

@@ -23,6 +23,7 @@ from parley.sdk.blocking.webhooks import Webhooks
 from parley.sdk.client.options import find_options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
     from parley.sdk.client.options import ClientOptions
@@ -48,9 +49,11 @@ class Client(
     """A server, for code that waits for each answer. Threads may share one.
 
     What is not given is found as the command line finds it: `url` from PARLEY_URL, `key` from PARLEY_KEY, `agent` (for
-    a key that speaks for several) from PARLEY_AGENT. `timeout` is how many seconds an answer may take, `patience` how
-    long a server that asks for a pause is waited for. A request whose connection breaks is sent again where that is
-    safe, so that nothing is lost and nothing happens twice. Every refusal is an error of its own class with a `code`.
+    a key that speaks for several) from PARLEY_AGENT. `url` may be several addresses, as a list or separated by commas:
+    if one cannot be reached, the next one is used. `timeout` is how many seconds an answer may take, `patience` how
+    long a server is waited for that cannot be reached or asks for a pause; `ask` waits for as long as its own `timeout`
+    says. A request whose connection breaks is sent again where that is safe, so that nothing is lost and nothing
+    happens twice. Every refusal is an error of its own class with a `code`.
 
         with parley.Client() as client:
             channel = client.open_channel(intent_id, "questions")
@@ -59,7 +62,7 @@ class Client(
 
     def __init__(
         self,
-        url: str = "",
+        url: str | Iterable[str] = "",
         *,
         key: str = "",
         agent: str = "",
@@ -83,10 +86,11 @@ class Client(
         """Who speaks; empty when that follows from the key."""
         return self.connection.agent
 
-    def as_agent(self, name: str) -> Client:
+    def as_agent(self, name: str, *, patience: float | None = None) -> Client:
         """The same key and the same connections, speaking for another agent; closing either closes both."""
         other = Client.__new__(Client)
-        other._begin(self._options._replace(agent=name), self.connection.transport)
+        waits = self._options.patience if patience is None else patience
+        other._begin(self._options._replace(agent=name, patience=waits), self.connection.transport)
         return other
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ It carries out flows (`sdk.protocol.flow`). What a client knows of channels, int
 from __future__ import annotations
 
 from contextlib import aclosing
+from math import inf
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from parley.domain.errors.errors import ParleyError
@@ -42,6 +43,7 @@ class AsyncConnection:
         plain_http: bool = False,
         timeout: float = 30.0,
         patience: float = 10.0,
+        connect_patience: float = inf,
         hints: Mapping[str, str] | None = None,
         new_key: Callable[[], str] | None = None,
         pause: Callable[[float], Awaitable[object]] | None = None,
@@ -49,7 +51,6 @@ class AsyncConnection:
     ) -> None:
         import asyncio
 
-        from parley.sdk.transport.asynchronous import AsyncHttp
         from parley.wiring import SystemIds, monotonic
 
         self.session = ApiSession(
@@ -58,15 +59,27 @@ class AsyncConnection:
             agent=agent,
             timeout=timeout,
             patience=patience,
+            connect_patience=connect_patience,
             hints=hints,
             new_key=new_key or SystemIds().token,
             monotonic=monotonic,
         )
         if transport is None:
-            check_encrypted(self.session.place, key, plain_http=plain_http)
+            for place in self.session.places:
+                check_encrypted(place, key, plain_http=plain_http)
         self.url, self.agent = self.session.url, agent
         self._pause = pause or asyncio.sleep
-        self.transport = transport or AsyncHttp(self.session.place)
+        self.transport = transport or self._open_transport()
+
+    def _open_transport(self) -> AsyncTransport:
+        from parley.sdk.transport.asynchronous import AsyncHttp
+
+        places = self.session.places
+        if len(places) == 1:
+            return AsyncHttp(places[0])
+        from parley.sdk.transport.failover import AsyncFailover
+
+        return AsyncFailover(places, AsyncHttp)
 
     async def run(self, flow: Flow[T]) -> T:
         """Carry a flow out."""
@@ -137,14 +150,19 @@ class AsyncConnection:
         return await self.run(asking.ask(self.session, question))
 
     async def follow(
-        self, *path: str, after: str = "", broken: Callable[[str], None] | None = None, begun: bool = False
+        self,
+        *path: str,
+        after: str = "",
+        broken: Callable[[str], None] | None = None,
+        begun: bool = False,
+        back: Callable[[], None] | None = None,
     ) -> AsyncGenerator[StreamEvent]:
         """The events of a stream, for ever. After a break it goes on behind the last event that was dealt with.
 
-        `broken` is called each time with the reason why it had to begin again. Raises what the server refuses, and
-        `Unavailable` when there is no server to begin with, unless `begun` says that there was one.
+        `broken` is called with the reason each time it breaks, `back` when it is open again. Raises what the server
+        refuses, and `Unavailable` when no server is there within `patience`, unless `begun` says that there was one.
         """
-        following = Following(self.session, path, after, broken, begun=begun)
+        following = Following(self.session, path, after, broken, begun=begun, back=back)
         while True:
             error: ParleyError | Broken | None = None
             try:
@@ -164,7 +182,7 @@ class AsyncConnection:
         session = self.session
         request = session.request("GET", *path, query=query, timeout=_STREAM_SECONDS, streams=True)
         try:
-            response = await self.transport.send(request)
+            response = await self.run(session.send_with_retries(request))
             if response.pieces is None:
                 session.answer(response)
                 return

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _HINTS = {
     "unreachable": "start one with: parley up; another address goes into url= or PARLEY_URL",
@@ -32,8 +35,9 @@ class ClientOptions(NamedTuple):
         return f"ClientOptions({self.url!r}, agent={self.agent!r})"  # without the key: this may go into logs
 
 
-def find_options(url: str, key: str, agent: str, timeout: float, patience: float) -> ClientOptions:
+def find_options(url: str | Iterable[str], key: str, agent: str, timeout: float, patience: float) -> ClientOptions:
     """The options of a client; address, key and agent come from the settings where they are empty."""
     from parley.wiring import find_server
 
-    return ClientOptions(*find_server(url, key, agent), timeout, patience)
+    address = url if isinstance(url, str) else ",".join(url)
+    return ClientOptions(*find_server(address, key, agent), timeout, patience)

@@ -63,7 +63,9 @@ def ask(session: ApiSession, question: Question) -> Flow[dict[str, Any]]:
             text = f"{question.to} did not answer within {question.timeout:g} seconds"
             raise session.with_hint(AskTimeout(text))
         query = {"since": cursor, "wait": f"{min(left, _POLL_SECONDS):.3f}"}
-        page = (yield from session.send("GET", *path, "messages", query=query, timeout=left + _GRACE_SECONDS)).document
+        page = (
+            yield from session.send("GET", *path, "messages", query=query, timeout=left + _GRACE_SECONDS, within=left)
+        ).document
         cursor = page[-1]["id"] if page else cursor
         message = next((reply for reply in page if reply["correlation_id"] == question_id), message)
     return message
@@ -77,7 +79,7 @@ def ask_all(session: ApiSession, question: Question, expires_at: str) -> Flow[li
     until = session.monotonic() + some_seconds("timeout", question.timeout)
     body = question.body() | {"message_type": "request", "expires_at": expires_at}
     path = ("channels", question.channel_id, "messages")
-    message = (yield from session.send("POST", *path, body=body)).document
+    message = (yield from session.send("POST", *path, body=body, within=question.timeout)).document
     if message.get("status") == "held":
         return [message]
     question_id = cursor = message["id"]
@@ -86,7 +88,7 @@ def ask_all(session: ApiSession, question: Question, expires_at: str) -> Flow[li
     answers: list[dict[str, Any]] = []
     while (left := until - session.monotonic()) > 0:
         query = {"since": cursor, "wait": f"{min(left, _POLL_SECONDS):.3f}"}
-        page = (yield from session.send("GET", *path, query=query, timeout=left + _GRACE_SECONDS)).document
+        page = (yield from session.send("GET", *path, query=query, timeout=left + _GRACE_SECONDS, within=left)).document
         cursor = page[-1]["id"] if page else cursor
         answers += [reply for reply in page if reply["correlation_id"] == question_id]
         awaited -= {answer["sender"] for answer in answers} | {*map(_departed, page)}

@@ -21,13 +21,11 @@ from parley.sdk.transport.port import Broken, Place, Request, Response
 T = TypeVar("T")
 
 _API = "/api/v1"
-# Seconds before each retry: if the server was never reached, and if it was, since it may be restarting.
-_PAUSES: tuple[float, ...] = (0.1, 0.4)
-_RESTART_PAUSES = (*_PAUSES, 1.0, 2.0, 4.0)
+# Seconds before each retry; the last is repeated.
+_PAUSES: tuple[float, ...] = (0.1, 0.4, 1.0, 2.0)
 # Not quoted in a path, besides letters and digits; the path of an address may be quoted already.
 _SAFE_IN_PATH = "/%:@!$&'()*+,;="
-# A longer Retry-After is not waited for.
-_RETRY_AFTER_MAX = 10.0
+_PATIENCE_SECONDS = 10.0
 _RETRY_AFTER_MIN = 0.05
 # Made once, since every request needs them. The parts of paths are few words, and ids that are used again soon.
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -59,28 +57,35 @@ class ApiSession:
 
     A request whose connection broke is sent again where that is safe: a GET always; a POST because it carries an
     Idempotency-Key, so that the server carries it out once; anything else only when it cannot have arrived. After 429
-    and 503 with Retry-After, it is sent again at that time, if all waits together stay within `patience` seconds.
+    and 503 with Retry-After, it is sent again at that time. Retries go on for `patience` seconds, or for the time that
+    the call itself was given. `connect_patience` limits them for a server that has never answered.
+
+    `url` may be several addresses of one installation, separated by commas.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # one parameter a choice
         self,
         url: str,
         *,
         key: str = "",
         agent: str = "",
         timeout: float = 30.0,
-        patience: float = _RETRY_AFTER_MAX,
+        patience: float = _PATIENCE_SECONDS,
+        connect_patience: float = inf,
         hints: Mapping[str, str] | None = None,
         new_key: Callable[[], str],
         monotonic: Callable[[], float],
     ) -> None:
-        self.url = url.rstrip("/")
+        urls = [part.strip().rstrip("/") for part in url.split(",") if part.strip()] or [url]
+        self.url = ",".join(urls)
         self.agent = agent
-        self.place = target_of(self.url)
+        self.places = [target_of(part) for part in urls]
+        self.place = self.places[0]
         self.monotonic = monotonic
         self.timeout = some_seconds("timeout", timeout)
         self._prefix = self.place.prefix + _API
         self._patience = patience
+        self._connect_patience = connect_patience
         self._hints = hints or {}
         self._new_key = new_key
         self._reached = False
@@ -131,43 +136,55 @@ class ApiSession:
         headers: Mapping[str, str] | None = None,
         timeout: float = 0.0,
         parsed: bool = True,
-        within: float = inf,
+        within: float | None = None,
     ) -> Flow[Answer]:
         """Send a request and read its answer; a refusal is raised as the error it is.
 
-        With `parsed=False` the document is left out: the caller decodes `content` itself. No retry begins after
-        `within` seconds.
+        With `parsed=False` the document is left out: the caller decodes `content` itself. Retries go on for
+        `within` seconds instead of `patience`.
         """
         request = self.request(method, *path, body=body, query=query, headers=headers, timeout=timeout)
         try:
-            response = yield from self._send_with_retries(request, self.monotonic() + within)
+            response = yield from self.send_with_retries(request, within)
             return self.answer(response, parsed=parsed)
         except ParleyError as error:
             raise self.with_hint(error) from None
 
-    def _send_with_retries(self, request: Request, until: float) -> Flow[Response[Any]]:
-        """The first response; no retry begins after `until`, a time of the monotonic clock."""
+    def send_with_retries(self, request: Request, within: float | None = None) -> Flow[Response[Any]]:
+        """The first response; `Unavailable` when there is none within `within` seconds, or within `patience`."""
         repeatable = request.method in ("GET", "HEAD") or "idempotency-key" in request.headers
-        # A server that has answered before is probably restarting.
-        pauses, arrived, tried, waited = (_RESTART_PAUSES if self._reached else _PAUSES), False, 0, 0.0
+        patience = self._patience if within is None else within
+        # The pauses are counted, too: retries end even if the clock stands still.
+        until, waited, arrived, tries = self.monotonic() + patience, 0.0, False, 0
         while True:
             try:
                 response: Response[Any] = yield request
             except Broken as broken:
                 arrived = arrived or broken.arrived
-                pauses = _RESTART_PAUSES if arrived else pauses
-                final = broken.timed_out or broken.malformed or (arrived and not repeatable)
-                if tried == len(pauses) or final or self.monotonic() + pauses[tried] > until:
+                final = broken.malformed or (broken.arrived and broken.timed_out) or (arrived and not repeatable)
+                limit = patience if arrived else min(patience, self._unreached_limit)
+                left = min(until - self.monotonic(), limit - waited)
+                if final or left <= 0:
                     raise self.connection_error(broken, arrived=arrived) from None
-                yield Pause(pauses[tried])
-                tried += 1
-                continue
-            self._reached = True
-            wait = _retry_after(response, repeatable=repeatable)
-            if wait is None or waited + wait > self._patience or self.monotonic() + wait > until:
-                return response
-            waited += wait
-            yield Pause(wait)
+                pause = min(_PAUSES[min(tries, len(_PAUSES) - 1)], left)
+                tries += 1
+            else:
+                self._reached = True
+                retry_after = _retry_after(response, repeatable=repeatable)
+                if retry_after is None or retry_after > min(until - self.monotonic(), patience - waited):
+                    return response
+                pause = retry_after
+            waited += pause
+            yield Pause(pause)
+
+    @property
+    def opening_patience(self) -> float:
+        """How many seconds to wait for a server that cannot be reached."""
+        return min(self._patience, self._unreached_limit)
+
+    @property
+    def _unreached_limit(self) -> float:
+        return inf if self._reached else self._connect_patience
 
     def answer(self, response: Response[Any], *, parsed: bool = True) -> Answer:
         """The answer in a response; a refusal is raised."""

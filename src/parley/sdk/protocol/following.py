@@ -25,9 +25,9 @@ _PAUSE_MAX = 5.0
 class Following:
     """A stream and its cursor. After a disconnect it continues after the last event that was processed.
 
-    Until the stream was open once, every error is raised; afterwards only refusals, and the others are retried. With
-    `begun`, they are retried from the beginning, because the server is known to run. `broken` is called with the
-    reason of each disconnect.
+    Until the stream was open once, a server that cannot be reached is waited for as long as the session's patience
+    lasts; afterwards, or with `begun`, for ever. What the server refuses is raised. `broken` is called with the reason
+    of each disconnect, `back` when the stream is open again.
     """
 
     def __init__(
@@ -38,12 +38,16 @@ class Following:
         broken: Callable[[str], None] | None = None,
         *,
         begun: bool = False,
+        back: Callable[[], None] | None = None,
     ) -> None:
         self.after = after
         self._session = session
         self._path = path
         self._on_disconnect = broken
+        self._back = back
         self._begun = begun
+        self._interrupted = False
+        self._waited = 0.0
         self._pause = _PAUSE_MIN
         self._parser = EventParser()
 
@@ -58,6 +62,9 @@ class Following:
         if response.status != 200:
             self._session.answer(response)
         self._begun, self._pause = True, _PAUSE_MIN
+        if self._interrupted and self._back is not None:
+            self._back()
+        self._interrupted = False
 
     def events(self, content: bytes) -> Iterator[StreamEvent]:
         """The events that these bytes complete. An event counts as processed when the next one is requested."""
@@ -75,11 +82,15 @@ class Following:
         """
         if isinstance(error, Broken):
             error = self._session.connection_error(error, arrived=error.arrived)
-        if error is not None and not (self._begun and is_temporary(error)):
+        if error is not None and not (
+            is_temporary(error) and (self._begun or self._waited + self._pause <= self._session.opening_patience)
+        ):
             raise self._session.with_hint(error) from None
+        self._interrupted = True
         if self._on_disconnect is not None:
             self._on_disconnect(error.message if error is not None else "the server ended the stream")
         retry_after = error.facts.get("retry_after") if error is not None else None
         pause = max(self._pause, min(float(retry_after), 60.0)) if isinstance(retry_after, int) else self._pause
         self._pause = min(self._pause * 2, _PAUSE_MAX)
+        self._waited += pause
         return pause

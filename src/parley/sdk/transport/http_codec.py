@@ -70,7 +70,8 @@ def broken_by(error: Exception, *, arrived: bool) -> Broken:
         reason = os.strerror(error.errno)
     else:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return Broken(reason, arrived=arrived, timed_out=isinstance(error, TimeoutError))
+    # Who presents a certificate that nobody trusts presents it at the next try, too.
+    return Broken(reason, arrived=arrived, timed_out=isinstance(error, TimeoutError), malformed=bool(untrusted))
 
 
 class ResponseReader:

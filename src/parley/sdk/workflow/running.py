@@ -69,6 +69,7 @@ class Run:
 
     async def run(self, stop: asyncio.Event, limit: float | None) -> WorkflowResult:
         """Run to the end: all is done, a step failed, `limit` seconds have passed, or `stop` was set."""
+        await self._client.server_info()  # agents would wait for a server that is not there; a workflow says so
         done, ready = asyncio.Event(), asyncio.Event()
         serve_task = asyncio.ensure_future(
             serve_crew(self._agents.crew, client=self._client, stop=done, ready=ready.set)

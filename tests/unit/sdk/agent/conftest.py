@@ -32,5 +32,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_workplace, "_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(runtime, "_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(runtime, "_HEARTBEAT_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr("parley.sdk.protocol.flow._RESTART_PAUSES", (0.01,))
+    monkeypatch.setattr(server_workplace, "_PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr("parley.sdk.protocol.flow._PAUSES", (0.01,))
     monkeypatch.setattr("parley.sdk.protocol.following._PAUSE_MIN", 0.01)

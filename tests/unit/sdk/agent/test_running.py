@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from parley.domain.errors.errors import Invalid, Unavailable, UnknownProject
-from parley.domain.errors.team import BookmarkTaken
+from parley.domain.directory.callers import KeyKind
+from parley.domain.errors.errors import Invalid, UnknownProject
+from parley.domain.errors.team import BookmarkTaken, Unauthorized, WrongSender
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.sdk.agent.running import is_mailbox, run_agents, serve_agents
@@ -21,7 +22,8 @@ from parley.wire.api.records.channels import ChannelMessage
 from tests.fault.sdk.crew import AgentProcess, lines
 from tests.rigs.process import ADMIN_KEY, running
 from tests.rigs.team import CHANNEL, LiveServer, in_loop, soon, with_server
-from tests.unit.sdk.agent.at_work import at_work, client_of, shift, told
+from tests.unit.sdk.agent.at_work import Ear, at_work, client_of, shift, told
+from tests.unit.sdk.peer import a_peer, refused
 
 
 def an_agent(name: str) -> BaseAgent:
@@ -56,17 +58,20 @@ def test_when_several_cannot_begin_the_first_error_is_raised_and_none_is_reporte
 
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, about: reported.append(about))
-        with pytest.raises(Unavailable, match="no server answers"):
-            await serve_agents([an_agent("a"), an_agent("b")], address="http://127.0.0.1:1", key="k")
+        with pytest.raises(Unauthorized):
+            await serve_agents([an_agent("a"), an_agent("b")], address=peer.url, key="k")
 
-    asyncio.run(main())
+    with a_peer(*[refused("401 Unauthorized", "unauthorized")] * 2) as peer:
+        asyncio.run(main())
     gc.collect()  # what nobody looked at is reported when it goes away
 
     assert reported == []
 
 
 @with_server
-async def test_when_one_cannot_go_on_all_stop_in_good_order(server: LiveServer) -> None:
+async def test_an_agent_that_is_taken_over_ends_alone_and_the_last_one_ends_the_process(
+    server: LiveServer, ear: Ear
+) -> None:
     a, b = an_agent("a"), an_agent("b")
     client = await client_of(server, "a")
     async with shift(server, a, b) as both:
@@ -74,11 +79,71 @@ async def test_when_one_cannot_go_on_all_stop_in_good_order(server: LiveServer) 
         await soon(lambda: a.counts["done"] == 1)
         await client.open_bookmark("a", "default")  # somebody else takes a's place
         await told(server, "a", 2)
+        await ear.hears("agent_taken_over")
+        assert (await client.ask(CHANNEL, "alice", "b", {}, 10)).payload == {"by": "b"}
+        assert not both.serving.done()
+        await client.as_agent("b").open_bookmark("b", "default")
         failed = await both.ended()
-        assert (await client.get_agent("b")).status == "draining"
     await client.close()
 
     assert isinstance(failed, BookmarkTaken)
+    assert "all agents of this one: a, b" in failed.message
+    taken = [record for record in ear.records if vars(record).get("action") == "agent_taken_over"]
+    assert [record.getMessage() for record in taken] == [
+        f"{name}: another process has taken it over, it stops here" for name in ("a", "b")
+    ]
+
+
+@with_server
+async def test_a_newcomer_whose_key_does_not_speak_for_all_takes_nothing_over(server: LiveServer) -> None:
+    a, b = an_agent("a"), an_agent("b")
+    url = f"http://127.0.0.1:{server.listener.port}"
+    async with at_work(server, a, b) as alice:
+        before = (await alice.as_agent("a").get_bookmark("a", "default")).holder
+        with pytest.raises(WrongSender, match="speaks for a, not for b"):
+            await serve_agents([an_agent("a"), an_agent("b")], address=url, key=await server.rig.key("a"))
+        after = (await alice.as_agent("a").get_bookmark("a", "default")).holder
+        answers = [(await alice.ask(CHANNEL, None, name, {}, 10)).payload for name in ("a", "b")]
+
+    assert (before, answers) == (after, [{"by": "a"}, {"by": "b"}])
+
+
+@with_server
+async def test_when_one_cannot_go_on_all_stop_in_good_order(server: LiveServer) -> None:
+    a, b = an_agent("a"), an_agent("b")
+    client, stop, ready = await client_of(server, "a"), asyncio.Event(), asyncio.Event()
+    secret = await server.rig.key(kind=KeyKind.SERVICE)
+    url = f"http://127.0.0.1:{server.listener.port}"
+    serving = asyncio.ensure_future(serve_agents([a, b], address=url, key=secret, stop=stop, ready=ready.set))
+    await ready.wait()
+    runtime = a._running
+    assert runtime._fatal is not None
+    runtime._fatal.set_exception(Invalid("it cannot go on"))
+    with pytest.raises(Invalid, match="it cannot go on"):
+        await serving
+    assert (await client.get_agent("b")).status == "draining"
+    await client.close()
+
+
+@with_server
+async def test_agents_wait_for_their_server_and_can_be_stopped_meanwhile(
+    server: LiveServer, ear: Ear, quick: None
+) -> None:
+    port = server.listener.port
+    client = await client_of(server, "", port)
+    await server.stop()
+    stop, ready, started = asyncio.Event(), asyncio.Event(), [an_agent("a"), an_agent("b")]
+    serving = asyncio.ensure_future(serve_agents(started, client=client, stop=stop, ready=ready.set))
+    await ear.hears("agent_waits_for_server", 2)
+    assert not serving.done()
+    stop.set()
+    await serving
+    await client.close()
+
+    assert not ready.is_set()
+    waiting = [record.getMessage() for record in ear.records if "waits for its server" in record.getMessage()]
+    assert len(waiting) == 2  # once each
+    assert all("no server answers at" in text for text in waiting)
 
 
 @with_server
@@ -196,14 +261,6 @@ def test_a_second_signal_ends_a_process_at_once_and_nothing_is_lost(
     assert lines(tmp_path / "again")[0]["id"] == asked.id
 
 
-def test_a_process_without_a_server_ends_with_an_error(tmp_path: Path) -> None:
-    with (
-        pytest.raises(AssertionError, match="no server answers at"),
-        AgentProcess("bob", "http://127.0.0.1:1", tmp_path / "journal"),
-    ):
-        pass
-
-
 @in_loop
 async def test_run_in_a_running_loop_says_what_to_write_instead() -> None:
     with pytest.raises(Invalid, match=r"without an event loop .*await agent\.serve\(\)"):
@@ -211,8 +268,8 @@ async def test_run_in_a_running_loop_says_what_to_write_instead() -> None:
 
 
 def test_what_run_cannot_begin_with_is_raised_without_the_way_through_our_code() -> None:
-    with pytest.raises(Unavailable, match="no server answers") as raised:
-        an_agent("a").run("http://127.0.0.1:1", key="k")
+    with a_peer(refused("401 Unauthorized", "unauthorized")) as peer, pytest.raises(Unauthorized) as raised:
+        an_agent("a").run(peer.url, key="k")
 
     files = [str(one.path) for one in raised.traceback]
     assert not [one for one in files if one.endswith(("runtime.py", "flow.py", "server/workplace.py"))]

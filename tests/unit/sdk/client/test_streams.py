@@ -108,8 +108,8 @@ async def test_one_thing_is_followed_at_a_time(server: LiveServer) -> None:
 
 
 @with_server
-async def test_a_stream_to_no_server_is_refused_at_once(server: LiveServer) -> None:
+async def test_a_stream_to_no_server_is_refused_without_patience(server: LiveServer) -> None:
     async with recorded(server, "bob") as bob:
         await server.listener.drain(0.0)
         with pytest.raises(Unavailable, match="no server answers"):
-            await asyncio.wait_for(taken(bob.follow(agent="bob"), 1), 10)
+            await asyncio.wait_for(taken(bob.as_agent("bob", patience=0).follow(agent="bob"), 1), 10)

@@ -9,9 +9,9 @@ import pytest
 from parley.domain.errors.errors import Invalid, NotFound, Unavailable
 from parley.domain.errors.team import RateLimited
 from parley.sdk.protocol.asking import Question, ask
-from parley.sdk.protocol.flow import check_encrypted, encoded, some_seconds, target_of
+from parley.sdk.protocol.flow import ApiSession, check_encrypted, encoded, some_seconds, target_of
 from parley.sdk.transport.port import Broken, Place, Request, Response
-from tests.unit.sdk.playing import GONE, NOBODY, SILENT, a_session, play, refused, said
+from tests.unit.sdk.playing import GONE, NOBODY, SILENT, Clock, a_session, play, refused, said
 
 # ---------------------------------------------------------------- requests
 
@@ -114,13 +114,55 @@ def test_a_get_is_tried_until_it_is_answered() -> None:
     assert (played.result.document, played.pauses, len(played.requests)) == (1, [0.1, 0.4], 3)
 
 
-def test_where_nobody_was_it_is_given_up_sooner_than_where_somebody_was() -> None:
-    session = a_session()
+@pytest.mark.parametrize("broken", [NOBODY, GONE], ids=["refused", "broke"])
+@pytest.mark.parametrize("stands_still", [True, False])
+@pytest.mark.parametrize(
+    ("patience", "pauses"),
+    [(0, []), (0.3, [0.1, 0.2]), (2, [0.1, 0.4, 1.0, 0.5]), (10, [0.1, 0.4, 1.0, 2.0, 2.0, 2.0, 2.0, 0.5])],
+)
+def test_a_server_that_is_away_is_tried_until_the_patience_ends(
+    broken: Broken, stands_still: bool, patience: float, pauses: list[float]
+) -> None:
+    clock = Clock()
+    flow = a_session(clock, patience=patience).send("GET", "x")
+
+    lost = play(flow, *[broken] * (len(pauses) + 1), clock=None if stands_still else clock)
+
+    assert lost.pauses == pytest.approx(pauses)
+    assert isinstance(lost.error, Unavailable)
+    assert lost.error.facts == {"arrived": broken.arrived}
+
+
+def test_the_time_of_a_call_counts_and_not_the_patience() -> None:
+    clock = Clock()
+
+    lost = play(a_session(clock, patience=1).send("GET", "x", within=60), *[NOBODY] * 34, clock=clock)
+
+    assert isinstance(lost.error, Unavailable)
+    assert sum(lost.pauses) == pytest.approx(60)
+
+
+def test_a_server_that_never_answered_may_be_given_up_sooner() -> None:
+    session = a_session(connect_patience=0.5)
 
     assert play(session.send("GET", "x"), *[NOBODY] * 3).pauses == [0.1, 0.4]
-    assert play(session.send("GET", "x"), NOBODY, *[GONE] * 5).pauses == [0.1, 0.4, 1.0, 2.0, 4.0]
     play(session.send("GET", "x"), said(1))
-    assert play(session.send("GET", "x"), *[NOBODY] * 6).pauses == [0.1, 0.4, 1.0, 2.0, 4.0]
+    assert sum(play(session.send("GET", "x"), *[NOBODY] * 9).pauses) == pytest.approx(10)
+
+
+def test_a_connection_that_is_not_opened_in_time_is_tried_again() -> None:
+    unopened = Broken("timed out", arrived=False, timed_out=True)
+
+    assert play(a_session().send("DELETE", "x"), unopened, said(1)).result.document == 1
+
+
+def test_several_addresses_are_several_places() -> None:
+    session = ApiSession("http://a:1/, http://b:2/x", new_key=str, monotonic=Clock())
+
+    assert [(place.host, place.port, place.prefix) for place in session.places] == [("a", 1, ""), ("b", 2, "/x")]
+    assert session.url == "http://a:1,http://b:2/x"
+    with pytest.raises(Invalid, match="'nowhere' is no address"):
+        ApiSession("http://a:1,nowhere", new_key=str, monotonic=Clock())
 
 
 @pytest.mark.parametrize("method", ["PATCH", "PUT", "DELETE"])
@@ -147,7 +189,7 @@ def test_what_is_no_server_is_not_asked_again() -> None:
 
 
 def test_where_nobody_answers_the_hint_says_what_to_do() -> None:
-    lost = play(a_session(hints={"unreachable": "start one"}).send("GET", "x"), *[NOBODY] * 3)
+    lost = play(a_session(hints={"unreachable": "start one"}, patience=0).send("GET", "x"), NOBODY)
 
     assert isinstance(lost.error, Unavailable)
     assert (lost.error.hint, lost.error.facts) == ("start one", {"arrived": False})

@@ -94,11 +94,15 @@ def test_a_stream_whose_right_was_revoked_says_so() -> None:
             next(events)
 
 
-def test_where_there_is_no_server_a_stream_does_not_wait_for_one() -> None:
-    url = f"http://127.0.0.1:{nobodys_port()}"
+@pytest.mark.parametrize(("patience", "pauses"), [(0.5, []), (10, [1.0, 2.0, 4.0])])
+def test_where_there_is_no_server_a_stream_waits_for_one_within_the_patience(
+    patience: float, pauses: list[float]
+) -> None:
+    url, paused = f"http://127.0.0.1:{nobodys_port()}", list[float]()
 
     with pytest.raises(Unavailable, match="no server answers"):
-        next(Connection(url, pause=lambda _: pytest.fail("it waits")).follow("subscribe", "channels", "c"))
+        next(Connection(url, pause=paused.append, patience=patience).follow("subscribe", "channels", "c"))
+    assert paused == pauses
 
 
 # ---------------------------------------------------------------- without a network
@@ -177,10 +181,21 @@ def test_a_server_that_asks_for_patience_gets_it_within_reason() -> None:
         assert stream.disconnected(limited.value) == pause
 
 
-def test_until_it_was_open_once_a_break_is_raised() -> None:
-    with pytest.raises(Unavailable) as lost:
-        following().disconnected(GONE)
-    assert lost.value.facts == {"arrived": True}
+def test_who_followed_is_told_that_the_stream_is_back() -> None:
+    said: list[str] = []
+    session = a_session()
+    stream = Following(session, ("x",), "", said.append, back=lambda: said.append("back"))
+
+    stream.opened(response(None))
+    stream.disconnected(None)
+    stream.disconnected(GONE)
+    stream.opened(response(None))
+    stream.opened(response(None))
+
+    assert [text.split(" ")[0] for text in said] == ["the", "the", "back"]
+
+
+def test_until_it_was_open_once_what_the_server_refuses_is_raised() -> None:
 
     with pytest.raises(Forbidden) as forbidden:
         following().opened(refusal(403, "forbidden"))

@@ -72,6 +72,9 @@ class MailboxWorkplace:
         # Files whose answer was attempted; after a failure it may have been sent all the same.
         self._attempted: set[str] = set()
 
+    async def register(self) -> None:
+        """Do nothing: the mailbox was opened before, and several processes may share it."""
+
     async def open(self) -> None:
         """Open the mailbox, and deliver what an earlier process could not deliver."""
         await self.thread.open()

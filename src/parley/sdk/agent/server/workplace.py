@@ -8,6 +8,7 @@ import logging
 from collections import OrderedDict
 from contextlib import aclosing, suppress
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -37,6 +38,8 @@ _NAME_CACHE_SIZE = 1_000
 _PAGE = 1_000
 _HEARTBEAT_SECONDS = 20.0
 _RETRY_SECONDS = 0.5
+# How long a call of the runtime waits for the server before that is logged.
+_PATIENCE_SECONDS = 10.0
 # Each save is a durable write: a busy agent makes fifty of them in a second, not one for each message.
 _SAVE_SECONDS = 0.02
 # Progress that need not be saved at once is saved after this time.
@@ -46,6 +49,7 @@ _IDLE_ROUNDS_BEFORE_CHECK = 2
 # The thing is gone, or no longer visible to this agent.
 _HIDDEN = (NotFound, Forbidden, Gone)
 _LOG_TEXTS = {
+    "agent_waits_for_server": "waits for its server",
     "agent_lookup_late": "waits for the server to look up an event",
     "agent_bookmark_late": "its bookmark cannot be saved yet",
     "agent_bookmark_refused": "the server refused its bookmark; after a restart it repeats messages",
@@ -60,7 +64,11 @@ class ServerWorkplace:
     """The workplace of an agent on a server."""
 
     def __init__(self, client: AsyncClient, plan: Plan) -> None:
-        self.client = client.as_agent(plan.name)
+        # For handlers: they wait for a server that is away until it is back.
+        self.client = client.as_agent(plan.name, patience=inf)
+        # For the runtime, which logs and retries by itself.
+        self._own = client.as_agent(plan.name, patience=_PATIENCE_SECONDS)
+        self._starting = client.as_agent(plan.name, patience=0)
         self.questions = ServerQuestions()
         self.channels = ServerChannels(self.client, self.questions)
         self._plan = plan
@@ -79,32 +87,53 @@ class ServerWorkplace:
         self._taken_over = False
         self._save_task: asyncio.Future[None] | None = None
 
+    async def register(self) -> None:
+        """Register the agent. This shows whether the key is accepted and speaks for it."""
+        await self._wait_for_server(lambda: self._register(self._starting))
+
     async def open(self) -> None:
-        """Register the agent, and claim its bookmark."""
-        await _retry_stale(self._register)
-        opened = await _retry_stale(
-            lambda: self.client.open_bookmark(self._plan.name, _BOOKMARK, start=self._plan.start)
+        """Claim the agent's bookmark from the process that has it."""
+        opened = await self._wait_for_server(
+            lambda: self._starting.open_bookmark(self._plan.name, _BOOKMARK, start=self._plan.start)
         )
         mark = Mark(opened.position, tuple(opened.open))
         self._progress, self._start = Progress(mark), mark.begin
         self._head, self._holder = opened.head, opened.holder or ""
 
-    async def _register(self) -> None:
+    async def _wait_for_server(self, action: Callable[[], Awaitable[T]]) -> T:
+        """Run an action of the start, however long the server is away."""
+        waits = False
+
+        def log_first(error: ParleyError) -> None:
+            nonlocal waits
+            if not waits:
+                self._log_warning("agent_waits_for_server", error)
+            waits = True
+
+        result = await retry_while_unavailable(lambda: _retry_stale(action), log_first, _RETRY_SECONDS)
+        if waits:
+            self._log_connected()
+        return result
+
+    def _log_connected(self) -> None:
+        log_event(_log, self._plan.name, "agent_connected", "connected again", level=logging.WARNING)
+
+    async def _register(self, client: AsyncClient) -> None:
         plan = self._plan
-        await self.client.register_agent(
+        await client.register_agent(
             plan.name,
             capabilities=list(plan.capabilities) or None,
             role_id=plan.role or None,
             name=plan.title or None,
             max_concurrent_tasks=plan.concurrency,
         )
-        await self.client.set_agent_status(plan.name, "active")
+        await client.set_agent_status(plan.name, "active")
 
     async def arrivals(self) -> AsyncGenerator[Arrival]:
         """What arrives in the agent's own stream, after the bookmark."""
         path = ("subscribe", "agents", self._plan.name)
-        stream = self.client.connection.follow(
-            *path, after=str(self._start), broken=self._log_broken_stream, begun=True
+        stream = self._own.connection.follow(
+            *path, after=str(self._start), broken=self._log_broken_stream, begun=True, back=self._log_connected
         )
         async with aclosing(stream) as events:
             async for event in events:
@@ -147,7 +176,7 @@ class ServerWorkplace:
         if document.get("agent_id") != self._plan.name:
             return None
         try:
-            return Arrival(position, intent=await self.client.get_intent(document["intent_id"]))
+            return Arrival(position, intent=await self._own.get_intent(document["intent_id"]))
         except _HIDDEN:
             return None
 
@@ -156,7 +185,7 @@ class ServerWorkplace:
         message = msgspec.structs.replace(message, channel=await self._name_of(message.channel_id))
         if message.sender == _SYSTEM and message.payload.get("event") == "approval_decided":
             try:
-                return Arrival(position, approval=await self.client.get_approval(str(message.payload["approval_id"])))
+                return Arrival(position, approval=await self._own.get_approval(str(message.payload["approval_id"])))
             except _HIDDEN:
                 return None
         if message.message_type == "request" and position <= self._head and await self._was_answered(message):
@@ -167,7 +196,7 @@ class ServerWorkplace:
         """A channel's name, looked up once; empty when it is gone."""
         if channel_id not in self._names:
             try:
-                self._names[channel_id] = (await self.client.get_channel(channel_id)).name
+                self._names[channel_id] = (await self._own.get_channel(channel_id)).name
             except _HIDDEN:
                 return ""
             if len(self._names) > _NAME_CACHE_SIZE:
@@ -190,7 +219,7 @@ class ServerWorkplace:
         answered: set[str] = set()
         since: str | None = request.id
         while since:
-            page = await self.client.list_messages(request.channel_id, since=since, limit=_PAGE)
+            page = await self._own.list_messages(request.channel_id, since=since, limit=_PAGE)
             answered |= {
                 message.correlation_id
                 for message in page
@@ -204,7 +233,7 @@ class ServerWorkplace:
     ) -> None:
         """Answer a request, with an idempotency key derived from it: answering twice sends one answer."""
         key = f"answer-{self._plan.name}-{message.id}"
-        await self.client.reply_to(
+        await self._own.reply_to(
             message.channel_id,
             message.id,
             self._plan.name,
@@ -261,9 +290,9 @@ class ServerWorkplace:
     async def _check_bookmark_holder(self) -> None:
         """Raise `BookmarkTaken` when another process holds the bookmark; an idle agent would not notice otherwise."""
         with suppress(NotFound):
-            bookmark = await self.client.get_bookmark(self._plan.name, _BOOKMARK)
+            bookmark = await self._own.get_bookmark(self._plan.name, _BOOKMARK)
             if bookmark.holder != self._holder:
-                raise BookmarkTaken
+                raise BookmarkTaken(facts={"holder": bookmark.holder})
 
     async def _save(self) -> None:
         if not self._progress.unsaved:
@@ -272,11 +301,11 @@ class ServerWorkplace:
         bookmark = (self._plan.name, _BOOKMARK)
         try:
             try:
-                await self.client.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
+                await self._own.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
             except NotFound:
                 # Deregistering the agent has deleted its bookmark.
-                self._holder = (await self.client.open_bookmark(*bookmark, start="beginning")).holder or ""
-                await self.client.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
+                self._holder = (await self._own.open_bookmark(*bookmark, start="beginning")).holder or ""
+                await self._own.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
             saved = True
         finally:
             if not saved:  # also when it was cancelled
@@ -285,9 +314,9 @@ class ServerWorkplace:
     async def heartbeat(self, load: int) -> float | None:
         """Send a heartbeat; an agent that was removed as dead registers again."""
         try:
-            heartbeat = await self.client.heartbeat(self._plan.name, current_load=load)
+            heartbeat = await self._own.heartbeat(self._plan.name, current_load=load)
         except AgentGone:
-            await self._register()
+            await self._register(self._own)
             return _HEARTBEAT_SECONDS
         if heartbeat.agent_status == "draining":
             return None
@@ -296,7 +325,7 @@ class ServerWorkplace:
     async def announce_stopping(self) -> None:
         """Set the status in the registry; a failure is only logged."""
         try:
-            await self.client.set_agent_status(self._plan.name, "draining")
+            await self._own.set_agent_status(self._plan.name, "draining")
         except ParleyError as error:
             self._log_warning("agent_drain_unheard", error)
 

@@ -12,7 +12,7 @@ import pytest
 from parley.app.team.work.sweep import sweep
 from parley.domain.channel.channel import Options
 from parley.domain.directory.callers import KeyKind
-from parley.domain.errors.errors import Forbidden, Unavailable
+from parley.domain.errors.errors import Forbidden
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import BookmarkTaken, Unauthorized
 from parley.domain.message.message import Pattern
@@ -25,7 +25,7 @@ from parley.wire.api.records.rules import Approval
 from tests.fault.sdk.door import BUSY, CUT, NO_TIME, TOO_MANY, Door
 from tests.rigs.governed import place, put_policy
 from tests.rigs.team import CHANNEL, INTENT, LiveServer, soon, with_server
-from tests.unit.sdk.agent.at_work import Ear, answered, at_work, client_of, shift, told
+from tests.unit.sdk.agent.at_work import Ear, Shift, answered, at_work, client_of, shift, told
 
 
 @Agent("bob", concurrency=1, start="beginning")
@@ -520,12 +520,24 @@ async def test_an_agent_whose_key_is_revoked_stops_with_an_error(server: LiveSer
 
 
 @with_server
-async def test_an_agent_without_a_server_says_so_at_once(server: LiveServer) -> None:
-    port = server.listener.port
-    await server.stop()
-    with pytest.raises(Unavailable, match="no server answers"):
-        async with shift(server, Bob(), port=port):
-            pass
+async def test_an_agent_that_starts_before_its_server_works_as_soon_as_it_is_there(
+    server: LiveServer, ear: Ear, quick: None
+) -> None:
+    bob = Bob()
+    async with Door(server.listener.port) as door:
+        await door.shut()
+        client = await client_of(server, "", door.port)
+        one = Shift(client, bob)
+        await ear.hears("agent_waits_for_server")
+        await door.open()
+        await one.begun()
+        await told(server, "bob", 1)
+        await soon(lambda: bob.texts == ["1"])
+        await door.shut()
+        await door.open()
+        await ear.hears("agent_connected", 2)  # once when it began, once when its stream was back
+        await one.end()
+        await client.close()
 
 
 # ---------------------------------------------------------------- what it may no longer see
