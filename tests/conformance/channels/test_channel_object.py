@@ -99,7 +99,6 @@ async def test_channel_ids_are_unique(server: LiveServer) -> None:
     ("field", "value"),
     [
         ("id", "chan_mine"),
-        ("created_by", "bob"),
         ("status", "closed"),
         ("intent_id", "intent_2"),
         ("created_at", "2026-02-13T10:00:00Z"),
@@ -194,6 +193,19 @@ async def test_the_creator_is_the_agent_of_the_key(server: LiveServer) -> None:
 
     assert (await created(bob, "bobs"))["created_by"] == "bob"
     assert (await created(for_carol, "carols"))["created_by"] == "carol"
+
+
+@pytest.mark.requirement("RFC21-1.2-CREATED-BY")
+@with_server
+async def test_a_key_for_several_agents_names_the_creator_and_another_names_itself_only(server: LiveServer) -> None:
+    fleet, bob = await server.client("", KeyKind.SERVICE), await server.client("bob")
+
+    answer = await fleet.post(CHANNELS, {"name": "as-in-the-example", "created_by": "carol"})
+    other = await bob.post(CHANNELS, {"name": "of-another", "created_by": "carol"})
+
+    assert (answer.status, answer.json["created_by"], answer.json["members"]) == (201, "carol", ["carol"])
+    assert (other.status, other.code) == (403, "sender_mismatch")
+    assert (await bob.post(CHANNELS, {"name": "own", "created_by": "bob"})).status == 201
 
 
 @pytest.mark.requirement("RFC21-1.2-MEMBERS")

@@ -9,7 +9,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from parley import AsyncClient
 from parley.domain.channel.channel import Options
+from parley.domain.errors.team import ProofInvalid
 from parley.wire.proofs.event_log import canonical
 from tests.conformance.channels.talk import CHANNELS, MESSAGES, later, listed, request, send
 from tests.rigs.team import Client, LiveServer, with_server
@@ -66,6 +68,27 @@ async def test_a_message_with_a_true_proof_is_accepted_and_keeps_it(server: Live
 
     assert [one.status for one in answers] == [201] * 4
     assert [one["metadata"] for one in await listed(bob)] == [body["metadata"] for body in bodies]
+
+
+@pytest.mark.requirement("CHAN-20-CHECKED", "RFC21-R-0018")
+@with_server
+async def test_a_message_that_the_sdk_signed_is_accepted_and_no_other(server: LiveServer) -> None:
+    alice = await server.client("alice")
+    private = await identity(alice, "alice")
+    key = await server.rig.key("alice")
+    async with AsyncClient(f"http://127.0.0.1:{server.listener.port}", key=key, agent="alice") as client:
+        message: dict[str, Any] = {
+            "to": "bob",
+            "payload": {"n": 1, "ü": [0.5, None]},
+            "expires_at": later(server, seconds=60),
+        }
+        metadata = client.sign(private.sign, "chan_1", **message, metadata={"topic": "x"})
+
+        sent = await client.send_message("chan_1", **message, metadata=metadata)
+
+        assert sent.metadata["proof"]["signature"]
+        with pytest.raises(ProofInvalid):
+            await client.send_message("chan_1", **{**message, "payload": {}}, metadata=metadata)
 
 
 @pytest.mark.requirement("CHAN-20-INVALID")

@@ -54,6 +54,15 @@ class Intent(Record):
     updated_at: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntentCount(Record):
+    """How many intents an agent has created since 0.7; its id is the agent's."""
+
+    kind: ClassVar[str] = "intent_count"
+
+    total: int = 0
+
+
 class PatchOp(StrEnum):
     """What a patch does at its path: put a value there, add one to the list there, or take it away."""
 

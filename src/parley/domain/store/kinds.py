@@ -14,7 +14,7 @@ from parley.domain.channel.checkpoint import Checkpoint, LogMark
 from parley.domain.channel.subscription import Subscription
 from parley.domain.directory.access import Access, AccessRequest
 from parley.domain.directory.callers import IssuedKey, Key, Role, Tenant
-from parley.domain.directory.intent import Intent, Task
+from parley.domain.directory.intent import Intent, IntentCount, Task
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
 from parley.domain.rules.policy import PolicyRevision, PolicySnapshot
@@ -32,6 +32,7 @@ KINDS: dict[str, type[Record]] = {
         Role,
         Channel,
         Intent,
+        IntentCount,
         Task,
         Access,
         AccessRequest,

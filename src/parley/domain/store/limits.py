@@ -24,9 +24,11 @@ class TeamLimits(NamedTuple):
     page: int = 1_000
     batch: int = 100
     intents_per_tenant: int = 100_000
+    intents_per_agent: int = 20_000
     agents_per_tenant: int = 10_000
     keys_per_tenant: int = 10_000
     webhooks_per_tenant: int = 1_000
+    webhooks_per_agent: int = 100
     tasks_per_intent: int = 10_000
     streams_per_key: int = 20
     streams: int = 2_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64encode
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +18,7 @@ from parley.sdk.records import convert_answer, read_answer
 from parley.wire.api.records.channels import ChannelMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from parley.sdk.client.fields import Moment
 
@@ -57,6 +58,40 @@ class AsyncMessages(AsyncArea):
         body = without_none(sender=sender, to=to, message_type=message_type, payload=payload)
         body |= without_none(expires_at=timestamp_of(expires_at), correlation_id=correlation_id, metadata=metadata)
         return await self._post("channels", channel_id, "messages", body=body)
+
+    def sign(  # noqa: PLR0913  # what `send_message` takes
+        self,
+        sign: Callable[[bytes], bytes],
+        channel_id: str,
+        sender: str | None = None,
+        to: str | None = None,
+        message_type: str = "notify",
+        payload: Mapping[str, Any] = NOTHING,
+        expires_at: Moment | None = None,
+        *,
+        correlation_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> dict[str, object]:
+        """The metadata of a message with a proof of its sender: pass them on to `send_message` with the same values.
+
+        `sign` signs bytes with the agent's Ed25519 key, such as `private_key.sign` of the package cryptography.
+        A broadcast is `to="*"`; a reply is a "response" to the sender of the request, with its id as `correlation_id`.
+        """
+        from parley.wire.proofs.event_log import canonical
+
+        fields = dict(metadata or {})
+        document = {
+            "channel_id": channel_id,
+            "sender": sender or self.connection.agent,
+            "to": to,
+            "message_type": message_type,
+            "correlation_id": correlation_id,
+            "payload": dict(payload),
+            "expires_at": timestamp_of(expires_at),
+            "metadata": fields,
+        }
+        signature = urlsafe_b64encode(sign(canonical(document))).rstrip(b"=").decode()
+        return {**fields, "proof": {"type": "Ed25519Signature2026", "signature": signature}}
 
     async def reply_to(
         self,

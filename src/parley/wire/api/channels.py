@@ -57,9 +57,10 @@ class OptionsIn(Struct, forbid_unknown_fields=True):
 
 
 class ChannelIn(Struct, forbid_unknown_fields=True):
-    """A channel to create."""
+    """A channel to create. Its creator is the agent of the key; a key for several agents may name it."""
 
     name: Name
+    created_by: Name | None = None
     members: Annotated[list[Name], Meta(max_length=256)] = []
     member_policy: MemberPolicy = MemberPolicy.INTENT
     task_id: Annotated[str, Meta(max_length=64)] | None = None

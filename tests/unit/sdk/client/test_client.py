@@ -69,7 +69,7 @@ def test_every_method_is_awaited() -> None:
         if not inspect.iscoroutinefunction(method) and not inspect.isasyncgenfunction(method)
     }
 
-    assert blocking == {"url", "agent", "as_agent"}
+    assert blocking == {"url", "agent", "as_agent", "sign"}
 
 
 # ---------------------------------------------------------------- routes
@@ -90,7 +90,7 @@ MORE: dict[str, list[dict[str, Any]]] = {
     "search": [{}, {"channel_id": "x"}],
     "open_channel": [],  # more than one request
 }
-AT_ONCE = ("url", "agent", "as_agent", "close")
+AT_ONCE = ("url", "agent", "as_agent", "sign", "close")
 
 
 def requests_of(name: str) -> Iterator[Request]:

@@ -68,7 +68,7 @@ async def test_messages_are_sent_read_answered_and_found(server: LiveServer) -> 
             answering(bob, answered.seq, {"text": "all"}),
         )
         assert one.payload == {"text": "all"}
-        assert alice.called | bob.called >= public_methods(AsyncMessages)
+        assert alice.called | bob.called >= public_methods(AsyncMessages) - {"sign"}  # sends nothing
 
 
 @with_server

@@ -34,7 +34,15 @@ from parley.domain.directory.access import (
     without_assignment,
 )
 from parley.domain.directory.callers import SYSTEM, party_name
-from parley.domain.directory.intent import RESOLVED, Intent, IntentStatus, check_move, check_version, patched
+from parley.domain.directory.intent import (
+    RESOLVED,
+    Intent,
+    IntentCount,
+    IntentStatus,
+    check_move,
+    check_version,
+    patched,
+)
 from parley.domain.errors.errors import Invalid, NotFound, Problem
 from parley.domain.errors.team import QuotaExceeded
 from parley.domain.record import expecting
@@ -86,16 +94,31 @@ async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
     )
     _check_size(team, intent.state)
     access = await _first_access(team, caller, intent)
-    changes = TeamChanges(
-        caller.tenant,
-        puts=(intent, access),
-        events=(team.event_by(caller, intent.id, INTENT_CREATED, title=intent.title),),
-        entries=(team.entry(caller, "intent_created", intent.id),),
-        created_id=intent.id,
-    )
-    record = (await team.commit(caller, changes)).puts[0]
-    assert isinstance(record, Intent)  # noqa: S101  # what was put
-    return record
+    event = team.event_by(caller, intent.id, INTENT_CREATED, title=intent.title)
+    entry = team.entry(caller, "intent_created", intent.id)
+
+    async def decide() -> TeamChanges:
+        count = await _counted(team, caller)
+        return TeamChanges(
+            caller.tenant,
+            puts=(intent, access, *count),
+            events=(event,),
+            entries=(entry,),
+            created_id=intent.id,
+        )
+
+    return await _commit_intent(team, caller, decide)
+
+
+async def _counted(team: Team, caller: Caller) -> tuple[IntentCount, ...]:
+    """The count of an agent's intents with one more: no agent takes all that a tenant may have."""
+    if not caller.agent:
+        return ()
+    stored = await team.store.get(IntentCount, caller.tenant, caller.agent)
+    count = stored or IntentCount(id=caller.agent, tenant_id=caller.tenant)
+    if count.total >= team.limits.intents_per_agent:
+        raise QuotaExceeded(f"an agent creates at most {team.limits.intents_per_agent} intents")
+    return (replace(count, total=count.total + 1),)
 
 
 async def _first_access(team: Team, caller: Caller, intent: Intent) -> Access:

@@ -67,6 +67,14 @@ async def create(team: Team, caller: Caller, wanted: SubscriptionDraft) -> Subsc
         raise Invalid.because([Problem("invalid", "expires_at", "is in the past")])
     if await team.store.count(Subscription, caller.tenant, "") >= team.limits.webhooks_per_tenant:
         raise QuotaExceeded(f"there are at most {team.limits.webhooks_per_tenant} subscriptions")
+    if caller.agent:
+        mine = [
+            subscription
+            for subscription in await team.store.children(Subscription, caller.tenant, "")
+            if subscription.subscriber_id == caller.agent
+        ]
+        if len(mine) >= team.limits.webhooks_per_agent:
+            raise QuotaExceeded(f"an agent has at most {team.limits.webhooks_per_agent} subscriptions")
     if wanted.url:
         await check_target(team, caller.tenant, wanted.url)
     subscription = Subscription(

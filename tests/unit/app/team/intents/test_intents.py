@@ -17,7 +17,7 @@ from parley.domain.channel.channel import Channel, ChannelStatus
 from parley.domain.channel.post import PostState
 from parley.domain.directory.access import COORDINATOR, Access, AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind
-from parley.domain.directory.intent import Intent, IntentStatus, Patch, PatchOp
+from parley.domain.directory.intent import Intent, IntentCount, IntentStatus, Patch, PatchOp
 from parley.domain.errors.errors import BadName, Forbidden, Invalid, NotFound
 from parley.domain.errors.team import AgentDeparted, BadTransition, ChannelClosed, QuotaExceeded, VersionMismatch
 from parley.domain.message.message import Pattern
@@ -54,7 +54,7 @@ async def test_an_intent_comes_with_its_access_list_its_event_and_its_entry_in_o
     intent = await intents.create(rig.team, rig.caller("alice"), IntentDraft("T", state={"a": 1}))
 
     (commit,) = commits
-    assert [one.kind for one in commit.puts] == ["intent", "access"]
+    assert [one.kind for one in commit.puts] == ["intent", "access", "intent_count"]
     assert await told(rig, intent.id) == [("intent_created", "alice", {"title": "T"})]
     assert await entered(rig) == [("intent_created", "alice")]
     assert (intent.status, intent.version, intent.state, intent.created_by) == ("draft", 1, {"a": 1}, "alice")
@@ -88,6 +88,30 @@ async def test_there_are_only_so_many_intents(rig: Rig) -> None:
 
     with pytest.raises(QuotaExceeded):
         await intents.create(rig.team, rig.caller("alice"), IntentDraft("T"))
+
+
+@with_rig
+async def test_one_agent_does_not_create_all_of_them(rig: Rig) -> None:
+    rig.team.limits = rig.limits._replace(intents_per_agent=2)
+    for _ in range(2):
+        await intents.create(rig.team, rig.caller("alice"), IntentDraft("T"))
+
+    with pytest.raises(QuotaExceeded, match="an agent creates at most 2"):
+        await intents.create(rig.team, rig.caller("alice"), IntentDraft("T"))
+    await intents.create(rig.team, rig.caller("bob"), IntentDraft("T"))
+    for _ in range(3):
+        await intents.create(rig.team, rig.caller("", KeyKind.ADMIN), IntentDraft("T"))
+
+
+@pytest.mark.both_stores
+@with_rig
+async def test_intents_that_one_agent_creates_at_once_are_all_counted(rig: Rig) -> None:
+    made = [intents.create(rig.team, rig.caller("alice"), IntentDraft("T")) for _ in range(5)]
+    await asyncio.gather(*made)
+
+    count = await rig.store.get(IntentCount, "default", "alice")
+    assert count is not None
+    assert count.total == 5
 
 
 @with_rig

@@ -117,6 +117,16 @@ async def test_a_tenant_has_at_most_so_many(rig: Rig) -> None:
 
 
 @with_rig
+async def test_one_agent_does_not_take_all_of_them(rig: Rig) -> None:
+    rig.team.limits = rig.limits._replace(webhooks_per_agent=1)
+    await subscribed(rig)
+
+    with pytest.raises(QuotaExceeded, match="an agent has at most 1"):
+        await subscribed(rig)
+    await subscribed(rig, "carol")
+
+
+@with_rig
 async def test_anothers_subscription_is_as_good_as_none(rig: Rig) -> None:
     made = await subscribed(rig)
     others = [rig.caller("carol"), rig.caller("bob", tenant="other"), rig.caller(kind=KeyKind.HUMAN)]
