@@ -329,3 +329,42 @@ def test_a_missing_inbox_of_my_own_is_a_clear_error(stage: Stage) -> None:
         ran = stage.run(*words, "-a", "codex")
         assert (ran.code, ran.error) == (3, "not_found")
     assert stage.run(*SEND, "codex").error == "unknown_agent"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("read",),
+        ("reply", "--body", "x"),
+        ("done",),
+        ("extend",),
+        ("release",),
+        ("thread",),
+        ("search",),
+        ("review", "status"),
+        ("review", "gate"),
+        ("approvals", "show"),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_is_no_text_is_an_error_and_no_bug(stage: Stage, words: tuple[str, ...]) -> None:
+    sent = stage.send()
+    stage.send(to="claude", sender="codex")  # codex has a ledger, which is asked
+    # So Python gives a program the bytes of its arguments that are not UTF-8.
+    not_text = os.fsdecode(b"msg-\xed\xa0\x80")
+
+    ran = stage.run(*words, "-a", "codex", not_text)
+
+    assert (ran.code, ran.error) == (2, "not_text")
+    assert stage.files("codex") == [sent["file"]]
+
+
+def test_a_file_whose_name_is_no_text_is_named_in_the_error(stage: Stage) -> None:
+    stage.send(to="claude", sender="codex")  # codex has a ledger
+    path = os.fsencode(stage.inbox("codex")) + b"/bad\xff.yaml"
+    with open(path, "wb") as file:
+        file.write(b"no message")
+
+    ran = stage.run("read", os.fsdecode(b"bad\xff.yaml"), "-a", "codex")
+
+    assert (ran.code, ran.error) == (2, "not_text")

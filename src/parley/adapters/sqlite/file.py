@@ -7,7 +7,8 @@ import os
 import sqlite3
 from typing import TYPE_CHECKING
 
-from parley.domain.errors.errors import DiskFull, Forbidden, ParleyError, Unavailable
+from parley.domain.errors.errors import DiskFull, Forbidden, NotText, ParleyError, Unavailable
+from parley.domain.names import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 # The index beside the log grows by this many bytes.
 _INDEX_STEP = 32 * 1024
+# Characters of a value that an error names.
+_NAMED_CHARS = 80
 
 
 def split_statements(script: str) -> Iterator[str]:
@@ -45,6 +48,8 @@ class sqlite_errors:  # noqa: N801  # reads like the function it would be, and t
     ) -> None:
         if isinstance(error, sqlite3.Error | OSError):
             raise to_parley_error(error, self._path) from error
+        if isinstance(error, UnicodeEncodeError):
+            raise NotText(f"{printable(str(error.object))[:_NAMED_CHARS]} is not UTF-8 text") from None
 
 
 def to_parley_error(error: sqlite3.Error | OSError, path: str) -> ParleyError:

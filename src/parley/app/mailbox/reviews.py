@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley.app.mailbox.find import thread
+from parley.app.mailbox.find import find, thread
 from parley.domain.errors.errors import Conflict, Invalid, ParleyError, Problem
 from parley.domain.mailbox.ledger import Entry, MailboxChanges
 from parley.domain.message.findings import open_blocking, read_findings, unread_reason
@@ -23,11 +23,28 @@ OUTCOMES = (ReviewState.APPROVED, ReviewState.REJECTED)
 
 async def get(kernel: Kernel, ref: str) -> Review:
     """Where the review in a conversation stands."""
-    messages = [match.message for match in await thread(kernel, ref)]
+    messages = await _messages_of_review(kernel, ref)
     packets = {path: read_packet(kernel, path) for path in dict.fromkeys(map(_packet_path, messages)) if path}
-    review = follow_review(messages, packets)
+    asked = any(message.kind is Kind.REVIEW_REQUEST and message.sender == kernel.agent for message in messages)
+    author = kernel.agent if asked else ""
+    review = follow_review(messages, packets, author=author)
     closure = await _closure(kernel, review.request_id)
-    return follow_review(messages, packets, closure) if closure is not None else review
+    return follow_review(messages, packets, closure, author=author) if closure is not None else review
+
+
+async def _messages_of_review(kernel: Kernel, ref: str) -> list[Message]:
+    """The messages of the conversation that `ref` names or is in, oldest first, with those that name none.
+
+    A thread follows parents across conversations. A review is one conversation: nobody may join it to another, whose
+    approval would then count for it.
+    """
+    messages = [match.message for match in await thread(kernel, ref)]
+    conversations = {message.conversation_id for message in messages}
+    if len(conversations) > 1 and ref not in conversations:
+        ref = (await find(kernel, ref)).message.conversation_id
+    return (
+        [message for message in messages if message.conversation_id in ("", ref)] if ref in conversations else messages
+    )
 
 
 def _packet_path(message: Message) -> str:

@@ -11,7 +11,7 @@ from parley.cli.exits import OK
 from parley.cli.output import count_of, safe
 from parley.cli.review.status import add_conversation
 from parley.domain.errors.errors import Invalid
-from parley.domain.message.findings import check_findings, normal_findings
+from parley.domain.message.findings import SEVERITY_AND_TEXT, check_findings, normal_findings
 from parley.domain.message.review import ReviewState
 from parley.domain.times import format_time
 from parley.wire.oacp.packets import encode_packet, read_items
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from parley.domain.message.review import Review
     from parley.wiring import Kernel
 
-_FINDING = r"\s*\[?([A-Za-z0-9]+)\]?\s*:\s*(\S.*)\Z"
 _FOLDER = "packets/findings"
 
 
@@ -95,7 +94,7 @@ def _read(args: argparse.Namespace) -> list[dict[str, Value]]:
 
 
 def _parse_finding(text: str) -> dict[str, Value]:
-    match = re.match(_FINDING, text)
+    match = re.match(SEVERITY_AND_TEXT, text)
     if match is None:
         raise Invalid(f"--finding {text!r} is not 'SEVERITY: TEXT'")
     return {"severity": match[1], "summary": match[2].strip()}

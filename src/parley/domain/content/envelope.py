@@ -107,6 +107,8 @@ class Carried(NamedTuple):
 
     envelope: Envelope
     ext: Ext | None
+    # The label that stands beside the envelope, as its sender wrote it.
+    label: str = ""
 
 
 class Wishes(NamedTuple):

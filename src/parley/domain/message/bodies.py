@@ -158,8 +158,8 @@ def contradictions(kind: Kind, sender: str, to: tuple[str, ...], body: Body) -> 
 
 
 def is_inside(path: str) -> bool:
-    """Whether a path stays inside the folder it is relative to."""
-    return all(part not in ("", ".", "..") for part in path.split("/"))
+    """Whether a path stays inside the folder it is relative to. One with a NUL names no file."""
+    return "\0" not in path and all(part not in ("", ".", "..") for part in path.split("/"))
 
 
 def _check_field(kind: Kind, field: Field, value: Value) -> Problem | None:

@@ -5,6 +5,7 @@ P0 and P1 block, P2 by the reviewer's judgment, P3 never. A severity that nobody
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import Problem
@@ -33,6 +34,9 @@ _PACKET_ENDINGS = (".yaml", ".yml", ".json")
 _NIT_KEYS = ("nit_id", "tier", "summary", "owner", "next_action", "tracking_ref", "source", "expires_at_utc")
 _TRACKING = ("tracking_ref", "tracking", "tracking_issue")
 _SUMMARY_CHARS = 200
+# A finding in one line: `P1: text` or `[nit]: text`.
+SEVERITY_AND_TEXT = r"\s*\[?([A-Za-z0-9]+)\]?\s*:\s*(\S.*)\Z"
+_NOT_A_FINDING = "UNREADABLE"
 
 
 class Finding(NamedTuple):
@@ -65,7 +69,7 @@ def read_findings(packet: Mapping[str, object] | None, taken: Iterable[str] = ()
 
 
 def _read_finding(item: object) -> Finding:
-    fields = item if isinstance(item, dict) else {"summary": str(item)}
+    fields = item if isinstance(item, dict) else _line_fields(item)
     severity = severity_of(fields.get("severity"))
     return Finding(
         id=str(fields.get("id") or ""),
@@ -74,6 +78,20 @@ def _read_finding(item: object) -> Finding:
         resolved=_word(fields.get("status")) in RESOLVED,
         summary=_summary(fields),
     )
+
+
+def _line_fields(item: object) -> dict[str, Value]:
+    """The severity and summary of a finding that is no mapping.
+
+    Text without a severity that is known is all summary. What is neither text nor a mapping blocks: nobody can say
+    what it is about.
+    """
+    if not isinstance(item, str):
+        return {"severity": _NOT_A_FINDING, "summary": str(item)}
+    match = re.match(SEVERITY_AND_TEXT, item, re.DOTALL)
+    if match is None or match[1].upper() not in SEVERITIES:
+        return {"summary": item}
+    return {"severity": match[1], "summary": match[2].strip()}
 
 
 def _word(value: object) -> str:

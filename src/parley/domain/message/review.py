@@ -111,12 +111,16 @@ def follow_review(
     messages: Iterable[Message],
     packets: Mapping[str, Mapping[str, object] | str | None],
     closure: ReviewClosure | None = None,
+    *,
+    author: str = "",
 ) -> Review:
     """Where the review told by `messages` (oldest first) stands.
 
-    `packets` are the findings files by path: their fields, why one cannot be read, or None for a missing one.
+    `packets` are the findings files by path: their fields, why one cannot be read, or None for a missing one. `author`
+    is who is known to have asked for this review; without one it is the sender of the first request. Senders choose
+    the times of their messages, so being the first proves nothing.
     """
-    loop = _Loop(packets)
+    loop = _Loop(packets, author)
     for message in messages:
         step = _STEPS.get(message.kind)
         if step is not None:
@@ -156,10 +160,10 @@ class _Reviewer:
 
 
 class _Loop:
-    def __init__(self, packets: Mapping[str, Mapping[str, object] | str | None]) -> None:
+    def __init__(self, packets: Mapping[str, Mapping[str, object] | str | None], author: str) -> None:
         self._packets = packets
         self.first: Message | None = None
-        self.author = ""
+        self.author = self.known_author = author
         self.requested_yet = False
         self.reviewers: dict[str, _Reviewer] = {}
         self.allowed = DEFAULT_ROUNDS
@@ -170,11 +174,11 @@ class _Loop:
         self.last_id = ""
 
     def request(self, message: Message) -> None:
-        if not self.requested_yet:
-            self._first_request(message)
-        elif message.sender != self.author:
+        if message.sender != self.author and (self.requested_yet or self.known_author):
             self._ignore(message, f"only the author, {self.author}, asks for reviews")
             return
+        if not self.requested_yet:
+            self._first_request(message)
         elif any(reviewer.position.state in _OPEN for reviewer in self.reviewers.values()):
             self._remark(message, "a new request while the last one was still open")
         self.last_id = message.id
@@ -291,7 +295,7 @@ class _Loop:
         """A conversation whose first message is no request: it is told as far as it goes, and nobody can approve."""
         if self.first is None:
             self._remark(message, "no review was requested before")
-            self.first, self.author = message, author
+            self.first, self.author = message, self.known_author or author
         if not self.requested_yet:
             for name in (message.sender, *message.to):
                 if name != self.author:

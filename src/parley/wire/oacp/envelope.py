@@ -82,11 +82,11 @@ class OacpEnvelopes:
         if OCIP not in fields:
             _wrong(OCIP, "is missing")
         envelope = read_envelope(_typed((OCIP,), fields[OCIP], places))
-        ext = _ext(_typed((EXT,), fields[EXT], places)) if EXT in fields else None
+        ext, label = _beside(_typed((EXT,), fields[EXT], places)) if EXT in fields else (None, "")
         conversation_id = fields.get("conversation_id")
         if conversation_id is not None and conversation_id != envelope.conversation_id:
             _wrong("conversation_id", "is not that of the message")
-        return Carried(envelope, ext)
+        return Carried(envelope, ext, label)
 
     def stamped(self, message: Message, envelope: Envelope, ext: Ext, label: str) -> Message:
         other_extras = {key: value for key, value in message.extras.items() if key not in (OCIP, EXT, DISCLOSURE)}
@@ -165,9 +165,14 @@ def _encoded(name: str, value: Value) -> Value:
     return _SPELLED.get(value, value) if name in _FLAGS and isinstance(value, str) else value
 
 
-def _ext(value: object) -> Ext:
+def _beside(value: object) -> tuple[Ext, str]:
+    """What stands beside the envelope, and the label there."""
     if not isinstance(value, dict):
         _wrong(EXT, "must be an object")
+    return _ext(value), _label(value)
+
+
+def _ext(value: dict[str, Any]) -> Ext:
     for name in value:
         if name not in _EXT:
             _wrong(f"{EXT}.{str(name)[:64]}", "is not known")
@@ -181,9 +186,6 @@ def _ext(value: object) -> Ext:
     approval = value.get("approval", {})
     if not isinstance(approval, dict) or not approval.keys() <= {"id", "by", "signature"}:
         _wrong(f"{EXT}.approval", "must have id, by and signature")
-    label = value.get(DISCLOSURE, {})
-    if not isinstance(label, dict) or not label.keys() <= {"ai", "label"}:
-        _wrong(f"{EXT}.{DISCLOSURE}", "must have ai and label")
     return Ext(
         exchange_id=_id(value.get("exchange_id"), "exchange_id"),
         purpose=purpose,
@@ -196,6 +198,13 @@ def _ext(value: object) -> Ext:
         withheld=read_data(value["withheld"], f"{EXT}.withheld") if "withheld" in value else (),
         outcome=_text(value.get("outcome", ""), "outcome"),
     )
+
+
+def _label(beside: dict[str, Any]) -> str:
+    disclosure = beside.get(DISCLOSURE, {})
+    if not isinstance(disclosure, dict) or not disclosure.keys() <= {"ai", "label"}:
+        _wrong(f"{EXT}.{DISCLOSURE}", "must have ai and label")
+    return _text(disclosure.get("label", ""), f"{DISCLOSURE}.label")
 
 
 def _id(value: object, where: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley.adapters.sqlite.file import quote_path, split_statements, sqlite_errors, to_parley_error
-from parley.domain.errors.errors import DiskFull, Forbidden, ParleyError, Unavailable
+from parley.domain.errors.errors import DiskFull, Forbidden, NotText, ParleyError, Unavailable
 
 
 def test_a_script_is_cut_into_statements_with_triggers_whole() -> None:
@@ -85,3 +85,12 @@ def test_only_errors_of_the_file_are_translated() -> None:
         raise KeyError
     with sqlite_errors("x.db"):
         pass
+
+
+def test_a_value_that_cannot_be_encoded_is_no_text(tmp_path: Path) -> None:
+    db = sqlite3.connect(":memory:")
+
+    with pytest.raises(NotText, match=r"a\\udcff is not UTF-8 text"), sqlite_errors(str(tmp_path)):
+        db.execute("SELECT ?", ("a\udcff",))
+
+    db.close()

@@ -100,6 +100,26 @@ def test_a_severity_that_nobody_knows_blocks(word: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("item", "severity", "blocking", "summary"),
+    [
+        ("P0: a hole", "P0", True, "a hole"),
+        ("[major]: a leak", "P1", True, "a leak"),
+        ("nit: a name", "P3", False, "a name"),
+        ("Note: read this", "P2", False, "Note: read this"),
+        ("just text", "P2", False, "just text"),
+        (["P3: in a list"], "UNREADABLE", True, "['P3: in a list']"),
+        (None, "UNREADABLE", True, "None"),
+    ],
+)
+def test_a_finding_that_is_no_mapping_has_the_severity_that_it_begins_with(
+    item: object, severity: str, blocking: bool, summary: str
+) -> None:
+    (finding,) = read_findings({"findings": [item]}) or ()
+
+    assert (finding.severity, finding.blocking, finding.summary) == (severity, blocking, summary)
+
+
+@pytest.mark.parametrize(
     ("fields", "summary"),
     [
         ({"summary": "race", "file": "a.py"}, "race"),

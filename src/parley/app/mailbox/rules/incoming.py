@@ -146,13 +146,14 @@ def judged_text(docket: MailboxDocket, incoming: IncomingMessage) -> str:
     exists = docket.kernel.inbox.owner_of
     names = {name for name in (message.sender, *message.to) if name in directory.agents or exists(name) is not None}
     policy = docket.book.between(incoming.sender.attributes, docket.me.attributes)
+    label = disclosure_of(incoming.origin, policy.disclosure) if policy is not None else ""
     stamps: object = None
     if carried is not None:
         # The envelope's other texts were compared with the directory.
-        stamps = () if carried.ext is None else carried.ext
-        if carried.ext is not None and carried.ext.approved_by in directory.humans:
-            stamps = carried.ext._replace(approved_by="")
-    label = disclosure_of(incoming.origin, policy.disclosure) if policy is not None else ""
+        ext = carried.ext
+        if ext is not None and ext.approved_by in directory.humans:
+            ext = ext._replace(approved_by="")
+        stamps = (ext or (), "" if carried.label == label else carried.label)
     return held.judged_text(message, incoming.file, names, stamps, label)
 
 

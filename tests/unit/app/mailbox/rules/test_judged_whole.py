@@ -57,6 +57,7 @@ INCOMING = {
     "shared data": (r"(?m)^(  hops: .*)$", "\\1\n  shared: [{{source: {}, fields: [], classification: public}}]"),
     "withheld data": (r"(?m)^(  hops: .*)$", "\\1\n  withheld: [{{source: x, fields: [{}], classification: public}}]"),
     "label": (r"(?m)^disclosure: .*$", "disclosure: {}"),
+    "label beside the envelope": (r"(?m)^    label: .*$", "    label: {}"),
 }
 
 
