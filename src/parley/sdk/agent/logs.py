@@ -39,6 +39,14 @@ def log_event(
         log.log(level, "%s: %s", agent, text, extra=extra)
 
 
+def describe_arrival(arrival: object, arrival_id: str) -> str:
+    """What a handler was called with, as a log line names it: its id, and a message's sender and channel."""
+    sender, channel_id = getattr(arrival, "sender", ""), getattr(arrival, "channel_id", "")
+    if not (sender and channel_id):
+        return arrival_id
+    return f"{arrival_id} from {sender} in {getattr(arrival, 'channel', '') or channel_id}"
+
+
 def code_location(frames: Iterable[FrameSummary]) -> str:
     """The last line of user code in a stack: neither Parley's nor a library's."""
     user_frames = [frame for frame in frames if not frame.filename.startswith(("<", _OURS, *_LIBRARIES))]

@@ -23,7 +23,7 @@ from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import BookmarkTaken, Gone, KeyReused
 from parley.sdk.agent.calling import Failure, answer_of, call, failure_of
 from parley.sdk.agent.channels import current_intent, current_trace
-from parley.sdk.agent.logs import log_event
+from parley.sdk.agent.logs import describe_arrival, error_text, log_event
 from parley.sdk.protocol.retry import retry_while_unavailable
 
 if TYPE_CHECKING:
@@ -219,9 +219,17 @@ class Runtime:
         except BaseException as error:  # noqa: BLE001  # the outermost frame around a user's code, which may call exit()
             failed = error
         self.counts["failed"] += 1
-        extra = {"action": "agent_handler_failed", "agent": self.plan.name, "handler": handler.name, "what": arrival_id}
-        _log.error("%s: %s failed", self.plan.name, handler.name, extra=extra, exc_info=failed)
+        self._log_handler_error(handler, argument, arrival_id, failed)
         return None, failure_of(failed)
+
+    def _log_handler_error(self, handler: Handler, argument: object, arrival_id: str, error: BaseException) -> None:
+        """Log what a handler raised: a refusal on purpose in one line, anything else with its traceback."""
+        extra = {"action": "agent_handler_failed", "agent": self.plan.name, "handler": handler.name, "what": arrival_id}
+        text = f"{self.plan.name}: {handler.name} failed on {describe_arrival(argument, arrival_id)}"
+        if isinstance(error, ParleyError):
+            _log.warning("%s (%s: %s)", text, error.code, " ".join(error_text(error).split()), extra=extra)
+        else:
+            _log.error("%s", text, extra=extra, exc_info=error)
 
     async def _answer(
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None

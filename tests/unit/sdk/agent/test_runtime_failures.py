@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from parley.domain.errors.errors import Forbidden
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.wire.api.records.channels import ChannelMessage
@@ -40,6 +41,26 @@ async def test_an_exception_is_an_error_response_that_is_logged_and_counted(serv
     assert logged.exc_info is not None
     assert logged.exc_info[0] is ValueError
     assert (vars(logged)["agent"], vars(logged)["handler"]) == ("bob", "handle")
+    assert logged.getMessage() == f"bob: handle failed on {answer.correlation_id} from alice in {CHANNEL}"
+
+
+@with_server
+async def test_a_refusal_on_purpose_is_one_line_without_a_traceback(server: LiveServer, ear: Ear) -> None:
+    @Agent("bob")
+    class Bob(BaseAgent):
+        @on_message()
+        async def handle(self, message: ChannelMessage) -> None:
+            raise Forbidden("not for\nyou", hint="ask ann")
+
+    async with at_work(server, Bob()) as alice:
+        answer = await asked(alice)
+
+    assert answer.payload["error"]["code"] == "forbidden"
+    [logged] = [one for one in ear.records if vars(one).get("action") == "agent_handler_failed"]
+    assert (logged.levelname, logged.exc_info) == ("WARNING", None)
+    assert logged.getMessage() == (
+        f"bob: handle failed on {answer.correlation_id} from alice in {CHANNEL} (forbidden: not for you (ask ann))"
+    )
 
 
 @with_server
