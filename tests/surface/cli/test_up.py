@@ -102,6 +102,9 @@ def test_a_port_that_is_taken_is_said_in_one_line_and_costs_no_key(tmp_path: Pat
         ((), {"PARLEY_PORT": "many"}, 78, "$PARLEY_PORT"),
         ((), {"PARLEY_ADMIN_KEY": "admin"}, 78, "openssl rand -base64 32"),
         ((), {"PARLEY_ADMIN_KEY": "x" * 31}, 78, "at least 32 characters"),
+        ((), {"PARLEY_ADMIN_KEY": "x" * 40}, 78, "at least 8 different characters"),
+        ((), {"PARLEY_ADMIN_KEY": "my password " * 4}, 78, "no space"),
+        ((), {"PARLEY_ADMIN_KEY": "schl\u00fcssel" * 5}, 78, "ASCII only"),
         ((), {"PARLEY_APPROVALS_PROJECT": "demo"}, 78, "$PARLEY_APPROVALS_PROJECT: approvals_project is set, but"),
     ],
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _DRAIN_SECONDS = 10.0
 ADMIN_KEY_MIN_CHARS = 32
+_ADMIN_KEY_DIFFERENT_CHARS = 8
 # Open long polls are answered with "stopping" this long before the end.
 _ANSWER_BEFORE_END_SECONDS = 2.0
 
@@ -100,12 +101,19 @@ def _port(settings: Settings) -> int:
 
 
 def _check_admin_key(settings: Settings) -> None:
-    """Refuse an admin key that could be guessed."""
-    if settings.admin_key and len(settings.admin_key) < ADMIN_KEY_MIN_CHARS:
-        raise BadConfig(
-            f"{settings.source_of('admin_key')}: an admin key has at least {ADMIN_KEY_MIN_CHARS} characters",
-            hint="make one with: openssl rand -base64 32",
-        )
+    """Refuse an admin key that could be guessed, or that no header can carry."""
+    key = settings.admin_key
+    if not key:
+        return
+    if len(key) < ADMIN_KEY_MIN_CHARS:
+        flaw = f"an admin key has at least {ADMIN_KEY_MIN_CHARS} characters"
+    elif not all("!" <= character <= "~" for character in key):
+        flaw = "an admin key has letters, digits and signs of ASCII only, no space and no line end"
+    elif len(set(key)) < _ADMIN_KEY_DIFFERENT_CHARS:
+        flaw = f"an admin key has at least {_ADMIN_KEY_DIFFERENT_CHARS} different characters"
+    else:
+        return
+    raise BadConfig(f"{settings.source_of('admin_key')}: {flaw}", hint="make one with: openssl rand -base64 32")
 
 
 def _check_approval_mailboxes(settings: Settings) -> None:
