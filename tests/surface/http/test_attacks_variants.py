@@ -72,7 +72,7 @@ NO_TARGETS = [
     "https://0/", "https://255.255.255.255/", "https://198.18.0.1/", "https://192.0.2.1/", "https://203.0.113.9/",
     "https://[fd00::1]/", "https://[ff02::1]/", "https://[::127.0.0.1]/", "https://[2001:db8::1]/",
     "https://[100::1]/", "https://240.0.0.1/", "https:///x", "//8.8.8.8/", "https://8.8.8.8:0/",
-    "https://8.8.8.8:99999/", "https://[v1.x]/", "HTTPS://127.0.0.1/", "file:///etc/passwd",
+    "https://8.8.8.8:99999/", "https://[v1.x]/", "HTTPS://127.0.0.1/", "gopher://8.8.8.8/",
 ]  # fmt: skip
 
 KEY = "AK" + "IAIOSFODNN7EXAMPLE"
