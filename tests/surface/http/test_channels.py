@@ -90,7 +90,6 @@ async def test_a_conflict_never_spells_the_word_that_the_sdk_misreads(server: Li
 @pytest.mark.parametrize(
     "extra",
     [
-        {"created_by": "mallory"},
         {"status": "closed"},
         {"tenant_id": "other"},
         {"id": "chan_mine"},
