@@ -169,7 +169,16 @@ async def test_the_tenant_is_looked_at_before_anything_else(server: LiveServer) 
 
     for path in (MESSAGES, "/channels/none/messages"):
         answer = await alice.post(path, {"to": "bob@globex-inc", "payload": {"text": "I promise."}, "metadata": wrong})
-        assert refused(answer) == BLOCKED
+        assert refused(answer) == (
+            403,
+            "suspended",
+        )  # it is told nothing else; the record says what was looked at first
+    entries = await audit_of(admin, side="alice", action="agent_exchange")
+    assert [entry["code"] for entry in entries] == [BLOCKED[1]] * 2
+
+    await admin.delete("/suspensions?what=agent&name=alice")
+    answer = await alice.post(MESSAGES, {"to": "bob@globex-inc", "payload": {"text": "I promise."}, "metadata": wrong})
+    assert refused(answer) == BLOCKED
 
 
 @pytest.mark.requirement("GOV-TENANT-RECORDED")
