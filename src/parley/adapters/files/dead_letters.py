@@ -60,7 +60,7 @@ def _reason(dead: Folder, name: str) -> dict[str, object]:
     try:
         regular = stat.S_ISREG(os.fstat(fd).st_mode)
         document = json.loads(os.read(fd, _REASON_MAX_BYTES)) if regular else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     finally:
         os.close(fd)

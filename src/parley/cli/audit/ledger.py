@@ -103,7 +103,7 @@ def is_export(first: bytes) -> bool:
 
     try:
         header = json.loads(first)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(header, dict) and header.get("public_key") == "" and "parley_audit" in header
 
@@ -194,5 +194,5 @@ def _tenant(entries: list[AuditEntry]) -> str:
 
     try:
         return str(json.loads(entries[0].document)["tenant"]) if entries else ""
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ""

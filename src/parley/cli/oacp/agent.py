@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from parley.cli.oacp.arguments import make_parser
+from parley.cli.oacp.cells import harmless
 from parley.cli.oacp.places import NAME_PATTERN, check_project, home_of, shown
 from parley.cli.oacp.refusal import Refusal
 from parley.domain.errors.errors import BadAgentName, BadConfig, ParleyError, UnknownProject
@@ -35,9 +36,9 @@ def run(arguments: list[str]) -> int:
     try:
         return _add(inner.project_name, inner.agent_name, inner.runtime or "", oacp_dir)
     except Refusal as refusal:
-        sys.stderr.write(f"Error: {refusal}\n")
+        sys.stderr.write(harmless(f"Error: {refusal}\n"))
     except ParleyError as error:
-        sys.stderr.write(f"Error: {error.message}\n")
+        sys.stderr.write(harmless(f"Error: {error.message}\n"))
     return 1
 
 

@@ -15,11 +15,19 @@ _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 def cell(text: str) -> str:
     """`text` on one line of at most 200 characters, safe between the bars of a table."""
-    cut = text[:_MOST]
-    if not (cut.isascii() and cut.isprintable()):
-        cut = "".join("?" if unicodedata.category(character) in _UNSAFE else character for character in cut)
-    cut = cut.replace("|", "\\|")
+    cut = _without_controls(text[:_MOST]).replace("|", "\\|")
     return cut[: _MOST - 3] + "..." if len(text) > _MOST or len(cut) > _MOST else cut
+
+
+def harmless(text: str) -> str:
+    """`text` with its line breaks and tabs, but without anything else that a terminal might act on."""
+    return "\n".join("\t".join(map(_without_controls, line.split("\t"))) for line in text.split("\n"))
+
+
+def _without_controls(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join("?" if unicodedata.category(character) in _UNSAFE else character for character in text)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

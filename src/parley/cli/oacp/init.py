@@ -8,6 +8,7 @@ import os
 import sys
 
 from parley.cli.oacp.arguments import make_parser
+from parley.cli.oacp.cells import harmless
 from parley.cli.oacp.places import check_project, home_of, shown
 from parley.cli.oacp.refusal import Refusal
 from parley.domain.errors.errors import BadAgentName, ParleyError, ProjectExists
@@ -69,7 +70,7 @@ def _refused(message: str, code: str, status: int, args: argparse.Namespace) -> 
     if args.json:
         sys.stdout.write(json.dumps({"version": 1, "error": code, "message": message}) + "\n")
     else:
-        sys.stderr.write(f"Error: {message}\n")
+        sys.stderr.write(harmless(f"Error: {message}\n"))
     return status
 
 

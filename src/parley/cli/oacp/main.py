@@ -6,6 +6,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from parley.cli.oacp.cells import harmless
 from parley.cli.oacp.refusal import Refusal
 from parley.domain.errors.errors import ParleyError
 
@@ -51,7 +52,7 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"ERROR: Parley has no '{name}' command — use the OACP tool itself: oacp {name}\n")
         return 2
     if name not in _COMMANDS:
-        sys.stderr.write(f"ERROR: unknown command '{name}'\nRun `oacp --help` for usage.\n")
+        sys.stderr.write(harmless(f"ERROR: unknown command '{name}'\nRun `oacp --help` for usage.\n"))
         return 2
     return _run(import_module(f"parley.cli.oacp.{name}").run, rest)
 
@@ -63,10 +64,10 @@ def _run(command: Callable[[list[str]], int], arguments: list[str]) -> int:
     except SystemExit as end:  # argparse has said it already
         return end.code if isinstance(end.code, int) else 0
     except Refusal as refusal:
-        sys.stderr.write(f"ERROR: {refusal}\n")
+        sys.stderr.write(harmless(f"ERROR: {refusal}\n"))
         return refusal.status
     except ParleyError as error:
-        sys.stderr.write(f"ERROR: {error.message}\n")
+        sys.stderr.write(harmless(f"ERROR: {error.message}\n"))
         return 1
     return code
 

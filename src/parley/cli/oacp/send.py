@@ -9,6 +9,7 @@ import sys
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from parley.cli.oacp.cells import harmless
 from parley.cli.oacp.places import home_of, require_agent, shown
 from parley.cli.oacp.policy import policy_of
 from parley.cli.oacp.refusal import Refusal
@@ -45,7 +46,7 @@ def run(arguments: list[str]) -> int:
     if args.json:
         sys.stdout.write(json.dumps({"error": message}) + "\n")
     else:
-        sys.stderr.write(f"ERROR: {message}\n")
+        sys.stderr.write(harmless(f"ERROR: {message}\n"))
     return status
 
 
@@ -247,7 +248,7 @@ def _show(
     args: argparse.Namespace, home: str, message: Message, warnings: list[str], *, text: str = "", file: str = ""
 ) -> int:
     for warning in warnings:
-        sys.stderr.write(warning + "\n")
+        sys.stderr.write(harmless(warning) + "\n")
     agents = shown(home, "projects", args.project, "agents")
     inboxes = [shown(agents, name, "inbox", file) for name in message.to]
     outbox = shown(agents, message.sender, "outbox", file)

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from parley.cli.oacp.arguments import make_parser
+from parley.cli.oacp.cells import harmless
 from parley.cli.oacp.files import explanation, fields_of, is_no_mapping
 from parley.cli.oacp.places import shown
 from parley.cli.oacp.schema import problems_of
@@ -24,11 +25,11 @@ def run(arguments: list[str]) -> int:
     path = shown(args.message_file)
     problems = _check(path)
     for problem in problems:
-        sys.stderr.write(f"ERROR: {problem}\n")
+        sys.stderr.write(harmless(f"ERROR: {problem}\n"))
     if problems:
         return 1
     if not args.quiet:
-        sys.stdout.write(f"OK: {path}\n")
+        sys.stdout.write(harmless(f"OK: {path}\n"))
     return 0
 
 
