@@ -60,6 +60,10 @@ def stamp_on_disk() -> list[str]:
 
 
 def install(lock: Path) -> int:
+    if VENV.is_symlink():  # `venv --clear` follows the link and empties the folder behind it
+        target = os.readlink(VENV)
+        print(f"setup: .venv is a link to {target}; remove it (rm .venv) and run make again", file=sys.stderr)
+        return 1
     packages = stamp_on_disk()[:1]
     if packages == wanted_stamp(TOOLS_LOCK)[:1]:
         lock = TOOLS_LOCK
@@ -71,8 +75,7 @@ def install(lock: Path) -> int:
         print(f"setup: building .venv with Python {sys.version.split()[0]}", flush=True)
     pip = working_pip() if usable else make_venv()
     if pip is None:
-        package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
-        print(f"setup: Python cannot make a virtual environment; install {package} or pip", file=sys.stderr)
+        print(f"setup: Python cannot make a virtual environment; {how_to_get_venv()}", file=sys.stderr)
         return 1
     steps = [
         ["--require-hashes", "--requirement", str(lock)],
@@ -101,10 +104,7 @@ def make_venv() -> list[str] | None:
     if succeeds([*create, str(VENV)], quiet=True):
         return working_pip()
     # Debian without python3-venv has no ensurepip; any pip nearby can install into the bare environment.
-    pip = working_pip() if succeeds([*create, "--without-pip", str(VENV)], quiet=True) else None
-    if pip is None and install_venv_package() and succeeds([*create, str(VENV)]):
-        pip = working_pip()
-    return pip
+    return working_pip() if succeeds([*create, "--without-pip", str(VENV)], quiet=True) else None
 
 
 def working_pip() -> list[str] | None:
@@ -115,15 +115,14 @@ def working_pip() -> list[str] | None:
     return None
 
 
-def install_venv_package() -> bool:
+def how_to_get_venv() -> str:
+    """The command that adds what is missing. Setup never changes the system itself."""
     import shutil
 
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        return False
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
-    print(f"setup: installing {package}", flush=True)
-    succeeds(["apt-get", "-qq", "update"], quiet=True)
-    return succeeds(["apt-get", "-qq", "-y", "install", package])
+    if shutil.which("apt-get") is None:
+        return f"install {package} or pip, and run make again"
+    return f"run: {'' if os.geteuid() == 0 else 'sudo '}apt-get install {package}"
 
 
 def succeeds(command: list[str], *, quiet: bool = False) -> bool:
@@ -133,7 +132,6 @@ def succeeds(command: list[str], *, quiet: bool = False) -> bool:
     unwanted = {"PYTHONHOME", "PYTHONPATH", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV"}
     environment = {name: value for name, value in os.environ.items() if name not in unwanted}
     environment |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_USER": "0"}
-    environment["DEBIAN_FRONTEND"] = "noninteractive"
     output = subprocess.DEVNULL if quiet else None
     try:
         done = subprocess.run(command, env=environment, stdout=output, stderr=output, check=False)
