@@ -27,7 +27,7 @@ HINTS = {
     "name_taken": "use the existing one, or another name",
     "channel_closed": "create another one with: parley channel create",
     "not_a_request": "only a request can be answered; use: parley post",
-    "ask_timeout": "use a longer --timeout; active agents: parley agent list --server",
+    "ask_timeout": "the question has expired; use a longer --timeout; active agents: parley agent list --server",
     "version_mismatch": "it was changed meanwhile; check it and try again",
     "rate_limited": "wait a moment and try again",
     "cursor_evicted": "run the command without --since",
