@@ -61,20 +61,20 @@ async def look_for_next(kernel: Kernel, length: timedelta | None) -> InboxPass:
     """Claim the first unclaimed message in processing order, and put aside what is none.
 
     Without a length the claim lasts as long as this process. A file that is no message goes to the dead letters with
-    its reason, unless it may still be written; what expired is left where it is. The message comes first, and one
-    pass puts a bounded number of files aside, so that junk does not hold it up.
+    its reason, unless a program may still be writing it; expired messages are left where they are. The message comes
+    first, and one pass puts a bounded number of files aside, so that junk does not hold it up.
     """
     await sweep(kernel)
     leased = await _leased_files(kernel)
     items = await read.listing(kernel, "inbox")
     refusals = Refusals(kernel)
     claimed, expired = None, 0
-    unread = sum(1 for item in items if item.problem)
+    not_examined = sum(1 for item in items if item.problem)
     for item in items:  # files with a problem are last
         if item.problem:
             if refusals.are_enough:
                 break
-            unread -= 1
+            not_examined -= 1
         elif claimed is not None or leased.get(item.file) == item.id:
             continue
         elif item.expired:
@@ -82,13 +82,13 @@ async def look_for_next(kernel: Kernel, length: timedelta | None) -> InboxPass:
             continue
         claimed = await _try_claim(kernel, item.file, length, refusals, claimed) or claimed
     await refusals.commit()
-    return InboxPass(claimed, tuple(refusals.files), 0 if claimed else expired, unread)
+    return InboxPass(claimed, tuple(refusals.files), 0 if claimed else expired, not_examined)
 
 
 async def _leased_files(kernel: Kernel) -> dict[str, str]:
-    """Files that another claim surely holds, and the message in each: a new message may have taken an old name.
+    """Files whose claim has not reached its deadline, and the message in each: a new message may have an old name.
 
-    Whether a claim bound to a lock lives, only the lock can say.
+    Whether a claim without a deadline is still valid is known only by trying its lock.
     """
     now = kernel.clock.now()
     return {
@@ -101,11 +101,12 @@ async def _leased_files(kernel: Kernel) -> dict[str, str]:
 async def _try_claim(
     kernel: Kernel, file: str, length: timedelta | None, refusals: Refusals, claimed: Claimed | None = None
 ) -> Claimed | None:
-    """One file: claimed, or None because it is gone, held, already done, or refused.
+    """Try to claim one file; None when it is gone, locked, already done, or refused.
 
-    Once a message is `claimed` a file is only looked at, whether it is to be refused.
+    Once a message is `claimed`, a file is only checked for a reason to refuse it.
     """
     try:
+        # Only if its writer has finished.
         held = await kernel.inbox.take(file, finished=True)
     except AlreadyClaimed:
         return None
@@ -120,7 +121,7 @@ async def _try_claim(
     keep = False
     try:
         try:
-            message, doubts = _admit(kernel, held)
+            message, doubts = _parse(kernel, held)
         except SenderMismatch as error:
             await refusals.add(held.name, error)
             return None
@@ -149,7 +150,7 @@ async def _claim_admitted(
     for _ in range(_ATTEMPTS):
         try:
             return await _claim_stored(kernel, held, stored, doubts, length, refusals)
-        except Stale:  # its exchange went on meanwhile: it is judged again
+        except Stale:  # its exchange has changed meanwhile: judge it again
             continue
     return None
 
@@ -200,7 +201,7 @@ async def _claim_stored(
 
 
 async def _judged(kernel: Kernel, stored: StoredMessage, file: str) -> Admission | None:
-    """What the rules make of a message on this side; None, after a glance, for one that they cannot concern."""
+    """What the rules decide about a message on this side; None for one that is not governed."""
     message = stored.message
     if (
         "ocip" not in message.extras
@@ -216,12 +217,15 @@ async def _judged(kernel: Kernel, stored: StoredMessage, file: str) -> Admission
 async def _not_handed_over(
     kernel: Kernel, held: Held, stored: StoredMessage, admission: Admission, refusals: Refusals
 ) -> None:
-    """A message that waits for my person, that my person has answered, or that the rules refuse: on record first."""
+    """Put aside a message that waits for my person, that my person has answered, or that the rules refuse.
+
+    It is recorded before the file moves.
+    """
     key = DeliveryKey(stored.message.id, stored.digest, kernel.agent)
     if admission.changes.puts:
         entry = _entry(kernel, admission.status.value, key, {"file": held.name})
-        kept_too = (stored,) if admission.waits else ()
-        await kernel.store.commit(admission.changes._replace(messages=kept_too, entries=(entry,)))
+        messages_to_store = (stored,) if admission.waits else ()
+        await kernel.store.commit(admission.changes._replace(messages=messages_to_store, entries=(entry,)))
     if admission.answered:
         await kernel.inbox.archive(held.name, held.content)
     elif not admission.waits and admission.refusal is not None:
@@ -244,8 +248,8 @@ async def _held_elsewhere(kernel: Kernel, delivery: Delivery, file: str) -> bool
     return False
 
 
-def _admit(kernel: Kernel, held: Held) -> tuple[Message, tuple[Problem, ...]]:
-    """The message in a held file, or the reason why it is none."""
+def _parse(kernel: Kernel, held: Held) -> tuple[Message, tuple[Problem, ...]]:
+    """The message in a locked file; `Invalid` with the reason when it is none."""
     reading = kernel.format.inspect(held.content)
     if reading.message is None:
         raise Invalid.because(reading.problems)
@@ -258,8 +262,8 @@ def _admit(kernel: Kernel, held: Held) -> tuple[Message, tuple[Problem, ...]]:
 async def _finished_before(kernel: Kernel, delivery: Delivery, held: Held) -> bool:
     """Whether a file in the inbox is a repeat of what was done already; then it is put away.
 
-    A file that was archived and is no longer in the archive has been moved back by its owner: it is asked for again.
-    So is one that had vanished before its reader finished it.
+    A file that was archived and is no longer in the archive was moved back by its owner, who wants it delivered again.
+    One that had vanished before its reader finished it is delivered again, too.
     """
     if delivery.reason == "gone":
         return False
@@ -435,9 +439,9 @@ async def _commit(
     facts = {"file": after.file, "until": after.lease.until if after.lease else ""}
     entry = _entry(kernel, action, after.key, facts)
     changes = governed or MailboxChanges()
-    kept_too = (stored,) if stored else ()
+    messages_to_store = (stored,) if stored else ()
     await kernel.store.commit(
-        changes._replace(messages=kept_too, deliveries=(after,), entries=(entry,), expects=expects)
+        changes._replace(messages=messages_to_store, deliveries=(after,), entries=(entry,), expects=expects)
     )
 
 

@@ -65,7 +65,7 @@ class Docket(Protocol):
         ...
 
     async def escalation(self, unique: str) -> Approval | None:
-        """The unique approval of this name, decided or not."""
+        """The approval with this deduplication key, decided or not."""
         ...
 
     async def sides(self, exchange: Exchange) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ class Docket(Protocol):
         ...
 
     async def tighten(self, proposal: Proposal, ruling: Ruling) -> Ruling:
-        """The ruling after the organisation's own rules, which can only make it stricter."""
+        """Apply the organisation's own rules to a ruling. They can only make it stricter."""
         ...
 
 
@@ -113,11 +113,11 @@ class Submission(NamedTuple, Generic[M]):
     deliver: Callable[[Ruling], Delivered[M]]
     channel_id: str = ""
     expires_at: str = ""
-    # The receiver judges it, in a place of its own.
+    # It is judged at the receiver's mailbox.
     incoming: bool = False
-    # The unique name of its approval, where there can be only one.
+    # The deduplication key of its approval: there is one approval with this key.
     dedup_key: str = ""
-    # An approval that releases it, or that it answers; and the person who decided.
+    # The approval that it was held for and that releases it, or the one that a person answers with it.
     releases: Approval | None = None
     replaces: Approval | None = None
     # The approval that it carries, and who gave it.

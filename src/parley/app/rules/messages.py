@@ -60,6 +60,7 @@ async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) 
             raise PolicyDenied("it has no receiver, so the policies cannot be applied")
         ruling = rule(proposal, docket.book)
         if not isinstance(ruling.verdict, Deny):
+            # The organisation's own rules, which can only be stricter.
             ruling = await docket.tighten(proposal, ruling)
     except Stale:
         raise
@@ -93,9 +94,10 @@ async def _deny(
     after = with_denied_data(ruling.exchange, submission.sender.agent, withheld)
     entry = recording.kept_back_entry(docket, submission, ruling, "denied", error.message, code=error.code)
     opened: tuple[Approval, ...] = ()
+    # `incoming`: judged at the receiver's mailbox, where the sender's approvals are not known.
     if isinstance(error, LoopDetected) and not submission.incoming:
         opened, error = await _escalate_loop(docket, submission, proposal, ruling, error)
-    # An exchange whose first message the receiver refuses does not exist on the side of the receiver.
+    # An exchange whose first message the receiver refuses is not stored on its side. Version 0: not stored yet.
     if not (after.over and denial.ends) or (submission.incoming and not after.version):
         return RulesDecision((entry,), approvals=opened, ruling=ruling, refusal=error)
     closing = await close_all(docket, before, after, submission.actor)
@@ -105,7 +107,8 @@ async def _deny(
 async def _escalate_loop(
     docket: Docket, submission: Submission[M], proposal: Proposal, ruling: Ruling, error: LoopDetected
 ) -> tuple[tuple[Approval, ...], LoopDetected]:
-    """Open one approval about a loop of agents, identified by its origin."""
+    """Open one approval about a loop of agents, identified by the conversation that goes round."""
+    # `others`: the sender's other exchanges in the same chain.
     origin = max(proposal.others, key=lambda exchange: exchange.hops, default=ruling.exchange)
     unique = f"loop/{origin.conversation_id}"
     before = await docket.escalation(unique)
@@ -121,23 +124,24 @@ async def _hold(
     exchange = ruling.exchange
     limit = hold.cause is Cause.ROUND_LIMIT
     sender = submission.sender.agent
+    # `limit_approval` is the approval about the round limit of an exchange, not about one message.
     if limit and exchange.limit_approval != proposal.fresh.approval_id:
         before = await docket.approval(exchange.limit_approval)
         if before is not None:
-            # One escalation per limit. A second sender gets the same approval, but sees only its own message in it.
+            # One approval per limit. A second sender gets the same approval, but sees only its own message in it.
             entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=before.id)
-            story = escalation(exchange, sender, ruling.summary)
-            own = replace(before, escalation=story, detected_keywords=ruling.keywords)
+            own_escalation = escalation(exchange, sender, ruling.summary)
+            own = replace(before, escalation=own_escalation, detected_keywords=ruling.keywords)
             return RulesDecision((entry,), ruling=ruling, held=own)
-    # What is sent again while it waits waits once, whatever its conversation is called.
+    # Resending a pending message opens no second approval, even under another conversation id.
     unique = "" if limit or submission.incoming else same_message_key(submission.hold(None), sender)
     same = await docket.escalation(unique) if unique else None
     if same is not None and same.pending:
         ruling = ruling._replace(exchange=await docket.exchange(same.exchange_id) or exchange)
         entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=same.id)
         return RulesDecision((entry,), ruling=ruling, held=same)
-    shown = escalation(ruling.exchange_before, sender, ruling.summary) if limit else None
-    approval = approval_of(docket, submission, hold, proposal.fresh.approval_id, ruling, shown, unique)
+    shown_escalation = escalation(ruling.exchange_before, sender, ruling.summary) if limit else None
+    approval = approval_of(docket, submission, hold, proposal.fresh.approval_id, ruling, shown_escalation, unique)
     entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=approval.id)
     spends = (Spend(queue_budget_key(approval.agent), ruling.policy.open_approvals),)
     return RulesDecision((entry,), exchange, (approval,), spends, ruling, held=approval)
@@ -146,7 +150,8 @@ async def _hold(
 async def _deliver(
     docket: Docket, submission: Submission[M], before: Exchange | None, ruling: Ruling
 ) -> RulesDecision[M]:
-    """Deliver a message: stamped, to exactly the receivers that may have it."""
+    """Deliver a message with its envelope filled in, to exactly the receivers that may have it."""
+    # The approval that this message was held for (`releases`), or that a person answers in its place (`replaces`).
     approval = submission.releases or submission.replaces
     if submission.replaces is not None and not ruling.exchange.over:
         ruling = ruling._replace(
@@ -158,6 +163,7 @@ async def _deliver(
         if payload != reviewed.payload or level != submission.releases.classification:
             return approvals.request_new_review(docket, submission.releases, replace(reviewed, payload=payload), level)
     message, digest = submission.deliver(ruling)
+    # The outcome of the exchange as each side may see it: nobody learns of messages held on the other side.
     outcomes: dict[str, Outcome] = {}
     if ruling.exchange.outcome is Outcome.ESCALATED:
         waiting = await waiting_in(docket, ruling.exchange)
@@ -168,13 +174,15 @@ async def _deliver(
     changed: tuple[Approval, ...] = ()
     if approval is not None:
         status = ApprovalStatus.APPROVED if submission.releases is not None else ApprovalStatus.ANSWERED
-        over = decided(approval, status, submission.approved_by, docket.at, submission.note, submission.message_id)
-        entry = recording.decision_entry(docket, over, side_of(docket, over), submission.approved_by, submission.key)
-        changed, audits = (over,), (entry, *audits)
+        by, note = submission.approved_by, submission.note
+        decided_approval = decided(approval, status, by, docket.at, note, submission.message_id)
+        side = side_of(docket, decided_approval)
+        entry = recording.decision_entry(docket, decided_approval, side, by, submission.key)
+        changed, audits = (decided_approval,), (entry, *audits)
     after = with_data(ruling.exchange, ruling.shared, told_withheld(ruling.withheld, ruling.ceiling))
     closing = Closing()
     if after.over:
-        # It ended with this message: nobody has to decide about what else waits in it.
+        # The exchange ended with this message: its other pending approvals are closed.
         parties = (submission.sender.agent, *[party.agent for party in ruling.receivers])
         but = approval.id if approval is not None else ""
         closing = await close_all(docket, before, after, submission.actor, but=but, sides=parties)
@@ -198,9 +206,9 @@ def _exchange_after_answer(
 
 
 def _pair_spends(docket: Docket, submission: Submission[M], ruling: Ruling) -> tuple[Spend, ...]:
-    """Two agents are a pair, by whatever name one calls the other: a role, or everyone.
+    """What a message uses of the hourly budget of each pair of agents, also when it is addressed to a role or everyone.
 
-    What a person says spends nothing: it is the way out where agents have said enough.
+    A message of a person uses nothing, so a person can go on when the agents' budget is spent.
     """
     if ruling.origin is Origin.HUMAN:
         return ()
@@ -209,7 +217,7 @@ def _pair_spends(docket: Docket, submission: Submission[M], ruling: Ruling) -> t
 
 
 async def refuse_overspent(docket: Docket, submission: Submission[M], error: Overspent) -> RulesDecision[M]:
-    """The decision about a message without budget: the hourly one, or the approval queue."""
+    """The decision about a message when the pair's hourly budget is spent, or the approval queue is full."""
     budget = str(error.facts.get("key", ""))
     if budget.startswith(QUEUE):
         agent = submission.sender.agent

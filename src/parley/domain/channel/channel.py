@@ -100,7 +100,7 @@ class Channel(Record):
 
 
 class Tally(NamedTuple):
-    """A channel's counters: accepted messages, the last one's moment, and up to which number they are evicted."""
+    """The number of accepted messages, the time of the last one, and the floor: the seq up to which all are evicted."""
 
     total: int = 0
     last_at: str = ""

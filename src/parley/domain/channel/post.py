@@ -150,9 +150,10 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     units: Mapping[str, str] = NO_UNITS,
     longest: timedelta = timedelta(days=30),
 ) -> Post:
-    """The post of this draft, or an error. `role` is the one addressed, `request` the one answered.
+    """Make the post of a draft, with its recipients; an error if it may not be posted.
 
-    `units` are the org units of those addressed, where the access list goes by units.
+    `role` is the role it is addressed to, `request` the request it answers. `units` are the org units of the addressed
+    agents, where the access list names units.
     """
     at = stamp(now)
     if not channel.is_open:

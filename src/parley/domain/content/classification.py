@@ -89,7 +89,7 @@ _NOTHING = Sorted((), ())
 
 
 def told_withheld(items: tuple[DataItem, ...], ceiling: Classification) -> tuple[Withheld, ...]:
-    """Why each of these items was kept back: for the record, so without anything of its content."""
+    """The withheld items as they may be named in records: why each was withheld, and nothing of its content."""
     return tuple(
         [
             Withheld(

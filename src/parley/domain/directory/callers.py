@@ -89,7 +89,7 @@ class Caller(NamedTuple):
     key_id: str
     user: str = ""
     operator: bool = False
-    # What the idempotency key of this call will be remembered for.
+    # The use of the request's idempotency key, stored with what the request writes.
     saved: Saved | None = None
     # The trace that this call is part of.
     trace_id: str = ""

@@ -227,7 +227,7 @@ def _withheld(items: Iterable[Withheld]) -> tuple[DataWithheld, ...]:
 
 
 def known_to(exchange: Exchange, holds: Iterable[str]) -> Exchange:
-    """The exchange as a side knows it that has had these messages held, and no others."""
+    """The exchange and its outcome as one side may see them: `holds` are the approvals of that side."""
     if exchange.outcome is not Outcome.ESCALATED:
         return exchange
     mine = frozenset(holds)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class Moved(NamedTuple):
-    """A message in a new state. One that gets recipients takes a new position, so that no cursor misses it."""
+    """A pending message that expires or gets recipients. With recipients it takes a new position and seq, so that no
+    cursor misses it.
+    """
 
     message_id: str
     state: PostState
@@ -27,14 +29,14 @@ class Moved(NamedTuple):
 
 
 class Spend(NamedTuple):
-    """A use of a limited budget; a negative amount gives it back.
+    """Counts `amount` towards the limit `most`; a negative amount gives it back.
 
     The commit counts, and refuses with `Overspent`, so concurrent commits cannot exceed the budget.
     """
 
     key: str
     most: int
-    # The span of time that it is for, as a stamp's beginning; empty: for ever.
+    # The hour or day that the limit is for, as the beginning of a time stamp; empty: no window.
     window: str = ""
     amount: int = 1
 
@@ -74,9 +76,10 @@ class TeamChanges(NamedTuple):
     """One commit of the server's store within one tenant, written as a whole or not at all.
 
     `puts` and `drops` carry the version that they replace; `expects` names records that must not have changed.
-    `purges` are channels whose messages all go, `ended` those whose unanswered requests and pending messages expire,
-    `departed` agents whose unanswered requests do. Nothing saved before `forget_before` is remembered. Posts take the
-    next numbers of their channel, posts and events the next positions of the tenant.
+    `ended` are channels that are closed: their unanswered requests and pending messages expire. `purges` are channels
+    that are emptied: all their messages are deleted. `departed` are agents whose unanswered requests expire. `moved`
+    are pending messages that get recipients or expire. Idempotency keys used before `forget_before` are forgotten.
+    Posts take the next seqs of their channel, posts and events the next positions of the tenant.
     """
 
     tenant: str

@@ -1,10 +1,10 @@
 """One transaction of the server's store, decided before it is written.
 
     Source: what is there ──> take(changes) ──> Committed, or a refusal      once for each commit
-                                   └──> `acts` and what is gathered beside them: what the adapter has to write
+                                   └──> `writes` and the other collections: what the adapter has to write
 
-The rules are here and in no adapter: versions, names, places, positions, counters, chains, budgets. A refusal is found
-before anything of its commit is noted, so the others in the transaction go on.
+The rules are here and in no adapter: versions, names, positions, counters, chains, budgets. A commit is refused before
+anything of it is collected, so the other commits of the transaction go on.
 """
 
 from __future__ import annotations
@@ -55,12 +55,13 @@ BudgetKey = tuple[str, str, str]  # tenant, key, window
 LogEnd = tuple[int, str]  # the sequence and the hash of an intent's last event
 
 FREE = ""
-# Evicted messages are removed this many at a time; readers stop at the floor at once.
+# Evicted messages are removed this many at a time. A channel's floor is the seq up to which its messages are evicted;
+# readers do not see them from then on.
 EVICT_STEP = 64
 
 
 class Head(NamedTuple):
-    """Where a tenant's positions, its ledger and its audit log stand."""
+    """A tenant's internal row number, its last position, and the ends of its ledger and its audit log."""
 
     number: int
     position: int
@@ -70,7 +71,7 @@ class Head(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A channel's number inside, its intent and its counters; `seq` is the last place taken."""
+    """A channel's internal row number, its intent and its counters; `seq` is the last seq used."""
 
     number: int
     intent_id: str
@@ -82,7 +83,7 @@ class TransactionSource(Protocol):
     """The contents of the store while no other transaction can write."""
 
     def head(self, tenant: str) -> Head:
-        """Where the tenant stands."""
+        """The tenant's last position, and the ends of its logs."""
         ...
 
     def record(self, key: RecordKey) -> Record | None:
@@ -98,7 +99,7 @@ class TransactionSource(Protocol):
         ...
 
     def new_channel(self) -> int:
-        """The number of a channel that begins now."""
+        """The internal row number for a new channel."""
         ...
 
     def side(self, key: SideKey) -> SideHead:
@@ -110,7 +111,7 @@ class TransactionSource(Protocol):
         ...
 
     def is_saved(self, tenant: str, scope: str) -> bool:
-        """Whether an idempotency key was used."""
+        """Whether the idempotency key `scope` was used."""
         ...
 
     def log_end(self, tenant: str, intent_id: str) -> LogEnd:
@@ -127,7 +128,7 @@ class TransactionSource(Protocol):
 
 
 class Encoders(NamedTuple):
-    """How hashed documents are encoded: an event at its place, and an audit entry."""
+    """How hashed documents are encoded: an event at its position, and an audit entry."""
 
     event: Callable[[EventDraft, int, int, str], Event]
     entry: Callable[[dict[str, Any]], bytes]
@@ -149,16 +150,16 @@ def stands_alone(changes: TeamChanges) -> bool:
 class Transaction:
     """Collects the writes of many commits. Its answers include what it has collected."""
 
-    def __init__(self, source: TransactionSource, spelling: Encoders) -> None:
+    def __init__(self, source: TransactionSource, encoders: Encoders) -> None:
         self._source = source
-        self._spelling = spelling
+        self._encoders = encoders
         self.writes: list[Write] = []
-        # Records as they will be, None for those that go; and as they were before the transaction.
+        # Records as they will be, None for those that are dropped; and as they were before the transaction.
         self.records: dict[RecordKey, Record | None] = {}
         self.before: dict[RecordKey, Record | None] = {}
         self.heads: dict[str, Head] = {}
-        # Channels by tenant and id; those that are new, and those that go. One that goes may be new again, with another
-        # number: what goes is removed first.
+        # Counters of channels by tenant and id; new channels, and dropped ones. A dropped channel may be created again
+        # with another row number, so the adapter removes dropped channels first.
         self.places: dict[tuple[str, str], Place] = {}
         self.new_channels: set[tuple[str, str]] = set()
         self.gone_channels: set[tuple[str, str]] = set()
@@ -166,10 +167,12 @@ class Transaction:
         self.entries: list[tuple[int, int, bytes, bytes]] = []
         self.audits: list[tuple[int, AuditEntry]] = []
         self.budgets: dict[BudgetKey, int] = {}
+        # Used idempotency keys, by tenant and scope.
         self.saved: dict[tuple[str, str], Saved] = {}
         self.sides: dict[SideKey, SideHead] = {}
         self._names: dict[NameKey, str] = {}
         self.logs: dict[tuple[str, str], LogEnd] = {}
+        # The floors of channels before the transaction.
         self._floors: dict[tuple[str, str], int] = {}
         self._moved: set[str] = set()
 
@@ -188,9 +191,9 @@ class Transaction:
         return Committed(self.head(tenant).position, posts, events, puts, ended, changes.departed, blanked)
 
     def evicted(self) -> list[EvictPosts]:
-        """At the end: what may be removed by now, where it has become enough to be worth it.
+        """At the end: evicted messages to remove, of channels where that is at least one more batch.
 
-        It is no longer visible, so it may be removed later.
+        Evicted messages are no longer visible, so they may be removed later.
         """
         evictions = []
         for key, floor in self._floors.items():
@@ -199,7 +202,7 @@ class Transaction:
                 evictions.append(EvictPosts(self.head(key[0]).number, place.number, place.tally.floor))
         return evictions
 
-    # ------------------------------------------------------------------ checks: nothing is noted here
+    # ------------------------------------------------------------------ checks: nothing is collected here
 
     def _check(self, changes: TeamChanges) -> None:
         tenant = changes.tenant
@@ -215,6 +218,7 @@ class Transaction:
             stored = self._check_version((record.tenant_id, record.kind, record.id), record.version)
             self._check_name(record, stored)
         saved = changes.saved
+        # Without an answer the key is only reserved: its answer is stored by a later commit.
         if (
             saved is not None
             and not saved.answer
@@ -258,13 +262,14 @@ class Transaction:
             if spend.amount > 0 and self._spent(key) + wanted[key] > spend.most:
                 raise Overspent(f"{spend.key}: {spend.most} are spent", facts={"key": spend.key, "most": spend.most})
 
-    # ------------------------------------------------------------------ what is noted
+    # ------------------------------------------------------------------ collecting writes
 
     def _take_rest(self, changes: TeamChanges, blanked: int) -> None:
         """What is not part of the usual message."""
         tenant = changes.tenant
         if changes.receipts:
             self.writes.append(InsertReceipts(self.head(tenant).number, changes.receipts))
+        # Ended channels are closed, purged ones are emptied.
         for channel_id in (*changes.ended, *changes.purges):
             self._end(channel_id, tenant, purge=channel_id in changes.purges)
         for agent in changes.departed:
@@ -341,11 +346,11 @@ class Transaction:
         if place is None or self.record((tenant, Channel.kind, channel_id)) is None:
             return
         if purge:
-            self._lower(tenant, channel_id, place, place.seq)
+            self._evict_through(tenant, channel_id, place, place.seq)
         else:
             self.writes.append(ExpireChannel(place.number))
 
-    def _lower(self, tenant: str, channel_id: str, place: Place, floor: int) -> None:
+    def _evict_through(self, tenant: str, channel_id: str, place: Place, floor: int) -> None:
         self.places[tenant, channel_id] = place._replace(tally=place.tally._replace(floor=floor))
         self.writes.append(EvictPosts(self.head(tenant).number, place.number, floor))
 
@@ -353,7 +358,7 @@ class Transaction:
         head = self.head(tenant)
         log = (tenant, draft.intent_id)
         sequence, previous = self.logs.get(log) or self._source.log_end(*log)
-        event = self._spelling.event(draft, head.position + 1, sequence + 1, previous)
+        event = self._encoders.event(draft, head.position + 1, sequence + 1, previous)
         self.logs[log] = (event.sequence, event.event_hash)
         self.heads[tenant] = head._replace(position=head.position + 1)
         self.events.append((head.number, event))
@@ -364,6 +369,7 @@ class Transaction:
         before = self.record(key)
         if isinstance(record, Channel):
             self._put_channel(record)
+        # With the tenant's position at this change.
         stored = changed(record.with_position(self.head(tenant).position), version=record.version + 1)
         self._note(key, stored, before)
         if stored.name:
@@ -380,7 +386,7 @@ class Transaction:
         place = self.place(key)
         most = channel.options.max_messages
         if place is not None and place.seq - place.tally.floor > most:
-            self._lower(*key, place, place.seq - most)
+            self._evict_through(*key, place, place.seq - most)
 
     def _drop(self, record: Record) -> None:
         key = (record.tenant_id, record.kind, record.id)
@@ -412,23 +418,23 @@ class Transaction:
         head = self.head(tenant)
         key = (tenant, draft.side)
         side = self.sides.get(key) or self._source.side(key)
-        entry = entry_at(head.audit_number + 1, draft, tenant, side, self._spelling.entry)
+        entry = entry_at(head.audit_number + 1, draft, tenant, side, self._encoders.entry)
         self.sides[key] = SideHead(entry.seq, entry.entry_hash)
         self.audits.append((head.number, entry))
         self.heads[tenant] = head._replace(audit_number=entry.number)
 
-    # ------------------------------------------------------------------ what is known, this transaction first
+    # ------------------------------------------------------------------ reading: what was collected, else the source
 
     def head(self, tenant: str) -> Head:
-        """Where a tenant stands after what was taken so far."""
+        """The tenant's positions after the commits so far."""
         return self.heads.get(tenant) or self._source.head(tenant)
 
     def record(self, key: RecordKey) -> Record | None:
-        """A record after what was taken so far."""
+        """A record after the commits so far."""
         return self.records[key] if key in self.records else self._source.record(key)
 
     def place(self, key: tuple[str, str]) -> Place | None:
-        """A channel's counters after what was taken so far."""
+        """A channel's counters after the commits so far."""
         return self.places.get(key) or self._source.place(*key)
 
     def _spent(self, key: BudgetKey) -> int:
@@ -436,7 +442,7 @@ class Transaction:
 
 
 def name_key(record: Record) -> NameKey:
-    """Where a record's name has to be its own."""
+    """The scope in which a record's name is unique, and the name."""
     return record.tenant_id, record.kind, record.parent, record.name
 
 
@@ -446,5 +452,5 @@ def _counted(draft: AuditDraft, blanked: int) -> AuditDraft:
 
 
 def _makes(changes: TeamChanges, post: Post) -> bool:
-    """Whether the post's channel begins with it."""
+    """Whether this commit creates the channel of the post."""
     return any(record.kind == Channel.kind and record.id == post.channel_id for record in changes.puts)

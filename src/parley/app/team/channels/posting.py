@@ -1,4 +1,4 @@
-"""Say something in a channel: load, decide, commit, wake. The one way a channel message is written."""
+"""Post to a channel: load, decide, commit, notify waiting readers. Every channel message is written here."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _ONE_BY_ONE = Problem("governed", "messages", "messages under the rules are sent one by one")
 
-_NO_QUEUE = nullcontext()
+_NO_LOCK = nullcontext()
 
 
 class Held(NamedTuple):
@@ -72,7 +72,8 @@ class PendingCommit(NamedTuple):
     changes: TeamChanges
     held: Approval | None = None
     refusal: ParleyError | None = None
-    # Of a single governed message: the commit decides about it again when its budget has been spent meanwhile.
+    # Of a single governed message: it is decided again when the commit finds the pair's hourly budget spent, or the
+    # approval queue full.
     docket: TeamDocket | None = None
     submission: Submission[Post] | None = None
     decision: RulesDecision[Post] | None = None
@@ -112,6 +113,7 @@ async def decide_and_commit(
     for _ in range(ATTEMPTS):
         decided = await attempt()
         changes = decided.changes
+        # `saved` is the use of the request's idempotency key.
         if caller.saved is not None and decided.refusal is None:
             # A refusal does not consume the idempotency key, so a corrected request can reuse it.
             changes = changes.with_key(caller.saved)
@@ -122,9 +124,11 @@ async def decide_and_commit(
                 decided = await _without_budget(decided, error)
                 committed = await team.store.commit(decided.changes)
         except NameTaken:
-            # The same channel, exchange or escalation began at this moment: go on with that one.
+            # Another commit has just created the same channel, exchange or approval. Drop the exchange's conversation
+            # from the cache, and decide again with what is stored.
             team.governance.forget(caller.tenant, decided.changes.puts)
         except Stale as stale:
+            # Only a conflict about a record is retried; a used idempotency key is not.
             if "kind" not in stale.facts:
                 raise
         else:
@@ -135,11 +139,11 @@ async def decide_and_commit(
 
 
 async def _without_budget(decided: PendingCommit, error: Overspent) -> PendingCommit:
-    """The refusal of a governed message whose budget has been spent meanwhile."""
+    """The refusal of a governed message: the pair's hourly budget is spent, or the approval queue is full."""
     docket = decided.docket
     if docket is None or decided.submission is None:
         raise error
-    # What it depended on stays, but for the exchange, which this no longer changes.
+    # Keep all expected versions except the exchange's: a refusal does not change the exchange.
     docket.expects[:] = [expect for expect in docket.expects if expect.kind != Exchange.kind]
     refused = await refuse_overspent(docket, decided.submission, error)
     return PendingCommit(await docket.changes(refused), refusal=refused.refusal)
@@ -150,13 +154,13 @@ def lock_conversation(team: Team, caller: Caller, draft: PostDraft) -> AbstractA
     wishes = draft.wishes
     conversation = draft.in_reply_to
     if wishes is not None:
-        claimed = wishes.envelope.conversation_id if wishes.envelope else ""
-        conversation = wishes.conversation_id or claimed or conversation
-    return team.governance.lock(caller.tenant, conversation) if conversation else _NO_QUEUE
+        from_envelope = wishes.envelope.conversation_id if wishes.envelope else ""
+        conversation = wishes.conversation_id or from_envelope or conversation
+    return team.governance.lock(caller.tenant, conversation) if conversation else _NO_LOCK
 
 
 async def venue_of(team: Team, caller: Caller, channel_id: str) -> Venue:
-    """A channel that is there."""
+    """An existing channel whose time has not run out."""
     channel, access = await _channel(team, caller, channel_id)
     if channel.options.ttl_seconds is not None:
         await _check_alive(team, channel)
@@ -179,7 +183,7 @@ async def decide(
     ids: Sequence[str],
     person: PersonDecision = NOBODY,
 ) -> PendingCommit:
-    """What these drafts would write now. One may release what was held, or be said instead of it."""
+    """What these drafts would write now. With `person`: the message they approved, or their answer in its place."""
     # Before anything else: nothing overrides the isolation of tenants.
     for draft, message_id in zip(drafts, ids, strict=True):
         if TENANT_MARK in draft.to and draft.to.partition(TENANT_MARK)[2] != caller.tenant:
@@ -234,14 +238,14 @@ async def decide(
 async def _ungoverned(
     docket: TeamDocket, venue: Venue, drafts: Sequence[PostDraft], posts: Sequence[Post]
 ) -> TeamChanges:
-    """What messages write that no rule concerns."""
+    """What messages write that are not governed."""
     team, expects = docket.team, docket.expects
     events: tuple[EventDraft, ...] = ()
     if venue.channel.options.audit:
         # Everybody with access to the intent reads its log, of whichever org unit.
-        apart = await rules.several_units(team, docket.tenant, expects)
-        shown = [_with_payload_hash(post) if apart and post.recipients is not None else post for post in posts]
-        events = tuple(audited(team, venue.channel, post, draft) for post, draft in zip(shown, drafts, strict=True))
+        several_units = await rules.several_units(team, docket.tenant, expects)
+        logged = [_with_payload_hash(post) if several_units and post.recipients is not None else post for post in posts]
+        events = tuple(audited(team, venue.channel, post, draft) for post, draft in zip(logged, drafts, strict=True))
     created = created_ids([post.id for post in posts])
     return TeamChanges(docket.tenant, tuple(posts), tuple(expects), events=events, created_id=created)
 
@@ -256,9 +260,10 @@ def _addressed(draft: PostDraft, role: Role | None, request: Post | None) -> Ite
 async def _units(
     docket: TeamDocket, access: Access, sender: AgentRecord | None, agents: Iterable[str]
 ) -> Mapping[str, str]:
-    """The org units of those addressed, as far as the access list asks.
+    """The org units of the addressed agents, where the access list names units.
 
-    Whoever is kept apart from the sender counts as if it were let in: then the rules deny the message, and record it.
+    An agent that is kept apart from the sender is treated as granted, so that the policy denies the message and the
+    denial is audited.
     """
     attributes = sender.attributes if sender is not None else UNKNOWN_ATTRIBUTES
     let_in = next(grant.principal_id for grant in access.grants if grant.principal_type == ORG_UNIT)
@@ -274,10 +279,10 @@ async def _governed(
 ) -> PendingCommit:
     """What the decision about the one message writes."""
     decision = governed.decision
-    assert decision is not None  # noqa: S101  # there is no post to send as it is
+    assert decision is not None  # noqa: S101  # it is governed, so there is a decision
     events: tuple[EventDraft, ...] = ()
     if decision.message is not None and venue.channel.options.audit:
-        # Everybody with access to the intent reads its log: what was for one of them only is not told there.
+        # Everybody with access to the intent reads its log, so a governed message appears there only as a hash.
         events = (audited(docket.team, venue.channel, _with_payload_hash(decision.message), draft),)
     changes = await docket.changes(decision, events)
     if decision.refusal is None:
@@ -293,7 +298,7 @@ def _with_channel(changes: TeamChanges, venue: Venue) -> TeamChanges:
 
 
 def _with_payload_hash(post: Post) -> Post:
-    """The message with only the digest of what it says."""
+    """The message with the digest of its payload in place of the payload."""
     return post._replace(payload=b'{"sha256":"%b"}' % digest(post.payload).encode())
 
 
@@ -365,7 +370,7 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
 
 
 async def ask(team: Team, caller: Caller, channel_id: str, draft: PostDraft, patience: float) -> Post | Held:
-    """Post a request and wait so many seconds for its first answer. `AskTimeout` when none comes in time.
+    """Post a request and wait up to `patience` seconds for its first answer. `AskTimeout` when none comes in time.
 
     A message held for approval returns at once as `Held`.
     """
@@ -374,13 +379,13 @@ async def ask(team: Team, caller: Caller, channel_id: str, draft: PostDraft, pat
         raise Invalid.because([Problem("invalid", "message_type", "only a request can be waited for")])
 
     def bounded() -> PostDraft:
-        """Our patience counts from when it is posted: what came before may have taken longer than all of it."""
+        """The timeout counts from when the request is posted: deciding may have used it up already."""
         return draft._replace(expires_at=draft.expires_at or team.now() + timedelta(seconds=patience))
 
     message_id = team.new_id("msg")
     first = await decide(team, caller, lambda: venue_of(team, caller, channel_id), (bounded(),), (message_id,))
     if not first.changes.posts:
-        # A person takes longer than anybody waits here: what is held is held without the end of our patience.
+        # A person takes longer than an ask waits, so a held message does not expire with this ask.
         return await post(team, caller, channel_id, draft, message_id)
     answer = team.waits.begin(caller.tenant, first.changes.posts[0])
     try:

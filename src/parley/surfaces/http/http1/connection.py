@@ -3,7 +3,7 @@
     IDLE ──> HEAD ──> BODY | CHUNKS ──> BUSY ──> STREAM ──┐
       ^                                   │               │
       └───────────────────────────────────┴───────────────┘
-    refused: LINGER (answered; what still comes is read over, so that the answer is not lost to a reset)
+    refused: LINGER (answered; further input is read and discarded, so that the answer is not lost to a reset)
     last answer given: CLOSING ──> GONE
 
 No timer is ever set. Each phase has a deadline, a number; the listener calls `look` a few times a second. A handler
@@ -32,18 +32,18 @@ from parley.surfaces.http.http1.message import (
 )
 from parley.surfaces.http.http1.shared import Shared, end_stream, log_failure
 
-# A client that sends ahead is read no further than this until it is its turn.
+# Bytes buffered of a client that pipelines requests, until they are its turn.
 _AHEAD_BYTES = 64 * 1024
-# A client that takes its answer slowly must take at least so much in `write_seconds`.
+# A slow client must read at least this many bytes of its answer in `write_seconds`.
 _LEAST_TAKEN = 16 * 1024
 _LINGER_SECONDS = 2.0
-# After so many, a client that sends ahead and a stream that never waits let the others run.
+# A client that pipelines, and a stream that never waits, yield to the event loop after this many.
 _REQUESTS_IN_A_ROW = 32
 _PIECES_IN_A_ROW = 32
 
 _CR = 13
 
-# The phases, in the order of a request's life: below _BUSY bytes are wanted, from _LINGER on they are not.
+# The phases, in the order of a request's life: below _BUSY input is parsed, from _LINGER on it is discarded.
 _IDLE, _HEAD, _BODY, _CHUNKS, _BUSY, _STREAM, _LINGER, _CLOSING, _GONE = range(9)
 
 
@@ -61,10 +61,10 @@ class Connection(asyncio.Protocol):
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._phase = _IDLE
-        # Not yet looked at, or a head of which `_seen` bytes hold no end.
+        # Input not parsed yet, or an incomplete head: no CRLFCRLF in its first `_seen` bytes.
         self._received = b""
         self._seen = 0
-        # More than the current request has come.
+        # Input beyond the current request has been received.
         self._ahead = False
         self._paused = False
         # The handler or the stream that would be cancelled if the client went away.
@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
         self._stall = inf
         self._taken = 0
         self._address = ""
-        # The client has said all that it will: what it asked is answered, then the connection ends.
+        # The client has half-closed (EOF): what it asked is answered, then the connection ends.
         self._ended = False
         # Whether any request on it came with a valid key.
         self._known = False
@@ -141,8 +141,8 @@ class Connection(asyncio.Protocol):
             self._resume()
 
     def eof_received(self) -> bool:
-        # What the client asked is answered, for a while: one that has gone looks the same. Nobody is left to follow a
-        # stream without end, and TLS cannot be closed on one side only.
+        # Running requests are answered for a limited time only: a half-close cannot be told from a vanished client.
+        # A stream without end is not continued, and TLS cannot be half-closed.
         if self._phase >= _CLOSING:
             return False
         self._ended = True
@@ -210,14 +210,14 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------ reading
 
     def _buffer(self, data: bytes) -> None:
-        """Keep what a client sends ahead, and read no further when that is too much."""
+        """Buffer what a client pipelines, and stop reading when that is too much."""
         if self._phase < _LINGER:
             self._received += data
             if len(self._received) > _AHEAD_BYTES:
                 self._pause()
 
     def _let_others(self) -> None:
-        """A client that sends many requests ahead does not keep the other connections waiting."""
+        """Yield to the event loop, so that a client that pipelines does not keep other connections waiting."""
         self._phase = _BUSY
         self._until = inf
         self._shared.loop.call_soon(self._take_turn)
@@ -228,7 +228,7 @@ class Connection(asyncio.Protocol):
             self.data_received(b"")
 
     def _await_head(self, data: bytes) -> None:
-        """`data` is a head without its end, or nothing."""
+        """`data` is an incomplete head, or nothing."""
         if data:
             limits = self._shared.limits
             if self._phase == _IDLE:
@@ -238,16 +238,16 @@ class Connection(asyncio.Protocol):
             self._seen = max(len(data) - 3, 0)
 
     def _begin_body(self, data: bytes) -> tuple[bytes, bool]:
-        """What is left of `data`, and whether the request is whole. Bodies are read of clients that may send them."""
-        verdict = self._shared.admit(self._request)
-        if verdict is None:
+        """What is left of `data`, and whether the request is complete. A body is read only after `admit` accepts."""
+        early_answer = self._shared.admit(self._request)
+        if early_answer is None:
             return self._read_admitted(data)
         self._phase = _BUSY
-        if isinstance(verdict, Response):
-            self._reject(verdict)
+        if isinstance(early_answer, Response):
+            self._reject(early_answer)
             return b"", False
         self._until = inf
-        task = self._task = self._shared.keep(asyncio.ensure_future(verdict, loop=self._shared.loop))
+        task = self._task = self._shared.keep(asyncio.ensure_future(early_answer, loop=self._shared.loop))
         task.add_done_callback(self._admitted)
         return data, False
 
@@ -402,7 +402,7 @@ class Connection(asyncio.Protocol):
             if not self._shared.draining:
                 self._break_off(error)
                 raise
-            # Cancelled to end well: the client is told that this was all.
+            # Cancelled by `drain`: send the last chunk, so that the client knows that the stream is complete.
             task.uncancel()
         except Exception as error:  # noqa: BLE001  # the outermost frame
             self._break_off(error)
@@ -462,7 +462,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _resume(self) -> None:
-        """Read on, or close when the client has said all."""
+        """Read on, or close when the client has half-closed."""
         self._paused = False
         if self._ended:
             self._close()
@@ -494,7 +494,7 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def _cancel(self) -> None:
-        """Stop the handler or the stream, once: what it does to clean up is its own."""
+        """Cancel the handler or the stream. It cleans up by itself and must not be cancelled twice."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

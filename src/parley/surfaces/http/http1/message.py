@@ -32,7 +32,7 @@ class HttpLimits(NamedTuple):
     stranger_idle_seconds: float = 5
     connections: int = 4096
     connections_per_address: int = 4096
-    # Under what a client's address is counted; empty for one that many clients share.
+    # The address that connection limits are counted for; empty for one that many clients share.
     counted_as: Callable[[str], str] = str
 
 

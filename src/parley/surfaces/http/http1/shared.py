@@ -29,19 +29,20 @@ class Shared:
         self._admit = admit
         self.limits = limits
         self.problem = problem
-        # The fields of every response; the listener renews the date in them.
+        # The headers of every response; the listener renews the date in them.
         self.common = common
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
         self.tasks: set[asyncio.Future[Any]] = set()
-        self.draining = False
-        # About to drain: every answer is the last one of its connection.
+        # `leaving` comes first: requests are still accepted, but every answer closes its connection. `draining`: no new
+        # connections or requests, and streams are ended.
         self.leaving = False
+        self.draining = False
         self.empty = asyncio.Event()
 
     def enter(self, connection: Connection, address: str) -> Refused | None:
-        """Count a connection; refuse it when there are too many, in total or from its address."""
+        """Register a connection; a refusal when it exceeds the limits, in total or for its address."""
         self.connections.add(connection)
         self._by_address[address] += 1
         if len(self.connections) > self.limits.connections:
@@ -51,7 +52,7 @@ class Shared:
         return None
 
     def leave(self, connection: Connection, address: str) -> None:
-        """Count a connection no longer."""
+        """Unregister a connection."""
         self.connections.discard(connection)
         self._by_address[address] -= 1
         if not self._by_address[address]:
@@ -60,13 +61,15 @@ class Shared:
             self.empty.set()
 
     def admit(self, request: Request) -> Response | Awaitable[Response | None] | None:
-        """None to read the body of a request; else the answer to give instead, or what finds it out."""
-        verdict = self._admit(request)
-        return verdict if verdict is None or isinstance(verdict, Response) else self._verdict(verdict)
+        """None to read the body of a request; else the answer to give without reading it, or an awaitable of either."""
+        early_answer = self._admit(request)
+        if early_answer is None or isinstance(early_answer, Response):
+            return early_answer
+        return self._early_answer(early_answer)
 
-    async def _verdict(self, verdict: Awaitable[Response | None]) -> Response | None:
+    async def _early_answer(self, pending: Awaitable[Response | None]) -> Response | None:
         try:
-            return await verdict
+            return await pending
         except Exception as error:  # noqa: BLE001  # the outermost frame
             log_failure("http_handler_failed", error)
             return self.problem(500, "internal", "The server failed; the failure has been logged.")
