@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from parley import wiring
 from parley.domain.errors.errors import Invalid, Problem
+from parley.domain.limits import DEFAULT_LIMITS
 from parley.domain.message.message import KINDS, PRIORITIES, Body, Draft, Kind, Message, Priority, Value
 from parley.domain.times import parse_duration, parse_moment
 
@@ -260,6 +261,8 @@ class Mailbox:
         from parley.app.mailbox.rules import approvals
         from parley.domain.exchange.approval import ApprovalStatus
 
+        if status and status not in set(ApprovalStatus):
+            raise _invalid("bad_field", "status", f"{status!r} is not one of {', '.join(ApprovalStatus)}")
         return wiring.drive(approvals.list_all(self.kernel, ApprovalStatus(status) if status else None))
 
     def decide(
@@ -337,14 +340,12 @@ class Mailbox:
         now = self.kernel.clock.now().at
         if isinstance(expires, str):
             return parse_moment(expires, now)
-        if isinstance(expires, timedelta):
-            try:
-                return now + expires
-            except OverflowError:
-                raise _invalid("bad_time", "expires_at", "is further away than time goes") from None
-        if expires.tzinfo is None:
+        if not isinstance(expires, timedelta) and expires.tzinfo is None:
             raise _invalid("bad_time", "expires_at", "needs a time zone")
-        return expires
+        try:
+            return now + expires if isinstance(expires, timedelta) else expires.astimezone(UTC)
+        except OverflowError:
+            raise _invalid("bad_time", "expires_at", "is further away than time goes") from None
 
 
 def _ref(ref: str | Message) -> str:
@@ -359,7 +360,17 @@ def _invalid(code: str, field: str, detail: str) -> Invalid:
 def _body(body: str | Mapping[str, Value]) -> Body:
     if not isinstance(body, str | Mapping):
         raise _invalid("bad_field", "body", f"must be text or a mapping, not {type(body).__name__}")
+    if not isinstance(body, str) and _is_deeper(body, DEFAULT_LIMITS.yaml_depth):
+        raise _invalid("too_deep", "body", f"is nested more than {DEFAULT_LIMITS.yaml_depth} deep")
     return body if isinstance(body, str) else dict(body)
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Whether a value has more than `levels` levels of nesting, as one that contains itself has."""
+    if not isinstance(value, Mapping | list | tuple):
+        return False
+    items = value.values() if isinstance(value, Mapping) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
 
 
 def _length(lease: str | timedelta | None) -> timedelta | None:

@@ -11,6 +11,7 @@ import pytest
 
 import parley
 from parley import Kind, Mailbox, Priority
+from parley.domain.message.message import Value
 from tests.samples.messages import STRUCTURED, a_body, fields_of
 from tests.surface.stage import PROJECT, Stage
 
@@ -364,3 +365,25 @@ def test_closing_twice_is_no_error_and_a_closed_mailbox_opens_again_when_used(st
 
     assert mailbox.inbox() == []
     mailbox.close()
+
+
+def test_a_time_at_the_end_of_all_times_is_refused_in_every_zone(stage: Stage) -> None:
+    latest = datetime.max.replace(tzinfo=timezone(-timedelta(hours=12)))
+
+    with stage.mailbox("claude") as claude, pytest.raises(parley.Invalid, match="further away than time goes"):
+        claude.send("codex", "question", "s", "b", expires=latest)
+
+
+def test_approvals_of_an_unknown_status_are_an_error_that_names_the_known_ones(stage: Stage) -> None:
+    with stage.mailbox("claude") as claude, pytest.raises(parley.Invalid, match="is not one of pending"):
+        claude.approvals("done")
+
+
+def test_a_body_that_contains_itself_is_refused(stage: Stage) -> None:
+    endless: list[Value] = []
+    endless.append(endless)
+
+    with stage.mailbox("claude") as claude, pytest.raises(parley.Invalid, match="nested more than 16 deep"):
+        claude.send("codex", "question", "s", {"a": endless})
+
+    assert stage.files("codex") == []
