@@ -30,7 +30,6 @@ NOT_CALLED = {
     "GET /server/config": "says nothing that a client could use",
     "GET /healthz": "for whoever runs the server; readyz says more",
     "GET /metrics": "for Prometheus",
-    "POST /streams/tickets": "for pages in a browser; a client follows streams with its key",
     "GET /status": "for whoever runs the servers, by `parley status`",
     "GET /openapi.json": "for tools that read OpenAPI",
     "GET /docs": "for people with a browser",

@@ -62,6 +62,8 @@ async def test_a_stream_gives_messages_and_events_as_records(server: LiveServer)
         assert second.event.payload["state"] == changed.state
         [again] = await taken(alice.follow(intent=INTENT, after=first.id), 1)
         assert again == second
+        ticket = await alice.create_stream_ticket(f"/api/v1/channels/{CHANNEL}/subscribe")
+        assert (ticket.path, len(ticket.ticket) > 32) == (f"/api/v1/channels/{CHANNEL}/subscribe", True)
         assert alice.called >= public_methods(AsyncStreams)
 
 

@@ -10,6 +10,7 @@ from parley.app.team.channels.posting import Held
 from parley.app.team.channels.reading import MessageFilter
 from parley.app.team.decisions import approvals
 from parley.domain.channel.post import PostState, status_of
+from parley.domain.directory.callers import ids_created
 from parley.domain.errors.errors import Invalid, NotFound, Problem, Stale
 from parley.domain.errors.team import ImmutableField
 from parley.domain.exchange.approval import Approval
@@ -69,7 +70,7 @@ async def _posted(call: Call, message_id: str) -> Post:
 
 
 async def _batch_again(call: Call, message_ids: str) -> Response:
-    return _batch_response([await _posted(call, message_id) for message_id in message_ids.split(",")])
+    return _batch_response([await _posted(call, message_id) for message_id in ids_created(message_ids)])
 
 
 async def _sent_again(call: Call, message_id: str) -> Response:
