@@ -204,7 +204,7 @@ class MailSignatures(Protocol):
         ...
 
 
-class Held(Protocol):
+class LockedFile(Protocol):
     """A message file opened under its lock; the content was read once and is what gets processed."""
 
     name: str
@@ -267,7 +267,7 @@ class Inbox(Protocol):
         """
         ...
 
-    async def take(self, name: str, *, wait: bool = False, finished: bool = False) -> Held | None:
+    async def take(self, name: str, *, wait: bool = False, finished: bool = False) -> LockedFile | None:
         """Lock and read one file; None when it is gone.
 
         Raises `AlreadyClaimed` when another reader has the lock, with `wait` only after a moment of patience;

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
     from parley.app.mailbox.rules.admissions import Admission
     from parley.domain.message.message import Message
-    from parley.ports.mailbox import Held
+    from parley.ports.mailbox import LockedFile
 
 _ATTEMPTS = 8
 
@@ -107,7 +107,7 @@ async def _try_claim(
     """
     try:
         # Only if its writer has finished.
-        held = await kernel.inbox.take(file, finished=True)
+        locked = await kernel.inbox.take(file, finished=True)
     except AlreadyClaimed:
         return None
     except Unreadable as error:
@@ -116,40 +116,40 @@ async def _try_claim(
     except ParleyError as error:
         refusals.leave(file, error)  # not ours to read at this moment
         return None
-    if held is None:
+    if locked is None:
         return None
     keep = False
     try:
         try:
-            message, doubts = _parse(kernel, held)
+            message, doubts = _parse(kernel, locked)
         except SenderMismatch as error:
-            await refusals.add(held.name, error)
+            await refusals.add(locked.name, error)
             return None
         except Invalid as error:
-            await refusals.add_unreadable(held.name, error)
+            await refusals.add_unreadable(locked.name, error)
             return None
         if claimed is not None:
             return None
-        claimed = await _claim_admitted(kernel, held, message, doubts, length, refusals)
+        claimed = await _claim_admitted(kernel, locked, message, doubts, length, refusals)
         keep = claimed is not None and claimed.lease.held_by_lock
         return claimed
     finally:
         if not keep:
-            held.release()
+            locked.release()
 
 
 async def _claim_admitted(
     kernel: Kernel,
-    held: Held,
+    locked: LockedFile,
     message: Message,
     doubts: tuple[Problem, ...],
     length: timedelta | None,
     refusals: Refusals,
 ) -> Claimed | None:
-    stored = StoredMessage(message, held.content, digest(held.content))
+    stored = StoredMessage(message, locked.content, digest(locked.content))
     for _ in range(_ATTEMPTS):
         try:
-            return await _claim_stored(kernel, held, stored, doubts, length, refusals)
+            return await _claim_stored(kernel, locked, stored, doubts, length, refusals)
         except Stale:  # its exchange has changed meanwhile: judge it again
             continue
     return None
@@ -157,7 +157,7 @@ async def _claim_admitted(
 
 async def _claim_stored(
     kernel: Kernel,
-    held: Held,
+    locked: LockedFile,
     stored: StoredMessage,
     doubts: tuple[Problem, ...],
     length: timedelta | None,
@@ -167,24 +167,24 @@ async def _claim_stored(
     key = DeliveryKey(message.id, stored.digest, kernel.agent)
     loaded = previous = await kernel.store.delivery(key)
     if previous is not None and previous.status is Status.DONE:
-        if await _finished_before(kernel, previous, held):
+        if await _finished_before(kernel, previous, locked):
             return None
         previous = previous._replace(status=Status.DELIVERED, tries=0)
-    if previous is not None and await _held_elsewhere(kernel, previous, held.name):
+    if previous is not None and await _held_elsewhere(kernel, previous, locked.name):
         return None
     now = kernel.clock.now()
     if previous is not None and previous.tries >= kernel.limits.tries and previous.status is Status.CLAIMED:
         if previous.lease is None or previous.lease.held_by_lock or lease_over(previous.lease, now):
             error = TooManyTries(f"claimed {previous.tries} times and never finished")
-            await refusals.add(held.name, error, previous)
+            await refusals.add(locked.name, error, previous)
         return None
-    admission = await _judged(kernel, stored, held.name)
+    admission = await _judged(kernel, stored, locked.name)
     if admission is not None and not admission.admitted:
-        await _not_handed_over(kernel, held, stored, admission, refusals)
+        await _not_handed_over(kernel, locked, stored, admission, refusals)
         return None
     lease = take_lease(kernel.ids.token(), now, length)
     try:
-        delivery = claim(previous, key, held.name, lease, now)
+        delivery = claim(previous, key, locked.name, lease, now)
         await _commit(kernel, "claimed", stored, loaded, delivery, admission.changes if admission else None)
     except AlreadyClaimed:
         return None
@@ -193,11 +193,11 @@ async def _claim_stored(
             raise
         return None
     if lease.held_by_lock:
-        kernel.held[key] = held
+        kernel.held[key] = locked
     if admission is not None and admission.crossed:
         detail = f"your message {admission.crossed} crossed with this one and was not accepted; send it again"
         doubts = (*doubts, Problem("crossed", "exchange_round", detail))
-    return Claimed(message, held.name, lease, delivery.tries, doubts)
+    return Claimed(message, locked.name, lease, delivery.tries, doubts)
 
 
 async def _judged(kernel: Kernel, stored: StoredMessage, file: str) -> Admission | None:
@@ -215,7 +215,7 @@ async def _judged(kernel: Kernel, stored: StoredMessage, file: str) -> Admission
 
 
 async def _not_handed_over(
-    kernel: Kernel, held: Held, stored: StoredMessage, admission: Admission, refusals: Refusals
+    kernel: Kernel, locked: LockedFile, stored: StoredMessage, admission: Admission, refusals: Refusals
 ) -> None:
     """Put aside a message that waits for my person, that my person has answered, or that the rules refuse.
 
@@ -223,13 +223,13 @@ async def _not_handed_over(
     """
     key = DeliveryKey(stored.message.id, stored.digest, kernel.agent)
     if admission.changes.puts:
-        entry = _entry(kernel, admission.status.value, key, {"file": held.name})
+        entry = _entry(kernel, admission.status.value, key, {"file": locked.name})
         messages_to_store = (stored,) if admission.waits else ()
         await kernel.store.commit(admission.changes._replace(messages=messages_to_store, entries=(entry,)))
     if admission.answered:
-        await kernel.inbox.archive(held.name, held.content)
+        await kernel.inbox.archive(locked.name, locked.content)
     elif not admission.waits and admission.refusal is not None:
-        await refusals.add(held.name, admission.refusal)
+        await refusals.add(locked.name, admission.refusal)
 
 
 async def _held_elsewhere(kernel: Kernel, delivery: Delivery, file: str) -> bool:
@@ -248,18 +248,18 @@ async def _held_elsewhere(kernel: Kernel, delivery: Delivery, file: str) -> bool
     return False
 
 
-def _parse(kernel: Kernel, held: Held) -> tuple[Message, tuple[Problem, ...]]:
+def _parse(kernel: Kernel, locked: LockedFile) -> tuple[Message, tuple[Problem, ...]]:
     """The message in a locked file; `Invalid` with the reason when it is none."""
-    reading = kernel.format.inspect(held.content)
+    reading = kernel.format.inspect(locked.content)
     if reading.message is None:
         raise Invalid.because(reading.problems)
     message = reading.message
     owner = kernel.inbox.owner_of(message.sender)
-    doubts = read.delivery_doubts(kernel, message.sender, message.to, held.owner, owner)
+    doubts = read.delivery_doubts(kernel, message.sender, message.to, locked.owner, owner)
     return message, (*reading.doubts, *read.label_doubts(kernel, message), *doubts)
 
 
-async def _finished_before(kernel: Kernel, delivery: Delivery, held: Held) -> bool:
+async def _finished_before(kernel: Kernel, delivery: Delivery, locked: LockedFile) -> bool:
     """Whether a file in the inbox is a repeat of what was done already; then it is put away.
 
     A file that was archived and is no longer in the archive was moved back by its owner, who wants it delivered again.
@@ -267,10 +267,10 @@ async def _finished_before(kernel: Kernel, delivery: Delivery, held: Held) -> bo
     """
     if delivery.reason == "gone":
         return False
-    if delivery.reason == "archived" and not await kernel.inbox.archived(delivery.file, held.content):
+    if delivery.reason == "archived" and not await kernel.inbox.archived(delivery.file, locked.content):
         return False
-    await kernel.inbox.archive(held.name, held.content)
-    entry = _entry(kernel, "repeated", delivery.key, {"file": held.name})
+    await kernel.inbox.archive(locked.name, locked.content)
+    entry = _entry(kernel, "repeated", delivery.key, {"file": locked.name})
     await kernel.store.commit(MailboxChanges(entries=(entry,)))
     return True
 
@@ -282,9 +282,9 @@ async def extend(kernel: Kernel, ref: str, length: timedelta, token: str | None 
     old = delivery.lease.token if delivery.lease else kernel.ids.token()
     lease = take_lease(old, kernel.clock.now(), length)
     await _commit(kernel, "extended", None, delivery, delivery._replace(lease=lease))
-    held = kernel.held.pop(delivery.key, None)
-    if held is not None:
-        held.release()
+    locked = kernel.held.pop(delivery.key, None)
+    if locked is not None:
+        locked.release()
     return delivery.key.message_id, lease
 
 
@@ -294,9 +294,9 @@ async def release(kernel: Kernel, ref: str, token: str | None = None) -> str:
     check_token(delivery, token)
     back = delivery._replace(status=Status.DELIVERED, lease=None, tries=max(0, delivery.tries - 1))
     await _commit(kernel, "released", None, delivery, back)
-    held = kernel.held.pop(delivery.key, None)
-    if held is not None:
-        held.release()
+    locked = kernel.held.pop(delivery.key, None)
+    if locked is not None:
+        locked.release()
     return delivery.key.message_id
 
 
@@ -305,9 +305,9 @@ async def give_up(kernel: Kernel, ref: str, detail: str, token: str | None = Non
     delivery = await _claim_of(kernel, ref)
     check_token(delivery, token)
     await bury(kernel, delivery.file, Unanswerable(detail), delivery)
-    held = kernel.held.pop(delivery.key, None)
-    if held is not None:
-        held.release()
+    locked = kernel.held.pop(delivery.key, None)
+    if locked is not None:
+        locked.release()
     return delivery.key.message_id
 
 
@@ -324,9 +324,9 @@ async def done(kernel: Kernel, ref: str, *, delete: bool = False, token: str | N
     finished = delivery._replace(status=Status.DONE, lease=None, reason=how)
     entry = _entry(kernel, "done", delivery.key, {"file": delivery.file, "how": how})
     await kernel.store.commit(MailboxChanges(deliveries=(finished,), entries=(entry,)))
-    held = kernel.held.pop(delivery.key, None)
-    if held is not None:
-        held.release()
+    locked = kernel.held.pop(delivery.key, None)
+    if locked is not None:
+        locked.release()
     return Finished(delivery.key.message_id, delivery.file, how, changed)
 
 
@@ -338,17 +338,17 @@ async def _put_away(kernel: Kernel, delivery: Delivery, *, delete: bool) -> tupl
     how = "deleted" if delete else "archived"
     mine = kernel.held.get(delivery.key)
     try:
-        held = mine or await kernel.inbox.take(delivery.file, wait=True)
+        locked = mine or await kernel.inbox.take(delivery.file, wait=True)
     except Unreadable as error:  # grown, linked or replaced by something else since it was claimed
         with suppress(Forbidden):
             await bury(kernel, delivery.file, error)
         await _keep_what_was_processed(kernel, delivery, delete=delete)
         return how, True
-    if held is None:
+    if locked is None:
         return "deleted", False
     try:
-        if digest(held.content) != delivery.key.digest:
-            if _is_same_message(kernel, held, delivery):
+        if digest(locked.content) != delivery.key.digest:
+            if _is_same_message(kernel, locked, delivery):
                 with suppress(Forbidden):  # what cannot be moved stays
                     await bury(kernel, delivery.file, ContentChanged())
             await _keep_what_was_processed(kernel, delivery, delete=delete)
@@ -356,17 +356,17 @@ async def _put_away(kernel: Kernel, delivery: Delivery, *, delete: bool) -> tupl
         if delete:
             await kernel.inbox.delete(delivery.file)
         else:
-            await kernel.inbox.archive(delivery.file, held.content)
+            await kernel.inbox.archive(delivery.file, locked.content)
         return how, False
     finally:
-        if held is not mine:
-            held.release()
+        if locked is not mine:
+            locked.release()
 
 
-def _is_same_message(kernel: Kernel, held: Held, delivery: Delivery) -> bool:
+def _is_same_message(kernel: Kernel, locked: LockedFile, delivery: Delivery) -> bool:
     """Whether a changed file still is the message that was claimed, and not a new one under its old name."""
     try:
-        return kernel.format.heading(held.content).id == delivery.key.message_id
+        return kernel.format.heading(locked.content).id == delivery.key.message_id
     except ParleyError:
         return True
 
@@ -419,7 +419,7 @@ async def _unclaimed(kernel: Kernel, ref: str) -> Delivery:
     if "ocip" in message.message.extras:
         from parley.app.mailbox.rules import receiving
 
-        await receiving.admitted(kernel, message.message.id)
+        await receiving.check_admitted(kernel, message.message.id)
     await kernel.store.commit(
         MailboxChanges(messages=(StoredMessage(message.message, message.content, message.digest),))
     )

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
         Clock,
         Courier,
         Format,
-        Held,
         Ids,
         Inbox,
+        LockedFile,
         MailEnvelopes,
         MailGovernance,
         MailSignatures,
@@ -60,7 +60,7 @@ class Kernel:
         self.limits = limits
         self.enforce_owner = enforce_owner
         # Claims that last as long as this process: the lock dies with it.
-        self.held: dict[DeliveryKey, Held] = {}
+        self.held: dict[DeliveryKey, LockedFile] = {}
         # What listings have read, by place and file: its heading or why it has none, and what is doubtful about it.
         self.headings: dict[str, dict[tuple[str, int], tuple[Heading | ParleyError, tuple[str, ...]]]] = {}
         self._open_store = open_store

@@ -64,7 +64,7 @@ class Docket(Protocol):
         """An approval by its id."""
         ...
 
-    async def escalation(self, unique: str) -> Approval | None:
+    async def approval_by_key(self, dedup_key: str) -> Approval | None:
         """The approval with this deduplication key, decided or not."""
         ...
 
@@ -109,7 +109,7 @@ class Submission(NamedTuple, Generic[M]):
     declared: Classification
     conversation_id: str
     # The draft that an approval stores: as ruled, or as submitted.
-    hold: Callable[[Ruling | None], HeldDraft]
+    as_held_draft: Callable[[Ruling | None], HeldDraft]
     deliver: Callable[[Ruling], Delivered[M]]
     channel_id: str = ""
     expires_at: str = ""

@@ -21,12 +21,12 @@ async def close_all(
     after: Exchange,
     actor: str,
     *,
-    but: str = "",
+    except_id: str = "",
     sides: tuple[str, ...] = (),
     noted: tuple[str, ...] = (),
 ) -> Closing:
     """What follows from the end of an exchange: `before` is how it was, `sides` who learns of it only now."""
-    closing = await close_waiting(docket, before, actor, but=but) if before is not None else Closing()
+    closing = await close_waiting(docket, before, actor, except_id=except_id) if before is not None else Closing()
     earlier = await docket.sides(after) if before is not None else ()
     audits = ended_entries(docket, after, (after.initiator, *sides, *earlier), actor, noted)
     return Closing(closing.approvals, (*closing.audits, *audits))

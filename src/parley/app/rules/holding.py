@@ -68,11 +68,11 @@ async def waiting_in(docket: Docket, exchange: Exchange, agent: str = "") -> lis
     ]
 
 
-async def close_waiting(docket: Docket, exchange: Exchange, actor: str, *, but: str = "") -> Closing:
+async def close_waiting(docket: Docket, exchange: Exchange, actor: str, *, except_id: str = "") -> Closing:
     """Close the pending approvals of an exchange that ends."""
     approvals: list[Approval] = []
     for approval in await waiting_in(docket, exchange):
-        if approval.id != but:
+        if approval.id != except_id:
             late = approval.expires_at <= docket.at
             status, note = (ApprovalStatus.EXPIRED, "") if late else (ApprovalStatus.CLOSED, "its exchange ended")
             approvals.append(decided(approval, status, actor, docket.at, note))
@@ -87,11 +87,11 @@ def approval_of(
     approval_id: str,
     ruling: Ruling,
     escalation: dict[str, Any] | None = None,
-    unique: str = "",
+    dedup_key: str = "",
 ) -> Approval:
-    """Open the approval of a held message; `unique` is its deduplication key, where the place has none."""
+    """Open the approval of a held message; `dedup_key` counts where the submission has none."""
     exchange = ruling.exchange
-    waiting = _approval(docket, submission, hold, approval_id, ruling, submission.hold(ruling))
+    waiting = _approval(docket, submission, hold, approval_id, ruling, submission.as_held_draft(ruling))
     return replace(
         waiting,
         detected_keywords=ruling.keywords,
@@ -100,16 +100,18 @@ def approval_of(
         purpose=exchange.purpose,
         # It must not outlast what it is about.
         expires_at=min(waiting.expires_at, exchange.expires_at, submission.expires_at or exchange.expires_at),
-        unique=submission.dedup_key or unique,
+        unique=submission.dedup_key or dedup_key,
     )
 
 
 def limit_approval_of(
-    docket: Docket, submission: Submission[Any], hold: Hold, unique: str, ruling: Ruling | None = None
+    docket: Docket, submission: Submission[Any], hold: Hold, dedup_key: str, ruling: Ruling | None = None
 ) -> Approval:
     """Open an approval that releases nothing: a person answers or ends the exchange."""
     approval_id = docket.new_id("appr")
-    return replace(_approval(docket, submission, hold, approval_id, ruling, submission.hold(None)), unique=unique)
+    return replace(
+        _approval(docket, submission, hold, approval_id, ruling, submission.as_held_draft(None)), unique=dedup_key
+    )
 
 
 def _approval(

@@ -22,7 +22,7 @@ from parley.app.rules.holding import (
     waiting_in,
 )
 from parley.domain.agents.party import pair_name
-from parley.domain.content.classification import told_withheld
+from parley.domain.content.classification import withheld_reasons
 from parley.domain.content.envelope import Origin
 from parley.domain.errors.errors import ParleyError, Stale
 from parley.domain.errors.rules import ApprovalQueueFull, LoopDetected, Overspent, PairBudget, PolicyDenied
@@ -46,8 +46,8 @@ PAIR = "pair/"
 def fresh_ids(docket: Docket) -> Fresh:
     """Ids that a ruling may need."""
     exchange_id = docket.new_id("exch")
-    unique = exchange_id.removeprefix("exch")
-    return Fresh(exchange_id, f"conv{unique}", f"appr{unique}")
+    suffix = exchange_id.removeprefix("exch")
+    return Fresh(exchange_id, f"conv{suffix}", f"appr{suffix}")
 
 
 async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) -> RulesDecision[M]:
@@ -90,9 +90,9 @@ async def _deny(
 ) -> RulesDecision[M]:
     """Deny a message: the attempt is recorded, and its exchange may end."""
     error, before = denial.error, proposal.exchange
-    withheld = told_withheld(ruling.withheld, ruling.ceiling)
+    withheld = withheld_reasons(ruling.withheld, ruling.ceiling)
     after = with_denied_data(ruling.exchange, submission.sender.agent, withheld)
-    entry = recording.kept_back_entry(docket, submission, ruling, "denied", error.message, code=error.code)
+    entry = recording.held_or_denied_entry(docket, submission, ruling, "denied", error.message, code=error.code)
     opened: tuple[Approval, ...] = ()
     # `incoming`: judged at the receiver's mailbox, where the sender's approvals are not known.
     if isinstance(error, LoopDetected) and not submission.incoming:
@@ -110,9 +110,9 @@ async def _escalate_loop(
     """Open one approval about a loop of agents, identified by the conversation that goes round."""
     # `others`: the sender's other exchanges in the same chain.
     origin = max(proposal.others, key=lambda exchange: exchange.hops, default=ruling.exchange)
-    unique = f"loop/{origin.conversation_id}"
-    before = await docket.escalation(unique)
-    approval = before or limit_approval_of(docket, submission, Hold(Cause.LOOP, error.message), unique, ruling)
+    dedup_key = f"loop/{origin.conversation_id}"
+    before = await docket.approval_by_key(dedup_key)
+    approval = before or limit_approval_of(docket, submission, Hold(Cause.LOOP, error.message), dedup_key, ruling)
     facts = {**error.facts, "approval": approval.id}
     return () if before is not None else (approval,), LoopDetected(error.message, facts=facts)
 
@@ -129,20 +129,22 @@ async def _hold(
         before = await docket.approval(exchange.limit_approval)
         if before is not None:
             # One approval per limit. A second sender gets the same approval, but sees only its own message in it.
-            entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=before.id)
+            entry = recording.held_or_denied_entry(
+                docket, submission, ruling, "held", hold.reason, approval_id=before.id
+            )
             own_escalation = escalation(exchange, sender, ruling.summary)
             own = replace(before, escalation=own_escalation, detected_keywords=ruling.keywords)
             return RulesDecision((entry,), ruling=ruling, held=own)
     # Resending a pending message opens no second approval, even under another conversation id.
-    unique = "" if limit or submission.incoming else same_message_key(submission.hold(None), sender)
-    same = await docket.escalation(unique) if unique else None
+    dedup_key = "" if limit or submission.incoming else same_message_key(submission.as_held_draft(None), sender)
+    same = await docket.approval_by_key(dedup_key) if dedup_key else None
     if same is not None and same.pending:
         ruling = ruling._replace(exchange=await docket.exchange(same.exchange_id) or exchange)
-        entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=same.id)
+        entry = recording.held_or_denied_entry(docket, submission, ruling, "held", hold.reason, approval_id=same.id)
         return RulesDecision((entry,), ruling=ruling, held=same)
     shown_escalation = escalation(ruling.exchange_before, sender, ruling.summary) if limit else None
-    approval = approval_of(docket, submission, hold, proposal.fresh.approval_id, ruling, shown_escalation, unique)
-    entry = recording.kept_back_entry(docket, submission, ruling, "held", hold.reason, approval_id=approval.id)
+    approval = approval_of(docket, submission, hold, proposal.fresh.approval_id, ruling, shown_escalation, dedup_key)
+    entry = recording.held_or_denied_entry(docket, submission, ruling, "held", hold.reason, approval_id=approval.id)
     spends = (Spend(queue_budget_key(approval.agent), ruling.policy.open_approvals),)
     return RulesDecision((entry,), exchange, (approval,), spends, ruling, held=approval)
 
@@ -159,7 +161,7 @@ async def _deliver(
         )
     if submission.releases is not None and submission.releases.draft is not None:
         reviewed, level = submission.releases.draft, ruling.level.value
-        payload = submission.hold(ruling).payload
+        payload = submission.as_held_draft(ruling).payload
         if payload != reviewed.payload or level != submission.releases.classification:
             return approvals.request_new_review(docket, submission.releases, replace(reviewed, payload=payload), level)
     message, digest = submission.deliver(ruling)
@@ -179,13 +181,13 @@ async def _deliver(
         side = side_of(docket, decided_approval)
         entry = recording.decision_entry(docket, decided_approval, side, by, submission.key)
         changed, audits = (decided_approval,), (entry, *audits)
-    after = with_data(ruling.exchange, ruling.shared, told_withheld(ruling.withheld, ruling.ceiling))
+    after = with_data(ruling.exchange, ruling.shared, withheld_reasons(ruling.withheld, ruling.ceiling))
     closing = Closing()
     if after.over:
         # The exchange ended with this message: its other pending approvals are closed.
         parties = (submission.sender.agent, *[party.agent for party in ruling.receivers])
-        but = approval.id if approval is not None else ""
-        closing = await close_all(docket, before, after, submission.actor, but=but, sides=parties)
+        except_id = approval.id if approval is not None else ""
+        closing = await close_all(docket, before, after, submission.actor, except_id=except_id, sides=parties)
     return RulesDecision(
         (*audits, *closing.audits),
         after,
@@ -225,11 +227,11 @@ async def refuse_overspent(docket: Docket, submission: Submission[M], error: Ove
         return refuse(docket, submission, ApprovalQueueFull(full, facts={"retry_after": 60}))
     at = docket.at
     pair = budget.removeprefix(PAIR)
-    unique = f"pair_budget/{pair}/{at[:_HOUR_PREFIX_CHARS]}"
+    dedup_key = f"pair_budget/{pair}/{at[:_HOUR_PREFIX_CHARS]}"
     rest = 3600 - int(at[14:16]) * 60 - int(at[17:19])
     reason = f"{' and '.join(pair.split(','))} have exchanged as many messages as they may in an hour"
-    before = await docket.escalation(unique)
-    approval = before or limit_approval_of(docket, submission, Hold(Cause.PAIR_BUDGET, reason), unique)
+    before = await docket.approval_by_key(dedup_key)
+    approval = before or limit_approval_of(docket, submission, Hold(Cause.PAIR_BUDGET, reason), dedup_key)
     spent = PairBudget(reason, facts={"retry_after": max(1, rest), "approval": approval.id})
     decision = refuse(docket, submission, spent)
     return decision if before is not None else decision._replace(approvals=(approval,))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.audit.entry import AGENT_EXCHANGE, AuditDraft
-from parley.domain.content.classification import told_withheld
+from parley.domain.content.classification import withheld_reasons
 from parley.domain.directory.callers import TENANT_MARK
 from parley.domain.errors.rules import CrossEnterpriseBlocked, RoundMismatch
 from parley.domain.hashes import digest
@@ -62,7 +62,7 @@ def delivered_entries(
     return tuple(entries)
 
 
-def kept_back_entry(
+def held_or_denied_entry(
     docket: Docket,
     submission: Submission[Any],
     ruling: Ruling,
@@ -279,7 +279,7 @@ def _evaluations(sender: Party, receivers: Iterable[Party]) -> dict[str, Any]:
 
 
 def _withheld(ruling: Ruling) -> list[dict[str, str]]:
-    return [item._asdict() for item in told_withheld(ruling.withheld, ruling.ceiling)]
+    return [item._asdict() for item in withheld_reasons(ruling.withheld, ruling.ceiling)]
 
 
 def _entry(docket: Docket, submission: Submission[Any], side: str, facts: dict[str, Any]) -> AuditDraft:

@@ -88,7 +88,7 @@ def sort_data(items: tuple[DataItem, ...], ceiling: Classification) -> Sorted:
 _NOTHING = Sorted((), ())
 
 
-def told_withheld(items: tuple[DataItem, ...], ceiling: Classification) -> tuple[Withheld, ...]:
+def withheld_reasons(items: tuple[DataItem, ...], ceiling: Classification) -> tuple[Withheld, ...]:
     """The withheld items as they may be named in records: why each was withheld, and nothing of its content."""
     return tuple(
         [

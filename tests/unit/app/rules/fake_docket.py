@@ -42,9 +42,9 @@ class FakeDocket:
         record = self._records.get(approval_id)
         return record if isinstance(record, Approval) else None
 
-    async def escalation(self, unique: str) -> Approval | None:
+    async def approval_by_key(self, dedup_key: str) -> Approval | None:
         approvals = [record for record in self._records.values() if isinstance(record, Approval)]
-        return next((approval for approval in approvals if approval.unique == unique), None)
+        return next((approval for approval in approvals if approval.unique == dedup_key), None)
 
     async def sides(self, exchange: Exchange) -> tuple[str, ...]:
         del exchange
@@ -73,7 +73,7 @@ def a_submission(**changes: Any) -> Submission[str]:  # noqa: ANN401
         digest="of what was submitted",
         declared=DEFAULT_LEVEL,
         conversation_id="",
-        hold=lambda _: a_held_draft(),
+        as_held_draft=lambda _: a_held_draft(),
         deliver=lambda _: Delivered("the message", "of what was sent"),
     )
     return submission._replace(**changes)

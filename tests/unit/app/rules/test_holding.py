@@ -49,7 +49,7 @@ async def test_what_is_over_with_its_exchange_is_closed_and_what_was_decided_sta
     docket = await TeamDocket.open(rig.team, DEFAULT_TENANT)
 
     all_of_it = await holding.close_waiting(docket, exchange, "ann")
-    but_one = await holding.close_waiting(docket, exchange, "ann", but=first.id)
+    but_one = await holding.close_waiting(docket, exchange, "ann", except_id=first.id)
     unknown = await holding.close_waiting(docket, escalated(an_exchange(), "appr_none"), "ann")
 
     assert [(one.id, one.status, one.decided_by) for one in all_of_it.approvals] == [

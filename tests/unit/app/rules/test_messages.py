@@ -108,7 +108,7 @@ def test_what_would_be_sent_otherwise_than_it_was_shown_is_shown_again() -> None
     docket = FakeDocket()
     approval = an_approval(policy_version=docket.book.label)
     changed = a_held_draft(payload='{"text":"Something else."}')
-    submission = a_submission(releases=approval, hold=lambda _: changed)
+    submission = a_submission(releases=approval, as_held_draft=lambda _: changed)
 
     decision = drive(messages.decide(docket, submission, a_proposal(approval=approval)))
 

@@ -13,7 +13,7 @@ from parley.domain.content.classification import (
     level_of,
     lowest,
     sort_data,
-    told_withheld,
+    withheld_reasons,
 )
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = LEVELS
@@ -75,7 +75,7 @@ def test_data_on_the_ceiling_passes_and_data_above_it_does_not() -> None:
 def test_what_was_withheld_is_told_with_the_reason_and_without_content() -> None:
     described, bare = an_item(RESTRICTED, description="the account"), an_item(CONFIDENTIAL)
 
-    assert told_withheld((described, bare), INTERNAL) == (
+    assert withheld_reasons((described, bare), INTERNAL) == (
         Withheld("restricted is above internal", "the account"),
         Withheld("confidential is above internal", "crm: customer.name, customer.iban"),
     )

@@ -95,9 +95,9 @@ class MailboxDocket:
             after = page[-1].id
         return records
 
-    async def escalation(self, unique: str) -> Approval | None:
+    async def approval_by_key(self, dedup_key: str) -> Approval | None:
         """The approval of which there is only one, decided or not."""
-        return next((approval for approval in await self.every(Approval) if approval.unique == unique), None)
+        return next((approval for approval in await self.every(Approval) if approval.unique == dedup_key), None)
 
     async def sides(self, exchange: Exchange) -> tuple[str, ...]:
         """Mine: whatever is in my ledger I know of."""

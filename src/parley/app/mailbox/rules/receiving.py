@@ -97,7 +97,7 @@ async def judge_incoming(
     return await admission_of(docket, incoming, decision)
 
 
-async def admitted(kernel: Kernel, message_id: str) -> None:
+async def check_admitted(kernel: Kernel, message_id: str) -> None:
     """Judge a message that is answered or finished without a claim, and refuse it if it is not admitted."""
     from parley.app.mailbox import find
 
@@ -199,7 +199,7 @@ def _submission(docket: MailboxDocket, incoming: IncomingMessage) -> Submission[
         digest=stored.digest,
         declared=incoming.declared,
         conversation_id=stored.message.conversation_id,
-        hold=lambda _: held_mail.incoming(stored.message, docket.kernel.agent, stored.digest),
+        as_held_draft=lambda _: held_mail.incoming(stored.message, docket.kernel.agent, stored.digest),
         deliver=lambda _: Delivered(stored, stored.digest),
         incoming=True,
         dedup_key=f"{INCOMING}{stored.digest}",

@@ -137,7 +137,7 @@ async def _exchanges(
         if parent.sender != kernel.agent:
             from parley.app.mailbox.rules import receiving
 
-            await receiving.admitted(kernel, parent.id)
+            await receiving.check_admitted(kernel, parent.id)
         answers = message.to == (parent.sender,) or (parent.sender == kernel.agent and message.to == parent.to)
         mine = await kernel.store.record(Exchange, answered) if answered and answers else None
     others: list[Exchange] = []
@@ -170,7 +170,7 @@ def _submission(
 ) -> Submission[tuple[Message, bytes]]:
     kernel = docket.kernel
 
-    def hold(ruling: Ruling | None) -> HeldDraft:
+    def as_held_draft(ruling: Ruling | None) -> HeldDraft:
         if ruling is None:
             return held_mail.outgoing(draft, message)
         shown = message if ruling.body is None else message._replace(body=ruling.body)
@@ -207,7 +207,7 @@ def _submission(
         conversation_id=message.conversation_id,
         # Of what was not sent: what it would have said.
         digest=digest(held_mail.text_of(message).encode("utf-8", "replace")),
-        hold=hold,
+        as_held_draft=as_held_draft,
         deliver=deliver,
         expires_at=stamp(draft.expires_at) if draft.expires_at is not None else "",
         releases=decided.approval if decided is not None and not answers else None,

@@ -67,10 +67,10 @@ class TeamDocket:
         """An approval by its id."""
         return await self.team.store.get(Approval, self.tenant, approval_id)
 
-    async def escalation(self, unique: str) -> Approval | None:
+    async def approval_by_key(self, dedup_key: str) -> Approval | None:
         """The approval of which there is only one, decided or not."""
         for parent in ("pending", "decided"):
-            approval = await self.team.store.find_by_name(Approval, self.tenant, parent, unique)
+            approval = await self.team.store.find_by_name(Approval, self.tenant, parent, dedup_key)
             if approval is not None:
                 return approval
         return None

@@ -240,7 +240,7 @@ def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tup
     def payload_with(body: Body | None) -> bytes:
         return placed.payload if body is None else team.envelopes.payload(_mapping(body))
 
-    def hold(ruling: Ruling | None) -> HeldDraft:
+    def as_held_draft(ruling: Ruling | None) -> HeldDraft:
         return HeldDraft(
             pattern=placed.pattern.value,
             to=placed.to,
@@ -275,7 +275,7 @@ def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tup
         digest=submitted,
         declared=(message.draft.wishes or _NOTHING).declared,
         conversation_id=(message.draft.wishes or _NOTHING).named_conversation,
-        hold=hold,
+        as_held_draft=as_held_draft,
         deliver=deliver,
         channel_id=placed.channel_id,
         expires_at=placed.expires_at,

@@ -21,14 +21,14 @@ async def test_of_what_there_is_only_one_it_is_found_decided_or_not(rig: Rig) ->
     await rig.put(an_approval(unique="loop/conv-1"))
     docket = await TeamDocket.open(rig.team, DEFAULT_TENANT)
 
-    pending = await docket.escalation("loop/conv-1")
+    pending = await docket.approval_by_key("loop/conv-1")
     assert pending is not None
     await rig.put(replace(pending, status=ApprovalStatus.REJECTED))
-    decided = await docket.escalation("loop/conv-1")
+    decided = await docket.approval_by_key("loop/conv-1")
 
     assert decided is not None
     assert (pending.status, decided.status) == (ApprovalStatus.PENDING, ApprovalStatus.REJECTED)
-    assert await docket.escalation("loop/conv-2") is None
+    assert await docket.approval_by_key("loop/conv-2") is None
 
 
 @with_rig
