@@ -19,7 +19,7 @@ from parley.surfaces.http.http1.chunks import ChunkReader
 from parley.surfaces.http.http1.message import (
     CLOSE,
     CONTINUE,
-    PLAIN,
+    NO_BODY,
     Framing,
     HeadReader,
     Refused,
@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
                     self._seen = 0
                     self._request, self._framing = self._reader.read(data[start:end])
                     start = end + self._framing.length
-                    if self._framing is PLAIN:
+                    if self._framing is NO_BODY:
                         whole = True
                     elif not self._framing.chunked and start <= len(data):
                         self._request.body, whole = data[end:start], True
@@ -247,7 +247,7 @@ class Connection(asyncio.Protocol):
             self._reject(early_answer)
             return b"", False
         self._until = inf
-        task = self._task = self._shared.keep(asyncio.ensure_future(early_answer, loop=self._shared.loop))
+        task = self._task = self._shared.hold_task(asyncio.ensure_future(early_answer, loop=self._shared.loop))
         task.add_done_callback(self._admitted)
         return data, False
 
@@ -272,7 +272,7 @@ class Connection(asyncio.Protocol):
 
     def _reject(self, response: Response) -> None:
         """Answer without having read the body: nothing after it can be read either."""
-        self._write(render(response, self._shared.common, CLOSE, bare=self._request.method == "HEAD"))
+        self._write(render(response, self._shared.common, CLOSE, headers_only=self._request.method == "HEAD"))
         self._linger()
 
     def _read_admitted(self, data: bytes) -> tuple[bytes, bool]:
@@ -321,7 +321,7 @@ class Connection(asyncio.Protocol):
         except TypeError as error:
             self._fail(error)
             return
-        shared.keep(task)
+        shared.hold_task(task)
         task.add_done_callback(self._handled)
 
     def _handled(self, task: asyncio.Future[object]) -> None:
@@ -343,14 +343,14 @@ class Connection(asyncio.Protocol):
         if self._phase != _BUSY:
             self._discard(stream)
             return
-        shared, framing = self._shared, self._framing
-        bare = self._request.method == "HEAD"
+        shared, framing, headers_only = self._shared, self._framing, self._request.method == "HEAD"
         self._known = self._known or self._request.known
-        streams = stream is not None and not bare and has_body(response)
+        streams = stream is not None and not headers_only and has_body(response)
         # HTTP/1.0 knows no chunks: there a stream ends with the connection.
         keep = framing.keep_alive and not shared.leaving and not (streams and framing.old)
         try:
-            data = render(response, shared.common, framing.connection(keep=keep), bare=bare, chunked=not framing.old)
+            connection = framing.connection(keep=keep)
+            data = render(response, shared.common, connection, headers_only=headers_only, chunked=not framing.old)
         except Exception as error:  # noqa: BLE001  # the outermost frame; nothing has been sent yet
             self._discard(stream)
             self._fail(error)
@@ -361,7 +361,7 @@ class Connection(asyncio.Protocol):
                 self._phase = _STREAM
                 self._until = inf
                 self._ends = response.ends
-                shared.keep(shared.loop.create_task(self._pump(stream, keep=keep)))
+                shared.hold_task(shared.loop.create_task(self._pump(stream, keep=keep)))
                 return
             self._discard(stream)
         self._finish(keep=keep)
@@ -371,10 +371,10 @@ class Connection(asyncio.Protocol):
         log_failure("http_handler_failed", error)
         if self._phase != _BUSY:
             return
-        framing = self._framing
-        keep = framing.keep_alive and not self._shared.leaving
+        keep = self._framing.keep_alive and not self._shared.leaving
+        connection = self._framing.connection(keep=keep)
         failure = Refused(500, "internal", "The server failed; the failure has been logged.")
-        self._write(self._shared.refusal(failure, framing.connection(keep=keep), bare=self._request.method == "HEAD"))
+        self._write(self._shared.refusal(failure, connection, headers_only=self._request.method == "HEAD"))
         self._finish(keep=keep)
 
     def _finish(self, *, keep: bool) -> None:
@@ -448,7 +448,7 @@ class Connection(asyncio.Protocol):
 
     def _discard(self, stream: AsyncIterator[bytes] | None) -> None:
         if stream is not None:
-            self._shared.keep(self._shared.loop.create_task(end_stream(stream)))
+            self._shared.hold_task(self._shared.loop.create_task(end_stream(stream)))
 
     # ------------------------------------------------------------ the socket, and ending
 
@@ -474,7 +474,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, refused: Refused) -> None:
         """Answer with a problem, and read no further request."""
-        self._write(self._shared.refusal(refused, CLOSE, bare=False))
+        self._write(self._shared.refusal(refused, CLOSE, headers_only=False))
         self._linger()
 
     def _linger(self) -> None:

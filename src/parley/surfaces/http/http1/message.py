@@ -128,7 +128,7 @@ _VERSION_BYTES = len(b"  HTTP/1.1")
 ONCE = frozenset((b"host", b"content-length", b"authorization", b"x-api-key", b"transfer-encoding", b"idempotency-key"))
 # As numbers: of a bytes object, `in` asks for a number first, and an answer by exception is slow.
 _PERCENT, _HASH = b"%#"
-# A request with none of these is PLAIN.
+# A request with none of these has no body, and its connection stays open: NO_BODY.
 FRAMING = frozenset((b"content-length", b"transfer-encoding", b"connection", b"expect"))
 _METHODS = frozenset((b"GET", b"POST", b"PATCH", b"PUT", b"DELETE", b"HEAD", b"OPTIONS"))
 _METHOD = re.compile(rb"[A-Z][A-Z-]{0,31}")
@@ -156,7 +156,7 @@ class Framing(NamedTuple):
         return _KEEP_OLD if self.old else b""
 
 
-PLAIN: Final = Framing()
+NO_BODY: Final = Framing()
 
 
 def after_empty_lines(data: bytes, start: int) -> int:
@@ -227,10 +227,10 @@ class HeadReader:
         host = headers.get(b"host")
         if host != self._host or not host:
             self._check_host(host, old=old)
-        framing = PLAIN
+        framing = NO_BODY
         if old or not FRAMING.isdisjoint(headers):
             framing = _framing(headers, limits, old=old)
-            if framing is not PLAIN:
+            if framing is not NO_BODY:
                 self._parser = None
         if target[:1] != b"/" or _PERCENT in target or _HASH in target:
             path, raw_path, query = _target(target, method, host or b"")
@@ -397,8 +397,8 @@ def has_body(response: Response) -> bool:
     return response.status not in _BODILESS
 
 
-def render(response: Response, common: bytes, connection: bytes, *, bare: bool, chunked: bool = True) -> bytes:
-    """All bytes of a response, or the head of one that has a stream; `bare` leaves the body out (HEAD).
+def render(response: Response, common: bytes, connection: bytes, *, headers_only: bool, chunked: bool = True) -> bytes:
+    """All bytes of a response, or the head of one that has a stream; `headers_only` leaves the body out (HEAD).
 
     Raises ValueError for what must not be sent.
     """
@@ -415,7 +415,7 @@ def render(response: Response, common: bytes, connection: bytes, *, bare: bool, 
     if response.stream is not None:
         coding = b"Transfer-Encoding: chunked\r\n" if chunked else b""
         return b"%b%bContent-Type: %b\r\n%b%b\r\n" % (line, common, kind, coding, connection)
-    sent = b"" if bare else body
+    sent = b"" if headers_only else body
     return b"%b%bContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n%b" % (line, common, kind, len(body), connection, sent)
 
 

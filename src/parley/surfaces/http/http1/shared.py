@@ -74,19 +74,19 @@ class Shared:
             log_failure("http_handler_failed", error)
             return self.problem(500, "internal", "The server failed; the failure has been logged.")
 
-    def keep(self, task: asyncio.Future[T]) -> asyncio.Future[T]:
+    def hold_task(self, task: asyncio.Future[T]) -> asyncio.Future[T]:
         """Hold on to a task until it is done; the loop itself does not."""
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
 
-    def refusal(self, refused: Refused, connection: bytes, *, bare: bool) -> bytes:
+    def refusal(self, refused: Refused, connection: bytes, *, headers_only: bool) -> bytes:
         try:
             response = self.problem(refused.status, refused.code, refused.detail)
-            return render(response, self.common, connection, bare=bare)
+            return render(response, self.common, connection, headers_only=headers_only)
         except Exception as error:  # noqa: BLE001  # the outermost frame; even a broken problem is answered
             log_failure("http_problem_failed", error)
-            return render(Response(refused.status), self.common, connection, bare=bare)
+            return render(Response(refused.status), self.common, connection, headers_only=headers_only)
 
 
 async def end_stream(stream: AsyncIterator[bytes]) -> None:

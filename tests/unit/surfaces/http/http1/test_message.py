@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from parley.surfaces.http.http1.chunks import ChunkReader
 from parley.surfaces.http.http1.message import (
     CLOSE,
-    PLAIN,
+    NO_BODY,
     Framing,
     HeadReader,
     HttpLimits,
@@ -207,7 +207,7 @@ def test_a_reader_forgets_the_request_before() -> None:
     request, framing = reader.read(with_fields(b"Y: 2"))
 
     assert request.headers == {b"host": b"h", b"y": b"2"}
-    assert framing is PLAIN
+    assert framing is NO_BODY
 
 
 def test_an_offer_to_change_the_protocol_is_declined() -> None:
@@ -216,7 +216,7 @@ def test_an_offer_to_change_the_protocol_is_declined() -> None:
     request, framing = reader.read(with_fields(b"Connection: upgrade", b"Upgrade: h2c", b"Content-Length: 3"))
 
     assert (request.method, framing.length, framing.keep_alive) == ("GET", 3, True)
-    assert reader.read(with_fields())[1] is PLAIN
+    assert reader.read(with_fields())[1] is NO_BODY
 
 
 @pytest.mark.parametrize(
@@ -410,7 +410,7 @@ def test_where_packets_end_never_changes_what_chunks_mean(noise: bytes, cuts: li
 
 
 def test_a_response_is_one_run_of_bytes() -> None:
-    data = render(Response(201, b"{}", headers=((b"Location", b"/x"),)), COMMON, b"", bare=False)
+    data = render(Response(201, b"{}", headers=((b"Location", b"/x"),)), COMMON, b"", headers_only=False)
 
     assert data == (
         b"HTTP/1.1 201 Created\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nX-Content-Type-Options: nosniff\r\n"
@@ -431,7 +431,7 @@ def test_a_date_is_in_the_form_of_http(seconds: float, date: bytes) -> None:
 
 
 def test_an_answer_to_head_tells_the_length_and_has_no_body() -> None:
-    data = render(Response(200, b"hello"), COMMON, CLOSE, bare=True)
+    data = render(Response(200, b"hello"), COMMON, CLOSE, headers_only=True)
 
     assert b"Content-Length: 5\r\n" in data
     assert data.endswith(b"Connection: close\r\n\r\n")
@@ -439,7 +439,7 @@ def test_an_answer_to_head_tells_the_length_and_has_no_body() -> None:
 
 @pytest.mark.parametrize("status", [204, 304])
 def test_a_status_without_a_body_has_none(status: int) -> None:
-    data = render(Response(status, b"hello"), COMMON, b"", bare=False)
+    data = render(Response(status, b"hello"), COMMON, b"", headers_only=False)
 
     assert data.endswith(b"Cache-Control: no-store\r\n\r\n")
     assert b"Content-" not in data.replace(b"X-Content-Type-Options", b"")
@@ -453,25 +453,25 @@ def test_nothing_can_be_injected_into_a_head(bad: bytes) -> None:
         Response(200, content_type=bad),
     ):
         with pytest.raises(ValueError, match="not one line"):
-            render(response, COMMON, b"", bare=False)
+            render(response, COMMON, b"", headers_only=False)
 
 
 @pytest.mark.parametrize("name", [b"", b"a b", b"a:", b"\xe9"])
 def test_the_name_of_a_header_is_a_token(name: bytes) -> None:
     with pytest.raises(ValueError, match="not one line"):
-        render(Response(200, headers=((name, b"y"),)), COMMON, b"", bare=False)
+        render(Response(200, headers=((name, b"y"),)), COMMON, b"", headers_only=False)
 
 
 @pytest.mark.parametrize("name", [b"Content-Length", b"transfer-encoding", b"Connection", b"Date", b"Cache-Control"])
 def test_a_handler_does_not_set_what_belongs_to_the_connection(name: bytes) -> None:
     with pytest.raises(ValueError, match="belongs to the connection"):
-        render(Response(200, headers=((name, b"1"),)), COMMON, b"", bare=False)
+        render(Response(200, headers=((name, b"1"),)), COMMON, b"", headers_only=False)
 
 
 @pytest.mark.parametrize("status", [0, 100, 101, 199, 299, 600])
 def test_a_status_that_does_not_end_a_request_is_no_answer(status: int) -> None:
     with pytest.raises(ValueError, match="status"):
-        render(Response(status), COMMON, b"", bare=False)
+        render(Response(status), COMMON, b"", headers_only=False)
 
 
 def test_a_head_that_is_repeated_is_a_request_of_its_own() -> None:
