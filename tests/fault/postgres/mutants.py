@@ -52,10 +52,10 @@ def plain_sequence() -> None:
         numbers: list[int] | None = getattr(self, "numbers", None)
         if numbers:
             last, key = numbers.pop(0) - 1, (tenant, said.channel_id)
-            place = self.place(key)
-            assert place is not None
+            counters = self.counters(key)
+            assert counters is not None
             self.heads[tenant] = self.head(tenant)._replace(position=last)
-            self.places[key] = place._replace(seq=last)
+            self.channel_counters[key] = counters._replace(seq=last)
         return post(self, said, tenant)
 
     TransactionRunner.run = run  # type: ignore[method-assign,assignment]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parley.domain.channel.channel import Tally
-from parley.domain.store.transaction import Head, Place
+from parley.domain.store.transaction import ChannelCounters, Head
 
 if TYPE_CHECKING:
     import asyncpg
@@ -38,8 +38,8 @@ class Note(msgspec.Struct, array_like=True):
     departed: list[str] = []
     # Whether it moved anything that is kept beside records and channels: chains, budgets, logs.
     others: bool = False
-    # Number, intent, place, count, moment and floor of those channels that are still there.
-    places: dict[str, tuple[int, str, int, int, str, int]] = {}
+    # Row number, intent, last seq, count, last time and floor of those channels that are still there.
+    channel_counters: dict[str, tuple[int, str, int, int, str, int]] = {}
 
 
 encode_note = msgspec.json.Encoder().encode
@@ -51,6 +51,7 @@ class TenantCache:
 
     __slots__ = (
         "budgets",
+        "channel_counters",
         "head",
         "id",
         "lock",
@@ -58,7 +59,6 @@ class TenantCache:
         "missed",
         "notified_position",
         "number",
-        "places",
         "readers",
         "records",
         "revision",
@@ -78,7 +78,7 @@ class TenantCache:
         # Held by the one that advances the revision: a transaction of this node, or a journal read.
         self.lock = asyncio.Lock()
         self.records: dict[RecordKey, Record | None] = {}
-        self.places: dict[str, Place] = {}
+        self.channel_counters: dict[str, ChannelCounters] = {}
         self.sides: dict[str, SideHead] = {}
         self.budgets: dict[BudgetKey, int] = {}
         self.logs: dict[str, LogEnd] = {}
@@ -105,7 +105,7 @@ class TenantCache:
         """Drop everything."""
         self.readers.clear()
         self.records.clear()
-        self.places.clear()
+        self.channel_counters.clear()
         self.clear_others()
 
     def clear_others(self) -> None:
@@ -128,9 +128,9 @@ class TenantCache:
         for kind, record_id in note.records:
             self.drop((self.id, kind, record_id))
         for channel_id in note.channels:
-            self.places.pop(channel_id, None)
-        for channel_id, (number, intent, seq, count, last_at, floor) in note.places.items():
-            self.places[channel_id] = Place(number, intent, seq, Tally(count, last_at, floor))
+            self.channel_counters.pop(channel_id, None)
+        for channel_id, (number, intent, seq, count, last_at, floor) in note.channel_counters.items():
+            self.channel_counters[channel_id] = ChannelCounters(number, intent, seq, Tally(count, last_at, floor))
         if note.others:
             self.clear_others()
 
@@ -139,6 +139,6 @@ class TenantCache:
         if len(self.records) > _RECORDS_LIMIT:
             self.readers.clear()
             self.records.clear()
-        for cached in (self.places, self.sides, self.budgets, self.logs):
+        for cached in (self.channel_counters, self.sides, self.budgets, self.logs):
             if len(cached) > _OTHERS_LIMIT:
                 cached.clear()

@@ -11,7 +11,7 @@ from parley.adapters.postgres.cache import UNKNOWN
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.channel import Channel, Tally
 from parley.domain.channel.post import ERASED, PostState
-from parley.domain.store.transaction import FREE, Place, name_key
+from parley.domain.store.transaction import FREE, ChannelCounters, name_key
 from parley.wire import rows
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from parley.domain.store.changes import ErasableMessage, TeamChanges
     from parley.domain.store.transaction import BudgetKey, Head, LogEnd, NameKey, RecordKey, SideKey
 
-PLACE = "tally.number, tally.intent, tally.seq, tally.count, tally.last_at, tally.floor"
+COUNTERS = "tally.number, tally.intent, tally.seq, tally.count, tally.last_at, tally.floor"
 _BY_TWO = "unnest($1::bigint[], $2::text[]) AS wanted (tenant, {})"
 # Held until they are blanked: evicted messages are removed beside the commits. In order, as there.
 UNERASED = "SELECT 1 FROM post WHERE id = ANY($1) AND number >> 40 = $2 AND metadata <> $3 ORDER BY number FOR UPDATE"
@@ -40,7 +40,7 @@ class PostgresSource:
         self._caches = caches
         self._kinds = kinds
         self._records: dict[RecordKey, Record | None] = {}
-        self._places: dict[tuple[str, str], Place] = {}
+        self._channel_counters: dict[tuple[str, str], ChannelCounters] = {}
         self._sides: dict[SideKey, SideHead] = {}
         self._logs: dict[tuple[str, str], LogEnd] = {}
         self._budgets: dict[BudgetKey, int] = {}
@@ -141,22 +141,22 @@ class PostgresSource:
                 keys[changes.tenant, channel_id] = None
         unknown = []
         for key in keys:
-            place = self._caches[key[0]].places.get(key[1])
-            if place is None:
+            counters = self._caches[key[0]].channel_counters.get(key[1])
+            if counters is None:
                 unknown.append(key)
             else:
-                self._places[key] = place
+                self._channel_counters[key] = counters
         if not unknown:
             return
         query = (
-            f"SELECT tally.id, {PLACE}, tally.tenant FROM tally JOIN {_BY_TWO.format('id')}"
+            f"SELECT tally.id, {COUNTERS}, tally.tenant FROM tally JOIN {_BY_TWO.format('id')}"
             " ON tally.tenant = wanted.tenant AND tally.id = wanted.id"
         )
         numbers = [self._caches[key[0]].number for key in unknown]
         by_number = {cache.number: cache for cache in self._caches.values()}
         for row in await fetch(query, numbers, [key[1] for key in unknown]):
             cache = by_number[row[7]]
-            cache.places[row[0]] = self._places[cache.id, row[0]] = place_from_row(row[1:7])
+            cache.channel_counters[row[0]] = self._channel_counters[cache.id, row[0]] = counters_from_row(row[1:7])
 
     async def _load_chains(self, batch: Sequence[TeamChanges], fetch: Fetch) -> None:
         sides = {(changes.tenant, draft.side) for changes in batch for draft in changes.audits}
@@ -216,13 +216,14 @@ class PostgresSource:
         cache = self._caches[changes.tenant]
         low = cache.number << rows.SHIFT
         query = (
-            f"SELECT {rows.POST}, {PLACE} FROM post JOIN tally ON tally.number = post.channel WHERE post.id = ANY($1)"
+            f"SELECT {rows.POST}, {COUNTERS} FROM post JOIN tally ON tally.number = post.channel"
+            " WHERE post.id = ANY($1)"
             " AND state = 'pending' AND post.seq > tally.floor AND post.number BETWEEN $2 AND $3"
         )
         for row in await fetch(query, ids, low, low | rows.MASK):
             post = rows.post_from_row(row)
             self._pending[changes.tenant, post.id] = post
-            self._places.setdefault((changes.tenant, post.channel_id), place_from_row(row[17:23]))
+            self._channel_counters.setdefault((changes.tenant, post.channel_id), counters_from_row(row[17:23]))
 
     # ------------------------------------------------------------------ answering
 
@@ -235,8 +236,8 @@ class PostgresSource:
     def holder(self, name: NameKey) -> str:
         return self._names.get(name, FREE)
 
-    def place(self, tenant: str, channel_id: str) -> Place | None:
-        return self._places.get((tenant, channel_id))
+    def counters(self, tenant: str, channel_id: str) -> ChannelCounters | None:
+        return self._channel_counters.get((tenant, channel_id))
 
     def new_channel(self) -> int:
         return self._numbers.pop()
@@ -262,6 +263,6 @@ class PostgresSource:
         return self._unerased
 
 
-def place_from_row(row: Iterable[Any]) -> Place:
+def counters_from_row(row: Iterable[Any]) -> ChannelCounters:
     number, intent, seq, count, last_at, floor = row
-    return Place(number, intent, seq, Tally(count, last_at, floor))
+    return ChannelCounters(number, intent, seq, Tally(count, last_at, floor))

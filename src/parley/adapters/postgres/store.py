@@ -20,7 +20,7 @@ from parley.adapters.postgres.cache import UNKNOWN
 from parley.adapters.postgres.connect import LONG_TIMEOUT_SECONDS, TIMEOUT_SECONDS, connect
 from parley.adapters.postgres.journal import Follower
 from parley.adapters.postgres.sessions import ALL_TENANTS, Sessions
-from parley.adapters.postgres.source import PLACE, place_from_row
+from parley.adapters.postgres.source import COUNTERS, counters_from_row
 from parley.adapters.postgres.writer import PostgresWriter
 from parley.domain.channel.channel import Channel, Tally
 from parley.domain.directory.callers import Saved
@@ -176,13 +176,13 @@ class PostgresTeamStore:
 
     async def tally(self, tenant: str, channel_id: str) -> Tally:
         cache = await self.follower.get_cache(tenant)
-        place = cache.places.get(channel_id) if cache is not None else None
-        if place is not None:
-            return place.tally
-        place_rows = await self._fetch_by_tenant(
-            tenant, f"SELECT {PLACE} FROM tally WHERE tenant = $1 AND id = $2", channel_id
+        counters = cache.channel_counters.get(channel_id) if cache is not None else None
+        if counters is not None:
+            return counters.tally
+        counter_rows = await self._fetch_by_tenant(
+            tenant, f"SELECT {COUNTERS} FROM tally WHERE tenant = $1 AND id = $2", channel_id
         )
-        return place_from_row(place_rows[0]).tally if place_rows else Tally()
+        return counters_from_row(counter_rows[0]).tally if counter_rows else Tally()
 
     async def post(self, tenant: str, message_id: str) -> Post | None:
         posts = await self._fetch_posts(tenant, reads.BY_ID, message_id)

@@ -207,10 +207,10 @@ class TransactionRunner:
     def _update_caches(self, transaction: Transaction, caches: dict[str, TenantCache]) -> None:
         for key, record in transaction.records.items():
             caches[key[0]].put(key, record)
-        for (tenant, channel_id), place in transaction.places.items():
-            caches[tenant].places[channel_id] = place
+        for (tenant, channel_id), counters in transaction.channel_counters.items():
+            caches[tenant].channel_counters[channel_id] = counters
         for tenant, channel_id in transaction.gone_channels - transaction.new_channels:
-            caches[tenant].places.pop(channel_id, None)
+            caches[tenant].channel_counters.pop(channel_id, None)
         for side_key, side in transaction.sides.items():
             caches[side_key[0]].sides[side_key[1]] = side
         for budget_key, spent in transaction.budgets.items():

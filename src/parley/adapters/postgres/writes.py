@@ -140,8 +140,8 @@ class TransactionWriter:
         columns = _columns(16, _post_rows(insert_posts))
         columns += _columns(2, _earlier_requests(insert_posts))
         changed = [
-            (place.number, place.tally.total, place.seq, place.tally.last_at, place.tally.floor)
-            for key, place in transaction.places.items()
+            (counters.number, counters.tally.total, counters.seq, counters.tally.last_at, counters.tally.floor)
+            for key, counters in transaction.channel_counters.items()
             if key not in transaction.new_channels and key not in transaction.gone_channels
         ]
         columns += _columns(5, changed)
@@ -171,13 +171,16 @@ class TransactionWriter:
         notes = {tenant: Note(transaction.head(tenant)[1:]) for tenant in self._caches}
         for tenant, kind, record_id in transaction.records:
             notes[tenant].records.append((kind, record_id))
-        for tenant, channel_id in dict.fromkeys((*transaction.places, *transaction.gone_channels)):
+        for tenant, channel_id in dict.fromkeys((*transaction.channel_counters, *transaction.gone_channels)):
             notes[tenant].channels.append(channel_id)
-            place = transaction.places.get((tenant, channel_id))
-            if place is not None and (tenant, channel_id) not in transaction.gone_channels - transaction.new_channels:
-                count, last_at, floor = place.tally
-                at = (place.number, place.intent_id, place.seq, count, last_at, floor)
-                notes[tenant].places[channel_id] = at
+            counters = transaction.channel_counters.get((tenant, channel_id))
+            if (
+                counters is not None
+                and (tenant, channel_id) not in transaction.gone_channels - transaction.new_channels
+            ):
+                count, last_at, floor = counters.tally
+                at = (counters.number, counters.intent_id, counters.seq, count, last_at, floor)
+                notes[tenant].channel_counters[channel_id] = at
         for changes in batch:
             note = notes[changes.tenant]
             note.ended += changes.ended + changes.purges
@@ -196,7 +199,12 @@ class TransactionWriter:
             ids = [(self._caches[tenant].number, channel_id) for tenant, channel_id in transaction.gone_channels]
             await self._db.executemany("DELETE FROM tally WHERE tenant = $1 AND id = $2", ids)
         new = [
-            (transaction.places[key].number, self._caches[key[0]].number, key[1], *transaction.places[key][1:])
+            (
+                transaction.channel_counters[key].number,
+                self._caches[key[0]].number,
+                key[1],
+                *transaction.channel_counters[key][1:],
+            )
             for key in transaction.new_channels
         ]
         if new:

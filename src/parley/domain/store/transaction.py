@@ -63,14 +63,14 @@ EVICT_STEP = 64
 class Head(NamedTuple):
     """A tenant's internal row number, its last position, and the ends of its ledger and its audit log."""
 
-    number: int
+    tenant_row: int
     position: int
     entry_position: int
     entry_link: bytes
     audit_number: int = 0
 
 
-class Place(NamedTuple):
+class ChannelCounters(NamedTuple):
     """A channel's internal row number, its intent and its counters; `seq` is the last seq used."""
 
     number: int
@@ -94,7 +94,7 @@ class TransactionSource(Protocol):
         """The id of the record that has a name, or `FREE`."""
         ...
 
-    def place(self, tenant: str, channel_id: str) -> Place | None:
+    def counters(self, tenant: str, channel_id: str) -> ChannelCounters | None:
         """A channel's counters."""
         ...
 
@@ -160,7 +160,7 @@ class Transaction:
         self.heads: dict[str, Head] = {}
         # Counters of channels by tenant and id; new channels, and dropped ones. A dropped channel may be created again
         # with another row number, so the adapter removes dropped channels first.
-        self.places: dict[tuple[str, str], Place] = {}
+        self.channel_counters: dict[tuple[str, str], ChannelCounters] = {}
         self.new_channels: set[tuple[str, str]] = set()
         self.gone_channels: set[tuple[str, str]] = set()
         self.events: list[tuple[int, Event]] = []
@@ -197,9 +197,9 @@ class Transaction:
         """
         evictions = []
         for key, floor in self._floors.items():
-            place = self.places[key]
-            if place.tally.floor // EVICT_STEP > floor // EVICT_STEP:
-                evictions.append(EvictPosts(self.head(key[0]).number, place.number, place.tally.floor))
+            counters = self.channel_counters[key]
+            if counters.tally.floor // EVICT_STEP > floor // EVICT_STEP:
+                evictions.append(EvictPosts(self.head(key[0]).tenant_row, counters.number, counters.tally.floor))
         return evictions
 
     # ------------------------------------------------------------------ checks: nothing is collected here
@@ -268,12 +268,12 @@ class Transaction:
         """What is not part of the usual message."""
         tenant = changes.tenant
         if changes.receipts:
-            self.writes.append(InsertReceipts(self.head(tenant).number, changes.receipts))
+            self.writes.append(InsertReceipts(self.head(tenant).tenant_row, changes.receipts))
         # Ended channels are closed, purged ones are emptied.
         for channel_id in (*changes.ended, *changes.purges):
             self._end(channel_id, tenant, purge=channel_id in changes.purges)
         for agent in changes.departed:
-            self.writes.append(ExpireRequests(self.head(tenant).number, agent))
+            self.writes.append(ExpireRequests(self.head(tenant).tenant_row, agent))
         for record in changes.drops:
             self._drop(record)
         if changes.entries:
@@ -284,24 +284,24 @@ class Transaction:
             key = (tenant, spend.key, spend.window)
             self.budgets[key] = max(0, self._spent(key) + spend.amount)
         if changes.trim_audit:
-            self.writes.append(TrimAudit(self.head(tenant).number, changes.trim_audit))
+            self.writes.append(TrimAudit(self.head(tenant).tenant_row, changes.trim_audit))
         if changes.saved is not None:
             use = (tenant, changes.saved.scope)
             self.saved[use] = with_answer(self.saved.get(use), changes.saved)
         if changes.forget_before:
             self.writes.append(ForgetKeys(changes.forget_before))
         if changes.erase is not None:
-            self.writes.append(EraseContent(self.head(tenant).number, changes.erase))
+            self.writes.append(EraseContent(self.head(tenant).tenant_row, changes.erase))
 
     def _post(self, post: Post, tenant: str) -> Post:
         key = (tenant, post.channel_id)
-        place = self.place(key)
-        if place is None:
+        counters = self.counters(key)
+        if counters is None:
             raise RuntimeError("the channel was checked before")
         # Unpacked by hand, here and below: this runs for every message.
-        tenant_number, position, entries, link, audits = self.head(tenant)
+        tenant_row, position, entries, link, audits = self.head(tenant)
         channel = self.record((tenant, Channel.kind, post.channel_id))
-        number, intent_id, seq, (count, last_at, floor) = place
+        number, intent_id, seq, (count, last_at, floor) = counters
         position += 1
         seq += 1
         most = channel.options.max_messages if isinstance(channel, Channel) else seq
@@ -309,12 +309,14 @@ class Transaction:
         at = max(post.created_at, last_at)
         placed = post._replace(position=position, seq=seq, created_at=at)
         self._floors.setdefault(key, floor)
-        self.places[key] = Place(number, intent_id, seq, Tally(count + 1, at, max(floor, seq - most)))
-        self.heads[tenant] = Head(tenant_number, position, entries, link, audits)
+        self.channel_counters[key] = ChannelCounters(
+            number, intent_id, seq, Tally(count + 1, at, max(floor, seq - most))
+        )
+        self.heads[tenant] = Head(tenant_row, position, entries, link, audits)
         insert = self._insert()
-        insert.posts.append((tenant_number, number, placed))
+        insert.posts.append((tenant_row, number, placed))
         if post.pattern is Pattern.RESPONSE:
-            insert.answered.append((tenant_number, post.in_reply_to))
+            insert.answered.append((tenant_row, post.in_reply_to))
         return placed
 
     def _insert(self) -> InsertPosts:
@@ -327,32 +329,32 @@ class Transaction:
     def _move(self, moved: Moved, tenant: str) -> Post | None:
         head = self.head(tenant)
         if moved.state is PostState.EXPIRED:
-            self.writes.append(ExpirePost(head.number, moved.message_id))
+            self.writes.append(ExpirePost(head.tenant_row, moved.message_id))
             return None
         post = self._source.pending(tenant, moved.message_id)
-        place = self.place((tenant, post.channel_id)) if post is not None else None
-        if post is None or place is None or post.seq <= place.tally.floor or post.id in self._moved:
+        counters = self.counters((tenant, post.channel_id)) if post is not None else None
+        if post is None or counters is None or post.seq <= counters.tally.floor or post.id in self._moved:
             return None
         self._moved.add(post.id)
-        position, seq = head.position + 1, place.seq + 1
+        position, seq = head.position + 1, counters.seq + 1
         moved_post = post._replace(position=position, seq=seq, state=moved.state, recipients=moved.recipients)
-        self.places[tenant, post.channel_id] = place._replace(seq=seq)
+        self.channel_counters[tenant, post.channel_id] = counters._replace(seq=seq)
         self.heads[tenant] = head._replace(position=position)
-        self.writes.append(MovePost(head.number, moved_post))
+        self.writes.append(MovePost(head.tenant_row, moved_post))
         return moved_post
 
     def _end(self, channel_id: str, tenant: str, *, purge: bool) -> None:
-        place = self.place((tenant, channel_id))
-        if place is None or self.record((tenant, Channel.kind, channel_id)) is None:
+        counters = self.counters((tenant, channel_id))
+        if counters is None or self.record((tenant, Channel.kind, channel_id)) is None:
             return
         if purge:
-            self._evict_through(tenant, channel_id, place, place.seq)
+            self._evict_through(tenant, channel_id, counters, counters.seq)
         else:
-            self.writes.append(ExpireChannel(place.number))
+            self.writes.append(ExpireChannel(counters.number))
 
-    def _evict_through(self, tenant: str, channel_id: str, place: Place, floor: int) -> None:
-        self.places[tenant, channel_id] = place._replace(tally=place.tally._replace(floor=floor))
-        self.writes.append(EvictPosts(self.head(tenant).number, place.number, floor))
+    def _evict_through(self, tenant: str, channel_id: str, counters: ChannelCounters, floor: int) -> None:
+        self.channel_counters[tenant, channel_id] = counters._replace(tally=counters.tally._replace(floor=floor))
+        self.writes.append(EvictPosts(self.head(tenant).tenant_row, counters.number, floor))
 
     def _event(self, draft: EventDraft, tenant: str) -> Event:
         head = self.head(tenant)
@@ -361,7 +363,7 @@ class Transaction:
         event = self._encoders.event(draft, head.position + 1, sequence + 1, previous)
         self.logs[log] = (event.sequence, event.event_hash)
         self.heads[tenant] = head._replace(position=head.position + 1)
-        self.events.append((head.number, event))
+        self.events.append((head.tenant_row, event))
         return event
 
     def _put(self, record: Record, tenant: str) -> Record:
@@ -380,13 +382,13 @@ class Transaction:
         """A new channel gets its counters. One that may keep fewer messages than before keeps fewer at once."""
         key = (channel.tenant_id, channel.id)
         if not channel.version:
-            self.places[key] = Place(self._source.new_channel(), channel.intent_id, 0, Tally())
+            self.channel_counters[key] = ChannelCounters(self._source.new_channel(), channel.intent_id, 0, Tally())
             self.new_channels.add(key)
             return
-        place = self.place(key)
+        counters = self.counters(key)
         most = channel.options.max_messages
-        if place is not None and place.seq - place.tally.floor > most:
-            self._evict_through(*key, place, place.seq - most)
+        if counters is not None and counters.seq - counters.tally.floor > most:
+            self._evict_through(*key, counters, counters.seq - most)
 
     def _drop(self, record: Record) -> None:
         key = (record.tenant_id, record.kind, record.id)
@@ -411,7 +413,7 @@ class Transaction:
             position += 1
             document = canonical(position, entry)
             link = chained(link, document)
-            self.entries.append((head.number, position, document, link))
+            self.entries.append((head.tenant_row, position, document, link))
         self.heads[tenant] = head._replace(entry_position=position, entry_link=link)
 
     def _audit(self, tenant: str, draft: AuditDraft) -> None:
@@ -420,7 +422,7 @@ class Transaction:
         side = self.sides.get(key) or self._source.side(key)
         entry = entry_at(head.audit_number + 1, draft, tenant, side, self._encoders.entry)
         self.sides[key] = SideHead(entry.seq, entry.entry_hash)
-        self.audits.append((head.number, entry))
+        self.audits.append((head.tenant_row, entry))
         self.heads[tenant] = head._replace(audit_number=entry.number)
 
     # ------------------------------------------------------------------ reading: what was collected, else the source
@@ -433,9 +435,9 @@ class Transaction:
         """A record after the commits so far."""
         return self.records[key] if key in self.records else self._source.record(key)
 
-    def place(self, key: tuple[str, str]) -> Place | None:
+    def counters(self, key: tuple[str, str]) -> ChannelCounters | None:
         """A channel's counters after the commits so far."""
-        return self.places.get(key) or self._source.place(*key)
+        return self.channel_counters.get(key) or self._source.counters(*key)
 
     def _spent(self, key: BudgetKey) -> int:
         return self.budgets[key] if key in self.budgets else self._source.spent(key)

@@ -10,7 +10,7 @@ from parley.adapters.postgres import cache as tenancy
 from parley.adapters.postgres.cache import Note, TenantCache, decode_note, encode_note
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.channel import Tally
-from parley.domain.store.transaction import Head, Place
+from parley.domain.store.transaction import ChannelCounters, Head
 from tests.contract.team_store import T1, a_channel, an_intent
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def a_tenancy() -> TenantCache:
     made = TenantCache(cast("asyncpg.Record", (7, T1, 40, 3, 5, LINK, 6)))
     made.put(CHANNEL, a_channel(version=1))
     made.put(INTENT, an_intent(version=1))
-    made.places["chan_1"] = Place(1, "intent_1", 40, Tally(40, "", 0))
+    made.channel_counters["chan_1"] = ChannelCounters(1, "intent_1", 40, Tally(40, "", 0))
     made.sides["alice"] = SideHead(1, "x")
     made.budgets[BUDGET] = 9
     made.logs["intent_1"] = (2, "y")
@@ -66,7 +66,7 @@ def test_what_another_node_changed_is_forgotten_and_nothing_else() -> None:
     assert (one.revision, one.head) == (4, Head(7, 41, 6, LINK, 7))
     assert INTENT not in one.records
     assert CHANNEL in one.records
-    assert set(one.places) == {"chan_1"}
+    assert set(one.channel_counters) == {"chan_1"}
     assert (one.sides, one.budgets, one.logs) != ({}, {}, {})
 
 
@@ -74,7 +74,7 @@ def test_counters_go_with_their_channel_and_chains_all_together() -> None:
     one = a_tenancy()
 
     one.apply_other(4, a_note(channels=["chan_1"]))
-    assert one.places == {}
+    assert one.channel_counters == {}
     assert one.budgets == {BUDGET: 9}
 
     one.apply_other(5, a_note(others=True))
@@ -110,7 +110,7 @@ def test_everything_can_be_forgotten() -> None:
 
     one.clear()
 
-    assert (one.records, one.places, one.sides, one.budgets, one.logs) == ({}, {}, {}, {}, {})
+    assert (one.records, one.channel_counters, one.sides, one.budgets, one.logs) == ({}, {}, {}, {}, {})
     assert one.revision == 3
 
 
@@ -119,7 +119,7 @@ def test_what_is_known_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(tenancy, "_OTHERS_LIMIT", 1)
     one = a_tenancy()
     one.trim()
-    assert (len(one.records), len(one.places), len(one.budgets)) == (2, 1, 1)
+    assert (len(one.records), len(one.channel_counters), len(one.budgets)) == (2, 1, 1)
 
     one.put((T1, "intent", "intent_2"), None)
     one.readers[INTENT] = object()
@@ -127,4 +127,4 @@ def test_what_is_known_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -
     one.trim()
 
     assert (one.records, one.readers, one.budgets) == ({}, {}, {})
-    assert set(one.places) == {"chan_1"}
+    assert set(one.channel_counters) == {"chan_1"}

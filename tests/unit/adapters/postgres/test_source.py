@@ -98,11 +98,11 @@ def assert_complete(loaded: PostgresSource) -> None:
     assert loaded.record((T2, "channel", "chan_3")) is None
     assert loaded.holder((T2, "channel", "intent_1", "other")) == "chan_2"
     assert loaded.holder((T1, "channel", "intent_1", "other")) == FREE
-    place, other = loaded.place(T1, "chan_1"), loaded.place(T2, "chan_2")
-    assert place is not None
+    counters, other = loaded.counters(T1, "chan_1"), loaded.counters(T2, "chan_2")
+    assert counters is not None
     assert other is not None
-    assert (place.seq, place.tally.total, other.seq) == (1, 1, 0)
-    assert loaded.place(T1, "chan_2") is None
+    assert (counters.seq, counters.tally.total, other.seq) == (1, 1, 0)
+    assert loaded.counters(T1, "chan_2") is None
     assert loaded.side((T1, "alice")).seq == 1
     assert loaded.side((T1, "bob")) == SideHead()
     assert (loaded.spent((T1, "messages", "")), loaded.spent((T1, "other", "2026"))) == (4, 0)
@@ -110,7 +110,7 @@ def assert_complete(loaded: PostgresSource) -> None:
     assert loaded.is_saved(T1, "s1")
     assert not loaded.is_saved(T1, "s2")
     assert loaded.head(T1).position == 2
-    assert loaded.new_channel() > place.number
+    assert loaded.new_channel() > counters.number
 
 
 @in_loop
@@ -170,10 +170,10 @@ async def test_only_what_still_waits_is_pending_and_comes_with_its_counters(dsn:
 
         assert loaded.pending(T1, "msg_1") is None
         assert loaded.pending(T2, "msg_2") is None
-        found, place = loaded.pending(T1, "msg_2"), loaded.place(T1, "chan_1")
+        found, counters = loaded.pending(T1, "msg_2"), loaded.counters(T1, "chan_1")
         assert found is not None
-        assert place is not None
-        assert (found.seq, place.seq) == (2, 2)
+        assert counters is not None
+        assert (found.seq, counters.seq) == (2, 2)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ async def test_a_channel_that_comes_and_goes_leaves_no_counters(dsn: str) -> Non
 
         assert await desk.rows("SELECT id FROM tally") == [("chan_1",)]
         assert await desk.rows("SELECT id FROM record WHERE kind = 'channel'") == [("chan_1",)]
-        assert (await desk.note()).places == {}
+        assert (await desk.note()).channel_counters == {}
 
 
 @in_loop
@@ -148,7 +148,7 @@ async def test_the_journal_says_what_a_transaction_touched(dsn: str) -> None:
 
         await desk.write(TeamChanges(T1, drops=(a_channel(version=1),), ended=("chan_1",), departed=("bob",)))
         note = await desk.note()
-        assert (note.records, note.channels, note.places) == ([("channel", "chan_1")], ["chan_1"], {})
+        assert (note.records, note.channels, note.channel_counters) == ([("channel", "chan_1")], ["chan_1"], {})
         assert (note.ended, note.departed) == (["chan_1"], ["bob"])
 
 

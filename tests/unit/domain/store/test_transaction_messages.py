@@ -1,4 +1,4 @@
-"""Messages in a transaction: their positions and places, and how they go away."""
+"""Messages in a transaction: their positions and seqs, and how they go away."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parley.domain.channel.post import Post, PostState
 from parley.domain.errors.errors import NotFound, Stale
 from parley.domain.record import Expect
 from parley.domain.store.changes import Moved, TeamChanges
-from parley.domain.store.transaction import EVICT_STEP, Place
+from parley.domain.store.transaction import EVICT_STEP, ChannelCounters
 from parley.domain.store.writes import EvictPosts, ExpireChannel, ExpirePost, ExpireRequests, InsertPosts, MovePost
 from tests.contract.team_store import (
     AT,
@@ -32,7 +32,7 @@ def shelf() -> Shelf:
     return a_shelf()
 
 
-# ---------------------------------------------------------------- messages and their places
+# ---------------------------------------------------------------- messages and their seqs
 
 
 def test_positions_and_places_are_dense_over_commits_and_transactions(shelf: Shelf) -> None:
@@ -49,7 +49,7 @@ def test_positions_and_places_are_dense_over_commits_and_transactions(shelf: She
         shelf.keep(done)
 
     assert placed == [(n, (n + 1) // 2) for n in range(1, 25)]
-    assert shelf.places[T1, "chan_1"] == Place(1, "intent_1", 12, Tally(12, AT, 0))
+    assert shelf.channel_counters[T1, "chan_1"] == ChannelCounters(1, "intent_1", 12, Tally(12, AT, 0))
 
 
 def test_messages_and_events_share_positions_and_each_tenant_has_its_own(shelf: Shelf) -> None:
@@ -90,7 +90,7 @@ def test_a_channel_is_made_and_spoken_in_within_one_commit(shelf: Shelf) -> None
 
     assert (committed.posts[0].position, committed.posts[0].seq) == (1, 1)
     assert done.new_channels == {(T1, "chan_2")}
-    assert done.places == {(T1, "chan_2"): Place(2, "intent_1", 1, Tally(1, AT, 0))}
+    assert done.channel_counters == {(T1, "chan_2"): ChannelCounters(2, "intent_1", 1, Tally(1, AT, 0))}
 
 
 def test_a_channel_of_another_tenant_is_no_channel(shelf: Shelf) -> None:
@@ -106,7 +106,7 @@ def test_a_channel_that_goes_and_comes_again_begins_anew_under_another_number(sh
     assert done.take(TeamChanges(T1, (a_post("msg_2"),), puts=(a_channel(),))).posts[0].seq == 1
 
     assert (done.gone_channels, done.new_channels) == ({(T1, "chan_1")}, {(T1, "chan_1")})
-    assert done.places[T1, "chan_1"].number == 2
+    assert done.channel_counters[T1, "chan_1"].number == 2
 
 
 def test_a_channel_that_comes_and_goes_is_not_new(shelf: Shelf) -> None:
@@ -136,7 +136,7 @@ def test_floors_rise_with_each_message_and_what_is_below_goes_in_steps(shelf: Sh
 
     for n in range(1, 2 * EVICT_STEP + 12):
         done = after(shelf, TeamChanges(T1, (a_post(f"msg_{n}", "chan_2"),)))
-        assert done.places[T1, "chan_2"].tally.floor == max(0, n - 10)
+        assert done.channel_counters[T1, "chan_2"].tally.floor == max(0, n - 10)
         removed += [(n, evicted)] if (evicted := of_kind(done, EvictPosts)) else []
 
     assert removed == [
@@ -161,7 +161,7 @@ def test_a_channel_that_may_keep_fewer_keeps_fewer_at_once(shelf: Shelf) -> None
     done = after(shelf, TeamChanges(T1, puts=(replace(kept(shelf), options=Options(max_messages=2)),)))
 
     assert done.writes == [EvictPosts(1, 1, 3)]
-    assert done.places[T1, "chan_1"] == Place(1, "intent_1", 5, Tally(5, AT, 3))
+    assert done.channel_counters[T1, "chan_1"] == ChannelCounters(1, "intent_1", 5, Tally(5, AT, 3))
 
 
 def test_a_purge_takes_every_message_and_keeps_the_count(shelf: Shelf) -> None:
@@ -172,7 +172,7 @@ def test_a_purge_takes_every_message_and_keeps_the_count(shelf: Shelf) -> None:
 
     assert committed.ended == ("chan_1",)
     assert done.writes == [EvictPosts(1, 1, 2)]
-    assert done.places[T1, "chan_1"].tally == Tally(2, AT, 2)
+    assert done.channel_counters[T1, "chan_1"].tally == Tally(2, AT, 2)
 
 
 def test_the_end_of_a_channel_and_a_departure_are_told(shelf: Shelf) -> None:
@@ -209,7 +209,7 @@ def test_a_moved_message_takes_a_new_position(shelf: Shelf) -> None:
     assert committed.posts[1:] == (moved,)
     assert done.writes[1:] == [MovePost(1, moved)]
     # It was counted when it was said.
-    assert done.places[T1, "chan_1"] == Place(1, "intent_1", 4, Tally(3, AT, 0))
+    assert done.channel_counters[T1, "chan_1"] == ChannelCounters(1, "intent_1", 4, Tally(3, AT, 0))
 
 
 def test_a_message_that_does_not_wait_is_not_moved(shelf: Shelf) -> None:

@@ -15,11 +15,11 @@ from parley.domain.store.changes import ErasableMessage, Spend, TeamChanges
 from parley.domain.store.transaction import (
     FREE,
     BudgetKey,
+    ChannelCounters,
     Encoders,
     Head,
     LogEnd,
     NameKey,
-    Place,
     RecordKey,
     SideKey,
     Transaction,
@@ -47,7 +47,7 @@ class Shelf:
     def __init__(self) -> None:
         self.heads: dict[str, Head] = {tenant: Head(number, 0, 0, GENESIS) for tenant, number in NUMBERS.items()}
         self.records: dict[RecordKey, Record] = {}
-        self.places: dict[tuple[str, str], Place] = {}
+        self.channel_counters: dict[tuple[str, str], ChannelCounters] = {}
         self.sides: dict[SideKey, SideHead] = {}
         self.budgets: dict[BudgetKey, int] = {}
         self.scopes: set[tuple[str, str]] = set()
@@ -59,7 +59,7 @@ class Shelf:
     def keep(self, done: Transaction) -> None:
         """What a store does with a transaction, as far as another one sees it."""
         self.records = {key: record for key, record in (self.records | done.records).items() if record is not None}
-        self.places.update(done.places)
+        self.channel_counters.update(done.channel_counters)
         self.heads.update(done.heads)
         self.sides.update(done.sides)
         self.budgets.update(done.budgets)
@@ -77,8 +77,8 @@ class Shelf:
     def holder(self, name: NameKey) -> str:
         return next((one.id for one in self.records.values() if name_key(one) == name), FREE)
 
-    def place(self, tenant: str, channel_id: str) -> Place | None:
-        return self.places.get((tenant, channel_id))
+    def counters(self, tenant: str, channel_id: str) -> ChannelCounters | None:
+        return self.channel_counters.get((tenant, channel_id))
 
     def new_channel(self) -> int:
         self.channels += 1
@@ -155,7 +155,7 @@ def noted(done: Transaction) -> object:
         [(list(act.posts), list(act.answered)) if isinstance(act, InsertPosts) else act for act in done.writes],
         dict(done.records),
         dict(done.heads),
-        dict(done.places),
+        dict(done.channel_counters),
         set(done.new_channels),
         set(done.gone_channels),
         list(done.events),

@@ -9,7 +9,7 @@ from parley.domain.store.writes import ForgetKeys
 if TYPE_CHECKING:
     from parley.domain.audit.entry import SideHead
     from parley.domain.record import Record
-    from parley.domain.store.transaction import BudgetKey, Head, Place, RecordKey, SideKey, Transaction
+    from parley.domain.store.transaction import BudgetKey, ChannelCounters, Head, RecordKey, SideKey, Transaction
 
 # Not cached; None means that there is no such record.
 UNKNOWN = object()
@@ -22,7 +22,7 @@ class StoreCache:
         self.kinds = kinds
         self.records: dict[RecordKey, Record | None] = {}
         # By tenant and channel.
-        self.places: dict[tuple[str, str], Place] = {}
+        self.channel_counters: dict[tuple[str, str], ChannelCounters] = {}
         self.heads: dict[str, Head] = {}
         self.sides: dict[SideKey, SideHead] = {}
         self.budgets: dict[BudgetKey, int] = {}
@@ -35,9 +35,9 @@ class StoreCache:
     def update(self, transaction: Transaction) -> None:
         """Update the cache after a transaction is durable."""
         self.records.update(transaction.records)
-        self.places.update(transaction.places)
+        self.channel_counters.update(transaction.channel_counters)
         for key in transaction.gone_channels - transaction.new_channels:
-            self.places.pop(key, None)
+            self.channel_counters.pop(key, None)
         self.heads.update(transaction.heads)
         self.sides.update(transaction.sides)
         if any(type(act) is ForgetKeys for act in transaction.writes):
@@ -49,8 +49,8 @@ class StoreCache:
         if len(self.records) > self.max_items:
             self.generation += 1
             self.records.clear()
-        if len(self.places) > self.max_items:
-            self.places.clear()
+        if len(self.channel_counters) > self.max_items:
+            self.channel_counters.clear()
         if len(self.sides) > self.max_items:
             self.sides.clear()
         if len(self.budgets) > self.max_items:

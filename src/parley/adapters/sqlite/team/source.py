@@ -14,7 +14,7 @@ from parley.adapters.sqlite.team import records as team_records
 from parley.adapters.sqlite.team.cache import UNKNOWN
 from parley.domain.channel.channel import Tally
 from parley.domain.mailbox.ledger import GENESIS
-from parley.domain.store.transaction import FREE, Head, Place, name_key
+from parley.domain.store.transaction import FREE, ChannelCounters, Head, name_key
 from parley.wire import rows
 
 if TYPE_CHECKING:
@@ -86,17 +86,17 @@ class SqliteSource:
             record_id = self._names[name] = row[0] if row else FREE
         return record_id
 
-    def place(self, tenant: str, channel_id: str) -> Place | None:
+    def counters(self, tenant: str, channel_id: str) -> ChannelCounters | None:
         """A channel's counters."""
         key = (tenant, channel_id)
-        place = self._cache.places.get(key)
-        if place is None:
+        counters = self._cache.channel_counters.get(key)
+        if counters is None:
             query = "SELECT number, intent, seq, count, last_at, floor FROM tally WHERE tenant = ? AND id = ?"
             row = self._db.execute(query, key).fetchone()
             if row is None:
                 return None
-            place = self._cache.places[key] = Place(row[0], row[1], row[2], Tally(*row[3:]))
-        return place
+            counters = self._cache.channel_counters[key] = ChannelCounters(row[0], row[1], row[2], Tally(*row[3:]))
+        return counters
 
     def new_channel(self) -> int:
         """The number of a channel that begins now."""
@@ -110,7 +110,7 @@ class SqliteSource:
         side = self._cache.sides.get(key)
         if side is None:
             tenant, name = key
-            side = self._cache.sides[key] = team_audit.side_head(self._db, self.head(tenant).number, name)
+            side = self._cache.sides[key] = team_audit.side_head(self._db, self.head(tenant).tenant_row, name)
         return side
 
     def spent(self, key: BudgetKey) -> int:
@@ -138,8 +138,8 @@ class SqliteSource:
             " WHERE post.id = ? AND state = 'pending' AND post.seq > tally.floor"
         )
         row = self._db.execute(query, (message_id,)).fetchone()
-        return rows.post_from_row(row) if row and row[0] >> rows.SHIFT == self.head(tenant).number else None
+        return rows.post_from_row(row) if row and row[0] >> rows.SHIFT == self.head(tenant).tenant_row else None
 
     def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         """How many of these messages still say something."""
-        return team_erase.count_unerased(self._db, self.head(tenant).number, messages)
+        return team_erase.count_unerased(self._db, self.head(tenant).tenant_row, messages)

@@ -169,9 +169,9 @@ class SqliteTeamStore:
     # ------------------------------------------------------------------ messages
 
     async def tally(self, tenant: str, channel_id: str) -> Tally:
-        place = self._cache.places.get((tenant, channel_id))
-        if place is not None:
-            return place.tally
+        counters = self._cache.channel_counters.get((tenant, channel_id))
+        if counters is not None:
+            return counters.tally
         query = "SELECT count, last_at, floor FROM tally WHERE id = ? AND tenant = ?"
         row = await self._read(lambda db: db.execute(query, (channel_id, tenant)).fetchone())
         return Tally(*row) if row else Tally()
@@ -192,8 +192,8 @@ class SqliteTeamStore:
 
     async def page(self, tenant: str, query: Query) -> tuple[ReaderPost, ...]:
         low, _ = await self._range(tenant)
-        place = self._cache.places.get((tenant, query.channel_id))
-        if place is not None and query.after_seq >= place.seq:
+        counters = self._cache.channel_counters.get((tenant, query.channel_id))
+        if counters is not None and query.after_seq >= counters.seq:
             return ()  # nothing is new, and that is known without asking the file
         time_bound = " AND created_at > :time" if query.after_time else ""
         sql = (
@@ -437,7 +437,7 @@ class SqliteTeamStore:
             row = await self._read(lambda db: db.execute(query, (tenant,)).fetchone())
             number = int(row[0]) if row else 0
         else:
-            number = head.number
+            number = head.tenant_row
         return number << rows.SHIFT, number << rows.SHIFT | rows.MASK
 
     async def _read(self, work: Callable[[sqlite3.Connection], T], where: ThreadPoolExecutor | None = None) -> T:

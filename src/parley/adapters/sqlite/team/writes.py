@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from parley.domain.store.transaction import Place, Transaction
+    from parley.domain.store.transaction import ChannelCounters, Transaction
 
 _ROWS_LIMIT = 64
 
@@ -69,7 +69,7 @@ def write(db: sqlite3.Connection, transaction: Transaction) -> None:
     _insert(db, _SAVED, list(transaction.saved.values()))
     db.executemany(
         "UPDATE tenant SET head = ?, entry_position = ?, entry_link = ?, audit_number = ? WHERE number = ?",
-        [(*head[1:], head.number) for head in transaction.heads.values()],
+        [(*head[1:], head.tenant_row) for head in transaction.heads.values()],
     )
 
 
@@ -88,17 +88,20 @@ def _write_places(db: sqlite3.Connection, transaction: Transaction) -> None:
         db.executemany(
             "INSERT INTO tally (tenant, id, intent, count, seq, last_at, floor, number)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [(*key, transaction.places[key].intent_id, *_counters(transaction.places[key])) for key in new],
+            [
+                (*key, transaction.channel_counters[key].intent_id, *_counters(transaction.channel_counters[key]))
+                for key in new
+            ],
         )
-    changed = transaction.places.keys() - new - gone if new or gone else transaction.places
+    changed = transaction.channel_counters.keys() - new - gone if new or gone else transaction.channel_counters
     db.executemany(
         "UPDATE tally SET count = ?, seq = ?, last_at = ?, floor = ? WHERE number = ?",
-        [_counters(transaction.places[key]) for key in changed],
+        [_counters(transaction.channel_counters[key]) for key in changed],
     )
 
 
-def _counters(place: Place) -> tuple[int, int, str, int, int]:
-    number, _, seq, (total, last_at, floor) = place
+def _counters(counters: ChannelCounters) -> tuple[int, int, str, int, int]:
+    number, _, seq, (total, last_at, floor) = counters
     return total, seq, last_at, floor, number
 
 

@@ -5,12 +5,12 @@ from typing import Any, cast
 from parley.adapters.sqlite.team.cache import StoreCache
 from parley.domain.audit.entry import SideHead
 from parley.domain.channel.channel import Tally
-from parley.domain.store.transaction import Encoders, Head, Place, Transaction, TransactionSource
+from parley.domain.store.transaction import ChannelCounters, Encoders, Head, Transaction, TransactionSource
 from parley.domain.store.writes import ForgetKeys
 from tests.contract.team_store import T1, an_intent
 from tests.rigs.team import kinds
 
-PLACE = Place(1, "intent_1", 0, Tally())
+COUNTERS = ChannelCounters(1, "intent_1", 0, Tally())
 
 
 def a_transaction(**noted: Any) -> Transaction:  # noqa: ANN401
@@ -38,11 +38,11 @@ def test_what_is_known_is_forgotten_when_it_is_too_much() -> None:
 def test_the_places_of_channels_are_forgotten_on_their_own() -> None:
     known = StoreCache(kinds())
     known.max_items = 0
-    known.places[T1, "chan_1"] = PLACE
+    known.channel_counters[T1, "chan_1"] = COUNTERS
 
     known.trim()
 
-    assert (known.places, known.generation) == ({}, 0)
+    assert (known.channel_counters, known.generation) == ({}, 0)
 
 
 def test_as_many_sides_and_budgets_as_there_are_do_not_fill_the_memory() -> None:
@@ -64,7 +64,7 @@ def test_what_a_transaction_has_become_is_known() -> None:
     known.update(
         a_transaction(
             records={(T1, "intent", "intent_1"): intent, (T1, "intent", "intent_2"): None},
-            places={(T1, "chan_1"): PLACE},
+            channel_counters={(T1, "chan_1"): COUNTERS},
             heads={T1: head},
             sides={(T1, "alice"): SideHead(1, "hash")},
             budgets={(T1, "key", ""): 2},
@@ -72,19 +72,21 @@ def test_what_a_transaction_has_become_is_known() -> None:
     )
 
     assert known.records == {(T1, "intent", "intent_1"): intent, (T1, "intent", "intent_2"): None}
-    assert (known.places, known.heads) == ({(T1, "chan_1"): PLACE}, {T1: head})
+    assert (known.channel_counters, known.heads) == ({(T1, "chan_1"): COUNTERS}, {T1: head})
     assert (known.sides, known.budgets) == ({(T1, "alice"): SideHead(1, "hash")}, {(T1, "key", ""): 2})
 
 
 def test_of_a_channel_that_is_gone_nothing_is_known_unless_it_came_again() -> None:
     known = StoreCache(kinds())
     one, other = (T1, "chan_1"), (T1, "chan_2")
-    known.places[one] = known.places[other] = PLACE
-    again = Place(2, "intent_1", 0, Tally())
+    known.channel_counters[one] = known.channel_counters[other] = COUNTERS
+    again = ChannelCounters(2, "intent_1", 0, Tally())
 
-    known.update(a_transaction(places={one: PLACE, other: again}, gone_channels={one, other}, new_channels={other}))
+    known.update(
+        a_transaction(channel_counters={one: COUNTERS, other: again}, gone_channels={one, other}, new_channels={other})
+    )
 
-    assert known.places == {other: again}
+    assert known.channel_counters == {other: again}
 
 
 def test_after_budgets_were_forgotten_none_of_before_is_known() -> None:

@@ -72,13 +72,13 @@ def test_what_was_asked_for_is_known_from_then_on(desk: Desk) -> None:
     fact = AuditDraft("aud_1", "alice", AT, "a", "x", {})
     desk.commit(TeamChanges(T1, (a_post(),), puts=(a_channel(),), audits=(fact,), spends=(Spend("key", 5),)))
     source = desk.source()
-    place = source.place(T1, "chan_1")
-    assert place is not None
+    counters = source.counters(T1, "chan_1")
+    assert counters is not None
 
     for _ in range(2):
         assert source.record((T1, "channel", "chan_1")) is not None
         assert source.record((T1, "channel", "chan_2")) is None
-        assert source.place(T1, "chan_1") == place
+        assert source.counters(T1, "chan_1") == counters
         assert source.head(T1).position == 1
         assert source.side((T1, "alice")).seq == 1
         assert source.side((T1, "bob")) == SideHead()
@@ -86,7 +86,7 @@ def test_what_was_asked_for_is_known_from_then_on(desk: Desk) -> None:
         assert source.spent((T1, "other", "")) == 0
         source = desk.source()
 
-    assert (place.intent_id, place.seq, place.tally.total) == ("intent_1", 1, 1)
+    assert (counters.intent_id, counters.seq, counters.tally.total) == ("intent_1", 1, 1)
     assert len(desk.statements) == 8
 
 
@@ -109,7 +109,7 @@ def test_what_is_another_tenants_is_not_there(desk: Desk) -> None:
 
     assert source.pending(T1, "msg_1") == waiting._replace(position=1, seq=1)
     assert source.pending(T2, "msg_1") is None
-    assert source.place(T2, "chan_1") is None
+    assert source.counters(T2, "chan_1") is None
     assert source.record((T2, "channel", "chan_1")) is None
     assert source.unerased(T1, (ErasableMessage("msg_1"),)) == 1
     assert source.unerased(T2, (ErasableMessage("msg_1"),)) == 0
