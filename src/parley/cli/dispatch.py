@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.cli.command import make_parser
 from parley.cli.exits import OK
-from parley.domain.errors.errors import Invalid
+from parley.domain.errors.errors import Invalid, ParleyError
 from parley.domain.names import meant
 
 if TYPE_CHECKING:
@@ -172,7 +172,14 @@ def dispatch(arguments: list[str]) -> int:
         return oacp_main(arguments[1:])
     name, rest = _split(arguments)
     command = load_command(name)
-    return command.run(make_parser(f"parley {name}", command).parse_args(rest))
+    args = make_parser(f"parley {name}", command).parse_args(rest)
+    try:
+        return command.run(args)
+    except ParleyError as error:
+        from parley.cli.parts.refusals import explain_refusal
+
+        explain_refusal(error, args)
+        raise
 
 
 def _split(arguments: list[str]) -> tuple[str, list[str]]:

@@ -147,9 +147,22 @@ def test_an_outbox_shows_who_owes_an_answer(stage: Stage) -> None:
     assert lines[0] == "1 answer owed to claude"
     assert lines[1].split() == ["PRI", "TYPE", "OWES", "SINCE", "STATE", "SUBJECT", "[ID]"]
     assert lines[2].split()[:3] == ["P2", "question", "gemini"]
+    assert lines[2].split()[4] == "waiting"
     assert (owed["id"], owed["owes"], owed["late"]) == (sent["id"], "gemini", False)
     assert owed["expects"] == ["notification", "follow_up"]
     assert stage.run("outbox", "--waiting", "-a", "gemini").out == "Nobody owes gemini an answer.\n"
+
+
+def test_what_is_owed_to_every_agent_is_one_list_with_late_ones_first(stage: Stage) -> None:
+    stage.send(to="gemini")
+    old = a_file(id="old-a8f3", from_="codex", to="claude", type="question", priority="P0")
+    (stage.agent("codex") / "outbox" / "old.yaml").write_bytes(old)
+
+    lines = stage.run("outbox", "--waiting", "--all").out.splitlines()
+
+    assert lines[0] == "2 answers owed to the agents of the project, 1 late"
+    assert lines[1].split() == ["PRI", "TYPE", "OWES", "TO", "SINCE", "STATE", "SUBJECT", "[ID]"]
+    assert [line.split()[2:4] for line in lines[2:]] == [["claude", "codex"], ["gemini", "claude"]]
 
 
 def test_a_late_answer_is_marked(stage: Stage) -> None:

@@ -249,11 +249,12 @@ def test_on_a_terminal_it_asks_and_only_a_yes_counts(people: People, typed: str,
     assert people.decide("show", held["approval"], "--json").json["status"] == status
 
 
-def test_an_agents_key_decides_nothing_and_is_told_so_in_one_line_before_anything_is_shown(people: People) -> None:
+def test_no_key_but_a_persons_decides_and_says_so_in_one_line_before_anything_is_shown(people: People) -> None:
     held = people.hold()
 
-    for words in (["approve", "--yes"], ["reject"], ["answer", "no"]):
-        ran = people.team.run("approvals", words[0], held["approval"], *words[1:], "--key", people.agent_key)
+    own, admin = people.agent_key, people.team.server.key
+    for key, *words in ((own, "approve", "--yes"), (own, "reject"), (own, "answer", "no"), (admin, "approve", "--yes")):
+        ran = people.team.run("approvals", words[0], held["approval"], *words[1:], "--key", key)
         assert (ran.code, ran.error, ran.out) == (6, "human_required", "")
         assert f"only {people.user} can decide this" in ran.err
     assert people.decide("show", held["approval"], "--json").json["status"] == "pending"
@@ -354,7 +355,10 @@ def test_a_rejected_message_never_goes_out_and_is_decided_once(people: People) -
     again = people.decide("approve", held["approval"], "--yes")
 
     assert (ran.code, ran.out.startswith(f"Rejected {held['approval']}: ")) == (0, True)
-    assert (again.code, again.error) == (4, "approval_decided")
+    see = f"see: parley approvals show {held['approval']}"
+    assert (again.code, again.err) == (4, f"parley: approval_decided: it was rejected ({see})\n")
+    assert again.out == ""
+    assert people.team.run("approvals", "approve", held["approval"], "--yes").out == ""  # with an admin key
     assert people.messages() == []
     exchange = people.team.said("exchange", "show", held["exchange_id"])
     assert exchange["outcome"] == "denied"

@@ -86,7 +86,7 @@ def _verify(args: argparse.Namespace) -> int:
 
         reports, results = asyncio.run(_check_data(args, trusted, outside))
     elif args.what.endswith((".jsonl", ".json")) or os.sep in args.what:
-        raise NotFound(f"no file {args.what!r}")
+        raise NotFound(f"no file {args.what!r}", hint="export a log with: parley audit export > FILE")
     else:
         with mailbox_audit.explain_unknown_name(args.what):
             reports, results = _check_server(args, trusted, outside)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.cli.command import Command, add_json, screen_of, settings_of
 from parley.cli.exits import OK
+from parley.domain.errors.errors import ProjectExists
 from parley.wiring import create_project, find_home
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _init(args: argparse.Namespace) -> int:
     home = find_home(settings_of(args)).value
     agents = tuple(name for part in args.agents.split(",") if (name := part.strip(" ")))
-    created = create_project(home, args.name, agents, repo=args.repo, shared=args.shared)
+    try:
+        created = create_project(home, args.name, agents, repo=args.repo, shared=args.shared)
+    except ProjectExists as error:
+        error.hint = f"use another name, or add agents to it: parley agent add NAME --project {args.name}"
+        raise
     screen = screen_of(args)
     if args.json:
         screen.json({"project": args.name, "home": home, "path": created.path, "agents": list(agents)})

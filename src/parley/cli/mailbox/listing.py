@@ -8,6 +8,7 @@ from parley.app.mailbox import read
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import Screen, count_of, item_fields, names_of, refused_fields, show_items
+from parley.domain.errors.errors import Invalid
 from parley.domain.times import format_time
 from parley.wiring import drive
 
@@ -28,6 +29,7 @@ def _add_outbox(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--waiting", action="store_true", help="only what others have not answered: who owes an answer, since when"
     )
+    parser.add_argument("--all", action="store_true", help="with --waiting: of every agent of the project")
     add_mailbox_options(parser)
 
 
@@ -38,10 +40,12 @@ def _inbox(args: argparse.Namespace) -> int:
 
 
 def _outbox(args: argparse.Namespace) -> int:
+    if args.all and not args.waiting:
+        raise Invalid("--all needs --waiting", hint="to list what one agent sent: parley outbox --agent NAME")
     if args.waiting:
         from parley.cli.mailbox.waiting import show_waiting
 
-        show_waiting(screen_of(args), kernel_of(args), as_json=args.json)
+        show_waiting(args)
         return OK
     return _show(args, "outbox")
 

@@ -11,7 +11,7 @@ from parley.cli.output import NO_DECIDER_MAILBOX_HINT, join_with_or, safe
 from parley.cli.parts.body import add_body, discard_edited, read_body, read_text_file
 from parley.domain.errors.errors import Invalid, ParleyError, Undelivered
 from parley.domain.mailbox.listing import Sent
-from parley.domain.message.bodies import default_reply
+from parley.domain.message.bodies import default_reply, is_structured
 from parley.domain.message.message import KINDS, PRIORITIES, Draft, Kind, Value
 from parley.domain.times import parse_moment
 from parley.wire.oacp.format import OacpFormat
@@ -191,11 +191,21 @@ def _send_or_preview(args: argparse.Namespace, kernel: Kernel, draft: Draft, ans
         if error.code == "held":  # by its code: a command that succeeds does not load the errors of policies
             discard_edited(args)
             return _show_held(args, error)
+        error.hint = error.hint or _body_hint(error, draft)
         if getattr(args, "edited", ""):
             error.hint = "; ".join(filter(None, (error.hint, f"your text is in {args.edited}")))
         raise
     discard_edited(args)
     return OK
+
+
+def _body_hint(error: ParleyError, draft: Draft) -> str:
+    """How to give the body that the message lacks."""
+    if not any(problem.field.split(".")[0] == "body" for problem in error.problems):
+        return ""
+    if is_structured(draft.kind):
+        return f"see: parley kinds {draft.kind}; give each field with --set FIELD=VALUE"
+    return "use --body TEXT" if any(problem.code == "missing_field" for problem in error.problems) else ""
 
 
 def _show_held(args: argparse.Namespace, held: ParleyError) -> int:

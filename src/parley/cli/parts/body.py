@@ -58,7 +58,7 @@ def fields_to_body(kind: Kind, assignments: list[str]) -> dict[str, Value]:
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals or not all(name.split(".")):
-            raise Invalid(f"--set {assignment!r} is not FIELD=VALUE")
+            raise Invalid(f"--set {assignment!r} is not FIELD=VALUE", hint="for example --set pr=#55")
         holder = body
         *path, leaf = name.split(".")
         for part in path:

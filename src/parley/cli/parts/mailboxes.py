@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.cli.command import settings_of
-from parley.domain.errors.errors import UnknownAgent, UnknownProject
+from parley.domain.errors.errors import Invalid, UnknownAgent, UnknownProject
 from parley.wiring import Kernel, agents_of, find_home, find_place, find_project, open_kernel, projects_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def names_several(args: argparse.Namespace) -> bool:
 def mailboxes_of(args: argparse.Namespace) -> list[OpenMailbox]:
     """Open the mailboxes that the options name, by project and agent."""
     settings = settings_of(args)
+    if args.all and args.agent:
+        raise Invalid("--all and --agent together", hint="leave one of them out")
     if not names_several(args):
         place = find_place(settings)
         home, project, agent = place.home.value, place.project.value, place.agent.value

@@ -155,7 +155,9 @@ def _payload_from_fields(assignments: list[str]) -> dict[str, Any]:
                     f"--field {assignment!r}: the value after := is not JSON", hint="use = for text"
                 ) from None
         if not equals or not all(name.split(".")):
-            raise Invalid(f"--field {assignment!r} is not NAME=VALUE")
+            raise Invalid(
+                f"--field {assignment!r} is not NAME=VALUE", hint="for example --field question='Which schema?'"
+            )
         holder = payload
         *path, leaf = name.split(".")
         for part in path:

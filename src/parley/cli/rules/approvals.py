@@ -14,7 +14,7 @@ from parley.cli.parts.decisions import add_server_or_mailbox_options, decisions_
 from parley.cli.parts.remote import age_column, field_column, show_result, show_table
 from parley.domain.content.invisible_characters import hidden_in, made_visible
 from parley.domain.errors.errors import Forbidden, Invalid, NotFound
-from parley.domain.errors.rules import HumanRequired, NotApprover, SelfApproval
+from parley.domain.errors.rules import ApprovalDecided, HumanRequired, NotApprover, SelfApproval
 from parley.domain.exchange.approval import ApprovalStatus
 from parley.domain.exchange.exchange import summary_of
 from parley.domain.limits import HARD_FILE_BYTES
@@ -274,8 +274,10 @@ def _answer(args: argparse.Namespace) -> int:
 
 
 def _get_decidable(decisions: Decisions, approval_id: str) -> Document:
-    """Fetch the approval; refuse, before printing it, if the caller may not decide."""
+    """Fetch the approval; refuse, before printing it, if it is decided or the caller may not decide."""
     approval = decisions.get_approval(approval_id)
+    if approval["status"] != _PENDING:
+        raise ApprovalDecided(f"it was {approval['status']}", hint=f"see: parley approvals show {approval['id']}")
     if approval["barred"]:
         who = join_with_or(approval["deciders"], "")
         text = f"only {who} can decide this, with their own key" if who else f"approval by {_NO_DECIDER}"

@@ -31,6 +31,7 @@ from parley.cli.rules.files import (
     scope_of,
 )
 from parley.domain.errors.errors import Invalid, NotFound
+from parley.domain.names import meant
 
 if TYPE_CHECKING:
     import argparse
@@ -130,7 +131,13 @@ def _flaw_lines(broken: Mapping[str, Any]) -> Iterator[str]:
 
 def _show(args: argparse.Namespace) -> int:
     scope, name = _split(args.document)
-    policy = connection_of(args, agent=False).get("policies", scope, name)
+    connection = connection_of(args, agent=False)
+    try:
+        policy = connection.get("policies", scope, name)
+    except NotFound:
+        names = [f"{known['scope']}/{known['name']}" for known in connection.get("policies")["policies"]]
+        hint = meant(args.document, names) or "see: parley policy list"
+        raise NotFound(f"no policy {args.document!r}", hint=hint) from None
     show_result(args, screen_of(args), policy, safe_text(policy["text"]).rstrip("\n"))
     return OK
 

@@ -95,8 +95,8 @@ def _port(settings: Settings) -> int:
     text = settings.port
     if not text.isascii() or not text.isdigit() or int(text[:6]) > 65_535:
         source = settings.source_of("port")
-        kind = Invalid if source == "flag" else BadConfig
-        raise kind(f"{source}: {text[:20]!r} is not a port", hint="use a number from 0 to 65535")
+        kind, where = (Invalid, "--port") if source == "flag" else (BadConfig, source)
+        raise kind(f"{where}: {text[:20]!r} is not a port", hint="use a number from 0 to 65535")
     return int(text)
 
 

@@ -40,7 +40,7 @@ def read_policy(text: str, name: str, limits: Limits = DEFAULT_LIMITS, *, scope:
 
     `name` is the file's. With a scope, keys that only the enterprise may set are refused in documents of other scopes.
     """
-    document = _PolicyReading(text, name, limits, root=DOMAIN)
+    document = _PolicyReading(text, name, limits, dict.fromkeys(KEYS, f"put the settings under {DOMAIN}:"), DOMAIN)
     fragment = document.fragment()
     if scope not in (None, Scope.ENTERPRISE):
         for key in KEYS:
