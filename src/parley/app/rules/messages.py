@@ -27,7 +27,15 @@ from parley.domain.content.envelope import Origin
 from parley.domain.errors.errors import ParleyError, Stale
 from parley.domain.errors.rules import ApprovalQueueFull, LoopDetected, Overspent, PairBudget, PolicyDenied
 from parley.domain.exchange.approval import LIMITS, ApprovalStatus, Cause, decided, same_message_key
-from parley.domain.exchange.exchange import Outcome, ended, escalation, known_to, released, with_data, with_denied_data
+from parley.domain.exchange.exchange import (
+    Outcome,
+    ended,
+    escalation,
+    released,
+    seen_by_side,
+    with_data,
+    with_denied_data,
+)
 from parley.domain.rules.judge import Deny, Hold
 from parley.domain.rules.ruling import Fresh, rule
 from parley.domain.store.changes import Spend
@@ -171,7 +179,7 @@ async def _deliver(
         waiting = await waiting_in(docket, ruling.exchange)
         for party in (submission.sender, *ruling.receivers):
             own = [other.id for other in waiting if side_of(docket, other) == party.agent]
-            outcomes[party.agent] = known_to(ruling.exchange, own).outcome
+            outcomes[party.agent] = seen_by_side(ruling.exchange, own).outcome
     audits = recording.delivered_entries(docket, submission, ruling, digest, outcomes)
     changed: tuple[Approval, ...] = ()
     if approval is not None:

@@ -226,7 +226,7 @@ def _withheld(items: Iterable[Withheld]) -> tuple[DataWithheld, ...]:
     return tuple([DataWithheld(*item) for item in items])
 
 
-def known_to(exchange: Exchange, holds: Iterable[str]) -> Exchange:
+def seen_by_side(exchange: Exchange, holds: Iterable[str]) -> Exchange:
     """The exchange and its outcome as one side may see them: `holds` are the approvals of that side."""
     if exchange.outcome is not Outcome.ESCALATED:
         return exchange

@@ -41,8 +41,8 @@ class TrustedProxies:
                 client = part.strip()
         return client
 
-    def counted_as(self, peer: str) -> str:
-        """Under what a connection is counted, "" for not at all: a proxy or this machine speaks for many clients."""
+    def limit_address(self, peer: str) -> str:
+        """The address that limits are counted for; "" for none: a proxy or this machine speaks for many clients."""
         address = _address(peer)
         if address is None or address.is_loopback or self._contains(peer):
             return ""

@@ -96,7 +96,7 @@ def api_for(
     return Api(team, authenticator, all_routes(metrics), origins, proxies or TrustedProxies(), metrics, monotonic)
 
 
-def limits_for(team: Team, counted_as: Callable[[str], str] = uncounted) -> HttpLimits:
+def limits_for(team: Team, limit_address: Callable[[str], str] = uncounted) -> HttpLimits:
     """The limits of requests and connections."""
     limits = team.limits
     return HttpLimits(
@@ -105,7 +105,7 @@ def limits_for(team: Team, counted_as: Callable[[str], str] = uncounted) -> Http
         stranger_idle_seconds=limits.stranger_idle_seconds,
         connections=limits.connections,
         connections_per_address=limits.connections_per_address,
-        counted_as=counted_as,
+        limit_address=limit_address,
     )
 
 
@@ -136,7 +136,7 @@ async def serve(
     proxies = TrustedProxies(reach.trusted_proxies)
     origins = Origins(reach.hosts, encrypted=ssl is not None, proxied=reach.behind_proxy or bool(proxies))
     api = api_for(team, monotonic=monotonic, origins=origins, limited=limited, proxies=proxies)
-    limits = limits_for(team, uncounted if reach.behind_proxy and not proxies else proxies.counted_as)
+    limits = limits_for(team, uncounted if reach.behind_proxy and not proxies else proxies.limit_address)
     try:
         return await listen(api, host, port, limits=limits, problem=problem, ssl=ssl, now=now, admit=api.admit)
     except OSError as error:

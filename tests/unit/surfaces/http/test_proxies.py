@@ -44,7 +44,7 @@ def test_only_a_trusted_proxy_says_who_the_client_is(peer: str, forwarded: str, 
     ],
 )
 def test_connections_of_proxies_and_of_this_machine_are_not_counted(peer: str, counted: str) -> None:
-    assert TrustedProxies("10.0.0.0/8").counted_as(peer) == counted
+    assert TrustedProxies("10.0.0.0/8").limit_address(peer) == counted
 
 
 def test_without_proxies_nobody_is_believed() -> None:

@@ -126,7 +126,7 @@ async def decide_and_commit(
         except NameTaken:
             # Another commit has just created the same channel, exchange or approval. Drop the exchange's conversation
             # from the cache, and decide again with what is stored.
-            team.governance.forget(caller.tenant, decided.changes.puts)
+            team.governance.drop_cached(caller.tenant, decided.changes.puts)
         except Stale as stale:
             # Only a conflict about a record is retried; a used idempotency key is not.
             if "kind" not in stale.facts:

@@ -13,7 +13,7 @@ from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import NotFound
 from parley.domain.errors.rules import HumanRequired
 from parley.domain.exchange.approval import LIMITS, Approval
-from parley.domain.exchange.exchange import Exchange, Outcome, heard_by, known_to, with_note
+from parley.domain.exchange.exchange import Exchange, Outcome, heard_by, seen_by_side, with_note
 from parley.domain.store.changes import AuditQuery
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ async def _visible(team: Team, caller: Caller, exchange: Exchange) -> Exchange |
         mine = [caller.agent] if caller.agent in parties else []
     if not mine:
         return None
-    visible = heard_by(known_to(exchange, await _own_holds(team, exchange, mine)), mine)
+    visible = heard_by(seen_by_side(exchange, await _own_holds(team, exchange, mine)), mine)
     return with_note(visible) if exchange.ended_by in (*mine, caller.actor, caller.user) else visible
 
 

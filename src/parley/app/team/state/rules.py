@@ -98,7 +98,7 @@ class RulesState:
                 if ids is not None and record.id not in ids:
                     self._remember(key, (*ids, record.id))
 
-    def forget(self, tenant: str, puts: Iterable[Record]) -> None:
+    def drop_cached(self, tenant: str, puts: Iterable[Record]) -> None:
         """Drop the conversations of these records from the cache; they may be incomplete."""
         for record in puts:
             if isinstance(record, Exchange):

@@ -89,9 +89,9 @@ class Connection(asyncio.Protocol):
         address = transport.get_extra_info("peername")
         shared = self._shared
         peer = address[0] if isinstance(address, tuple) else ""
-        self._address = shared.limits.counted_as(peer)
+        self._address = shared.limits.limit_address(peer)
         self._reader = HeadReader(shared.limits, peer)
-        refused = shared.enter(self, self._address)
+        refused = shared.register(self, self._address)
         if shared.draining:
             self._close()
         elif refused is not None:
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
         self._received = b""
         self._reader.close()
         self._cancel()
-        self._shared.leave(self, self._address)
+        self._shared.unregister(self, self._address)
 
     def pause_writing(self) -> None:
         self._choked = True

@@ -33,7 +33,7 @@ class HttpLimits(NamedTuple):
     connections: int = 4096
     connections_per_address: int = 4096
     # The address that connection limits are counted for; empty for one that many clients share.
-    counted_as: Callable[[str], str] = str
+    limit_address: Callable[[str], str] = str
 
 
 class Request:

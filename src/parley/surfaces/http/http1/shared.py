@@ -41,7 +41,7 @@ class Shared:
         self.draining = False
         self.empty = asyncio.Event()
 
-    def enter(self, connection: Connection, address: str) -> Refused | None:
+    def register(self, connection: Connection, address: str) -> Refused | None:
         """Register a connection; a refusal when it exceeds the limits, in total or for its address."""
         self.connections.add(connection)
         self._by_address[address] += 1
@@ -51,7 +51,7 @@ class Shared:
             return Refused(429, "rate_limited", "There are too many connections from this address.")
         return None
 
-    def leave(self, connection: Connection, address: str) -> None:
+    def unregister(self, connection: Connection, address: str) -> None:
         """Unregister a connection."""
         self.connections.discard(connection)
         self._by_address[address] -= 1

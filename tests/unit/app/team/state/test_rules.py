@@ -73,7 +73,7 @@ async def test_what_may_be_too_little_is_asked_for_again(rig: Rig) -> None:
     await rig.put(an_exchange())
     state._conversations[DEFAULT_TENANT, "conv-1"] = ()
 
-    state.forget(DEFAULT_TENANT, (an_exchange(),))
+    state.drop_cached(DEFAULT_TENANT, (an_exchange(),))
 
     assert await known(rig) == ("exch_1",)
 

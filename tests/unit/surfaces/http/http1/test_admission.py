@@ -131,7 +131,7 @@ async def test_one_address_has_its_share_of_connections_and_no_more() -> None:
 
 @on_both_loops
 async def test_an_address_that_many_share_is_not_counted() -> None:
-    server = await limited(connections_per_address=1, counted_as=lambda _: "")
+    server = await limited(connections_per_address=1, limit_address=lambda _: "")
     async with server.client() as first, server.client() as second:
         assert (await first.ask(GET)).status == (await second.ask(GET)).status == 200
     await server.listener.drain(0.2)
