@@ -36,12 +36,21 @@ from parley.domain.mailbox.delivery import (
     lease_over,
     take_lease,
 )
-from parley.domain.mailbox.ledger import Entry, ExpectDelivery, MailboxChanges, StoredMessage, expect
-from parley.domain.mailbox.listing import Claimed, Finished, InboxPass
+from parley.domain.mailbox.ledger import (
+    CLAIMED,
+    NO_FACTS,
+    Entry,
+    ExpectDelivery,
+    MailboxChanges,
+    StoredMessage,
+    expect,
+)
+from parley.domain.mailbox.listing import UNVERIFIED, Claimed, Finished, InboxPass
 from parley.domain.names import MESSAGE_ENDINGS
 from parley.domain.times import format_time
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
 
     from parley.app.mailbox.kernel import Kernel
@@ -185,7 +194,10 @@ async def _claim_stored(
     lease = take_lease(kernel.ids.token(), now, length)
     try:
         delivery = claim(previous, key, locked.name, lease, now)
-        await _commit(kernel, "claimed", stored, loaded, delivery, admission.changes if admission else None)
+        # Once the file is archived, only this tells that another user may have written it.
+        unverified = {doubt.code: doubt.detail for doubt in doubts if doubt.code == UNVERIFIED}
+        governed = admission.changes if admission else None
+        await _commit(kernel, CLAIMED, stored, loaded, delivery, governed, unverified)
     except AlreadyClaimed:
         return None
     except Stale:
@@ -433,10 +445,11 @@ async def _commit(
     delivery: Delivery | None,
     after: Delivery,
     governed: MailboxChanges | None = None,
+    more_facts: Mapping[str, str] = NO_FACTS,
 ) -> None:
     """Write what became of a delivery, with what the rules add to it."""
     expects = (expect(delivery) if delivery is not None else ExpectDelivery(after.key, None),)
-    facts = {"file": after.file, "until": after.lease.until if after.lease else ""}
+    facts = {"file": after.file, "until": after.lease.until if after.lease else "", **more_facts}
     entry = _entry(kernel, action, after.key, facts)
     changes = governed or MailboxChanges()
     messages_to_store = (stored,) if stored else ()

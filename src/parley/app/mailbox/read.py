@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import ParleyError, Problem, SenderMismatch, Unfinished
 from parley.domain.mailbox.delivery import Status, lease_over, order_key
-from parley.domain.mailbox.listing import Item
+from parley.domain.mailbox.listing import UNVERIFIED, Item
 from parley.domain.times import format_time
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def delivery_doubts(
             detail = f"{sender} is no agent of this project"
         if kernel.enforce_owner:
             raise SenderMismatch(detail)
-        doubts.append(Problem("unverified", "from", detail))
+        doubts.append(Problem(UNVERIFIED, "from", detail))
     if kernel.agent not in to:
         doubts.append(Problem("other_recipient", "to", f"is for {', '.join(to)}, not for {kernel.agent}"))
     return doubts

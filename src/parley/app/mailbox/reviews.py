@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from parley.app.mailbox.find import find, thread
 from parley.domain.errors.errors import Conflict, Invalid, ParleyError, Problem
-from parley.domain.mailbox.ledger import Entry, MailboxChanges
+from parley.domain.mailbox.ledger import CLAIMED, Entry, MailboxChanges
+from parley.domain.mailbox.listing import UNVERIFIED
 from parley.domain.message.findings import open_blocking, read_findings, unread_reason
 from parley.domain.message.message import Kind
 from parley.domain.message.review import ReviewClosure, ReviewState, follow_review
@@ -14,6 +15,7 @@ from parley.domain.times import format_time
 
 if TYPE_CHECKING:
     from parley.app.mailbox.kernel import Kernel
+    from parley.domain.mailbox.listing import FoundMessage
     from parley.domain.message.message import Message
     from parley.domain.message.review import Review
 
@@ -23,28 +25,42 @@ OUTCOMES = (ReviewState.APPROVED, ReviewState.REJECTED)
 
 async def get(kernel: Kernel, ref: str) -> Review:
     """Where the review in a conversation stands."""
-    messages = await _messages_of_review(kernel, ref)
+    messages, unverified = await _messages_of_review(kernel, ref)
     packets = {path: read_packet(kernel, path) for path in dict.fromkeys(map(_packet_path, messages)) if path}
     asked = any(message.kind is Kind.REVIEW_REQUEST and message.sender == kernel.agent for message in messages)
     author = kernel.agent if asked else ""
-    review = follow_review(messages, packets, author=author)
+    review = follow_review(messages, packets, author=author, unverified=unverified)
     closure = await _closure(kernel, review.request_id)
-    return follow_review(messages, packets, closure, author=author) if closure is not None else review
+    if closure is None:
+        return review
+    return follow_review(messages, packets, closure, author=author, unverified=unverified)
 
 
-async def _messages_of_review(kernel: Kernel, ref: str) -> list[Message]:
-    """The messages of the conversation that `ref` names or is in, oldest first, with those that name none.
+async def _messages_of_review(kernel: Kernel, ref: str) -> tuple[list[Message], frozenset[str]]:
+    """The messages of the conversation that `ref` names or is in, oldest first, with those that name none; and the ids
+    of those whose file another user than their sender's wrote.
 
     A thread follows parents across conversations. A review is one conversation: nobody may join it to another, whose
     approval would then count for it.
     """
-    messages = [match.message for match in await thread(kernel, ref)]
+    matches = await thread(kernel, ref)
+    messages = [match.message for match in matches]
+    unverified = frozenset([match.message.id for match in matches if await _is_unverified(kernel, match)])
     conversations = {message.conversation_id for message in messages}
     if len(conversations) > 1 and ref not in conversations:
         ref = (await find(kernel, ref)).message.conversation_id
-    return (
-        [message for message in messages if message.conversation_id in ("", ref)] if ref in conversations else messages
-    )
+    if ref in conversations:
+        messages = [message for message in messages if message.conversation_id in ("", ref)]
+    return messages, unverified
+
+
+async def _is_unverified(kernel: Kernel, match: FoundMessage) -> bool:
+    """Whether the file of a message was not its sender's: as it lies in the inbox, or as it was when it was claimed."""
+    if any(doubt.code == UNVERIFIED for doubt in match.doubts):
+        return True
+    store = kernel.store_if_any
+    claims = await store.entries_about(match.message.id, CLAIMED) if store is not None else ()
+    return any(claim.entry.digest == match.digest and UNVERIFIED in claim.entry.facts for claim in claims)
 
 
 def _packet_path(message: Message) -> str:

@@ -11,6 +11,8 @@ from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
 from parley.domain.message.message import Message
 
 NO_FACTS: Mapping[str, str] = {}
+# The action of a claim.
+CLAIMED = "claimed"
 GENESIS = b"\x00" * 32
 
 

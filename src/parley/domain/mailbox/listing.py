@@ -8,6 +8,9 @@ from parley.domain.errors.errors import Problem
 from parley.domain.mailbox.delivery import Delivery, Lease
 from parley.domain.message.message import Message
 
+# The doubt that a file was not written by the user of its sender. A claim records it as a fact.
+UNVERIFIED = "unverified"
+
 
 class Item(NamedTuple):
     """One line of a listing. A file that is no message has a `problem` and only its name."""

@@ -28,7 +28,7 @@ from parley.domain.message.findings import (
 from parley.domain.message.kinds import REVIEW_ROUNDS_MAX, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from parley.domain.message.message import Message, Value
 
@@ -113,17 +113,21 @@ def follow_review(
     closure: ReviewClosure | None = None,
     *,
     author: str = "",
+    unverified: Container[str] = (),
 ) -> Review:
     """Where the review told by `messages` (oldest first) stands.
 
     `packets` are the findings files by path: their fields, why one cannot be read, or None for a missing one. `author`
     is who is known to have asked for this review; without one it is the sender of the first request. Senders choose
-    the times of their messages, so being the first proves nothing.
+    the times of their messages, so being the first proves nothing. Messages with an id in `unverified` may be of
+    somebody else than they say: they count for nothing.
     """
     loop = _Loop(packets, author)
     for message in messages:
         step = _STEPS.get(message.kind)
-        if step is not None:
+        if step is not None and message.id in unverified:
+            loop.ignore(message, f"its file does not belong to the user of {message.sender}")
+        elif step is not None:
             step(loop, message)
     return loop.review(closure)
 
@@ -175,7 +179,7 @@ class _Loop:
 
     def request(self, message: Message) -> None:
         if message.sender != self.author and (self.requested_yet or self.known_author):
-            self._ignore(message, f"only the author, {self.author}, asks for reviews")
+            self.ignore(message, f"only the author, {self.author}, asks for reviews")
             return
         if not self.requested_yet:
             self._first_request(message)
@@ -242,7 +246,7 @@ class _Loop:
     def addressed(self, message: Message) -> None:
         self._begin(message, author=message.sender)
         if message.sender != self.author:
-            self._ignore(message, f"only the author, {self.author}, addresses findings")
+            self.ignore(message, f"only the author, {self.author}, addresses findings")
             return
         self.last_id = message.id
         reviewers = [reviewer for name, reviewer in self.reviewers.items() if name in message.to]
@@ -283,10 +287,10 @@ class _Loop:
         """The reviewer who sent a message; None, with a remark, for one who was not asked."""
         self._begin(message, author=message.to[0] if message.to else "")
         if message.sender == self.author:
-            self._ignore(message, f"{message.sender} is the author and does not review its own change")
+            self.ignore(message, f"{message.sender} is the author and does not review its own change")
             return None
         if self.requested_yet and message.sender not in self.reviewers:
-            self._ignore(message, f"{message.sender} was not asked for a review")
+            self.ignore(message, f"{message.sender} was not asked for a review")
             return None
         self.reviewed, self.last_id = True, message.id
         return self._reviewer(message.sender)
@@ -307,7 +311,7 @@ class _Loop:
     def _remark(self, message: Message, text: str) -> None:
         self.remarks.append(f"{message.id}: {text}")
 
-    def _ignore(self, message: Message, why: str) -> None:
+    def ignore(self, message: Message, why: str) -> None:
         self._remark(message, f"ignored: {why}")
 
     def _enter_round(self, reviewer: _Reviewer, number: int, message: Message) -> None:
