@@ -62,7 +62,7 @@ _ATTEMPTS = 8
 
 
 async def claim_next(kernel: Kernel, length: timedelta | None) -> Claimed | None:
-    """Claim the first unclaimed message in processing order; None when there is none."""
+    """Claim the first unclaimed message by priority, kind and age; None when there is none."""
     return (await look_for_next(kernel, length)).claimed
 
 
@@ -123,7 +123,7 @@ async def _try_claim(
         await refusals.add_unreadable(file, error)
         return None
     except ParleyError as error:
-        refusals.leave(file, error)  # not ours to read at this moment
+        refusals.leave(file, error)  # no permission, or still being written
         return None
     if locked is None:
         return None
@@ -229,7 +229,7 @@ async def _judged(kernel: Kernel, stored: StoredMessage, file: str) -> Admission
 async def _not_handed_over(
     kernel: Kernel, locked: LockedFile, stored: StoredMessage, admission: Admission, refusals: Refusals
 ) -> None:
-    """Put aside a message that waits for my person, that my person has answered, or that the rules refuse.
+    """Put aside a message that waits for the human of this agent, that they have answered, or that the rules refuse.
 
     It is recorded before the file moves.
     """
@@ -345,13 +345,13 @@ async def done(kernel: Kernel, ref: str, *, delete: bool = False, token: str | N
 async def _put_away(kernel: Kernel, delivery: Delivery, *, delete: bool) -> tuple[str, bool]:
     """Archive or delete the file of a finished message: what became of it, and whether it had been changed.
 
-    Rivals that look whether they may claim the file hold its lock for a moment, which is waited out.
+    Other readers that try to claim the file hold its lock for a moment, which is waited out.
     """
     how = "deleted" if delete else "archived"
     mine = kernel.held.get(delivery.key)
     try:
         locked = mine or await kernel.inbox.take(delivery.file, wait=True)
-    except Unreadable as error:  # grown, linked or replaced by something else since it was claimed
+    except Unreadable as error:  # too large, a link or something else since it was claimed
         with suppress(Forbidden):
             await bury(kernel, delivery.file, error)
         await _keep_what_was_processed(kernel, delivery, delete=delete)

@@ -1,4 +1,4 @@
-"""Asking and waiting for answers, without any I/O: one round trip when all goes well, none lost when it does not."""
+"""Asking and waiting for answers, without any I/O: one round trip when all goes well, and no answer lost when not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from parley.sdk.protocol.flow import ApiSession, Flow
 
-# How much longer than the server we wait for an answer, and how long it may hold a page back.
+# How much longer than the server we wait for an answer, and how long one long poll may take.
 _GRACE_SECONDS = 15.0
 _POLL_SECONDS = 15.0
 _ROLE = "role:"
@@ -42,8 +42,8 @@ class Question(NamedTuple):
 def ask(session: ApiSession, question: Question) -> Flow[dict[str, Any]]:
     """The first answer; the server registers the wait before it delivers the question.
 
-    A question that waits for a person comes back as it is held. A server that restarts meanwhile has the question
-    already; then the answer is looked for in the channel.
+    A question that is held for approval is returned at once, with the status `held`. A server that restarts meanwhile
+    has the question already; then the answer is looked for in the channel.
     """
     until = session.monotonic() + some_seconds("timeout", question.timeout)
     body = question.body() | {"timeout": question.timeout}
@@ -72,7 +72,7 @@ def ask(session: ApiSession, question: Question) -> Flow[dict[str, Any]]:
 
 
 def ask_all(session: ApiSession, question: Question, expires_at: str) -> Flow[list[dict[str, Any]]]:
-    """Every answer that comes within the time, in their order; sooner when everybody who was asked has answered.
+    """Every answer that comes in time, in the channel's order; sooner when everybody who was asked has answered.
 
     A question that waits for a person comes back alone, as it is held.
     """
@@ -98,7 +98,7 @@ def ask_all(session: ApiSession, question: Question, expires_at: str) -> Flow[li
 
 
 def _departed(message: dict[str, Any]) -> str:
-    """The agent that left, when the server says so in a channel; else empty."""
+    """The agent that was deregistered, when the server says so in a channel; else empty."""
     payload = message["payload"]
     announces = message["sender"] == _SYSTEM and payload.get("event") == "agent_departed"
     return str(payload.get("agent_id", "")) if announces else ""

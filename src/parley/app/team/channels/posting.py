@@ -72,8 +72,8 @@ class PendingCommit(NamedTuple):
     changes: TeamChanges
     held: Approval | None = None
     refusal: ParleyError | None = None
-    # Of a single governed message: it is decided again when the commit finds the pair's hourly budget spent, or the
-    # approval queue full.
+    # Of a single governed message: it is decided again when the commit finds the pair's hourly budget spent, or as
+    # many messages waiting for approval as its sender may have.
     docket: TeamDocket | None = None
     submission: Submission[Post] | None = None
     decision: RulesDecision[Post] | None = None
@@ -102,7 +102,7 @@ async def post_all(team: Team, caller: Caller, channel_id: str, drafts: Sequence
         return decided
 
     _, committed = await decide_and_commit(team, caller, attempt)
-    # Notices that the server adds to the commit come after the messages.
+    # Messages that the server itself adds to the commit come after these.
     return committed.posts[: len(drafts)]
 
 

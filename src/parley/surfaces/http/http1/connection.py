@@ -32,7 +32,7 @@ from parley.surfaces.http.http1.message import (
 )
 from parley.surfaces.http.http1.shared import Shared, end_stream, log_failure
 
-# Bytes buffered of a client that pipelines requests, until they are its turn.
+# Bytes buffered of a client that pipelines requests, until it is their turn.
 _AHEAD_BYTES = 64 * 1024
 # A slow client must read at least this many bytes of its answer in `write_seconds`.
 _LEAST_TAKEN = 16 * 1024
@@ -473,7 +473,7 @@ class Connection(asyncio.Protocol):
         self._until = self._shared.loop.time() + seconds
 
     def _refuse(self, refused: Refused) -> None:
-        """Answer with a problem, and read no further request."""
+        """Answer with an error, and read no further request."""
         self._write(self._shared.refusal(refused, CLOSE, headers_only=False))
         self._linger()
 
