@@ -32,6 +32,7 @@ def claim_after_read() -> None:
         known: Delivery | None,
         after: Delivery,
         _governed: object,
+        _more_facts: object,
     ) -> None:
         entry = receipts._entry(kernel, action, after.key, {})
         time.sleep(0.02)  # noqa: ASYNC251  # it runs in no loop
