@@ -44,7 +44,7 @@
         ├── Unfinished               unfinished         a file that is still being written
         └── NewerSchema              newer_schema
 
-What only a server meets is in `domain.team_errors`, under the same classes. A class's docstring is its default
+What only a server meets is in `domain.errors.team`, under the same classes. A class's docstring is its default
 message. A code never changes its meaning.
 """
 

@@ -1,4 +1,4 @@
-"""What the rules of an exchange refuse, under the classes of `domain.errors` and `domain.team_errors`.
+"""What the rules of an exchange refuse, under the classes of `domain.errors.errors` and `domain.errors.team`.
 
 Invalid
 ├── EnvelopeInvalid              envelope_invalid          `problems` name the fields
