@@ -98,12 +98,22 @@ async def test_who_was_taken_over_from_is_told_so(server: LiveServer) -> None:
     bob = await server.client("bob")
     await said(server)
     first = await opened(bob, "beginning")
-    await opened(bob)
+    later = await bob.post(f"{MARK}/open", {"process": "4711@vm"})
 
     answer = await put(bob, first["holder"], 1)
 
     assert (answer.status, answer.code) == (409, "bookmark_taken")
-    assert "another process has taken over this agent's bookmark" in answer.json["detail"].lower()
+    assert answer.json["detail"] == "bob: taken over by pid 4711 on host vm, 0s ago"
+    assert answer.json["process"] == later.json["process"] == "4711@vm"
+    assert answer.json["opened_at"] == later.json["opened_at"]
+
+
+@with_server
+@pytest.mark.parametrize("process", ["vm", "x@vm", "1@", "1@a b", "1@\x1b[31m", f"1@{'h' * 256}"])
+async def test_a_process_is_named_by_its_number_and_its_host(server: LiveServer, process: str) -> None:
+    bob = await server.client("bob")
+
+    assert (await bob.post(f"{MARK}/open", {"process": process})).status == 422
 
 
 @with_server

@@ -18,6 +18,7 @@ from parley.domain.errors.errors import BadName, Invalid, Problem
 from parley.domain.errors.team import BookmarkTaken
 from parley.domain.names import NAME_RULE, is_name
 from parley.domain.record import Record
+from parley.domain.times import ago, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,6 +48,9 @@ class Bookmark(Record):
     open: tuple[int, ...] = ()
     # New at each opening: a process with an older one has lost the bookmark.
     holder: str
+    # Which process opened it last, as `PID@HOST`, and when; empty when it did not say so.
+    process: str = ""
+    opened_at: str = ""
     saved_at: str
 
     @property
@@ -71,15 +75,26 @@ def first_position(start: Start, head: int, oldest: int | None) -> int:
     return min(head, oldest - 1) if start is Start.UNANSWERED and oldest is not None else head
 
 
-def opened(bookmark: Bookmark, holder: str, now: str) -> Bookmark:
+def opened(bookmark: Bookmark, holder: str, process: str, now: str) -> Bookmark:
     """The bookmark with a new holder; the previous one can no longer save."""
-    return replace(bookmark, holder=holder, saved_at=now)
+    return replace(bookmark, holder=holder, process=process, opened_at=now, saved_at=now)
+
+
+def taken_over(bookmark: Bookmark, now: str) -> BookmarkTaken:
+    """What a previous holder is told: which process has the bookmark, and since when."""
+    pid, _, host = bookmark.process.partition("@")
+    by = f"pid {pid} on host {host}" if host else "another process"
+    since = f", {ago(parse_time(bookmark.opened_at), parse_time(now))}" if bookmark.opened_at else ""
+    facts = {"agent": bookmark.agent, "bookmark": bookmark.label, "process": bookmark.process or None}
+    return BookmarkTaken(
+        f"{bookmark.agent}: taken over by {by}{since}", facts={**facts, "opened_at": bookmark.opened_at or None}
+    )
 
 
 def saved(bookmark: Bookmark, holder: str, position: int, still: Iterable[int], head: int, now: str) -> Bookmark:
     """The bookmark with everything processed except `still`; the same object when nothing changed."""
     if holder != bookmark.holder:
-        raise BookmarkTaken(facts={"bookmark": bookmark.label})
+        raise taken_over(bookmark, now)
     positions = frozenset(still)
     problems = [*_wrong(bookmark, position, head), *_wrong_open(positions, position)]
     if problems:

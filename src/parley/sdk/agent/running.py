@@ -157,20 +157,19 @@ async def serve_crew(
 
 async def _run_crew(runtimes: list[Runtime], stop: asyncio.Event, ready: Callable[[str], None]) -> None:
     """Run all until `stop`; one that is taken over ends alone."""
-    taken: list[str] = []
+    taken: list[BookmarkTaken] = []
 
     async def run(runtime: Runtime) -> None:
         name = runtime.plan.name
         try:
             await runtime.run(stop, lambda: ready(name))
-        except BookmarkTaken:
-            if len(runtimes) == 1:
-                raise
-            taken.append(name)
+        except BookmarkTaken as error:
+            taken.append(error)
 
     await _run_all([run(runtime) for runtime in runtimes], stop)
     if len(taken) == len(runtimes):
-        raise BookmarkTaken(f"Other processes have taken over all agents of this one: {', '.join(taken)}")
+        facts = taken[0].facts if len(taken) == 1 else {}
+        raise BookmarkTaken("; ".join(sorted(error.message for error in taken)), facts=facts)
 
 
 async def _run_all(works: list[Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:

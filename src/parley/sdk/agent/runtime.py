@@ -90,8 +90,13 @@ class Runtime:
         # Retrieve all errors, or the loop reports those after the first as unhandled.
         for error in [future.exception() for future in ended]:
             if isinstance(error, BookmarkTaken):
-                text = "another process has taken it over, it stops here"
-                self._log("agent_taken_over", text, level=logging.ERROR, holder=error.facts.get("holder", ""))
+                text = error.message.removeprefix(f"{self.plan.name}: ")
+                self._log(
+                    "agent_taken_over",
+                    f"{text}; it stops here",
+                    level=logging.ERROR,
+                    taken_by=error.facts.get("process"),
+                )
             if error is not None:
                 raise error
 

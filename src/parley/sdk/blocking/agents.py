@@ -76,13 +76,15 @@ class Agents(Area):
         """Take an agent out of the registry; it leaves its channels."""
         return self._fetch(AgentInfo, "DELETE", "agents", agent_id)
 
-    def open_bookmark(self, agent_id: str, name: str, *, start: str | None = None) -> Bookmark:
-        """Take over how far an agent has dealt with its stream; whoever held it before can no longer save it.
+    def open_bookmark(
+        self, agent_id: str, name: str, *, start: str | None = None, process: str | None = None
+    ) -> Bookmark:
+        """Claim an agent's bookmark (its read position); the process that held it before can no longer save it.
 
         `start` says where a new one begins: "unanswered" (before the first request or assignment that waits for the
-        agent), "now" or "beginning".
+        agent), "now" or "beginning". `process`, as `PID@HOST`, is shown to the previous holder.
         """
-        body = without_none(start=start)
+        body = without_none(start=start, process=process)
         return self._fetch(Bookmark, "POST", "agents", agent_id, "bookmarks", name, "open", body=body)
 
     def save_bookmark(

@@ -17,9 +17,13 @@ Position = Annotated[int, Meta(ge=0, le=2**40 - 1, description="A place in the t
 
 
 class BookmarkOpenIn(Struct, forbid_unknown_fields=True):
-    """Where a new bookmark starts: before the oldest unanswered request, at the head, or at the oldest stored item."""
+    """Where a new bookmark starts: before the oldest unanswered request, at the head, or at the oldest stored item.
+
+    `process`, as `PID@HOST`, is shown to the process that held the bookmark before.
+    """
 
     start: Start = Start.UNANSWERED
+    process: Annotated[str, Meta(pattern=r"^(?:[0-9]{1,10}@[A-Za-z0-9._-]{1,255})?$")] = ""
 
 
 class BookmarkIn(Struct, forbid_unknown_fields=True):

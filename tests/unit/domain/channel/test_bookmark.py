@@ -51,12 +51,24 @@ def test_a_new_bookmark_begins_where_it_was_asked_to(start: Start, oldest: int |
 
 
 def test_whoever_opens_a_bookmark_holds_it_and_finds_it_as_it_was() -> None:
-    assert opened(MARK, "h2", LATER) == replace(MARK, holder="h2", saved_at=LATER)
+    after = replace(MARK, holder="h2", process="7@vm", opened_at=LATER, saved_at=LATER)
+    assert opened(MARK, "h2", "7@vm", LATER) == after
 
 
-def test_who_held_it_before_the_last_opening_saves_nothing() -> None:
-    with pytest.raises(BookmarkTaken, match="taken over"):
-        save(opened(MARK, "h2", LATER), "h1", 11)
+@pytest.mark.parametrize(
+    ("mark", "says"),
+    [
+        (opened(MARK, "h2", "7@vm", AT), "bob: taken over by pid 7 on host vm, 1h ago"),
+        (opened(MARK, "h2", "", LATER), "bob: taken over by another process, 0s ago"),
+        (replace(MARK, holder="h2"), "bob: taken over by another process"),  # written before bookmarks named it
+    ],
+)
+def test_who_held_it_before_the_last_opening_saves_nothing_and_learns_who_has_it(mark: Bookmark, says: str) -> None:
+    with pytest.raises(BookmarkTaken) as refused:
+        save(mark, "h1", 11)
+
+    assert refused.value.message == says
+    assert refused.value.facts["process"] == (mark.process or None)
 
 
 def test_a_position_moves_on_and_leaves_behind_what_is_still_open() -> None:

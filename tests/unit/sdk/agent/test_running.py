@@ -77,7 +77,7 @@ async def test_an_agent_that_is_taken_over_ends_alone_and_the_last_one_ends_the_
     async with shift(server, a, b) as both:
         await told(server, "a", 1)
         await soon(lambda: a.counts["done"] == 1)
-        await client.open_bookmark("a", "default")  # somebody else takes a's place
+        await client.open_bookmark("a", "default", process="4711@vm")  # another process takes a's place
         await told(server, "a", 2)
         await ear.hears("agent_taken_over")
         assert (await client.ask(CHANNEL, "alice", "b", {}, 10)).payload == {"by": "b"}
@@ -87,11 +87,13 @@ async def test_an_agent_that_is_taken_over_ends_alone_and_the_last_one_ends_the_
     await client.close()
 
     assert isinstance(failed, BookmarkTaken)
-    assert "all agents of this one: a, b" in failed.message
+    assert failed.message == "a: taken over by pid 4711 on host vm, 0s ago; b: taken over by another process, 0s ago"
     taken = [record for record in ear.records if vars(record).get("action") == "agent_taken_over"]
     assert [record.getMessage() for record in taken] == [
-        f"{name}: another process has taken it over, it stops here" for name in ("a", "b")
+        "a: taken over by pid 4711 on host vm, 0s ago; it stops here",
+        "b: taken over by another process, 0s ago; it stops here",
     ]
+    assert vars(taken[0])["taken_by"] == "4711@vm"
 
 
 @with_server

@@ -21,6 +21,8 @@ def test_a_bookmark_is_shown_with_the_head_of_the_stream() -> None:
         "position": 9,
         "open": [4, 6],
         "holder": "hold_1",
+        "process": None,
+        "opened_at": None,
         "saved_at": AT,
         "head": 12,
     }

@@ -32,8 +32,10 @@ class BookmarkWithHead(NamedTuple):
     head: int
 
 
-async def open_(team: Team, caller: Caller, agent_id: str, name: str, start: Start) -> BookmarkWithHead:
-    """Claim a bookmark from its previous holder. `start` is where a new one begins."""
+async def open_(
+    team: Team, caller: Caller, agent_id: str, name: str, start: Start, process: str = ""
+) -> BookmarkWithHead:
+    """Claim a bookmark from its previous holder, who is told which `process` has it. A new one begins at `start`."""
     await check_changes(team, caller, agent_id)
     key = bookmark_id(agent_id, name)
     holder = team.new_id("hold")
@@ -41,17 +43,16 @@ async def open_(team: Team, caller: Caller, agent_id: str, name: str, start: Sta
     async def decide() -> TeamChanges:
         bookmark = await team.store.get(Bookmark, caller.tenant, key)
         if bookmark is None:
-            return TeamChanges(caller.tenant, puts=(await _new(team, caller.tenant, agent_id, name, start, holder),))
-        return TeamChanges(caller.tenant, puts=(opened(bookmark, holder, team.at()),))
+            bookmark = await _new(team, caller.tenant, agent_id, name, start)
+        return TeamChanges(caller.tenant, puts=(opened(bookmark, holder, process, team.at()),))
 
     bookmark = await put(team, caller, decide, Bookmark, "bookmark")
     return BookmarkWithHead(bookmark, await team.store.head(caller.tenant))
 
 
-async def _new(team: Team, tenant: str, agent_id: str, name: str, start: Start, holder: str) -> Bookmark:
+async def _new(team: Team, tenant: str, agent_id: str, name: str, start: Start) -> Bookmark:
     if await team.store.count(Bookmark, tenant, agent_id) >= MOST_OF_AN_AGENT:
         raise QuotaExceeded(f"an agent has at most {MOST_OF_AN_AGENT} bookmarks")
-    now = team.at()
     # Head first: a request that arrives in between is above it.
     head = await team.store.head(tenant)
     oldest = await _oldest(team, tenant, agent_id) if start is Start.UNANSWERED else None
@@ -61,8 +62,8 @@ async def _new(team: Team, tenant: str, agent_id: str, name: str, start: Start, 
         agent=agent_id,
         label=name,
         position=first_position(start, head, oldest),
-        holder=holder,
-        saved_at=now,
+        holder="",
+        saved_at="",
     )
 
 

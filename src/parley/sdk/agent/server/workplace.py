@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import platform
+import re
 from collections import OrderedDict
 from contextlib import aclosing, suppress
 from functools import partial
@@ -94,7 +97,9 @@ class ServerWorkplace:
     async def open(self) -> None:
         """Claim the agent's bookmark from the process that has it."""
         opened = await self._wait_for_server(
-            lambda: self._starting.open_bookmark(self._plan.name, _BOOKMARK, start=self._plan.start)
+            lambda: self._starting.open_bookmark(
+                self._plan.name, _BOOKMARK, start=self._plan.start, process=_process_name()
+            )
         )
         mark = Mark(opened.position, tuple(opened.open))
         self._progress, self._start = Progress(mark), mark.begin
@@ -288,11 +293,12 @@ class ServerWorkplace:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _check_bookmark_holder(self) -> None:
-        """Raise `BookmarkTaken` when another process holds the bookmark; an idle agent would not notice otherwise."""
+        """Notice while idle that another process holds the bookmark: a save is refused, and the refusal says which."""
         with suppress(NotFound):
             bookmark = await self._own.get_bookmark(self._plan.name, _BOOKMARK)
             if bookmark.holder != self._holder:
-                raise BookmarkTaken(facts={"holder": bookmark.holder})
+                mark = self._progress.mark()
+                await self._own.save_bookmark(self._plan.name, _BOOKMARK, self._holder, mark.position, mark.open)
 
     async def _save(self) -> None:
         if not self._progress.unsaved:
@@ -304,7 +310,9 @@ class ServerWorkplace:
                 await self._own.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
             except NotFound:
                 # Deregistering the agent has deleted its bookmark.
-                self._holder = (await self._own.open_bookmark(*bookmark, start="beginning")).holder or ""
+                self._holder = (
+                    await self._own.open_bookmark(*bookmark, start="beginning", process=_process_name())
+                ).holder
                 await self._own.save_bookmark(*bookmark, self._holder, mark.position, mark.open)
             saved = True
         finally:
@@ -343,6 +351,11 @@ class ServerWorkplace:
 
     def _log_warning(self, action: str, error: ParleyError) -> None:
         log_event(_log, self._plan.name, action, _LOG_TEXTS[action], str(error))
+
+
+def _process_name() -> str:
+    """This process as another one that is taken over by it reads it."""
+    return f"{os.getpid()}@{re.sub('[^A-Za-z0-9._-]', '-', platform.node())[:255] or 'localhost'}"
 
 
 async def _retry_stale(action: Callable[[], Awaitable[T]]) -> T:

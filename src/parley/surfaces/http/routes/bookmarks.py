@@ -24,7 +24,7 @@ def _which(call: Call) -> tuple[str, str]:
 
 async def open_(call: Call) -> Response:
     body: BookmarkOpenIn = call.body
-    return _response(await bookmarks.open_(call.team, call.caller, *_which(call), body.start))
+    return _response(await bookmarks.open_(call.team, call.caller, *_which(call), body.start, body.process))
 
 
 async def save(call: Call) -> Response:

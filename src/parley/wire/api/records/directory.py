@@ -144,7 +144,7 @@ class Bookmark(Record, frozen=True, kw_only=True):
     """The read position of an agent in its stream.
 
     All items up to `position` are finished, except those in `open`. `head` is the end of the stream.
-    Only `holder`, which opened it last, can save it.
+    Only `holder`, which opened it last, can save it; `process` (`PID@HOST`) and `opened_at` say who that is.
     """
 
     agent_id: str
@@ -152,6 +152,8 @@ class Bookmark(Record, frozen=True, kw_only=True):
     position: int
     open: list[int]
     holder: str
+    process: str | None = None
+    opened_at: Timestamp | None = None
     saved_at: Timestamp
     head: int
 
