@@ -100,7 +100,7 @@ GROUPS = (
         {
             "channel": ("channel create", "channel list", "channel show", "channel close"),
             "intent": (
-                *("intent create", "intent list", "intent show", "intent activate", "intent complete"),
+                *("intent create", "intent list", "intent show", "intent events", "intent activate", "intent complete"),
                 *("intent abandon", "intent assign"),
             ),
             "agents": ("agent register", "agent heartbeat", "agent leave"),

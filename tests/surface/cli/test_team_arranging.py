@@ -26,6 +26,18 @@ def test_a_draft_stays_one_until_it_is_activated(team: Team) -> None:
     assert (draft["status"], active["status"]) == ("draft", "active")
 
 
+def test_the_log_of_an_intent_is_shown_all_or_by_type(team: Team) -> None:
+    team.said("intent", "assign", team.intent, "bob")
+
+    events = team.said("intent", "events", team.intent)
+    assigned = team.run("intent", "events", team.intent, "--type", "agent_assigned")
+
+    assert events[0]["event_type"] == "intent_created"
+    assert [event["payload"]["agent_id"] for event in events if event["event_type"] == "agent_assigned"] == ["bob"]
+    assert "agent_assigned" in assigned.out
+    assert "intent_created" not in assigned.out
+
+
 @pytest.mark.parametrize(("verb", "status"), [("complete", "completed"), ("abandon", "abandoned")])
 def test_an_intent_that_ends_closes_its_channels(team: Team, verb: str, status: str) -> None:
     channel = team.channel()

@@ -1,4 +1,4 @@
-"""`parley intent create|list|show|activate|complete|abandon|assign`: manage intents on a server."""
+"""`parley intent create|list|show|events|activate|complete|abandon|assign`: manage intents on a server."""
 
 from __future__ import annotations
 
@@ -52,6 +52,17 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
     add_server_options(parser)
 
 
+def _add_events(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("intent", metavar="INTENT", help="id of the intent")
+    parser.add_argument(
+        "--type", default=None, metavar="TYPE", help="only events of this type (assignment_failed, ...)"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=50, metavar="N", help="number of events, the last ones (default: 50)"
+    )
+    add_server_options(parser)
+
+
 def _add_change(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("intent", metavar="INTENT", help="id of the intent")
     parser.add_argument("--reason", default=None, metavar="TEXT", help="reason, for the event log")
@@ -95,6 +106,20 @@ def _list(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     show_fields(args, screen_of(args), connection_of(args).get("intents", args.intent))
+    return OK
+
+
+def _events(args: argparse.Namespace) -> int:
+    query = without_none({"event_type": args.type, "limit": args.limit})
+    columns = {
+        "#": field_column("sequence"),
+        "AGE": age_column("created_at"),
+        "TYPE": field_column("event_type"),
+        "BY": field_column("actor"),
+        "PAYLOAD": field_column("payload"),
+    }
+    events = connection_of(args).get("intents", args.intent, "events", query=query)
+    show_table(args, screen_of(args), events, columns, "No such events")
     return OK
 
 
@@ -161,6 +186,12 @@ COMMANDS = {
     ),
     "intent list": Command("List intents you can see", _add_list, _list, ("parley intent list --status active",)),
     "intent show": Command("Show an intent", _add_show, _show, ("parley intent show intent_01K... --json",)),
+    "intent events": Command(
+        "Show the event log of an intent",
+        _add_events,
+        _events,
+        ("parley intent events intent_01K...", "parley intent events intent_01K... --type assignment_failed --json"),
+    ),
     "intent activate": Command(
         "Activate a draft or blocked intent",
         _add_change,

@@ -166,7 +166,9 @@ class Runtime:
                 unanswered = await self._handle_message(message)
         elif arrival.intent is not None:
             current_intent.set(arrival.intent.id)
-            await self._notify_handlers(self._handlers.for_assignment, arrival.intent, arrival.id)
+            failure = await self._notify_handlers(self._handlers.for_assignment, arrival.intent, arrival.id)
+            if failure is not None:
+                await self._report_failed_assignment(arrival, failure)
         else:
             await self._notify_handlers(self._handlers.for_approval, arrival.approval, arrival.id)
         await self.workplace.finish(arrival, unanswered)
@@ -176,9 +178,24 @@ class Runtime:
         """Whether it is the answer to a question that a handler of this agent waits for."""
         return message.message_type == "response" and await self.workplace.is_awaited_answer(message)
 
-    async def _notify_handlers(self, handlers: list[Handler], argument: object, arrival_id: str) -> None:
-        for handler in handlers:
-            await self._call_handler(handler, argument, arrival_id)
+    async def _notify_handlers(self, handlers: list[Handler], argument: object, arrival_id: str) -> Failure | None:
+        """Call every handler; the first failure, if any fails."""
+        failures = [(await self._call_handler(handler, argument, arrival_id))[1] for handler in handlers]
+        return next((failure for failure in failures if failure is not None), None)
+
+    async def _report_failed_assignment(self, arrival: Arrival, failure: Failure) -> None:
+        """Record the failure on the intent, retrying while the server is away; a refusal is only logged."""
+
+        def log_retry(error: ParleyError) -> None:
+            self._log("agent_report_late", "its failed assignment is not recorded yet", str(error))
+
+        try:
+            await retry_while_unavailable(
+                lambda: self.workplace.report_failed_assignment(arrival, failure), log_retry, _RETRY_SECONDS
+            )
+        except (*_ANSWER_OBSOLETE, Invalid) as error:
+            text = "its failed assignment could not be recorded"
+            self._log("agent_report_refused", text, str(error), intent_id=arrival.id)
 
     async def _handle_message(self, message: ChannelMessage) -> str:
         """Call every handler that the message is for; the first that returns something, or fails, answers a request.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
+    from parley.sdk.agent.calling import Failure
     from parley.sdk.agent.channels import AgentChannels
     from parley.sdk.client.client import AsyncClient
     from parley.wire.api.records.channels import ChannelMessage
@@ -55,6 +56,9 @@ class Workplace(Protocol):
         self, message: ChannelMessage, payload: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> None:
         """Answer a request, once, however often this is called for the same one. Durable on return."""
+
+    async def report_failed_assignment(self, arrival: Arrival, failure: Failure) -> None:
+        """Record that the agent failed at an assignment, once, where others can see it. Durable on return."""
 
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Whether a response was delivered to a caller that asked through `channels`, so that no handler gets it."""

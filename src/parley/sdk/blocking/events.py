@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.sdk.blocking.area import Area
 from parley.sdk.client.fields import NOTHING, timestamp_of, without_none
+from parley.sdk.protocol.flow import header
 from parley.wire.api.records.intents import ChainCheck, Checkpoint, Consistency, Event, EventProof
 
 if TYPE_CHECKING:
@@ -27,11 +28,13 @@ class Events(Area):
         actor: str | None = None,
         trace_id: str | None = None,
         parent_event_id: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Event:
-        """Write into an intent's log."""
+        """Write into an intent's log. Two calls with the same `idempotency_key` write one event."""
         body = without_none(event_type=event_type, payload=payload, actor=actor)
         body |= without_none(trace_id=trace_id, parent_event_id=parent_event_id)
-        return self._fetch(Event, "POST", "intents", intent_id, "events", body=body)
+        headers = {"idempotency-key": header("idempotency-key", idempotency_key)} if idempotency_key else None
+        return self._fetch(Event, "POST", "intents", intent_id, "events", body=body, headers=headers)
 
     def list_events(
         self,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.sdk.client.area import AsyncArea
 from parley.sdk.client.fields import NOTHING, timestamp_of, without_none
+from parley.sdk.protocol.flow import header
 from parley.wire.api.records.intents import ChainCheck, Checkpoint, Consistency, Event, EventProof
 
 if TYPE_CHECKING:
@@ -26,11 +27,13 @@ class AsyncEvents(AsyncArea):
         actor: str | None = None,
         trace_id: str | None = None,
         parent_event_id: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Event:
-        """Write into an intent's log."""
+        """Write into an intent's log. Two calls with the same `idempotency_key` write one event."""
         body = without_none(event_type=event_type, payload=payload, actor=actor)
         body |= without_none(trace_id=trace_id, parent_event_id=parent_event_id)
-        return await self._fetch(Event, "POST", "intents", intent_id, "events", body=body)
+        headers = {"idempotency-key": header("idempotency-key", idempotency_key)} if idempotency_key else None
+        return await self._fetch(Event, "POST", "intents", intent_id, "events", body=body, headers=headers)
 
     async def list_events(
         self,

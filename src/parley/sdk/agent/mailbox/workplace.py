@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from parley.domain.mailbox.listing import Claimed
     from parley.domain.message.message import Message
     from parley.sdk.agent.agent import Plan
+    from parley.sdk.agent.calling import Failure
     from parley.sdk.mailbox import Mailbox
     from parley.wire.api.records.channels import ChannelMessage
 
@@ -145,6 +146,9 @@ class MailboxWorkplace:
             mailbox.reply(request, body, kind=kind)
         except InboxFull as error:
             raise Conflict(f"the answer to {request.sender} was not delivered: {error}") from None
+
+    async def report_failed_assignment(self, arrival: Arrival, failure: Failure) -> None:
+        """There are no assignments at a mailbox."""
 
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Never: answers to open questions are delivered in `_claim_next`."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from parley.sdk.agent.agent import Plan
+    from parley.sdk.agent.calling import Failure
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.protocol.event_stream import StreamEvent
 
@@ -37,6 +38,8 @@ T = TypeVar("T")
 
 _BOOKMARK = "default"
 _SYSTEM = "system"
+_ASSIGNMENT_FAILED = "assignment_failed"
+_SDK_ASSIGNMENT_FAILED = "failure_recorded"
 _NAME_CACHE_SIZE = 1_000
 _PAGE = 1_000
 _HEARTBEAT_SECONDS = 20.0
@@ -247,6 +250,16 @@ class ServerWorkplace:
             idempotency_key=key,
         )
         self._save_lazily.add(message.id)
+
+    async def report_failed_assignment(self, arrival: Arrival, failure: Failure) -> None:
+        """Write `assignment_failed` into the intent's log; a server for the OpenIntent SDK takes only its own word."""
+        assert arrival.intent is not None  # noqa: S101  # it is one of an assignment
+        payload = {"agent_id": self._plan.name, "code": failure.code, "message": failure.message}
+        for event_type in (_ASSIGNMENT_FAILED, _SDK_ASSIGNMENT_FAILED):
+            key = f"{event_type}-{self._plan.name}-{arrival.place}"
+            with suppress(Invalid):
+                await self._own.log_event(arrival.intent.id, event_type, payload, idempotency_key=key)
+                return
 
     async def is_awaited_answer(self, response: ChannelMessage) -> bool:
         """Whether a question that was asked in one of `channels` got this response."""

@@ -16,11 +16,14 @@ from parley.domain.errors.errors import Forbidden
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import BookmarkTaken, Unauthorized
 from parley.domain.message.message import Pattern
-from parley.sdk.agent.agent import Agent, BaseAgent
+from parley.sdk.agent.agent import Agent, BaseAgent, Plan
+from parley.sdk.agent.calling import Failure
 from parley.sdk.agent.decorators import on_approval, on_assignment, on_message
+from parley.sdk.agent.server.workplace import ServerWorkplace
+from parley.sdk.agent.workplace import Arrival
 from parley.sdk.client.client import AsyncClient
 from parley.wire.api.records.channels import ChannelMessage
-from parley.wire.api.records.intents import Intent
+from parley.wire.api.records.intents import Event, Intent
 from parley.wire.api.records.rules import Approval
 from tests.fault.sdk.door import BUSY, CUT, NO_TIME, TOO_MANY, Door
 from tests.rigs.governed import place, put_policy
@@ -265,6 +268,66 @@ async def test_an_assignment_is_not_told_again_after_a_restart(server: LiveServe
         await soon(lambda: len(got) == 2)
 
     assert got == [first.id, second.id]
+
+
+@with_server
+async def test_a_failed_assignment_is_an_event_that_others_can_see(server: LiveServer, ear: Ear) -> None:
+    @Agent("bob")
+    class Worker(BaseAgent):
+        @on_assignment
+        async def begin(self, intent: Intent) -> None:
+            if intent.title == "broken":
+                raise ValueError("no such table")
+            raise Forbidden("not on a Sunday")
+
+    async with at_work(server, Worker()) as alice:
+        broken = await alice.create_intent("broken", status="active")
+        refused = await alice.create_intent("refused", status="active")
+        for intent in (broken, refused):
+            await alice.assign_agent(intent.id, "bob")
+
+        async def failures(intent: Intent) -> list[Event]:
+            return await alice.list_events(intent.id, event_type="assignment_failed")
+
+        async def both() -> bool:
+            return bool(await failures(broken) and await failures(refused))
+
+        await soon(both)
+        (first,), (second,) = await failures(broken), await failures(refused)
+
+    assert (first.actor, first.payload) == (
+        "bob",
+        {"agent_id": "bob", "code": "handler_failed", "message": "ValueError: no such table"},
+    )
+    assert second.payload == {"agent_id": "bob", "code": "forbidden", "message": "not on a Sunday"}
+
+
+@with_server
+async def test_a_failed_assignment_is_recorded_once_however_often_it_is_reported(server: LiveServer) -> None:
+    client = await client_of(server, "bob")
+    workplace = ServerWorkplace(client, Plan("bob"))
+    intent = await client.create_intent("broken", status="active")
+    for _ in range(2):
+        await workplace.report_failed_assignment(Arrival(7, intent=intent), Failure("handler_failed", "no"))
+    events = await client.list_events(intent.id, event_type="assignment_failed")
+    await client.close()
+
+    assert len(events) == 1
+
+
+@with_server
+async def test_on_a_server_for_the_openintent_sdk_a_failed_assignment_has_the_word_that_it_reads(
+    server: LiveServer,
+) -> None:
+    server.rig.team.sdk_event_names = True
+    client = await client_of(server, "bob")
+    workplace = ServerWorkplace(client, Plan("bob"))
+    intent = await client.create_intent("broken", status="active")
+    await workplace.report_failed_assignment(Arrival(7, intent=intent), Failure("handler_failed", "no"))
+    events = await client.list_events(intent.id, event_type="failure_recorded")
+    await client.close()
+
+    assert [event.payload["code"] for event in events] == ["handler_failed"]
 
 
 @with_server
