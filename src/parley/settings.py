@@ -1,6 +1,6 @@
 """Settings: flag > PARLEY_* > ./parley.toml > user file > default. The only reader of the environment."""
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 import os
 from collections.abc import Callable, Mapping

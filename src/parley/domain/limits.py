@@ -1,6 +1,6 @@
 """How much of anything one message may hold."""
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from typing import NamedTuple
 

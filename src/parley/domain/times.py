@@ -1,6 +1,6 @@
 """Moments and durations as text: RFC 3339 in, `YYYY-MM-DDTHH:MM:SSZ` out."""
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 import re
 from datetime import UTC, datetime, timedelta

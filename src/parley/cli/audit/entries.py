@@ -345,7 +345,7 @@ COMMANDS = {
         ),
     ),
     "audit export": Command(
-        "Export the audit log or the event logs",
+        "Export the audit log or the logs of intents",
         _add_export,
         _export,
         (
@@ -357,7 +357,7 @@ COMMANDS = {
         ),
     ),
     "audit prove": Command(
-        "Prove that a signed checkpoint covers an entry",
+        "Prove that an entry is part of the signed log",
         _add_prove,
         _prove,
         ("parley audit prove aud_01K... > proof.json && parley audit verify --proof proof.json",),

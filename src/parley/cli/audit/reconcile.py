@@ -112,7 +112,7 @@ def _copy_lines(lines: Iterable[bytes], copy: list[bytes]) -> Iterator[bytes]:
 
 COMMANDS = {
     "audit reconcile": Command(
-        "Compare the audit logs of two sides",
+        "Compare what two audit logs say about the same exchanges",
         _add_reconcile,
         _reconcile,
         (

@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TYPES = ("request", "response", "notify", "broadcast")
+_TYPE_HELP = "request (expects an answer), response, notify (default), or broadcast (to everyone)"
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_channel_arguments(parser)
     parser.add_argument("--to", default=None, help="an agent, role:ROLE, or * for everyone (default: everyone)")
-    parser.add_argument(
-        "--type", dest="pattern", default="notify", choices=TYPES, metavar="TYPE", help=f"one of {', '.join(TYPES)}"
-    )
+    parser.add_argument("--type", dest="pattern", default="notify", choices=TYPES, metavar="TYPE", help=_TYPE_HELP)
     parser.add_argument("--correlation", default=None, metavar="MESSAGE", help="request that a response answers")
     parser.add_argument(
         "--expires",

@@ -118,7 +118,7 @@ def _show_all(args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "inbox": Command(
-        "List incoming messages in processing order",
+        "List incoming messages, most urgent first",
         _add_inbox,
         _inbox,
         ("parley inbox", "parley inbox --agent codex --json", "parley inbox --all"),

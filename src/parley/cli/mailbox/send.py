@@ -103,7 +103,7 @@ def _add_optional(parser: argparse.ArgumentParser) -> None:
         "--data",
         default="",
         metavar="FILE",
-        help="YAML or JSON list of shared data: source, fields, classification, description",
+        help="YAML or JSON list that declares the data it contains: source, fields, classification, description",
     )
     parser.add_argument(
         "--dry-run",

@@ -47,7 +47,7 @@ def add_purpose(parser: argparse.ArgumentParser) -> None:
         dest="items",
         default="",
         metavar="FILE",
-        help="JSON or YAML list of shared data: source, fields, classification, description",
+        help="JSON or YAML list that declares the data it contains: source, fields, classification, description",
     )
 
 

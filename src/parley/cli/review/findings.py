@@ -137,7 +137,7 @@ def _show(
 
 COMMANDS = {
     "review findings": Command(
-        "Write a findings packet and count what blocks",
+        "Write findings to a file and count what blocks",
         _add_arguments,
         _findings,
         (

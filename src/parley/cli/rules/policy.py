@@ -326,7 +326,7 @@ COMMANDS = {
         ("parley policy check sales.yaml", "parley policy check ./policies --json"),
     ),
     "policy diff": Command(
-        "Compare policies, by key and in effect",
+        "Compare policies: each setting, and the result",
         _add_diff,
         _diff,
         (

@@ -1,6 +1,6 @@
 """Classification: four levels in one order, and what happens to data above a ceiling."""
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -8,7 +8,7 @@ somebody or something that acts (scheduler, allocator, approver, committer, assi
 deallocate). A word of the list that means something else, as the commit of a version control system does, is held.
 """
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum

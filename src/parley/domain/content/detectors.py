@@ -4,7 +4,7 @@ Each looks first for what its findings cannot be without (enough digits, a prefi
 then it looks closely. None of them does more than a fixed amount of work for each sign of a text.
 """
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 import re
 from collections.abc import Iterable, Iterator

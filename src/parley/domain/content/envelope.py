@@ -1,6 +1,6 @@
 """What every governed message carries: who speaks for whom, how secret it is, in which exchange, and who may answer."""
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from enum import StrEnum
 from typing import NamedTuple

@@ -3,7 +3,7 @@
 The approver of a message must see what its receiver will read, so these are spelled out.
 """
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 import unicodedata
 from typing import NamedTuple

@@ -10,7 +10,7 @@ A word that only contains another is none of its forms. Every pass takes the tex
 sign as for the next, so no text is slow. Most texts hold nothing, and are let go after the first glance.
 """
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 import re
 from collections.abc import Iterable, Mapping

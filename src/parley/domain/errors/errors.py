@@ -48,7 +48,7 @@ What only a server meets is in `domain.errors.team`, under the same classes. A c
 message. A code never changes its meaning.
 """
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple, Self

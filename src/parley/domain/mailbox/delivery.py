@@ -8,7 +8,7 @@ pending ──> delivered ──> claimed ──> done          (the recipient's
 What is done or dead and lies in the inbox again, because its owner moved it back, starts anew at `claimed`.
 """
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from datetime import timedelta
 from enum import StrEnum

@@ -1,6 +1,6 @@
 """Everything that one commit of a mailbox writes, and the hash chain that makes its ledger tamper-evident."""
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from collections.abc import Callable, Mapping
 from functools import cache

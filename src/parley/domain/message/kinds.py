@@ -3,7 +3,7 @@
 A new kind is one member of `Kind`. Options, help, reading, writing, checking and the reference page follow from it.
 """
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from enum import StrEnum
 from typing import Any, NamedTuple, Self

@@ -1,6 +1,6 @@
 """What is said: a Draft is proposed, a Message is a fact and never changes."""
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from collections.abc import Mapping
 from datetime import datetime

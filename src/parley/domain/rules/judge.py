@@ -1,11 +1,11 @@
 """Judge whether a message may pass from one party to another: one pure function, one fixed order of checks.
 
-directory flags ─> policy (enabled, type, cross-org) ─> classification ─> hops      a no ends it
+agent's settings ─> policy (enabled, type, cross-org) ─> classification ─> hops      a no ends it
    ─> cross-org by approval ─> round limit ─> reply policy ─> commitment            a person has to look
 A denial wins over a hold, wherever it stands: people are never asked about a message that is denied anyway.
 """
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from typing import NamedTuple
 
@@ -29,17 +29,18 @@ class Case(NamedTuple):
     receiver: Party
     purpose: Purpose
     reply_policy: ReplyPolicy
+    # Whether its purpose asks for a promise, which a person has to approve.
     requires_commitment: bool
     origin: Origin
     # With the levels of what was detected in it.
     level: Classification
-    # The round that it would be, and the round limit.
+    # The number that this message would have in its exchange, and the highest number allowed.
     round: int
     max_rounds: int
     # Whether the sender began the exchange.
     initiates: bool
     hops: int = 1
-    # Whether data above the ceiling is still in it.
+    # Whether data above the ceiling, the highest level allowed, is still in it.
     over: bool = False
     keywords: tuple[str, ...] = ()
     # A person has approved exactly this message.
@@ -92,12 +93,12 @@ POLICY = "policy"
 DIRECTORY = "directory"
 PURPOSE = "purpose"
 # Name, source, value, what it is compared with, and the verdict if the check does not let the message pass. A plain
-# tuple of unrendered values: a judgement makes sixteen of them, and only `explain` shows them.
+# tuple of unrendered values: a judgement makes sixteen of them, and only `parley policy explain` shows them.
 Check = tuple[str, str, object, object, Hold | Deny | None]
 
 
 def judge(case: Case, policy: Policy) -> Verdict:
-    """The verdict on a message under the policy of both sides: the first denial, else the first hold, else allow."""
+    """The verdict on a message under the merged policy of both sides: first denials, then holds, else allow."""
     hold: Hold | None = None
     for check in checks(case, policy):
         verdict = check[4]

@@ -1,6 +1,6 @@
 """Replay: try recorded messages under another policy, and list the verdicts that would change."""
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -5,7 +5,7 @@ proposal ──> is the envelope true? ──> is the exchange open? ──> wha
          exchange as it is then  <──  judge, for each receiver  ──>  pass (stamped) | hold | deny
 """
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """A trial: the verdict on a message that is not sent, and the reasons. For `explain`, `test` and `replay`."""
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from typing import NamedTuple
 

@@ -1,6 +1,6 @@
 """Limits of a server for tenants, channels and requests."""
 
-# Annotations are evaluated here: from text, a NamedTuple would compile each of them at every start.
+# No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from datetime import timedelta
 from typing import NamedTuple

@@ -72,8 +72,9 @@ class PendingCommit(NamedTuple):
     changes: TeamChanges
     held: Approval | None = None
     refusal: ParleyError | None = None
-    # Of a single governed message: it is decided again when the commit finds the pair's hourly budget spent, or as
-    # many messages waiting for approval as its sender may have.
+    # Of a single governed message: what its decision rests on, the message as the rules were asked about it, and what
+    # they said. It is decided again when the commit finds the pair's hourly budget spent, or as many messages waiting
+    # for approval as its sender may have.
     docket: TeamDocket | None = None
     submission: Submission[Post] | None = None
     decision: RulesDecision[Post] | None = None
@@ -150,7 +151,7 @@ async def _without_budget(decided: PendingCommit, error: Overspent) -> PendingCo
 
 
 def lock_conversation(team: Team, caller: Caller, draft: PostDraft) -> AbstractAsyncContextManager[None]:
-    """Serialise posts of one conversation, so that they do not compete for the same round."""
+    """Serialise posts of one conversation, so that they do not compete for the same number in it."""
     wishes = draft.wishes
     conversation = draft.in_reply_to
     if wishes is not None:
