@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from parley.domain.errors.rules import ApprovalDecided, ApprovalStale, Denied, MessageHeld, Suspended
     from parley.domain.errors.team import (
+        AgentFailed,
         AgentGone,
         AskEnded,
         AskTimeout,
@@ -115,6 +116,7 @@ __all__ = [
     "AccessList",
     "AccessRequest",
     "Agent",
+    "AgentFailed",
     "AgentGone",
     "AgentInfo",
     "Approval",
@@ -224,6 +226,7 @@ _HOMES = {
     "AccessList": "parley.wire.api.records.intents",
     "AccessRequest": "parley.wire.api.records.intents",
     "Agent": "parley.sdk.agent.agent",
+    "AgentFailed": "parley.domain.errors.team",
     "AgentGone": "parley.domain.errors.team",
     "AgentInfo": "parley.wire.api.records.directory",
     "Approval": "parley.wire.api.records.rules",

@@ -38,6 +38,7 @@ from parley.sdk.agent.running import serve_agents
 from parley.sdk.blocking.client import Client
 from parley.sdk.client.client import AsyncClient
 from parley.sdk.mailbox import Mailbox
+from parley.sdk.protocol.failures import check_answer
 from parley.sdk.transport.in_process import URL, AsyncInProcess, InProcess, InProcessServer
 
 if TYPE_CHECKING:
@@ -341,12 +342,16 @@ class Stage(_AgentHost):
         channel: str = _CHANNEL,
         sender: str = _TESTER,
         timeout: float = 5.0,
+        check: bool = True,
         **metadata: Any,  # noqa: ANN401
     ) -> ChannelMessage:
-        """Ask an agent and wait for its answer, in a channel by its name; the intent is the stage's own."""
+        """Ask an agent and wait for its answer, in a channel by its name; the intent is the stage's own.
+
+        `AgentFailed` when the answer is an error; with `check=False` such an answer is returned.
+        """
         client = self.client(sender)
         target = client.open_channel(self._own_intent.id, channel)
-        return client.ask(target.id, None, to, payload, timeout, metadata=metadata or None)
+        return client.ask(target.id, None, to, payload, timeout, metadata=metadata or None, check=check)
 
     def notify(
         self,
@@ -428,8 +433,9 @@ class Mailboxes(_AgentHost):
         channel: str = _CHANNEL,
         sender: str = _TESTER,
         timeout: float = 5.0,
+        check: bool = True,
     ) -> ChannelMessage:
-        """Ask an agent and wait for its answer, which is archived."""
+        """Ask an agent and wait for its answer, which is archived. `AgentFailed` as on a server's stage."""
         question = self._send(Kind.QUESTION, to, payload, channel, sender)
         mailbox, deadline = self.mailbox(sender), wiring.monotonic() + timeout
 
@@ -439,9 +445,10 @@ class Mailboxes(_AgentHost):
                 raise AskTimeout(f"{to} did not answer within {timeout:g} seconds")
             return answer_ids[0] if answer_ids else ""
 
-        answer = mailbox.read(self.wait_until(find_answer, timeout + 1))
-        mailbox.done(answer)
-        return to_channel_message(sender, answer, answers=True)
+        file = mailbox.read(self.wait_until(find_answer, timeout + 1))
+        mailbox.done(file)
+        answer = to_channel_message(sender, file, answers=True)
+        return check_answer(answer) if check else answer
 
     def notify(
         self, to: str, payload: Mapping[str, Any], *, channel: str = _CHANNEL, sender: str = _TESTER

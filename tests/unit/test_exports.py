@@ -15,6 +15,7 @@ PUBLIC = [
     "AccessList",
     "AccessRequest",
     "Agent",
+    "AgentFailed",
     "AgentGone",
     "AgentInfo",
     "Approval",

@@ -94,13 +94,16 @@ def test_the_same_classes_work_on_a_server_and_at_mailboxes(place: Callable[[], 
         stage.start(Doubler(), Relay(), listener)
 
         answer = stage.ask("relay", {"number": 4})
-        failed = stage.ask("doubler", {"word": "four"})
+        failed = stage.ask("doubler", {"word": "four"}, check=False)
+        with pytest.raises(parley.AgentFailed) as passed_on:
+            stage.ask("relay", {"word": "four"})
         stage.notify("listener", {"text": "psst"})
         stage.wait_until(lambda: listener.heard)
 
     assert answer.payload == {"relayed": {"answer": 8}}
     assert (answer.sender, answer.channel_id != "", answer.message_type) == ("relay", True, "response")
     assert "KeyError" in failed.error
+    assert str(passed_on.value) == "relay <- doubler: KeyError: 'number'"
     assert listener.heard == [{"text": "psst"}]
 
 

@@ -27,10 +27,19 @@ def exit_codes() -> tuple[tuple[type[ParleyError], int, str], ...]:
     """Error, exit code and meaning. The first matching class wins, so subclasses come first."""
     # Imported here, so that a command that succeeds does not load them.
     from parley.domain.errors.rules import LogChanged, MessageHeld
-    from parley.domain.errors.team import AskTimeout, Gone, RateLimited, Unauthorized, UnsafeMode, VersionRequired
+    from parley.domain.errors.team import (
+        AgentFailed,
+        AskTimeout,
+        Gone,
+        RateLimited,
+        Unauthorized,
+        UnsafeMode,
+        VersionRequired,
+    )
     from parley.domain.errors.workflow import WorkflowAbandoned, WorkflowFailed, WorkflowTimedOut
 
     return (
+        (AgentFailed, FOUND_PROBLEMS, "the agent that was asked answered with an error"),
         (BadConfig, 78, "a configuration file or variable cannot be used"),
         (
             UnsafeMode,

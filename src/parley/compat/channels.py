@@ -86,7 +86,7 @@ class CompatChannelHandle:
     async def ask(self, to: str, payload: Mapping[str, Any], timeout: float = 30) -> Answer:  # noqa: ASYNC109  # as theirs
         """Ask, and wait for the first answer. `TimeoutError` when none comes in time."""
         async with self._open_client() as client:
-            question = client.ask(self.channel_id, None, to, payload, timeout)
+            question = client.ask(self.channel_id, None, to, payload, timeout, check=False)
             return _to_answer(await self._wait_for_answer(question))
 
     async def ask_all(self, to: str, payload: Mapping[str, Any], timeout: float = 30) -> list[Answer]:  # noqa: ASYNC109

@@ -174,16 +174,25 @@ def test_a_question_to_a_name_gives_the_whole_answer_as_json(team: Team) -> None
 
 
 @pytest.mark.parametrize(
-    ("payload", "metadata", "code"),
+    ("payload", "metadata", "line"),
     [
-        ({"error": {"code": "handler_failed", "message": "no rows"}}, {"error": "handler_failed"}, 1),
-        ({"error": 0.02, "mean": 4.1}, {}, 0),
-        ({"answer": "v2.3"}, {"error": "handler_failed"}, 0),
+        (
+            {"error": {"code": "handler_failed", "message": "no\nrows"}},
+            {"error": "handler_failed"},
+            "parley: handler_failed: codex: no\\nrows\n",
+        ),
+        (
+            {"error": {"message": "ValueError: no ink", "chain": ["codex", "writer"]}},
+            {"error": "handler_failed"},
+            "parley: handler_failed: codex <- writer: ValueError: no ink\n",
+        ),
+        ({"error": 0.02, "mean": 4.1}, {}, ""),
+        ({"answer": "v2.3"}, {"error": "handler_failed"}, ""),
     ],
-    ids=["an error", "a field of that name", "a mark without a reason"],
+    ids=["an error", "an error of another agent", "a field of that name", "a mark without a reason"],
 )
-def test_that_it_could_not_be_answered_is_printed_with_exit_code_1(
-    team: Team, payload: dict[str, object], metadata: dict[str, object], code: int
+def test_that_it_could_not_be_answered_is_one_line_with_its_chain_and_exit_code_1(
+    team: Team, payload: dict[str, object], metadata: dict[str, object], line: str
 ) -> None:
     channel = team.channel()
 
@@ -198,9 +207,10 @@ def test_that_it_could_not_be_answered_is_printed_with_exit_code_1(
     ran = team.run("ask", channel, "-a", "claude", "--to", "codex", "--field", "q=1", "--timeout", f"{PATIENCE}s")
 
     answering.join(PATIENCE)
-    assert (ran.code, ran.err) == (code, "")
-    assert ran.out.startswith("Answer from codex [msg_")
-    assert all(f"{name}: " in ran.out for name in payload)
+    assert (ran.code, ran.err) == (1 if line else 0, line)
+    if not line:
+        assert ran.out.startswith("Answer from codex [msg_")
+        assert all(f"{name}: " in ran.out for name in payload)
 
 
 def test_without_an_answer_in_time_the_exit_code_is_8_and_the_question_expires(team: Team) -> None:

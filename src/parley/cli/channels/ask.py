@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.cli.channels.post import is_held, show_posted
 from parley.cli.command import Command, screen_of
-from parley.cli.exits import FOUND_PROBLEMS, OK
+from parley.cli.exits import OK, exit_code
 from parley.cli.output import safe
 from parley.cli.parts.payload import add_payload, add_purpose, read_metadata, read_payload
 from parley.cli.parts.remote import (
@@ -20,6 +20,7 @@ from parley.cli.parts.remote import (
 )
 from parley.domain.errors.errors import Invalid, NotFound
 from parley.domain.errors.team import NameTaken
+from parley.sdk.protocol.failures import failure_in
 
 if TYPE_CHECKING:
     import argparse
@@ -41,9 +42,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         f"{parser.description}.\n\n"
         "With --intent, CHANNEL may be a name; a channel that does not exist is created.\n\n"
-        "Exit code 1: the agent answered with an error, which is printed. Exit code 8: no\n"
-        "answer in time; the question has expired. Exit code 9: the question is held for\n"
-        "approval and was not sent yet."
+        "Exit code 1: the agent answered with an error. It is printed with the agents through\n"
+        "which it came: planner <- writer: ValueError: no ink. With --json the answer is\n"
+        "printed as it is. Exit code 8: no answer in time; the question has expired. Exit\n"
+        "code 9: the question is held for approval and was not sent yet."
     )
 
 
@@ -58,16 +60,14 @@ def _ask(args: argparse.Namespace) -> int:
     if is_held(answer):
         return show_posted(args, answer, "Asked")
     screen = screen_of(args)
+    failed = failure_in(answer["sender"], answer["payload"], answer["metadata"])
     if args.json:
         screen.json(answer)
-    else:
-        show_answer(screen, answer)
-    return FOUND_PROBLEMS if _is_error(answer) else OK
-
-
-def _is_error(answer: Mapping[str, Any]) -> bool:
-    """Whether the agent answered with an error, which its SDK marks in the metadata."""
-    return bool(answer["metadata"].get("error") and answer["payload"].get("error"))
+        return exit_code(failed) if failed else OK
+    if failed:
+        raise failed
+    show_answer(screen, answer)
+    return OK
 
 
 def _find_or_create_channel(connection: Connection, args: argparse.Namespace) -> str:

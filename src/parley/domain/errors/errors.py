@@ -51,7 +51,7 @@ message. A code never changes its meaning.
 # No `from __future__ import annotations`: a NamedTuple would compile each annotation from text at every start.
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Self
+from typing import NamedTuple, Self
 
 NOTHING: Mapping[str, object] = {}
 
@@ -70,7 +70,7 @@ class Problem(NamedTuple):
 class ParleyError(Exception):
     """Something went wrong inside Parley."""
 
-    code: ClassVar[str] = "internal"
+    code: str = "internal"
 
     def __init__(
         self,

@@ -38,7 +38,10 @@ VersionRequired              version_required      a change that does not say wh
 RateLimited                  rate_limited
 AskTimeout                   ask_timeout           nobody answered in time; also a TimeoutError
 └── AskEnded                 ask_ended             nobody will answer any more
+AgentFailed                  agent_failed          the answer is an error; an instance has the code of the answer
 """
+
+from typing import Any
 
 from parley.domain.errors.errors import Conflict, Forbidden, Invalid, ParleyError
 
@@ -200,6 +203,20 @@ class AskEnded(AskTimeout):
     """Nobody will answer: the asked agent has left, or the channel was closed."""
 
     code = "ask_ended"
+
+
+class AgentFailed(ParleyError):
+    """The agent that was asked could not answer."""
+
+    # The class's code is only a default: an instance has the code of the answer, such as `handler_failed`.
+    code = "agent_failed"
+    # The agent that was asked; and from it down to the agent that failed first.
+    agent: str = ""
+    chain: tuple[str, ...] = ()
+    # What the agent that failed first says.
+    reason: str = ""
+    # The answer itself, a `ChannelMessage`.
+    answer: Any = None
 
 
 class WrongSender(Forbidden):

@@ -7,10 +7,12 @@ import contextvars
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from parley.domain.errors.errors import Invalid, ParleyError
+from parley.domain.errors.team import AgentFailed
 from parley.sdk.agent.logs import error_text
+from parley.sdk.protocol.failures import FAILURE_TEXT_MAX_CHARS, Failure
 from parley.sdk.protocol.flow import encoded
 
 if TYPE_CHECKING:
@@ -18,25 +20,8 @@ if TYPE_CHECKING:
 
     from parley.sdk.agent.handlers import Handler
 
-_ERROR_TEXT_MAX_CHARS = 500
 # How long to wait for a cancelled coroutine to end.
 _CANCEL_WAIT_SECONDS = 1.0
-
-
-class Failure(NamedTuple):
-    """Why a request gets no real answer."""
-
-    code: str
-    message: str
-
-    def payload(self, agent: str) -> dict[str, Any]:
-        """What the asker reads."""
-        return {"error": {"code": self.code, "message": self.message, "agent": agent}}
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """By which the asker's SDK knows it."""
-        return {"error": self.code}
 
 
 class HandlerTimeout(ParleyError):
@@ -127,9 +112,11 @@ def answer_of(handler: Handler, result: object) -> Mapping[str, Any] | None:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The failure that an asker receives for an error in a handler."""
-    text = error_text(error)[:_ERROR_TEXT_MAX_CHARS]
+    """The failure that an asker receives for an error in a handler; for the failure of another agent, its cause."""
+    if isinstance(error, AgentFailed):
+        return Failure(error.code, error.reason, error.chain)
+    text = error_text(error)[:FAILURE_TEXT_MAX_CHARS]
     if isinstance(error, ParleyError):
         return Failure(error.code, text)
     kind = type(error).__name__
-    return Failure("handler_failed", f"{kind}: {text}"[:_ERROR_TEXT_MAX_CHARS] if text else kind)
+    return Failure("handler_failed", f"{kind}: {text}"[:FAILURE_TEXT_MAX_CHARS] if text else kind)

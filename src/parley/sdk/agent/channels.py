@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 from parley.domain.errors.errors import Invalid
+from parley.sdk.protocol.failures import check_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +36,20 @@ class ChannelHandle(Protocol):
 
     name: str
 
-    async def ask(self, to: str, payload: Mapping[str, Any], *, timeout: float = 30, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
-        """Ask an agent or `role:ROLE` and wait for the first answer. `MessageTimeoutError` when none comes in time."""
+    async def ask(
+        self,
+        to: str,
+        payload: Mapping[str, Any],
+        *,
+        timeout: float = 30,
+        check: bool = True,
+        **metadata: Any,  # noqa: ANN401
+    ) -> ChannelMessage:
+        """Ask an agent or `role:ROLE` and wait for the first answer. `MessageTimeoutError` when none comes in time.
+
+        `AgentFailed` when the answer is an error; with `check=False` such an answer is returned. A handler that lets
+        `AgentFailed` pass answers with its cause.
+        """
 
     async def ask_all(
         self,
@@ -113,11 +126,19 @@ class ServerChannel:
         self._client = client
         self._questions = questions
 
-    async def ask(self, to: str, payload: Mapping[str, Any], *, timeout: float = 30, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
+    async def ask(
+        self,
+        to: str,
+        payload: Mapping[str, Any],
+        *,
+        timeout: float = 30,
+        check: bool = True,
+        **metadata: Any,  # noqa: ANN401
+    ) -> ChannelMessage:
         """Ask an agent or `role:ROLE` and wait for the first answer."""
-        question = self._client.ask(self.id, None, to, payload, timeout, metadata=with_trace(metadata))
+        question = self._client.ask(self.id, None, to, payload, timeout, metadata=with_trace(metadata), check=False)
         answer: ChannelMessage = await self._questions.wait_for_answer(self.id, question, to)
-        return answer
+        return check_answer(answer) if check else answer
 
     async def ask_all(
         self,

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 from parley.domain.errors.errors import Conflict, Forbidden, Invalid, NotFound, ParleyError
 from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import BookmarkTaken, Gone, KeyReused
-from parley.sdk.agent.calling import Failure, answer_of, call, failure_of
+from parley.sdk.agent.calling import answer_of, call, failure_of
 from parley.sdk.agent.channels import current_intent, current_trace
 from parley.sdk.agent.logs import describe_arrival, error_text, log_event
+from parley.sdk.protocol.failures import FAILURE_TEXT_MAX_CHARS, Failure
 from parley.sdk.protocol.retry import retry_while_unavailable
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ class Runtime:
             self._log(
                 "agent_answer_refused", "its answer was refused", str(error), logging.ERROR, message_id=message.id
             )
-            failure = Failure(error.code, f"the answer was refused: {error}"[:500])
+            failure = Failure(error.code, f"the answer was refused: {error}"[:FAILURE_TEXT_MAX_CHARS])
             if metadata == failure.metadata:
                 return failure.message
             return await self._answer(message, failure.payload(self.plan.name), failure.metadata)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from parley.sdk.agent.calling import Failure
     from parley.sdk.agent.channels import AgentChannels
     from parley.sdk.client.client import AsyncClient
+    from parley.sdk.protocol.failures import Failure
     from parley.wire.api.records.channels import ChannelMessage
     from parley.wire.api.records.intents import Intent
     from parley.wire.api.records.rules import Approval

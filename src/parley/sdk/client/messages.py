@@ -13,6 +13,7 @@ from parley.sdk.client.area import AsyncArea
 from parley.sdk.client.fields import NOTHING, timestamp_of, without_none
 from parley.sdk.protocol import asking
 from parley.sdk.protocol.asking import Question
+from parley.sdk.protocol.failures import check_answer
 from parley.sdk.protocol.flow import header, some_seconds
 from parley.sdk.records import convert_answer, read_answer
 from parley.wire.api.records.channels import ChannelMessage
@@ -153,17 +154,20 @@ class AsyncMessages(AsyncArea):
         timeout: float = 30,
         *,
         metadata: Mapping[str, Any] | None = None,
+        check: bool = True,
     ) -> ChannelMessage:
         """Ask, and wait for the first answer, in one round trip.
 
-        `to` is an agent or `role:ROLE`. An agent that could not answer says why in `.error`. Raises
+        `to` is an agent or `role:ROLE`. Raises `AgentFailed` when the answer is an error, with its cause and the agents
+        through which it came; with `check=False` such an answer is returned, and `.error` says why. Raises
         `MessageTimeoutError` when nobody answers in time, and `MessageHeld` when the question waits for a person.
         """
         question = Question(channel_id, to, payload, timeout, sender or "", metadata)
         answer = await self.connection.run(asking.ask(self.connection.session, question))
         if answer.get("status") == "held":
             raise _held(answer)
-        return convert_answer(answer, ChannelMessage)
+        message = convert_answer(answer, ChannelMessage)
+        return check_answer(message) if check else message
 
     async def ask_all(
         self,
@@ -177,8 +181,8 @@ class AsyncMessages(AsyncArea):
     ) -> list[ChannelMessage]:
         """Ask, and collect every answer that comes within the time.
 
-        It ends sooner when everybody who was asked has answered. Raises `MessageHeld` when the question waits for a
-        person.
+        It ends sooner when everybody who was asked has answered. An agent that could not answer says why in `.error`.
+        Raises `MessageHeld` when the question waits for a person.
         """
         from parley.wiring import wall_time
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from parley.domain.errors.errors import Forbidden
+from parley.domain.errors.team import AgentFailed
 from parley.sdk.agent.agent import Agent, BaseAgent
 from parley.sdk.agent.decorators import on_message
 from parley.wire.api.records.channels import ChannelMessage
@@ -17,6 +18,64 @@ from tests.rigs.team import CHANNEL, LiveServer, soon, with_server
 from tests.unit.sdk.agent.at_work import Ear, answered, asked, at_work
 
 # ---------------------------------------------------------------- what goes wrong in a handler
+
+
+@with_server
+async def test_the_cause_of_a_failure_reaches_the_first_asker_through_agents_that_let_it_pass(
+    server: LiveServer, ear: Ear
+) -> None:
+    @Agent("writer")
+    class Writer(BaseAgent):
+        @on_message()
+        async def handle(self, message: ChannelMessage) -> None:
+            raise ValueError("no ink")
+
+    @Agent("planner")
+    class Planner(BaseAgent):
+        @on_message()
+        async def handle(self, message: ChannelMessage) -> dict[str, Any]:
+            text = await (await self.channels.open("team")).ask("writer", {}, timeout=10)
+            return {"report": text.payload["text"]}
+
+    async with at_work(server, Writer(), Planner()) as alice:
+        with pytest.raises(AgentFailed) as caught:
+            await alice.ask(CHANNEL, None, "planner", {}, 10)
+        answer = await asked(alice, to="planner")
+
+    assert str(caught.value) == "planner <- writer: ValueError: no ink"
+    assert (caught.value.code, caught.value.agent, caught.value.answer.sender) == (
+        "handler_failed", "planner", "planner",
+    )  # fmt: skip
+    assert answer.payload["error"] == {
+        "code": "handler_failed",
+        "message": "ValueError: no ink",
+        "agent": "planner",
+        "chain": ["planner", "writer"],
+    }
+    # Only the agent with the defect logs a traceback.
+    tracebacks = {one.getMessage().partition(":")[0] for one in ear.records if one.exc_info}
+    assert tracebacks == {"writer"}
+
+
+@with_server
+async def test_a_handler_can_look_at_the_error_of_the_agent_that_it_asked(server: LiveServer) -> None:
+    @Agent("writer")
+    class Writer(BaseAgent):
+        @on_message()
+        async def handle(self, message: ChannelMessage) -> None:
+            raise Forbidden("not for you")
+
+    @Agent("planner")
+    class Planner(BaseAgent):
+        @on_message()
+        async def handle(self, message: ChannelMessage) -> dict[str, Any]:
+            answer = await (await self.channels.open("team")).ask("writer", {}, timeout=10, check=False)
+            return {"why": answer.error}
+
+    async with at_work(server, Writer(), Planner()) as alice:
+        answer = await alice.ask(CHANNEL, None, "planner", {}, 10)
+
+    assert answer.payload == {"why": "not for you"}
 
 
 @with_server
@@ -172,8 +231,8 @@ async def test_a_handler_that_takes_too_long_is_an_error_response(server: LiveSe
             return {"done": True}
 
     async with at_work(server, Bob()) as alice:
-        slow = await alice.ask(CHANNEL, None, "bob", {}, 10, metadata={"kind": "question"})
-        longer = await alice.ask(CHANNEL, None, "bob", {}, 10, metadata={"kind": "follow_up"})
+        slow = await alice.ask(CHANNEL, None, "bob", {}, 10, metadata={"kind": "question"}, check=False)
+        longer = await alice.ask(CHANNEL, None, "bob", {}, 10, metadata={"kind": "follow_up"}, check=False)
 
     assert slow.payload["error"]["code"] == "handler_timeout"
     assert slow.error == "slow took longer than 0.02 seconds"
@@ -198,7 +257,7 @@ async def test_a_thread_that_takes_too_long_is_answered_for_and_left_alone(serve
 
     bob = Bob()
     async with at_work(server, bob) as alice:
-        answer = await alice.ask(CHANNEL, None, "bob", {}, 10, metadata={"kind": "question"})
+        answer = await alice.ask(CHANNEL, None, "bob", {}, 10, metadata={"kind": "question"}, check=False)
         await alice.send_message(CHANNEL, None, "bob", "notify", {})
         await asyncio.to_thread(ended.wait, 10)
 
@@ -285,7 +344,7 @@ async def test_a_function_that_blocks_keeps_no_other_from_answering(server: Live
 
     async with at_work(server, Bob()) as alice:
         blocked = asyncio.ensure_future(alice.ask(CHANNEL, None, "bob", {}, 20, metadata={"kind": "question"}))
-        quick = await alice.ask(CHANNEL, None, "bob", {}, 10, metadata={"kind": "follow_up"})
+        quick = await alice.ask(CHANNEL, None, "bob", {}, 10, metadata={"kind": "follow_up"}, check=False)
         go_on.set()
         waited = await blocked
 

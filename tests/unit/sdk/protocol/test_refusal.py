@@ -18,8 +18,8 @@ KINDS = [
     for kind in vars(module).values()
     if isinstance(kind, type)
     and issubclass(kind, ParleyError)
-    # A mailbox's own: they never leave a server.
-    and kind not in (ParleyError, errors.Undelivered, errors.LeaseLost)
+    # A mailbox's own, and the SDK's: they never leave a server.
+    and kind not in (ParleyError, errors.Undelivered, errors.LeaseLost, team_errors.AgentFailed)
 ]
 
 

@@ -63,7 +63,7 @@ class _Refused(ParleyError):
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
-        self.code = code  # type: ignore[misc]  # of this one
+        self.code = code  # of this one
 
 
 async def admission_of(

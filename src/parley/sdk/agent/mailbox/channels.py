@@ -13,6 +13,7 @@ from parley.domain.errors.errors import Invalid
 from parley.domain.errors.team import AskTimeout
 from parley.domain.message.message import Kind
 from parley.sdk.agent.mailbox.payloads import body_of, kind_from, subject_of, to_channel_message
+from parley.sdk.protocol.failures import check_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -111,12 +112,23 @@ class MailboxChannel:
         self._thread = thread
         self._questions = questions
 
-    async def ask(self, to: str, payload: Mapping[str, Any], *, timeout: float = 30, **metadata: Any) -> ChannelMessage:  # noqa: ANN401
-        """Ask an agent and wait for the first answer. `MessageTimeoutError` when none comes in time."""
+    async def ask(
+        self,
+        to: str,
+        payload: Mapping[str, Any],
+        *,
+        timeout: float = 30,
+        check: bool = True,
+        **metadata: Any,  # noqa: ANN401
+    ) -> ChannelMessage:
+        """Ask an agent and wait for the first answer. `MessageTimeoutError` when none comes in time.
+
+        `AgentFailed` when the answer is an error; with `check=False` such an answer is returned.
+        """
         answers = await self._ask_and_collect(self._resolve_names(to), payload, timeout, metadata, first=True)
         if not answers:
             raise AskTimeout(f"{to} did not answer within {timeout:g} seconds")
-        return answers[0]
+        return check_answer(answers[0]) if check else answers[0]
 
     async def ask_all(
         self,

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from parley.domain.mailbox.listing import Claimed
     from parley.domain.message.message import Message
     from parley.sdk.agent.agent import Plan
-    from parley.sdk.agent.calling import Failure
     from parley.sdk.mailbox import Mailbox
+    from parley.sdk.protocol.failures import Failure
     from parley.wire.api.records.channels import ChannelMessage
 
 _POLL_SECONDS = 0.02

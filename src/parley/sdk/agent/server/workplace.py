@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from parley.sdk.agent.agent import Plan
-    from parley.sdk.agent.calling import Failure
     from parley.sdk.client.client import AsyncClient
     from parley.sdk.protocol.event_stream import StreamEvent
+    from parley.sdk.protocol.failures import Failure
 
 T = TypeVar("T")
 

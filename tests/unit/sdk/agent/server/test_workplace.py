@@ -17,11 +17,11 @@ from parley.domain.errors.rules import MessageHeld
 from parley.domain.errors.team import BookmarkTaken, Unauthorized
 from parley.domain.message.message import Pattern
 from parley.sdk.agent.agent import Agent, BaseAgent, Plan
-from parley.sdk.agent.calling import Failure
 from parley.sdk.agent.decorators import on_approval, on_assignment, on_message
 from parley.sdk.agent.server.workplace import ServerWorkplace
 from parley.sdk.agent.workplace import Arrival
 from parley.sdk.client.client import AsyncClient
+from parley.sdk.protocol.failures import Failure
 from parley.wire.api.records.channels import ChannelMessage
 from parley.wire.api.records.intents import Event, Intent
 from parley.wire.api.records.rules import Approval
