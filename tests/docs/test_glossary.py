@@ -123,9 +123,9 @@ def test_every_word_of_the_rules_is_explained(explained: set[str]) -> None:
 
 
 def test_every_kind_of_record_that_users_meet_is_explained(explained: set[str]) -> None:
-    # These stand behind another word: a key's listing, an access list's entry, an identity's beginning, a log's mark, a
-    # quota's count.
-    hidden = {"issued_key", "intent_count", "access_request", "challenge", "log_mark", "audit_mark"}
+    # These stand behind another word: a key's listing and holder, an access list's entry, an identity's beginning,
+    # a log's mark, a quota's count.
+    hidden = {"issued_key", "key_names", "intent_count", "access_request", "challenge", "log_mark", "audit_mark"}
     shown = {"agent": "agent record"}
     named = {kind: shown.get(kind, kind.replace("_", " ")) for kind in KINDS if kind not in hidden}
 

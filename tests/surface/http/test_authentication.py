@@ -24,9 +24,10 @@ from parley.surfaces.http.proxies import TrustedProxies
 from parley.surfaces.http.route import PUBLIC, Route
 from parley.surfaces.http.server import all_routes
 from tests.rigs.node import two_nodes
-from tests.rigs.team import Client, LiveServer, Rig, in_loop, open_rig, with_rig, with_server
+from tests.rigs.team import CHANNEL, INTENT, Client, LiveServer, Rig, in_loop, open_rig, with_rig, with_server
 
 DEFAULTS = TeamLimits()
+MESSAGES = f"/channels/{CHANNEL}/messages"
 GUARDED = [route for route in all_routes() if route.scope != PUBLIC]
 ONLY_ADMINS = [route for route in GUARDED if KeyKind.AGENT not in route.scope]
 
@@ -311,3 +312,30 @@ async def test_an_address_that_guesses_gets_one_answer_a_second_and_its_neighbou
     assert (refused.status, waited) == (429, [WRONG_KEY_SECONDS])
     assert (await alice.get("/agents")).status == 200
     assert waited == [WRONG_KEY_SECONDS]
+
+
+@pytest.mark.parametrize("kind", [KeyKind.SERVICE, KeyKind.ADMIN])
+@with_server
+async def test_a_key_of_the_tenant_speaks_and_acts_under_no_persons_name(server: LiveServer, kind: KeyKind) -> None:
+    admin, client = await server.client("", KeyKind.ADMIN), await server.client("", kind)
+    as_ann = {**client.headers, "X-Agent-ID": "ann"}
+    note = {"to": "alice", "message_type": "notify", "payload": {}}
+    assert (await client.post(MESSAGES, {**note, "sender": "ann"})).status == 201  # an agent, so far
+    answer = await admin.post("/keys", {"kind": "human", "user_id": "ann"})
+    person = server.with_key(answer.json["key"])
+
+    answers = [
+        await client.post(MESSAGES, {**note, "sender": "ann"}),
+        await client.post(MESSAGES, note, as_ann),
+        await client.post(f"/channels/{CHANNEL}/batch", {"messages": [{**note, "sender": "ann"}]}),
+        await client.post(f"/channels/{CHANNEL}/ask", {"to": "alice", "payload": {}, "sender": "ann", "timeout": 1}),
+        await client.post("/intents", {"title": "Launch", "created_by": "ann"}),
+        await client.post(f"/intents/{INTENT}/channels", {"name": "goals", "created_by": "ann"}),
+        await client.post(f"/intents/{INTENT}/events", {"event_type": "note", "actor": "ann", "payload": {}}),
+        await client.post("/subscriptions", {"intent_id": INTENT, "subscriber_id": "ann"}),
+        await client.get(MESSAGES, headers=as_ann),
+    ]
+
+    assert [(one.status, one.code) for one in answers] == [(403, "sender_mismatch")] * len(answers)
+    assert "ann is a person" in answers[0].json["detail"]
+    assert (await person.post(MESSAGES, note)).status == 201

@@ -5,12 +5,13 @@ import re
 
 import pytest
 
+from parley.app.team.channels import reading
 from parley.domain.directory.callers import KeyKind
 from parley.surfaces.http import api
 from parley.surfaces.http.route import PUBLIC, Route
 from parley.surfaces.http.server import all_routes
 from tests.conformance.ocip.governed import MESSAGES, admin_of, audit_of, pair, person, place, refused, said, tell
-from tests.rigs.team import AT_ONCE, CHANNEL, Client, LiveServer, soon, with_server
+from tests.rigs.team import AT_ONCE, CHANNEL, Answer, Client, LiveServer, soon, with_server
 
 
 async def suspend(client: Client, what: str, name: str = "", reason: str = "night") -> int:
@@ -228,6 +229,100 @@ async def test_the_open_streams_of_a_suspended_agent_end_at_once(server: LiveSer
 async def test_a_long_poll_of_a_suspended_agent_ends_with_nothing(server: LiveServer) -> None:
     alice, _ = await pair(server)
     waiting = asyncio.create_task(alice.get(MESSAGES, wait=30))
+    await soon(lambda: len(server.rig.team.tail) == 1)
+    await suspend(await admin_of(server), "agent", "alice")
+
+    async with asyncio.timeout(AT_ONCE):
+        assert refused(await waiting) == (403, "suspended")
+
+
+async def asked(server: LiveServer, client: Client, *, wait: str = "ask", **sender: str) -> asyncio.Task[Answer]:
+    """An ask that has been posted and waits."""
+    question = {"to": "bob", "payload": {}, **sender}
+    call = (
+        client.post(f"/channels/{CHANNEL}/ask", {**question, "timeout": 60})
+        if wait == "ask"
+        else client.post(f"{MESSAGES}?wait=60", {**question, "message_type": "request"})
+    )
+    task = asyncio.create_task(call)
+    await soon(lambda: server.rig.team.waits.has_waits("default"))
+    return task
+
+
+@pytest.mark.parametrize("wait", ["ask", "post"])
+@pytest.mark.parametrize(("what", "name"), [("agent", "alice"), ("org_unit", "engineering"), ("tenant", "")])
+@with_server
+async def test_an_open_ask_of_a_suspended_agent_ends_at_once(
+    server: LiveServer, what: str, name: str, wait: str
+) -> None:
+    alice, _ = await pair(server)
+    waiting = await asked(server, alice, wait=wait)
+    await suspend(await admin_of(server), what, name)
+
+    async with asyncio.timeout(AT_ONCE):
+        assert refused(await waiting) == (403, "suspended")
+
+
+@with_server
+async def test_an_open_ask_in_the_name_of_a_suspended_agent_ends_at_once(server: LiveServer) -> None:
+    await pair(server)
+    waiting = await asked(server, await server.client("", KeyKind.SERVICE), sender="alice")
+    await suspend(await admin_of(server), "agent", "alice")
+
+    async with asyncio.timeout(AT_ONCE):
+        assert refused(await waiting) == (403, "suspended")
+
+
+@with_server
+async def test_an_ask_that_was_taken_up_again_ends_at_once_too(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    body, key = {"to": "bob", "payload": {}, "timeout": 60}, {"Idempotency-Key": "k"}
+    lost = asyncio.create_task(alice.post(f"/channels/{CHANNEL}/ask", body, key))
+    await soon(lambda: server.rig.team.waits.has_waits("default"))
+    await alice.close()
+    await soon(lambda: not server.rig.team.waits.has_waits("default"))
+    await asyncio.gather(lost, return_exceptions=True)
+    again = asyncio.create_task((await server.client("alice")).post(f"/channels/{CHANNEL}/ask", body, key))
+    await soon(lambda: server.rig.team.waits.has_waits("default"))
+    await suspend(await admin_of(server), "agent", "alice")
+
+    async with asyncio.timeout(AT_ONCE):
+        assert refused(await again) == (403, "suspended")
+
+
+@with_server
+async def test_an_open_ask_ends_at_once_when_its_key_is_revoked(server: LiveServer) -> None:
+    alice, _ = await pair(server)
+    waiting = await asked(server, alice)
+    await server.rig.revoke("alice")
+
+    async with asyncio.timeout(AT_ONCE):
+        assert (await waiting).status == 401
+
+
+@with_server
+async def test_an_open_ask_of_another_agent_goes_on_and_gets_its_answer(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    await place(server, "dora")
+    waiting = await asked(server, alice)
+    await suspend(await admin_of(server), "agent", "dora")
+    await server.rig.key("erin")
+    (question,) = (await bob.get(MESSAGES)).json
+
+    await bob.post(f"{MESSAGES}/{question['id']}/reply", {"payload": {"text": "here"}})
+
+    async with asyncio.timeout(AT_ONCE):
+        assert (await waiting).json["payload"] == {"text": "here"}
+
+
+@with_server
+async def test_a_list_that_is_held_for_an_answer_ends_at_once_for_a_suspended_agent(
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "HOLD_SECONDS", 60)
+    alice, _ = await pair(server)
+    await alice.post(MESSAGES, {"to": "bob", "message_type": "request", "payload": {}})
+    waiting = asyncio.create_task(alice.get(MESSAGES))
     await soon(lambda: len(server.rig.team.tail) == 1)
     await suspend(await admin_of(server), "agent", "alice")
 

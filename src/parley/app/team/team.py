@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from parley.app.team.state.key_names import KeyNamesCache
 from parley.app.team.state.nodes import NodeState
 from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
 from parley.app.team.state.requests import RequestCache
@@ -66,6 +67,7 @@ class Team:
         self.notices = notices or NoticeState()
         self.nodes = nodes or NodeState()
         self.requests = RequestCache(store)
+        self.key_names = KeyNamesCache(store, limits.keys_per_tenant)
         self.tail = Tail()
         self.waits = Waits()
         self.sights = SightCache()

@@ -80,6 +80,20 @@ class IssuedKey(Record):
     kind: ClassVar[str] = "issued_key"
 
 
+ALL_KEYS = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyNames(Record):
+    """That a key was given to an agent or a person: its version changes with each of them.
+
+    One record, so that every server knows whether the names that it has read are current, and a name that is given to
+    both at the same moment is refused to one of them.
+    """
+
+    kind: ClassVar[str] = "key_names"
+
+
 class Caller(NamedTuple):
     """Who calls, as the credential says. `agent` is empty for a service or admin key that named no agent."""
 

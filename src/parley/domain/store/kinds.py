@@ -13,7 +13,7 @@ from parley.domain.channel.channel import Channel
 from parley.domain.channel.checkpoint import Checkpoint, LogMark
 from parley.domain.channel.subscription import Subscription
 from parley.domain.directory.access import Access, AccessRequest
-from parley.domain.directory.callers import IssuedKey, Key, Role, Tenant
+from parley.domain.directory.callers import IssuedKey, Key, KeyNames, Role, Tenant
 from parley.domain.directory.intent import Intent, IntentCount, Task
 from parley.domain.exchange.approval import Approval
 from parley.domain.exchange.exchange import Exchange
@@ -29,6 +29,7 @@ KINDS: dict[str, type[Record]] = {
         Tenant,
         Key,
         IssuedKey,
+        KeyNames,
         Role,
         Channel,
         Intent,

@@ -10,7 +10,7 @@ import hmac
 from typing import TYPE_CHECKING, Protocol
 
 from parley.app.team.directory.agents import as_agent_of
-from parley.app.team.directory.names import name_of_person
+from parley.app.team.directory.names import check_speaks_for_no_person, name_of_person
 from parley.app.team.directory.tickets import redeem
 from parley.app.team.state.suspended import check_not_suspended
 from parley.domain.directory.callers import NO_TENANT, Caller, Key, KeyKind, key_digest, party_name
@@ -128,12 +128,14 @@ class Authenticator:
         if key.key_kind is KeyKind.HUMAN:
             return await self._person(key, agent)
         cached = self._callers.get((key.id, agent))
-        if cached is not None and cached[0] is key:
-            return cached[1]
-        caller = _caller(key, agent)
-        if len(self._callers) >= _CACHE_SIZE:
-            self._callers.clear()
-        self._callers[key.id, agent] = (key, caller)
+        if cached is None or cached[0] is not key:
+            cached = (key, _caller(key, agent))
+            if len(self._callers) >= _CACHE_SIZE:
+                self._callers.clear()
+            self._callers[key.id, agent] = cached
+        caller = cached[1]
+        if caller.agent != key.agent_id:
+            await check_speaks_for_no_person(self._team, key.owner, agent)
         return caller
 
     async def check(self, secret: str, peer: str) -> Key:
@@ -204,9 +206,13 @@ class Authenticator:
 
 async def sender_of(team: Team, caller: Caller, sender: str | None) -> Caller:
     """The agent that a message names as its sender, or a person in place of an agent that acts for it."""
-    if caller.kind is KeyKind.HUMAN and sender and sender != caller.agent:
+    if not sender or sender == caller.agent:
+        return caller
+    if caller.kind is KeyKind.HUMAN:
         return await as_agent_of(team, caller, sender)
-    return caller.speaking_as(sender or "")
+    named = caller.speaking_as(sender)
+    await check_speaks_for_no_person(team, caller.tenant, sender)
+    return named
 
 
 def _caller(key: Key, agent: str) -> Caller:

@@ -11,6 +11,7 @@ import msgspec
 
 from parley.domain.directory.callers import Caller, KeyKind
 from parley.domain.errors.errors import Invalid, Problem
+from parley.surfaces.entrance.authentication import sender_of
 from parley.surfaces.http.http1.message import Request, Response
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ class Call:
             raise Invalid.because([Problem("invalid", name, "must be true or false")])
         return text in ("true", "1")
 
-    def speaker(self, sender: str | None) -> Caller:
+    async def speaker(self, sender: str | None) -> Caller:
         """The caller as the agent that the body names."""
-        return self.caller.speaking_as(sender or "")
+        return await sender_of(self.team, self.caller, sender)
 
 
 Answer = Callable[[Call], Awaitable[Response]]

@@ -8,11 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules.messages import refuse_overspent
+from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.permissions import sees
 from parley.app.team.rules import governing
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules.docket import TeamDocket
 from parley.app.team.rules.governing import NOBODY, PersonDecision, ProposedPost
+from parley.app.team.state.waits import RightsChanged
 from parley.app.team.system_posts import audited
 from parley.app.team.team import ATTEMPTS
 from parley.domain.agents.agent import AgentRecord
@@ -391,7 +393,7 @@ async def ask(team: Team, caller: Caller, channel_id: str, draft: PostDraft, pat
     answer = team.waits.begin(caller.tenant, first.changes.posts[0])
     try:
         request = await post(team, caller, channel_id, bounded(), message_id)
-        return request if isinstance(request, Held) else await _answer(request, answer, patience)
+        return request if isinstance(request, Held) else await _answer(team, caller, request, answer, patience)
     finally:
         team.waits.end(message_id, answer)
 
@@ -401,21 +403,33 @@ async def resume_ask(team: Team, caller: Caller, request_id: str, patience: floa
     request = await team.requests.get(caller.tenant, request_id)
     if request is None:
         raise NotFound("no such message")
-    answer = team.waits.begin(caller.tenant, request)
-    try:
-        # Begun before we look: what is answered from now on wakes us.
-        answers = await team.store.answers(caller.tenant, request_id)
-        return answers[0] if answers else await _answer(request, answer, patience)
-    finally:
-        team.waits.end(request_id, answer)
+    return await _answer(team, caller, request, None, patience)
 
 
-async def _answer(request: Post, answer: asyncio.Future[Post], patience: float) -> Post:
+async def _answer(
+    team: Team, caller: Caller, request: Post, answer: asyncio.Future[Post] | None, patience: float
+) -> Post:
+    """The first answer to a request. Whoever is suspended or loses its key meanwhile is refused at once."""
     try:
         async with asyncio.timeout(patience):
-            return await answer
+            while True:
+                try:
+                    return await (answer or _first_answer(team, caller.tenant, request))
+                except RightsChanged:
+                    await check_key(team, caller)
+                    answer = None
     except TimeoutError:
         raise AskTimeout(
             f"{request.to} did not answer {request.id} within {patience:g} s",
             facts={"request_id": request.id},
         ) from None
+
+
+async def _first_answer(team: Team, tenant: str, request: Post) -> Post:
+    answer = team.waits.begin(tenant, request)
+    try:
+        # Begun before we look: what is answered from now on wakes us.
+        answers = await team.store.answers(tenant, request.id)
+        return answers[0] if answers else await answer
+    finally:
+        team.waits.end(request.id, answer)

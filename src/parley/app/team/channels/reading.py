@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels.channels import find_channel
-from parley.app.team.channels.streams import check_key
 from parley.app.team.channels.visible import scope_of_all, scope_of_channels
+from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.permissions import sees
 from parley.app.team.state.tail import of_channel
 from parley.domain.channel.channel import View, check_takes_part
@@ -162,6 +162,7 @@ async def _wait_for_answer(team: Team, caller: Caller, channel_id: str) -> None:
         async with asyncio.timeout(HOLD_SECONDS):
             while request := team.requests.unanswered(caller.tenant, channel_id, caller.agent):
                 listener.take()
+                await check_key(team, caller)
                 # With several servers, the answer may have been committed before this one listened.
                 if await team.store.answers(caller.tenant, request.id):
                     break

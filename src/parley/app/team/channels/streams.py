@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.channels.channels import find_channel
 from parley.app.team.channels.visible import scope_of_agent, scope_of_channels, scope_of_intent
+from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.permissions import assigned, sees, stands_on
-from parley.app.team.state.suspended import check_not_suspended, check_speaks_for
+from parley.app.team.state.suspended import check_speaks_for
 from parley.app.team.state.tail import of_agent, of_channel, of_intent
 from parley.domain.channel.channel import Channel, check_takes_part
 from parley.domain.channel.event import CHANNEL_MESSAGE
 from parley.domain.channel.post import PostState
 from parley.domain.directory.access import Access, Permission
-from parley.domain.directory.callers import NO_TENANT, Key
 from parley.domain.errors.errors import NotFound
-from parley.domain.errors.team import NotMember, Unauthorized
+from parley.domain.errors.team import NotMember
 from parley.domain.times import from_stamp
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from parley.app.team.state.tail import Listener, Topic
     from parley.app.team.team import Team
     from parley.domain.channel.feed import FeedItem
-    from parley.domain.directory.callers import Caller
+    from parley.domain.directory.callers import Caller, Key
     from parley.domain.store.changes import FeedScope
 
 _PAGE = 500
@@ -186,15 +186,6 @@ async def _scope_of(team: Team, caller: Caller, followed: Followed) -> FeedScope
         return await scope_of_intent(team, caller, followed.intent_id)
     channel, _ = await find_channel(team, caller, followed.channel_id)
     return await scope_of_channels(team, caller, (channel,))
-
-
-async def check_key(team: Team, caller: Caller) -> Key:
-    """The key of the caller. Refused when it has expired, was revoked or its agent was suspended during a wait."""
-    key = await team.store.get(Key, NO_TENANT, caller.key_id)
-    if key is None or not key.valid(team.at()):
-        raise Unauthorized
-    await check_not_suspended(team.store, caller)
-    return key
 
 
 async def is_visible(team: Team, caller: Caller, followed: Followed, item: FeedItem) -> bool:

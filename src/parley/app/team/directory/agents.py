@@ -127,8 +127,7 @@ async def _check_endpoint(team: Team, caller: Caller, url: str) -> None:
 async def _register(
     team: Team, caller: Caller, draft: AgentDraft, earlier: AgentRecord | None
 ) -> tuple[tuple[Role, ...], Committed]:
-    if earlier is None:
-        await check_agent_name(team, caller.tenant, draft.agent_id)
+    expects = await check_agent_name(team, caller.tenant, draft.agent_id) if earlier is None else ()
     forgotten = await _make_room(team, caller.tenant) if earlier is None else ()
     record = registered(draft, caller.tenant, earlier, team.at())
     granted = await roles.registering(team, caller, record.id, earlier, draft.role_id)
@@ -141,7 +140,12 @@ async def _register(
         audits = (_attributes_audit(team, caller, record),)
     entry = team.entry(caller, "agent_registered", record.id, **facts)
     changes = TeamChanges(
-        caller.tenant, puts=(record, *granted, *units), drops=forgotten, entries=(entry,), audits=audits
+        caller.tenant,
+        expects=expects,
+        puts=(record, *granted, *units),
+        drops=forgotten,
+        entries=(entry,),
+        audits=audits,
     )
     return granted, await team.commit(caller, changes)
 

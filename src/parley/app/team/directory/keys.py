@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.team.directory.names import check_agent_name, check_person_name
 from parley.app.team.retry import committed, put
+from parley.app.team.state.suspended import check_not_suspended
 from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
 from parley.domain.content.envelope import NOBODY
 from parley.domain.directory.callers import (
+    ALL_KEYS,
     DEFAULT_TENANT,
     NO_TENANT,
     SECRET_PREFIX,
@@ -17,12 +19,13 @@ from parley.domain.directory.callers import (
     IssuedKey,
     Key,
     KeyKind,
+    KeyNames,
     Tenant,
     key_digest,
     party_name,
 )
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
-from parley.domain.errors.team import NameTaken, QuotaExceeded, ScopeRequired
+from parley.domain.errors.team import NameTaken, QuotaExceeded, ScopeRequired, Unauthorized
 from parley.domain.mailbox.ledger import Entry
 from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from parley.app.team.team import Team
     from parley.domain.directory.callers import Caller
+    from parley.domain.record import Expect
 
 _PAGE = 1_000
 
@@ -135,10 +139,6 @@ async def create(team: Team, caller: Caller, draft: KeyDraft) -> CreatedKey:
         raise QuotaExceeded(f"a tenant has at most {team.limits.keys_per_tenant} keys")
     if draft.expires_at is not None and draft.expires_at <= team.now():
         raise Invalid.because([Problem("invalid", "expires_at", "is in the past")])
-    if draft.kind is KeyKind.AGENT:
-        await check_agent_name(team, owner, draft.agent_id)
-    elif draft.kind is KeyKind.HUMAN:
-        await check_person_name(team, owner, draft.user_id)
     fresh = _fresh(team)
     key = Key(
         id=fresh.id,
@@ -152,16 +152,26 @@ async def create(team: Team, caller: Caller, draft: KeyDraft) -> CreatedKey:
         expires_at=stamp(draft.expires_at) if draft.expires_at else "",
     )
     entry = team.entry(caller, "key_created", key.id, **_facts(key))
-    await team.commit(
-        caller,
-        TeamChanges(
-            owner,
-            puts=(key, _issued(key)),
-            entries=(entry,),
-            audits=(_audit(team, caller.actor, caller.key_id, "key_created", key),),
-        ),
-    )
-    return CreatedKey(key, fresh.secret)
+    audit = _audit(team, caller.actor, caller.key_id, "key_created", key)
+
+    async def decide() -> TeamChanges:
+        names, expects = await _new_names(team, key)
+        puts = (key, _issued(key), *names)
+        return TeamChanges(owner, expects=expects, puts=puts, entries=(entry,), audits=(audit,))
+
+    return CreatedKey(await put(team, caller, decide, Key, "list of keys"), fresh.secret)
+
+
+async def _new_names(team: Team, key: Key) -> tuple[tuple[KeyNames, ...], tuple[Expect, ...]]:
+    """That a key is given to a name, and what that depends on. `NameTaken` for a name of the other kind."""
+    known = await team.store.get(KeyNames, key.owner, ALL_KEYS)
+    names = (known or KeyNames(id=ALL_KEYS, tenant_id=key.owner),)
+    if key.key_kind is KeyKind.AGENT:
+        await check_agent_name(team, key.owner, key.agent_id)
+        return names, ()
+    if key.key_kind is KeyKind.HUMAN:
+        return names, await check_person_name(team, key.owner, key.user_id)
+    return (), ()
 
 
 async def list_all(team: Team, caller: Caller) -> list[Key]:
@@ -206,6 +216,15 @@ async def rotate(team: Team, caller: Caller, key_id: str) -> CreatedKey:
         return TeamChanges(key.owner, puts=(new_key, ended, _issued(new_key)), entries=(entry,), audits=(audit,))
 
     return CreatedKey(await put(team, caller, decide, Key, "key"), fresh.secret)
+
+
+async def check_key(team: Team, caller: Caller) -> Key:
+    """The key of the caller. Refused when it has expired, was revoked or its agent was suspended during a wait."""
+    key = await team.store.get(Key, NO_TENANT, caller.key_id)
+    if key is None or not key.valid(team.at()):
+        raise Unauthorized
+    await check_not_suspended(team.store, caller)
+    return key
 
 
 class _Fresh(NamedTuple):

@@ -6,12 +6,18 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.domain.directory.callers import Key
 from parley.domain.errors.errors import ParleyError, Unavailable
 from parley.domain.errors.team import CircularWait, MessageExpired
+from parley.domain.rules.suspension import Suspensions
 
 if TYPE_CHECKING:
     from parley.domain.channel.post import Post
     from parley.domain.store.changes import Committed
+
+
+class RightsChanged(Exception):  # a signal, not an error
+    """Who waits must check whether it still may: a key of its tenant or a suspension has changed."""
 
 
 class Wait(NamedTuple):
@@ -24,12 +30,12 @@ class Wait(NamedTuple):
     # More than one if the same request is sent again while it waits.
     answers: set[asyncio.Future[Post]]
 
-    def resolve(self, answer: Post | ParleyError) -> None:
+    def resolve(self, answer: Post | ParleyError | RightsChanged) -> None:
         """Give the answer or the error to everyone who waits."""
         for waiter in self.answers:
             if waiter.done():
                 continue
-            if isinstance(answer, ParleyError):
+            if isinstance(answer, Exception):
                 waiter.set_exception(answer)
                 waiter.exception()  # marked as retrieved: the caller may have disconnected
             else:
@@ -91,12 +97,21 @@ class Waits:
             wait = self._by_request.get(post.in_reply_to)
             if wait is not None and wait.tenant == tenant:
                 wait.resolve(post)
+        for record in committed.puts:
+            if isinstance(record, Key | Suspensions):
+                # A key lies outside of all tenants.
+                self._recheck(record.owner if isinstance(record, Key) else tenant)
         if committed.missed:
             self._fail_tenant(tenant)
         if committed.ended or committed.departed:
             for request_id, wait in list(self._by_request.items()):
                 if wait.tenant == tenant:
                     self._end_hopeless(request_id, wait, committed)
+
+    def _recheck(self, tenant: str) -> None:
+        for wait in self._by_request.values():
+            if wait.tenant == tenant:
+                wait.resolve(RightsChanged())
 
     def _fail_tenant(self, tenant: str) -> None:
         """End all waits of a tenant: agents may have left in commits that this server did not get."""

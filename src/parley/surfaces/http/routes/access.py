@@ -63,13 +63,13 @@ async def request(call: Call) -> Response:
     draft = RequestDraft(
         body.requested_permission, body.principal_type, body.reason or "", tuple(body.capabilities or ())
     )
-    caller = with_trace(call, call.speaker(body.principal_id))
+    caller = with_trace(call, await call.speaker(body.principal_id))
     access_request = await access_lists.request(call.team, caller, call.params["intent_id"], draft)
     return json(201, access_request_of(access_request))
 
 
 async def _request_again(call: Call, request_id: str) -> Response:
-    caller = call.speaker(call.body.principal_id)
+    caller = await call.speaker(call.body.principal_id)
     for access_request in await access_lists.requests(call.team, caller, call.params["intent_id"]):
         if access_request.id == request_id:
             return json(201, access_request_of(access_request))
@@ -85,7 +85,7 @@ async def approve(call: Call) -> Response:
     body: ApproveIn = call.body
     decided = await access_lists.approve(
         call.team,
-        with_trace(call, call.speaker(body.decided_by)),
+        with_trace(call, await call.speaker(body.decided_by)),
         call.params["intent_id"],
         call.params["request_id"],
         permission=body.permission,
@@ -99,7 +99,7 @@ async def deny(call: Call) -> Response:
     body: DenyIn = call.body
     decided = await access_lists.deny(
         call.team,
-        with_trace(call, call.speaker(body.decided_by)),
+        with_trace(call, await call.speaker(body.decided_by)),
         call.params["intent_id"],
         call.params["request_id"],
         body.reason or "",

@@ -31,7 +31,7 @@ async def create(call: Call) -> Response:
         rfc0021.options_of(body.options),
         body.task_id or "",
     )
-    shown = await channels.create(call.team, call.speaker(body.created_by), call.params["intent_id"], draft)
+    shown = await channels.create(call.team, await call.speaker(body.created_by), call.params["intent_id"], draft)
     return json(201, _channel(shown))
 
 

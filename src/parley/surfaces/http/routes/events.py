@@ -34,7 +34,7 @@ async def _list(call: Call, stored: Iterable[StoredEvent], headers: tuple[tuple[
 
 async def append(call: Call) -> Response:
     body: EventIn = call.body
-    caller = with_trace(call, call.speaker(body.actor))
+    caller = with_trace(call, await call.speaker(body.actor))
     if body.trace_id:
         caller = caller._replace(trace_id=body.trace_id)
     event = await events.append(

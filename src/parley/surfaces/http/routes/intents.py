@@ -38,7 +38,7 @@ async def create(call: Call) -> Response:
         body.parent_intent_id or "",
         tuple(body.depends_on or ()),
     )
-    caller = with_trace(call, call.speaker(body.created_by))
+    caller = with_trace(call, await call.speaker(body.created_by))
     return _response(201, await intents.create(call.team, caller, draft))
 
 

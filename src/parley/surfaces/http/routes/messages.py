@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from parley.app.team.channels import channels, posting, reading, streams
+from parley.app.team.channels import channels, posting, reading
 from parley.app.team.channels.posting import Held
 from parley.app.team.channels.reading import MessageFilter
 from parley.app.team.decisions import approvals
+from parley.app.team.directory.keys import check_key
 from parley.domain.channel.post import PostState, status_of
 from parley.domain.directory.callers import ids_created
 from parley.domain.errors.errors import Invalid, NotFound, Problem, Stale
@@ -17,7 +18,6 @@ from parley.domain.exchange.approval import Approval
 from parley.domain.message.message import Pattern
 from parley.domain.names import is_name
 from parley.domain.store.limits import LONG_POLL_MAX_SECONDS
-from parley.surfaces.entrance.authentication import sender_of
 from parley.surfaces.entrance.proofs import check_named_proof, check_proof
 from parley.surfaces.entrance.validation import converted
 from parley.surfaces.http.http1.message import Response
@@ -78,7 +78,8 @@ async def _sent_again(call: Call, message_id: str) -> Response:
     wait = call.number("wait", 0, 0, call.team.limits.ask_seconds)
     if wait and not message_id.startswith("appr_"):
         return await _answer_response(
-            call, await posting.resume_ask(call.team, call.speaker(body.sender), message_id, wait)
+            call,
+            await posting.resume_ask(call.team, await call.speaker(body.sender), message_id, wait),
         )
     return await _created_again(call, message_id)
 
@@ -87,7 +88,7 @@ async def _asked_again(call: Call, message_id: str) -> Response:
     body: AskIn = call.body
     if message_id.startswith("appr_"):
         return await _created_again(call, message_id)
-    answer = await posting.resume_ask(call.team, call.speaker(body.sender), message_id, body.timeout)
+    answer = await posting.resume_ask(call.team, await call.speaker(body.sender), message_id, body.timeout)
     return await _answer_response(call, answer)
 
 
@@ -95,13 +96,13 @@ async def _answer_response(call: Call, answer: Post | Held) -> Response:
     """The answer to a request; the held message if the request waits for approval."""
     if isinstance(answer, Held):
         return await _created(call, answer)
-    await streams.check_key(call.team, call.caller)
+    await check_key(call.team, call.caller)
     return Response(200, rfc0021.posted(answer, PostState.DELIVERED.value))
 
 
 async def send(call: Call) -> Response:
     body: MessageIn = call.body
-    caller = await sender_of(call.team, call.caller, body.sender)
+    caller = await call.speaker(body.sender)
     channel_id = call.params["channel_id"]
     draft = rfc0021.draft_of(body, call.team.limits, call.request.header(b"traceparent"))
     await check_proof(call.team, caller, channel_id, body, draft)
@@ -116,7 +117,7 @@ async def send_by_name(call: Call) -> Response:
     name = call.params["name"]
     if not is_name(name):
         raise Invalid.because([Problem("bad_name", "name", "is no channel name")])
-    caller = await sender_of(call.team, call.caller, body.sender)
+    caller = await call.speaker(body.sender)
     draft = rfc0021.draft_of(body, call.team.limits, call.request.header(b"traceparent"))
     await check_named_proof(call.team, caller, call.params["intent_id"], name, body, draft)
     return await _created(call, await channels.post_by_name(call.team, caller, call.params["intent_id"], name, draft))
@@ -127,7 +128,7 @@ async def send_batch(call: Call) -> Response:
     senders = {message.sender for message in body.messages}
     if len(senders) != 1:
         raise Invalid.because([Problem("invalid", "messages", "all messages of a batch have one sender")])
-    caller = await sender_of(call.team, call.caller, senders.pop())
+    caller = await call.speaker(senders.pop())
     channel_id = call.params["channel_id"]
     drafts = [
         rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent")) for message in body.messages
@@ -144,7 +145,7 @@ def _batch_response(posts: Iterable[Post]) -> Response:
 
 async def ask(call: Call) -> Response:
     body: AskIn = call.body
-    caller = await sender_of(call.team, call.caller, body.sender)
+    caller = await call.speaker(body.sender)
     message = MessageIn(body.payload, Pattern.REQUEST, body.sender, body.to, metadata=body.metadata)
     draft = rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
     channel_id = call.params["channel_id"]
@@ -154,7 +155,7 @@ async def ask(call: Call) -> Response:
 
 async def reply(call: Call) -> Response:
     body: ReplyIn = call.body
-    caller = await sender_of(call.team, call.caller, body.sender)
+    caller = await call.speaker(body.sender)
     channel_id, request_id = call.params["channel_id"], call.params["message_id"]
     message = MessageIn(
         body.payload,
@@ -181,7 +182,7 @@ async def list_page(call: Call) -> Response:
         call.choice("on_evicted", "continue", "error") == "error",
     )
     page = await reading.page(call.team, call.caller, call.params["channel_id"], wanted)
-    await streams.check_key(call.team, call.caller)  # the key may have been revoked during the wait
+    await check_key(call.team, call.caller)  # the key may have been revoked during the wait
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if page.last:
         headers += ((b"X-Next-Cursor", page.last.encode()),)
@@ -198,7 +199,7 @@ async def _rendered(call: Call, page: MessagePage) -> AsyncIterator[bytes]:
         yield rfc0021.message(message, call.team.at())
     if page.rest is not None:
         async for messages in page.rest:
-            await streams.check_key(call.team, call.caller)
+            await check_key(call.team, call.caller)
             for message in messages:
                 yield rfc0021.message(message, call.team.at())
 

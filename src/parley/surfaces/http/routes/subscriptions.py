@@ -22,12 +22,12 @@ async def create(call: Call) -> Response:
         tuple(body.event_types or ()),
         webhook.moment(body.expires_at),
     )
-    new_subscription = await subscriptions.create(call.team, call.speaker(body.subscriber_id), wanted)
+    new_subscription = await subscriptions.create(call.team, await call.speaker(body.subscriber_id), wanted)
     return json(201, webhook.new_subscription_of(new_subscription))
 
 
 async def _create_again(call: Call, subscription_id: str) -> Response:
-    caller = call.speaker(call.body.subscriber_id)
+    caller = await call.speaker(call.body.subscriber_id)
     return json(201, webhook.new_subscription_of(await subscriptions.get(call.team, caller, subscription_id)))
 
 

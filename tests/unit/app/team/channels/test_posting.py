@@ -6,17 +6,20 @@ import asyncio
 import json
 from collections.abc import Awaitable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parley.app.team.channels import posting
 from parley.app.team.channels.posting import Held
+from parley.app.team.rules.suspensions import suspend
 from parley.domain.channel.channel import Channel, MemberPolicy, Options, closed
 from parley.domain.channel.post import Post, PostDraft, PostState
 from parley.domain.directory.access import AccessPolicy, Permission
 from parley.domain.directory.callers import DEFAULT_TENANT, AgentStatus, KeyKind, Saved
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, ParleyError, Stale
+from parley.domain.errors.rules import Suspended
 from parley.domain.errors.team import (
     AgentDeparted,
     AskTimeout,
@@ -27,11 +30,14 @@ from parley.domain.errors.team import (
     NotAddressee,
     NotARequest,
     NotMember,
+    Unauthorized,
 )
 from parley.domain.message.message import Pattern
+from parley.domain.rules.suspension import Stopped
 from parley.domain.store.changes import TeamChanges
 from parley.domain.times import stamp
-from tests.rigs.team import CHANNEL, INTENT, PATIENCE, Rig, delivered, soon, venue, with_rig
+from tests.rigs.node import two_nodes
+from tests.rigs.team import CHANNEL, INTENT, PATIENCE, Rig, delivered, in_loop, soon, venue, with_rig
 
 pytestmark = pytest.mark.both_stores
 
@@ -504,6 +510,24 @@ async def test_an_ask_ends_when_its_channel_does(rig: Rig) -> None:
     await rig.store.commit(TeamChanges("default", puts=(closed(channel, rig.at(), timedelta()),), ended=(CHANNEL,)))
 
     assert await refusal(ask) is MessageExpired
+
+
+@in_loop
+async def test_an_ask_ends_at_once_when_its_agent_is_suspended_or_its_key_revoked_on_another_node(
+    tmp_path: Path,
+) -> None:
+    async with two_nodes(tmp_path) as (a, b):
+        await a.intent()
+        await a.channel()
+        for agent in ("alice", "bob"):
+            await a.key(agent)
+        first, second = await asking(a, "alice", "carol"), await asking(a, "bob", "carol")
+
+        await suspend(b.team, b.caller("", KeyKind.ADMIN), Stopped.AGENT, "alice", "")
+        assert await refusal(first) is Suspended
+        assert not second.done()
+        await b.revoke("bob")
+        assert await refusal(second) is Unauthorized
 
 
 @with_rig

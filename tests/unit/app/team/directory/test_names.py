@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from parley.app.team.directory import agents, keys
 from parley.app.team.directory.keys import KeyDraft
-from parley.app.team.directory.names import name_of_person
+from parley.app.team.directory.names import check_speaks_for_no_person, name_of_person
 from parley.domain.agents.agent import AgentDraft
 from parley.domain.agents.party import Attributes
 from parley.domain.directory.callers import DEFAULT_TENANT, Caller, IssuedKey, KeyKind
-from parley.domain.errors.team import NameTaken
+from parley.domain.errors.team import NameTaken, WrongSender
 from tests.rigs.team import Rig, with_rig
 
 ADMIN = Caller(DEFAULT_TENANT, "", KeyKind.ADMIN, "key_admin")
@@ -70,3 +72,30 @@ def test_a_key_that_speaks_as_no_agent_is_told_apart_from_every_agent() -> None:
     assert carol._replace(agent="carol").actor == "carol"
     assert ADMIN.actor == "admin:key_admin"
     assert Caller.system(DEFAULT_TENANT).actor == "system"
+
+
+@with_rig
+async def test_a_name_given_to_an_agent_and_a_person_at_the_same_moment_is_refused_to_one_of_them(rig: Rig) -> None:
+    races = (
+        (give_key(rig, KeyKind.AGENT, "dana"), give_key(rig, KeyKind.HUMAN, "dana")),
+        (register(rig, "erin"), give_key(rig, KeyKind.HUMAN, "erin")),
+    )
+    for race in races:
+        outcomes = await asyncio.gather(*race, return_exceptions=True)
+
+        assert sorted(map(type, outcomes), key=str) == [type(None), NameTaken]
+
+
+@with_rig
+async def test_only_the_key_of_a_person_speaks_under_its_name(rig: Rig) -> None:
+    await check_speaks_for_no_person(rig.team, DEFAULT_TENANT, "ann")  # an agent that never registered
+    await give_key(rig, KeyKind.HUMAN, "ann")
+    await give_key(rig, KeyKind.HUMAN, "zed")
+    await rig.agent("zed", attributes=Attributes(user_id="zed"))  # in older data, its own agent
+    await give_key(rig, KeyKind.AGENT, "alice")
+
+    with pytest.raises(WrongSender):
+        await check_speaks_for_no_person(rig.team, DEFAULT_TENANT, "ann")
+    for agent in ("zed", "alice", "nobody"):
+        await check_speaks_for_no_person(rig.team, DEFAULT_TENANT, agent)
+    await check_speaks_for_no_person(rig.team, "acme", "ann")
