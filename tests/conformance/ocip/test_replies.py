@@ -16,10 +16,12 @@ from tests.conformance.ocip.governed import (
     inbox,
     pair,
     person,
+    place,
     put_policy,
     refused,
     reply,
     said,
+    shown,
 )
 from tests.rigs.team import Answer, Client, LiveServer, with_server
 
@@ -80,6 +82,66 @@ async def test_where_no_reply_is_needed_it_is_over_with_its_delivery(server: Liv
     assert (await exchange_of(bob, notice))["outcome"] == "resolved"
     assert refused(await reply(bob, notice, "Fine.")) == (409, "no_reply_needed")
     assert len(await inbox(alice)) == 2
+
+
+async def notice_from(alice: Client, ann: Client) -> Document:
+    """A message of alice to bob that needs no reply, approved by ann where the policy asks for that."""
+    metadata = {"classification": "public", "conversation_id": "news"}
+    body = {"to": "bob", "message_type": "notify", "payload": {"text": "Version 2 is out."}, "metadata": metadata}
+    answer = document(await alice.post(MESSAGES, body))
+    if answer.get("status") == "held":
+        assert (await decide(ann, answer, "approve")).status == 200
+    return by_parties(await inbox(alice))[0]
+
+
+async def says(human: Client, agent: str, to: str, text: str) -> Answer:
+    metadata = {"conversation_id": "news"}
+    body = {"sender": agent, "to": to, "message_type": "notify", "payload": {"text": text}, "metadata": metadata}
+    return await human.post(MESSAGES, body)
+
+
+@pytest.mark.requirement("OCIP-8-NO-REPLY", "GOV-NO-REPLY-PERSON")
+@with_server
+async def test_a_person_may_reply_where_no_reply_is_needed_and_the_exchange_stays_resolved(server: LiveServer) -> None:
+    alice, bob = await pair(server)
+    ann, ben = await person(server, "ann"), await person(server, "ben")
+    envelope = {**envelope_of(await said(alice, "bob")), "reply_policy": "no-reply-needed", "conversation_id": "news"}
+    notice = await said(alice, "bob", "Version 2 is out.", ocip=envelope)
+
+    assert (await as_human(ben, "bob", notice, "Thank you.")).status == 201
+    assert (await says(ann, "alice", "bob", "You are welcome.")).status == 201
+
+    by_the_agent = await bob.post(
+        MESSAGES, {"to": "alice", "message_type": "notify", "payload": {}, "metadata": {"conversation_id": "news"}}
+    )
+    assert refused(by_the_agent) == (409, "no_reply_needed")
+    exchange = await exchange_of(alice, notice)
+    assert (exchange["outcome"], exchange["currentRound"]) == ("resolved", 3)
+    for side in (alice, bob):
+        ends = await shown(side, "/audit", action="agent_exchange_ended", limit=1000)
+        assert [entry["document"]["outcome"] for entry in ends["entries"]] == ["resolved"]
+
+
+@pytest.mark.requirement("GOV-NO-REPLY-PERSON")
+@with_server
+async def test_a_persons_reply_to_a_notice_that_is_held_or_denied_reopens_nothing(server: LiveServer) -> None:
+    alice, bob = await place(server, "alice", user_id="ann"), await place(server, "bob", org_unit="b", user_id="ben")
+    ann, ben = await person(server, "ann"), await person(server, "ben")
+    await put_policy(server, "enabled: true\ncross_org: approval")
+    notice = await notice_from(alice, ann)
+
+    secret = await says(ben, "bob", "alice", "card 4111 1111 1111 1111")
+    waiting = [document(await says(ben, "bob", "alice", text)) for text in ("Thank you.", "Thanks again.")]
+    assert refused(secret) == (403, "classification_exceeded")
+    assert [one["status"] for one in waiting] == ["held", "held"]
+    assert (await exchange_of(bob, notice))["outcome"] == "resolved"
+    assert (await decide(ben, waiting[0], "reject")).status == 200
+    assert (await decide(ben, waiting[1], "approve")).status == 200
+
+    assert [one["payload"]["text"] for one in by_parties(await inbox(alice))] == ["Version 2 is out.", "Thanks again."]
+    assert (await exchange_of(alice, notice))["outcome"] == "resolved"
+    ends = await shown(bob, "/audit", action="agent_exchange_ended", limit=1000)
+    assert len(ends["entries"]) == 1
 
 
 @pytest.mark.requirement("OCIP-8-NO-REPLY")

@@ -25,7 +25,12 @@ async def close_all(
     sides: tuple[str, ...] = (),
     noted: tuple[str, ...] = (),
 ) -> Closing:
-    """What follows from the end of an exchange: `before` is how it was, `sides` who learns of it only now."""
+    """What follows from the end of an exchange: `before` is how it was, `sides` who learns of it only now.
+
+    Nothing, when it was over already: an end is recorded once.
+    """
+    if before is not None and before.over:
+        return Closing()
     closing = await close_waiting(docket, before, actor, except_id=except_id) if before is not None else Closing()
     earlier = await docket.sides(after) if before is not None else ()
     audits = ended_entries(docket, after, (after.initiator, *sides, *earlier), actor, noted)

@@ -9,7 +9,8 @@
         ├──> denied     by policy or classification
         └──> expired    at its `expires_at`, also from escalated
 
-`resolved`, `denied` and `expired` are final. A round is taken by what is accepted, and by nothing else.
+`resolved`, `denied` and `expired` are final. A round is taken by what is accepted, and by nothing else. A person may
+reply where no reply is needed: that takes a round, and the exchange stays resolved.
 """
 
 from __future__ import annotations
@@ -180,15 +181,21 @@ def caught_up(mine: Exchange, others: Iterable[Exchange]) -> Exchange:
 
 
 def check_open(exchange: Exchange, sender: str, now: str, *, human: bool = False) -> None:
-    """Refuse a message in an exchange that is over."""
-    if exchange.outcome is Outcome.EXPIRED or (not exchange.over and exchange.expires_at <= now):
+    """Refuse a message in an exchange that is over. A person may still reply where no reply was needed."""
+    replies = _needs_no_reply(exchange) and any(turn.sender != sender for turn in exchange.transcript)
+    goes_on = not exchange.over or (replies and human)
+    if exchange.outcome is Outcome.EXPIRED or (goes_on and exchange.expires_at <= now):
         raise ExchangeExpired(f"the exchange expired at {exchange.expires_at}", facts=_where(exchange))
-    if not exchange.over:
+    if goes_on:
         return
-    replies = exchange.reply_policy is ReplyPolicy.NO_REPLY and sender != exchange.initiator
-    if replies and not human:
+    if replies and sender != exchange.initiator:
         raise NoReplyNeeded("no reply is needed to this message", facts=_where(exchange))
     raise ExchangeClosed(f"the exchange is {exchange.outcome.value}", facts=_where(exchange))
+
+
+def _needs_no_reply(exchange: Exchange) -> bool:
+    """Whether it was over with its first delivery."""
+    return exchange.reply_policy is ReplyPolicy.NO_REPLY and exchange.outcome is Outcome.RESOLVED
 
 
 def accepted(exchange: Exchange, sender: str, summary: str, at: str, hops: int) -> Exchange:
@@ -200,7 +207,7 @@ def accepted(exchange: Exchange, sender: str, summary: str, at: str, hops: int) 
         transcript=(*exchange.transcript, Turn(number, sender, summary)),
         hops=hops,
     )
-    if updated.reply_policy is ReplyPolicy.NO_REPLY:
+    if updated.reply_policy is ReplyPolicy.NO_REPLY and not updated.over:
         return ended(updated, Outcome.RESOLVED, at, sender, "no reply is needed")
     return updated
 
@@ -238,10 +245,11 @@ def seen_by_side(exchange: Exchange, holds: Iterable[str]) -> Exchange:
 
 
 def escalated(exchange: Exchange, approval_id: str, *, limit: bool = False) -> Exchange:
-    """The exchange waits for a person: about one message, or about its limit."""
+    """The exchange waits for a person: about one message, or about its limit. One that is over stays so."""
+    outcome = exchange.outcome if exchange.over else Outcome.ESCALATED
     if limit:
-        return replace(exchange, outcome=Outcome.ESCALATED, limit_approval=approval_id)
-    return replace(exchange, outcome=Outcome.ESCALATED, holds=(*exchange.holds, approval_id))
+        return replace(exchange, outcome=outcome, limit_approval=approval_id)
+    return replace(exchange, outcome=outcome, holds=(*exchange.holds, approval_id))
 
 
 def released(exchange: Exchange, approval_id: str) -> Exchange:

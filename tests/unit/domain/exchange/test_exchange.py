@@ -82,6 +82,15 @@ def test_what_is_over_is_no_longer_due_and_what_waits_still_is() -> None:
     assert ended(an_exchange(), Outcome.DENIED, AT, "ann", "").due == ""
 
 
+# A notification of alice, and the same with a reply of bob's person.
+NOTICE: dict[str, Any] = {
+    "outcome": Outcome.RESOLVED,
+    "reply_policy": ReplyPolicy.NO_REPLY,
+    "transcript": (Turn(1, "alice", "It is done."),),
+}
+ANSWERED = {**NOTICE, "transcript": (*NOTICE["transcript"], Turn(2, "bob", "Thank you."))}
+
+
 @pytest.mark.parametrize(
     ("changes", "sender", "human", "refusal"),
     [
@@ -93,9 +102,16 @@ def test_what_is_over_is_no_longer_due_and_what_waits_still_is() -> None:
         ({"expires_at": AT}, "bob", False, ExchangeExpired),
         ({"expires_at": AT, "outcome": Outcome.ESCALATED}, "bob", False, ExchangeExpired),
         ({"expires_at": AT, "outcome": Outcome.RESOLVED}, "bob", False, ExchangeClosed),
-        ({"outcome": Outcome.RESOLVED, "reply_policy": ReplyPolicy.NO_REPLY}, "bob", False, NoReplyNeeded),
-        ({"outcome": Outcome.RESOLVED, "reply_policy": ReplyPolicy.NO_REPLY}, "bob", True, ExchangeClosed),
-        ({"outcome": Outcome.RESOLVED, "reply_policy": ReplyPolicy.NO_REPLY}, "alice", False, ExchangeClosed),
+        (NOTICE, "bob", False, NoReplyNeeded),
+        (NOTICE, "bob", True, None),
+        ({**NOTICE, "expires_at": AT}, "bob", True, ExchangeExpired),
+        ({**NOTICE, "outcome": Outcome.DENIED}, "bob", True, ExchangeClosed),
+        ({**NOTICE, "transcript": ()}, "bob", True, ExchangeClosed),
+        (NOTICE, "alice", False, ExchangeClosed),
+        (NOTICE, "alice", True, ExchangeClosed),
+        (ANSWERED, "alice", True, None),
+        (ANSWERED, "alice", False, ExchangeClosed),
+        (ANSWERED, "bob", False, NoReplyNeeded),
     ],
 )
 def test_nothing_is_said_in_what_is_over(
