@@ -79,7 +79,7 @@ def _own(text: str) -> Iterator[Detection]:
         yield PAYMENT_CARD
     if digits >= _IBAN_DIGITS and _has_iban(text):
         yield IBAN
-    if digits >= _SSN_DIGITS and _SSN.search(text):
+    if digits >= _SSN_DIGITS and _has_ssn(text):
         yield US_SSN
     if _PEM_BEGINS in text and _PEM.search(text):
         yield PRIVATE_KEY
@@ -100,13 +100,13 @@ _MOST = 2000
 
 _CARD_DIGITS = 13
 # In a row, or in groups: those that are printed, halves, or each digit alone. It looks ahead and goes on with the next
-# group, which may be the first. As a JSON number it may end in a zero behind the point.
+# group, which may be the first.
 _CARD = re.compile(
-    r"[2-6](?<![0-9A-Za-z][2-6])(?<![0-9]\.[2-6])(?=([0-9]{3}(?:[0-9]{9,15}"
+    r"[2-6](?<![0-9][2-6])(?=([0-9]{3}(?:[0-9]{9,15}"
     r"|[ -][0-9]{4}[ -][0-9]{4}[ -][0-9]{4}|([^0-9A-Za-z]{1,4})[0-9]{4}\2[0-9]{4}\2[0-9]{4}"
     r"|([^0-9A-Za-z]{1,4})[0-9]{6}\3[0-9]{4,5}"
     r"|[0-9]{4}([^0-9A-Za-z]{1,4})[0-9]{8})|(?<![0-9][ ._/-][2-6])([ ._/-])[0-9](?:\5[0-9]){11,17})"
-    r"(?![0-9A-Za-z]|\.(?!0+(?![0-9A-Za-z]))[0-9]))"
+    r"(?![0-9]))"
 )
 # Between the groups of a longer row, as people print cards one after the other. Where anything else parts them, a
 # card's groups are all there is: numbers in a list are none.
@@ -123,7 +123,7 @@ def _has_card(text: str) -> bool:
     tried = 0
     for start in _CARD.finditer(text):
         number = _DIGITS_ONLY.sub("", start[0] + start[1])
-        if not _ISSUED.fullmatch(number):
+        if not _ISSUED.fullmatch(number) or _in_a_number(text, start, number):
             continue
         separator = start[2] or start[3] or start[4] or start[5]
         if separator not in _PRINTED and _in_a_list(text, start, separator):
@@ -135,6 +135,34 @@ def _has_card(text: str) -> bool:
 
 
 _DIGITS_ONLY = re.compile("[^0-9]")
+
+
+_HEX_LETTERS = "ABCDEFabcdef"
+# Letters beside a number that are looked at: a fixed amount of work.
+_BESIDE = 13
+# Identifiers and digests in hexadecimal have a multiple of four digits.
+_HEX_GROUP = 4
+
+
+def _in_a_number(text: str, start: re.Match[str], number: str) -> bool:
+    """Whether these digits are the decimals of a fraction, or part of a hexadecimal number: digests and ids have many.
+
+    Other letters may stand beside a card number, and decimals behind it.
+    """
+    begin, end = start.start(), start.end(1)
+    before, behind = text[max(begin - _BESIDE, 0) : begin], text[end : end + _BESIDE]
+    if end - begin == len(number) and before[-1:] == "." and before[-2:-1].isdigit():
+        return True
+    head, tail = before.rstrip(_HEX_LETTERS), behind.lstrip(_HEX_LETTERS)
+    if head.endswith(("0x", "0X")):
+        return True
+    letters = len(before) - len(head) + len(behind) - len(tail)
+    if not letters:
+        return False
+    if head[-1:].isdigit() or tail[:1].isdigit():
+        return True
+    in_a_word = head[-1:].isalpha() or tail[:1].isalpha()
+    return not in_a_word and (letters + len(number)) % _HEX_GROUP == 0
 
 
 def _in_a_list(text: str, start: re.Match[str], separator: str) -> bool:
@@ -152,7 +180,10 @@ def _luhn(number: str) -> bool:
 
 # Norway's has 15 signs, and Malta's few digits.
 _IBAN_DIGITS = 8
-_IBAN = re.compile(r"[0-9]{2}(?<=[A-Za-z]{2}[0-9]{2})(?<![0-9A-Za-z][A-Za-z]{2}[0-9]{2})")
+# Behind a letter it is one only where it is named.
+_IBAN = re.compile(
+    r"[0-9]{2}(?<=[A-Za-z]{2}[0-9]{2})(?:(?<![0-9A-Za-z][A-Za-z]{2}[0-9]{2})|(?<=[Ii][Bb][Aa][Nn][A-Za-z]{2}[0-9]{2}))"
+)
 _IBAN_LENGTHS = {
     country: length
     for length, countries in {
@@ -195,9 +226,25 @@ def _account(length: int) -> re.Pattern[str]:
     return re.compile(f"(?:[0-9A-Za-z]{{{length}}}|{groups})(?![0-9A-Za-z])")
 
 
-# A social security number of the United States, as it is printed; some were never given out.
+# A social security number of the United States: as it is printed, with spaces where no other number stands beside it,
+# and in any form behind its name. Some were never given out.
 _SSN_DIGITS = 9
-_SSN = re.compile(r"(?<![0-9A-Za-z-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![0-9A-Za-z]|-[0-9A-Za-z])")
+_SSN = re.compile(
+    r"(?<![0-9A-Za-z-])(?!000|666|9)[0-9]{3}(?:-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![0-9A-Za-z]|-[0-9A-Za-z])"
+    r"|(?<![0-9][ .,:/][0-9]{3}) (?!00)[0-9]{2} (?!0000)[0-9]{4}(?![0-9A-Za-z-]|[ .,:/][0-9]))"
+)
+_NAMED_SSN = re.compile(
+    r"(?:(?<![a-z])ssn|social[ _-]?security)[^0-9]{0,20}"
+    r"(?!000|666|9)[0-9]{3}([ ._/-]?)(?!00)[0-9]{2}\1(?!0000)[0-9]{4}(?![0-9])"
+)
+_SSN_NAMES = ("ssn", "social")
+
+
+def _has_ssn(text: str) -> bool:
+    if _SSN.search(text):
+        return True
+    small = text.lower()
+    return any(name in small for name in _SSN_NAMES) and _NAMED_SSN.search(small) is not None
 
 
 # ---------------------------------------------------------------- keys, tokens and passwords

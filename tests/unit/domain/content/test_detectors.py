@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import codecs
 import json
+import random
 import string
+import uuid
 import zlib
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from time import thread_time
 
@@ -116,6 +119,14 @@ KNOWN_MISSES = {
     "a card as a list of digits": str([4, *[1] * 15]),
     "a card written backwards": card("4", 16)[::-1],
     "letters between the digits of a card": "4111x1111x1111x1111",
+    "a card as the decimals of a number": "0." + card("4", 16),
+    "a card within a hexadecimal number": "0x" + card("4", 16),
+    "a card beside as many letters from a to f as hexadecimal has": "beef" + card("4", 16),
+    "a card beside letters from a to f and another digit": "1f" + card("4", 16),
+    "an account number behind letters": "x" + iban("DE", "3" * 18),
+    "a token behind letters": "x" + "AK" + "IAIOSFODNN7EXAMPLE",
+    "a social security number in a row, without its name": "".join(("219", "09", "9999")),
+    "a social security number between other numbers": "12 219 09 9999",
     "a password without a digit": "password: correct-horse",
     "a password in prose": "log in with hunter22",
     "a token in two halves": "AK" + "IAIOSF and then ODNN7EXAMPLE",
@@ -175,6 +186,50 @@ def test_a_payment_card_is_found_as_a_number_of_json(number: str) -> None:
         assert named(json.dumps([float(number)])) == ["payment_card"]
 
 
+@pytest.mark.parametrize("number", CARDS)
+def test_a_payment_card_is_found_beside_letters_and_before_decimals(number: str) -> None:
+    for form in ("x{}y", "card{}", "visa{}exp", "no{}", "{}USD", "{}.5", "{}.25 EUR", "1/{}", "{}/7", "n1x{}", "{}x2"):
+        text = form.format(number)
+        assert findings([text]) == (PAYMENT_CARD,), text
+    assert named(f"a{card('4', 16)}") == named(f"x{grouped(card('4', 16))}y") == ["payment_card"]
+    assert named(f"{card('4', 16)}f") == named(f"1.{grouped(card('4', 16), '-')}") == ["payment_card"]
+
+
+NOT_HEXADECIMAL = "".join(sorted(set(string.ascii_letters) - set("abcdefABCDEF")))
+
+
+@PROPERTY
+@given(
+    st.sampled_from(CARDS),
+    st.text(ALPHABET, max_size=20),
+    st.sampled_from(["", *NOT_HEXADECIMAL.replace("x", "").replace("X", ""), " ", '"', "\u0435"]),
+    st.sampled_from(["", *NOT_HEXADECIMAL, " ", ".", ",", '"']),
+    st.text(ALPHABET, max_size=20),
+)
+def test_whatever_stands_behind_a_letter_that_is_no_digit_hides_no_card(
+    number: str, first: str, before: str, behind: str, last: str
+) -> None:
+    text = f"{first if before else ''}{before}{number}{behind}{last if behind else ''}"
+
+    assert PAYMENT_CARD in findings([text])
+
+
+def test_ids_digests_times_and_versions_are_no_secrets() -> None:
+    draw = random.Random(7)
+    texts = [str(uuid.UUID(int=draw.getrandbits(128))) for _ in range(2_000)]
+    texts += [f"{draw.getrandbits(4 * size):0{size}x}" for size in (12, 20, 32, 40, 64) for _ in range(1_000)]
+    texts += [f"v1.{count}-{count}-g{draw.getrandbits(160):040x}" for count in range(1_000)]
+    texts += [f"msg_01{''.join(draw.choices('0123456789ABCDEFGHJKMNPQRSTVWXYZ', k=24))}" for _ in range(1_000)]
+    texts += [repr(draw.random()) for _ in range(1_000)]
+    texts += [f"00-{draw.getrandbits(128):032x}-a{draw.getrandbits(60):015x}-01" for _ in range(1_000)]
+    for second in draw.sample(range(1_000_000_000, 2_000_000_000), 1_000):
+        moment = datetime.fromtimestamp(second, UTC)
+        texts += [f"{moment:%Y%m%dT%H%M%SZ}", f"{moment:%Y%m%d%H%M%S}Z", moment.isoformat(), f"t{second}000000us"]
+        texts += [f"{moment:%Y.%m.%d}.{second}", f"conv-{moment:%Y%m%d}-claude-{second % 1000:03}", f"{second}.123456"]
+
+    assert [text for text in texts if findings([text])] == []
+
+
 def test_a_payment_card_is_found_in_the_items_of_a_list_and_digit_by_digit() -> None:
     number = card("4", 16)
     groups = [number[place : place + 4] for place in range(0, 16, 4)]
@@ -227,6 +282,24 @@ def test_what_only_speaks_of_passwords_raises_nothing(text: str) -> None:
     assert findings([text]) == ()
 
 
+@pytest.mark.parametrize("by", ["-", " ", "\u00a0", "\u2011", "", ".", "/"])
+@pytest.mark.parametrize(
+    "name", ["SSN ", "ssn", "his_ssn=", '"ssn": "', "Social Security Number (SSN): ", "social_security_no: "]
+)
+def test_a_social_security_number_is_found_behind_its_name_in_every_form(name: str, by: str) -> None:
+    assert findings([name + SSN.replace("-", by)]) == (US_SSN,)
+
+
+@pytest.mark.parametrize("text", ["{}", "It is {}.", '{{"n":"{}"}}', "call\n{}\nnow", "({}, Ann)"])
+def test_a_social_security_number_with_spaces_is_found_where_no_other_number_is_beside_it(text: str) -> None:
+    assert findings([text.format(SSN.replace("-", " "))]) == (US_SSN,)
+    for other in (
+        "512 64 20480", "1 219 09 9999", "219 09 9999 2", "0.219 09 9999", "219 09 9999.5", "219 00 9999",
+        "666 09 9999", "219  09  9999", "044 219 09 99", "+41 44 219 09 99", "12:00:219 09 9999",
+    ):  # fmt: skip
+        assert findings([text.format(other)]) == (), other
+
+
 def test_a_social_security_number_makes_a_text_restricted() -> None:
     assert findings([f"SSN {SSN}."]) == (US_SSN,)
     for text in (f"000{SSN[3:]}", f"666{SSN[3:]}", f"9{SSN[1:]}", f"1{SSN}", f"{SSN}0", f"{SSN}-1", "2026-03-1399"):
@@ -265,9 +338,13 @@ def test_what_is_said_to_be_missed_is_missed(text: str) -> None:
         card("4", 15),
         card("4", 16) + "0",
         "0." + card("4", 16),
-        card("4", 16) + ".5",
-        "a" + card("4", 16),
-        card("4", 16) + "f",
+        "v1.2." + card("4", 16),
+        "0x" + card("4", 16),
+        "0xdeadbe" + card("4", 16),
+        "beef" + card("4", 16),
+        "a1b" + card("4", 16),
+        card("4", 16) + "f00d",
+        "e3b0c442-" + grouped(card("4", 16), "-") + "aabbccdd",
         "1710340200000 and 1710340200000000 and 1710340200000000000",
         "2026-03-13 14:30:59.123456 +0000, 4 4 4 4 4 4 4 4 4 4 4 4 4",
     ],
@@ -280,6 +357,8 @@ def test_a_number_that_is_no_card_raises_nothing(text: str) -> None:
 def test_an_account_number_makes_a_text_confidential(number: str) -> None:
     for text in (
         number,
+        f"IBAN{number}",
+        f"myiban{grouped(number)}",
         number.lower(),
         grouped(number),
         grouped(number, "-"),
@@ -408,7 +487,8 @@ def test_a_text_made_for_looking_at_it_to_take_long_counts_as_found(piece: str, 
      "gh" + "p_", "case-", "case-000", "\u0435", "xo" + "xb-", "a",
      "4/", "4111,", "4111::::", "-s" + "k-", "-ey" + "J", ".ey" + "J", "password:", "pwd=a", "://a:", "://a:b",
      "bearer ",
-     "Bearer a", "wh" + "sec_", "-p" + "k_", "aB", "ab12", "A" * 64 + "\n", "123-45-"],
+     "Bearer a", "wh" + "sec_", "-p" + "k_", "aB", "ab12", "A" * 64 + "\n", "123-45-",
+     "4111111111111111a", "a4111111111111111", "123 45 ", "ssn", "ssn1"],
 )  # fmt: skip
 def test_sixteen_times_the_text_is_no_more_than_some_sixteen_times_the_work(piece: str) -> None:
     def work(length: int) -> float:
