@@ -112,6 +112,8 @@ class Submission(NamedTuple, Generic[M]):
     as_held_draft: Callable[[Ruling | None], HeldDraft]
     deliver: Callable[[Ruling], Delivered[M]]
     channel_id: str = ""
+    # It creates its channel, so that the channel's name is judged with it.
+    creates_channel: bool = False
     expires_at: str = ""
     # It is judged at the receiver's mailbox.
     incoming: bool = False

@@ -29,6 +29,7 @@ from parley.domain.errors.rules import ApprovalQueueFull, LoopDetected, Overspen
 from parley.domain.exchange.approval import LIMITS, ApprovalStatus, Cause, decided, same_message_key
 from parley.domain.exchange.exchange import (
     Outcome,
+    conversation_of,
     ended,
     escalation,
     released,
@@ -54,8 +55,7 @@ PAIR = "pair/"
 def fresh_ids(docket: Docket) -> Fresh:
     """Ids that a ruling may need."""
     exchange_id = docket.new_id("exch")
-    suffix = exchange_id.removeprefix("exch")
-    return Fresh(exchange_id, f"conv{suffix}", f"appr{suffix}")
+    return Fresh(exchange_id, conversation_of(exchange_id), f"appr{exchange_id.removeprefix('exch')}")
 
 
 async def decide(docket: Docket, submission: Submission[M], proposal: Proposal) -> RulesDecision[M]:

@@ -267,6 +267,8 @@ def _facts(submission: Submission[Any], ruling: Ruling) -> dict[str, Any]:
     facts |= _evaluations(submission.sender, ruling.receivers or submission.receivers)
     if submission.channel_id:
         facts["channel_id"] = submission.channel_id
+    if submission.creates_channel:
+        facts["creates_channel"] = True
     if ruling.rules:
         facts |= {"rules": ruling.rules, "tightened": ruling.tightened}
     return facts

@@ -137,6 +137,11 @@ class Exchange(Record):
         return agent in (self.initiator, self.responder)
 
 
+def conversation_of(exchange_id: str) -> str:
+    """The name of the conversation of an exchange whose initiator gave it none."""
+    return f"conv{exchange_id.removeprefix('exch')}"
+
+
 def chain_length(mine: Exchange | None, others: Iterable[Exchange], sender: str) -> int:
     """How many exchanges a message is away from where its conversation began.
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from parley.domain.agents.party import Party
-from parley.domain.content.classification import level_of
+from parley.domain.content.classification import DataItem, level_of
 from parley.domain.content.commitment import Detector
 from parley.domain.content.envelope import Origin, Purpose, ReplyPolicy
+from parley.domain.content.redaction import text_of, without_names
+from parley.domain.exchange.exchange import Exchange, conversation_of
 from parley.domain.rules.rulebook import Rulebook
 from parley.domain.rules.trial import Trial, TrialResult, run_trial_for_each
 
@@ -49,6 +51,21 @@ def audience_of(facts: Mapping[str, Any]) -> tuple[str, ...]:
     """Everyone whom a message was for: who got it, and who was left out."""
     excluded = [str(entry["agent"]) for entry in facts.get("excluded", ())]
     return tuple(dict.fromkeys((*map(str, facts.get("receivers", ())), *excluded)))
+
+
+def judged_beside(facts: Mapping[str, Any], data: tuple[DataItem, ...], exchange: Exchange | None) -> tuple[str, ...]:
+    """What was judged with a message beside its payload and metadata: its data items, and its conversation's name.
+
+    Of data that was withheld, only what the entry says about it is left. The name counts until a message was delivered
+    under it, unless it was made for the exchange; `exchange` is as it is now.
+    """
+    withheld = [str(item["description"]) for item in facts.get("dataWithheld", ())]
+    texts = ["\n".join([text_of(data), *withheld])] if data or withheld else []
+    name, number = str(facts["conversation_id"]), int(facts["round"])
+    turns = exchange.transcript if exchange is not None else ()
+    if not any(turn.round < number for turn in turns) and name != conversation_of(str(facts["exchange_id"])):
+        texts += without_names([name], (str(facts["sender"]), *audience_of(facts)))
+    return tuple(texts)
 
 
 def trial_of(

@@ -8,14 +8,24 @@ from typing import TYPE_CHECKING, NamedTuple
 from parley.app.team.rules import in_force as rules
 from parley.app.team.rules import policies
 from parley.domain.audit.entry import AGENT_EXCHANGE
+from parley.domain.channel.channel import Channel
 from parley.domain.channel.post import NO_PAYLOAD
 from parley.domain.content.redaction import text_of
 from parley.domain.errors.errors import NotFound
 from parley.domain.exchange.approval import Approval
+from parley.domain.exchange.exchange import Exchange
 from parley.domain.hashes import digest
 from parley.domain.rules.judge import rounds_of
 from parley.domain.rules.policy import PolicySnapshot, with_document, without_document
-from parley.domain.rules.replay import Change, Recorded, audience_of, replay_entry, replayable, trial_of
+from parley.domain.rules.replay import (
+    Change,
+    Recorded,
+    audience_of,
+    judged_beside,
+    replay_entry,
+    replayable,
+    trial_of,
+)
 from parley.domain.rules.rulebook import Rulebook
 from parley.domain.rules.trial import ExplainStep, TrialResult, run_trial
 from parley.domain.store.changes import AuditQuery
@@ -145,18 +155,32 @@ class _Replay:
         return self._books[label]
 
     async def _texts(self, facts: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """The texts of a message, if it is still stored, delivered or held."""
+        """All texts that were judged with a message, if it is still stored, delivered or held."""
         post = await self._team.store.post(self._tenant, str(facts.get("message_id", "")))
         if post is not None:
+            payload, metadata = post.payload, post.metadata
             # The content was erased.
-            if digest(post.payload) != facts.get("content_digest"):
+            if digest(payload) != facts.get("content_digest"):
                 return None
-            return (*_texts_in(post.payload), self._team.envelopes.written_text(post.metadata))
-        approval = await self._team.store.get(Approval, self._tenant, str(facts.get("approval", "")))
-        if approval is None or approval.draft is None:
-            return None
-        payload = approval.draft.payload.encode()
-        return _texts_in(payload) if payload != NO_PAYLOAD else None
+        else:
+            approval = await self._team.store.get(Approval, self._tenant, str(facts.get("approval", "")))
+            if approval is None or approval.draft is None:
+                return None
+            payload, metadata = approval.draft.payload.encode(), approval.draft.metadata.encode()
+            if payload == NO_PAYLOAD:
+                return None
+        wishes = self._team.envelopes.wishes(metadata)
+        data = wishes.data if wishes is not None else ()
+        beside = (self._team.envelopes.written_text(metadata), await self._new_channel(facts))
+        exchange = await self._team.store.get(Exchange, self._tenant, str(facts["exchange_id"]))
+        return (*_texts_in(payload), *filter(None, (*beside, *judged_beside(facts, data, exchange))))
+
+    async def _new_channel(self, facts: Mapping[str, Any]) -> str:
+        """The name of the channel that a message created."""
+        if not facts.get("creates_channel"):
+            return ""
+        channel = await self._team.store.get(Channel, self._tenant, str(facts.get("channel_id", "")))
+        return channel.label if channel is not None else ""
 
 
 def _texts_in(payload: bytes) -> tuple[str, ...]:

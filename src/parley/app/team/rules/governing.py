@@ -278,6 +278,7 @@ def _submission(team: Team, message: ProposedPost, sender: Party, receivers: tup
         as_held_draft=as_held_draft,
         deliver=deliver,
         channel_id=placed.channel_id,
+        creates_channel=not message.channel.version,
         expires_at=placed.expires_at,
         releases=person.releases,
         replaces=person.replaces,
@@ -297,8 +298,8 @@ def _proposal(
     placed, payload, team = message.placed, message.draft.payload, docket.team
     body = message.draft.body if message.draft.body is not None else team.envelopes.body(payload)
     beside = [team.envelopes.written_text(placed.metadata)] if len(placed.metadata) > 2 else []
-    if not message.channel.version:
-        # It creates its channel, under a name that its sender chose.
+    if submission.creates_channel:
+        # Under a name that its sender chose.
         beside.append(message.channel.label)
 
     def texts(shown: Body) -> tuple[str, ...]:

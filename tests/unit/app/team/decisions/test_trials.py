@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parley.app.team.audit import retention
-from parley.app.team.channels import posting
+from parley.app.team.channels import channels, posting
 from parley.app.team.decisions import trials
 from parley.app.team.decisions.trials import Replayed
 from parley.domain.agents.party import Party
@@ -20,7 +20,7 @@ from parley.domain.rules.policy import CrossOrg, Fragment, PolicySnapshot
 from parley.domain.rules.ruling import Proposal, Ruling
 from parley.domain.rules.trial import Trial
 from tests.rigs.governed import a_draft, answer, decide, held, place, put_policy, refusal, said, send, two_agents
-from tests.rigs.team import Rig, with_rig
+from tests.rigs.team import INTENT, Rig, with_rig
 
 ADMIN = Caller("default", "", KeyKind.ADMIN, "key_admin")
 PARTNERS = ContentPattern("partner", "PN-####", Classification.CONFIDENTIAL)
@@ -119,6 +119,64 @@ async def test_withheld_data_is_blocked_where_the_document_blocks(rig: Rig) -> N
 
     assert await again(rig, on_over_classified=OnOver.REDACT) == []
     assert await again(rig, on_over_classified=OnOver.BLOCK) == [("alice", "bob", "allow", "deny")]
+
+
+ITEM = {"source": "the ship list", "fields": ["a"], "classification": "internal", "description": "what we ship"}
+SECRET = {**ITEM, "source": "crm", "fields": ["secret"], "classification": "restricted"}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"data": [{**ITEM, "source": "ship list", "description": ""}]},
+        {"data": [{**ITEM, "source": "crm", "fields": ["ship"], "description": ""}]},
+        {"data": [{**ITEM, "source": "crm"}]},
+        {"data": [SECRET]},
+        {"conversation_id": "we-ship-it"},
+        {"note": "We ship it."},
+    ],
+)
+@with_rig
+async def test_everything_that_was_judged_when_it_was_sent_is_judged_again(rig: Rig, written: dict[str, Any]) -> None:
+    await two_agents(rig)
+    await put_policy(rig, on_over_classified=OnOver.WITHHOLD)
+    await said(rig, "alice", "bob", **written)
+    words: dict[str, Any] = {"commitment_words": ("ship",), "on_over_classified": OnOver.WITHHOLD}
+
+    assert await again(rig, **words) == [("alice", "bob", "allow", "hold")]
+    assert await again(rig, on_over_classified=OnOver.WITHHOLD) == []
+
+    await put_policy(rig, **words)
+    name = f"{written.get('conversation_id', 'other')}-2"
+    await held(rig, "alice", "bob", "hello", **{**written, "conversation_id": name})
+    assert (await again(rig, **words))[1:] == []
+    assert (await again(rig, on_over_classified=OnOver.WITHHOLD))[-1] == ("alice", "bob", "hold", "allow")
+
+
+@with_rig
+async def test_the_name_of_a_conversation_is_judged_until_a_message_was_delivered_under_it(rig: Rig) -> None:
+    await two_agents(rig)
+    request = await said(rig, "alice", "bob", conversation_id="we-ship-it")
+    await answer(rig, "bob", request)
+    await said(rig, "alice", "bob", conversation_id="ask-bob")
+    await said(rig, "bob", "alice")
+
+    assert await again(rig, commitment_words=("ship", "bob", "conv")) == [("alice", "bob", "allow", "hold")]
+
+
+@with_rig
+async def test_the_name_of_a_channel_is_judged_with_the_message_that_creates_it(rig: Rig) -> None:
+    await two_agents(rig)
+    for _ in range(2):
+        await channels.post_by_name(
+            rig.team,
+            rig.caller("alice"),
+            INTENT,
+            "we-ship-it",
+            a_draft("bob", "hello", exchange_type="information_query"),
+        )
+
+    assert await again(rig, commitment_words=("ship",)) == [("alice", "bob", "allow", "hold")]
 
 
 @with_rig
