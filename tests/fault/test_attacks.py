@@ -169,7 +169,7 @@ def test_nothing_outside_the_mailbox_is_read_through_a_link(rig: Rig) -> None:
     plant_link(rig.path("codex") / "0.yaml")
     reader = rig.kernel("codex")
 
-    contents = {name: content for name, content, _ in reader.inbox.peek(["0.yaml"])}
+    contents = {name: content for name, content, *_ in reader.inbox.peek(["0.yaml"])}
 
     assert isinstance(contents["0.yaml"], NotRegular)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from parley.domain.errors.errors import ParleyError
     from parley.domain.mailbox.delivery import Delivery, DeliveryKey, Status
     from parley.domain.mailbox.ledger import MailboxChanges, StoredEntry, StoredMessage
-    from parley.domain.mailbox.listing import RefusedFile
+    from parley.domain.mailbox.listing import FileKey, HeadingIndex, KnownHeading, RefusedFile
     from parley.domain.message.message import Heading, Message, Reading, Value
     from parley.domain.record import Record
     from parley.domain.rules.project import Governance
@@ -260,10 +260,21 @@ class Inbox(Protocol):
         """
         ...
 
-    def peek(self, names: Iterable[str], place: str = "inbox") -> Iterator[tuple[str, bytes | ParleyError, int]]:
-        """The bytes of each file (or why it cannot be read) and the user who owns it, without lock or trace.
+    def peek(self, names: Iterable[str], place: str = "inbox") -> Iterator[tuple[str, bytes | ParleyError, int, int]]:
+        """The bytes of each file (or why it cannot be read), its owner and exact number, without lock or trace.
 
         A file that vanishes meanwhile is passed over.
+        """
+        ...
+
+    def index(self, place: str) -> HeadingIndex:
+        """The headings that an earlier process has kept of a place; empty where there are none."""
+        ...
+
+    def keep_index(self, place: str, entries: dict[FileKey, KnownHeading], files: int) -> None:
+        """Keep what was read of a place of so many files for the next process, where this user may write.
+
+        Entries have exact numbers, and were read after `names` or `index` was asked.
         """
         ...
 

@@ -7,11 +7,12 @@ import fcntl
 import os
 import stat
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from parley.adapters.files.folders import Folder, os_errors, to_parley_error
 from parley.adapters.files.place import candidate_names, is_temporary, place
-from parley.adapters.files.workspace import DEAD_LETTERS, PRIVATE, AgentFolder, Workspace
+from parley.adapters.files.workspace import DEAD_LETTERS, LEDGER_FOLDER, PRIVATE, AgentFolder, Workspace
 from parley.adapters.files.writers import has_writer, is_unfinished
 from parley.domain.errors.errors import (
     AlreadyClaimed,
@@ -25,16 +26,17 @@ from parley.domain.errors.errors import (
     Unfinished,
 )
 from parley.domain.limits import DEFAULT_LIMITS, HARD_FILE_BYTES, Limits
+from parley.domain.mailbox.listing import NO_INDEX
 from parley.domain.names import is_message_file, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from parley.domain.mailbox.listing import RefusedFile
+    from parley.domain.mailbox.listing import FileKey, HeadingIndex, KnownHeading, RefusedFile
 
-# A file's name, its bytes or why it cannot be read, and the user who owns it.
-Peeked = tuple[str, "bytes | ParleyError", int]
+# A file's name, its bytes or why it cannot be read, the user who owns it, and its number.
+Peeked = tuple[str, "bytes | ParleyError", int, int]
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # The owner of a file that could not be opened.
@@ -77,7 +79,10 @@ class FileInbox:
     def __init__(self, workspace: Workspace, agent: AgentFolder, limits: Limits = DEFAULT_LIMITS) -> None:
         self._workspace = workspace
         self._agent = agent
+        self._limits = limits
         self._max_bytes = min(limits.file_bytes, HARD_FILE_BYTES)
+        # How each place was before its files were looked at.
+        self._folders: dict[str, os.stat_result] = {}
 
     async def names(self, place: str = "inbox", *, exact: bool = False) -> list[tuple[str, int]]:
         try:
@@ -89,6 +94,7 @@ class FileInbox:
         if not folder.listable:
             folder.close()
             raise Forbidden(f"{folder.path} may not be listed by this user")
+        self._folders[place] = os.fstat(folder.fd)
         with folder, os_errors(folder.path), os.scandir(folder.fd) as entries:
             messages = [entry for entry in entries if is_message_file(entry.name)]
             if exact:
@@ -110,25 +116,46 @@ class FileInbox:
     def _peek_file(self, folder: Folder, name: str, place: str) -> Peeked | None:
         """A file; None when it is gone."""
         if not _is_text(name):
-            return name, _not_text_error(name), _NOBODY
+            return name, _not_text_error(name), _NOBODY, 0
         try:
             fd = os.open(name, _READ, dir_fd=folder.fd)
         except FileNotFoundError:
             return None
         except OSError as error:
-            return name, to_parley_error(error, f"{folder.path}/{name}"), _NOBODY
+            return name, to_parley_error(error, f"{folder.path}/{name}"), _NOBODY, 0
         try:
             info = os.fstat(fd)
+            number = (info.st_ino << 64) | info.st_ctime_ns
             if not stat.S_ISREG(info.st_mode):
-                return name, NotRegular(f"{name} is not a regular file"), info.st_uid
+                return name, NotRegular(f"{name} is not a regular file"), info.st_uid, number
             if info.st_nlink > 1 and place == "inbox" and self._is_hard_link(folder, fd):
-                return name, _hard_link_error(name), info.st_uid
+                return name, _hard_link_error(name), info.st_uid, number
             content = os.read(fd, min(info.st_size, self._max_bytes) + 1)
         finally:
             os.close(fd)
         if len(content) > self._max_bytes:
-            return name, _too_large_error(name, self._max_bytes), info.st_uid
-        return name, content, info.st_uid
+            return name, _too_large_error(name, self._max_bytes), info.st_uid, number
+        return name, content, info.st_uid, number
+
+    def index(self, place: str) -> HeadingIndex:
+        name = f"headings-{place}"
+        # Most inboxes are small and have none.
+        if not os.path.exists(f"{self._agent.path}/{LEDGER_FOLDER}/{name}"):
+            return NO_INDEX
+        from parley.adapters.files import heading_index
+
+        try:
+            with self._open(place) as folder, self._agent.folder(LEDGER_FOLDER) as private:
+                return heading_index.load(private, name, os.fstat(folder.fd), self._limits)
+        except ParleyError:
+            return NO_INDEX
+
+    def keep_index(self, place: str, entries: dict[FileKey, KnownHeading], files: int) -> None:
+        from parley.adapters.files import heading_index
+
+        # A reader who may not write there lists without an index.
+        with suppress(ParleyError), self._agent.make_folder(LEDGER_FOLDER) as private:
+            heading_index.save(private, f"headings-{place}", self._folders[place], self._limits, entries, files)
 
     def _open(self, place: str) -> Folder:
         return self._agent.folder(*_PLACES[place])

@@ -150,7 +150,7 @@ def _refused(place: str, item: Item) -> RefusedFile:
 
 
 def _bytes_of(kernel: Kernel, place: str, item: Item) -> bytes | None:
-    for _, content, _ in kernel.inbox.peek([item.file], place):
+    for _, content, *_ in kernel.inbox.peek([item.file], place):
         if isinstance(content, bytes):
             return content
     return None
@@ -174,7 +174,7 @@ async def _load(kernel: Kernel, files: Iterable[tuple[str, Item]]) -> list[Found
     """The whole messages of these files; one that vanished meanwhile, or is none, is left out."""
     matches = []
     for place, item in files:
-        for name, content, owner in kernel.inbox.peek([item.file], place):
+        for name, content, owner, _ in kernel.inbox.peek([item.file], place):
             if isinstance(content, ParleyError):
                 raise content
             reading = kernel.format.inspect(content)

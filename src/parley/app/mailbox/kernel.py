@@ -10,9 +10,8 @@ from parley.domain.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from parley.domain.errors.errors import ParleyError
     from parley.domain.mailbox.delivery import DeliveryKey
-    from parley.domain.message.message import Heading
+    from parley.domain.mailbox.listing import FileKey, ReadHeading
     from parley.ports.mailbox import (
         Clock,
         Courier,
@@ -61,8 +60,8 @@ class Kernel:
         self.enforce_owner = enforce_owner
         # Claims that last as long as this process: the lock dies with it.
         self.held: dict[DeliveryKey, LockedFile] = {}
-        # What listings have read, by place and file: its heading or why it has none, and what is doubtful about it.
-        self.headings: dict[str, dict[tuple[str, int], tuple[Heading | ParleyError, tuple[str, ...]]]] = {}
+        # What listings have read, by place and file.
+        self.headings: dict[str, dict[FileKey, ReadHeading]] = {}
         self._open_store = open_store
         self._has_store = has_store
         self._open_courier = open_courier

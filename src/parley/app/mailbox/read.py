@@ -1,4 +1,4 @@
-"""Looking into the inbox and the outbox: listings. Nothing here writes."""
+"""Looking into the inbox and the outbox: listings. Nothing here writes, except for an index of what was read."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from typing import TYPE_CHECKING
 
 from parley.domain.errors.errors import ParleyError, Problem, SenderMismatch, Unfinished
 from parley.domain.mailbox.delivery import Status, lease_over, order_key
-from parley.domain.mailbox.listing import UNVERIFIED, Item
+from parley.domain.mailbox.listing import UNVERIFIED, Item, ReadHeading
+from parley.domain.message.message import Heading
 from parley.domain.times import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from parley.app.mailbox.kernel import Kernel
-    from parley.domain.mailbox.listing import RefusedFile
-    from parley.domain.message.message import Heading, Message
+    from parley.domain.mailbox.listing import FileKey, RefusedFile
+    from parley.domain.message.message import Message
+
+    Judge = Callable[[Heading, int], tuple[str, ...]]
 
 # More of them are not told apart in a listing.
 _MOST_HELD = 10_000
+# From so many files on, what was read is kept for the next process.
+_MANY = 500
 
 
 async def inbox(kernel: Kernel) -> list[Item]:
@@ -58,32 +63,61 @@ async def outbox(kernel: Kernel) -> list[Item]:
 async def listing(kernel: Kernel, place: str) -> list[Item]:
     """The message files of a place in processing order, each read once in the life of this process."""
     now = format_time(kernel.clock.now().at)
-    names = await kernel.inbox.names(place, exact=place in kernel.headings)
-    # A message file never changes, so it is looked at once; what is gone is forgotten.
-    before = kernel.headings.get(place, {})
-    headings = kernel.headings[place] = {entry: before[entry] for entry in names if entry in before}
-    items = [_item(*headings[entry], entry[0], now) for entry in names if entry in headings]
-    fresh = {name: entry for entry in names if entry not in headings for name in (entry[0],)}
-    heading_of = kernel.format.heading
-    judge = _owners_judge(kernel) if place == "inbox" else None
-    for name, content, owner in kernel.inbox.peek(fresh, place) if fresh else ():
-        doubts: tuple[str, ...] = ()
-        result: Heading | ParleyError
-        try:
-            if isinstance(content, ParleyError):
-                raise content  # both are bad files
-            result = heading_of(content)
-            if judge is not None:
-                doubts = judge(result, owner)
-        except ParleyError as error:
-            result = error
-        headings[fresh[name]] = result, doubts
-        items.append(_item(result, doubts, name, now))
+    judge = _owners_judge(kernel) if place == "inbox" else _nothing_doubtful
+    before = kernel.headings.get(place)
+    complete = False
+    if before is None:
+        # What an earlier process has read is judged anew: who owns which folder may have changed.
+        index = kernel.inbox.index(place)
+        complete = index.complete
+        before = {key: _judged(judge, *known) for key, known in index.entries.items()}
+    if complete:
+        kernel.headings[place] = before
+        items = [_item(read, key[0], now) for key, read in before.items()]
+    else:
+        items = await _read_new(kernel, place, before, judge, now)
     items.sort(key=_order)
     return items
 
 
-def _owners_judge(kernel: Kernel) -> Callable[[Heading, int], tuple[str, ...]]:
+async def _read_new(
+    kernel: Kernel, place: str, before: dict[FileKey, ReadHeading], judge: Judge, now: str
+) -> list[Item]:
+    """The items of a place of which some files are known. A message file never changes, so it is looked at once; what
+    is gone is forgotten.
+    """
+    names = await kernel.inbox.names(place, exact=bool(before) or place in kernel.headings)
+    headings = kernel.headings[place] = {key: before[key] for key in names if key in before}
+    items = [_item(read, key[0], now) for key, read in headings.items()]
+    fresh = [key[0] for key in names if key not in headings]
+    heading_of = kernel.format.heading
+    for name, content, owner, number in kernel.inbox.peek(fresh, place) if fresh else ():
+        try:
+            if isinstance(content, ParleyError):
+                raise content  # both are bad files
+            read = _judged(judge, heading_of(content), owner)
+        except ParleyError as error:
+            read = ReadHeading(error, owner)
+        headings[name, number] = read
+        items.append(_item(read, name, now))
+    if len(names) >= _MANY and fresh:
+        known = {key: (read.heading, read.owner) for key, read in headings.items() if isinstance(read.heading, Heading)}
+        kernel.inbox.keep_index(place, known, len(names))
+    return items
+
+
+def _judged(judge: Judge, heading: Heading, owner: int) -> ReadHeading:
+    try:
+        return ReadHeading(heading, owner, judge(heading, owner))
+    except ParleyError as error:
+        return ReadHeading(error, owner)
+
+
+def _nothing_doubtful(_heading: Heading, _owner: int) -> tuple[str, ...]:
+    return ()
+
+
+def _owners_judge(kernel: Kernel) -> Judge:
     """What is doubtful about a file of the inbox, by its heading and owner; each sender's user is looked up once."""
     owners: dict[str, int | None] = {}
     agent = kernel.agent
@@ -136,7 +170,8 @@ def _order(item: Item) -> tuple[str, bool, str, str]:
     return order_key(item.priority, item.kind, item.created_at, item.id)
 
 
-def _item(heading: Heading | ParleyError, doubts: tuple[str, ...], file: str, now: str) -> Item:
+def _item(read: ReadHeading, file: str, now: str) -> Item:
+    heading, _, doubts = read
     if isinstance(heading, ParleyError):
         return _bad(file, heading)
     return Item(*heading, file, "new", "" < heading[7] <= now, "", doubts)

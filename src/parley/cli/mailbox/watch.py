@@ -162,7 +162,7 @@ def _execute(args: argparse.Namespace, mailbox: OpenMailbox, item: Item) -> bool
 
 def _message_fields(kernel: Kernel, item: Item) -> dict[str, Value]:
     """All fields of a message, with its body; none if the file has vanished."""
-    for _, content, _ in kernel.inbox.peek([item.file]):
+    for _, content, *_ in kernel.inbox.peek([item.file]):
         if isinstance(content, bytes):
             with suppress(ParleyError):  # it has become invalid; `next` moves it to dead_letter/
                 return OacpFormat().fields(kernel.format.decode(content))

@@ -57,7 +57,7 @@ def rows_of(home: str, project: str, agent: str, settings: Settings, policy: Sig
     except NotFound:
         return
     mode = policy.verify_mode
-    for name, content, _ in kernel.inbox.peek(names):
+    for name, content, *_ in kernel.inbox.peek(names):
         row = Row(name, shown(folder, name))
         if isinstance(content, ParleyError):
             if isinstance(content, NotRegular) and not _is_link(row.path):

@@ -4,12 +4,36 @@
 
 from typing import NamedTuple
 
-from parley.domain.errors.errors import Problem
+from parley.domain.errors.errors import ParleyError, Problem
 from parley.domain.mailbox.delivery import Delivery, Lease
-from parley.domain.message.message import Message
+from parley.domain.message.message import Heading, Message
 
 # The doubt that a file was not written by the user of its sender. A claim records it as a fact.
 UNVERIFIED = "unverified"
+
+
+# A file's name and number: another file under that name, or the same one changed, has another.
+FileKey = tuple[str, int]
+# A heading that was read, and the user who owns its file.
+KnownHeading = tuple[Heading, int]
+
+
+class ReadHeading(NamedTuple):
+    """A file as a listing has read it: its heading or why it has none, its owner, and what is doubtful about it."""
+
+    heading: Heading | ParleyError
+    owner: int
+    doubts: tuple[str, ...] = ()
+
+
+class HeadingIndex(NamedTuple):
+    """What an earlier process has read of a place. `complete`: these are its files, and no name has come or gone."""
+
+    entries: dict[FileKey, KnownHeading]
+    complete: bool
+
+
+NO_INDEX = HeadingIndex({}, complete=False)
 
 
 class Item(NamedTuple):

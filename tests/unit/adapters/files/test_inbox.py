@@ -69,6 +69,14 @@ def test_names_are_those_of_yaml_files_each_with_the_number_of_its_file(inbox: F
     )
 
 
+def test_peeking_and_listing_agree_on_the_number_of_a_file(inbox: FileInbox, agent: Path) -> None:
+    put(agent)
+
+    [(name, number)] = drive(inbox.names(exact=True))
+
+    assert [(peeked[0], peeked[3]) for peeked in inbox.peek(["a.yaml"])] == [(name, number)]
+
+
 def test_looking_makes_no_folder(inbox: FileInbox, agent: Path) -> None:
     assert drive(inbox.names("archive")) == drive(inbox.names("outbox")) == []
     assert [path.name for path in agent.rglob("*")] == ["inbox"]
@@ -89,7 +97,7 @@ def test_peeking_tells_the_bytes_or_why_not_and_passes_over_what_vanished(inbox:
     os.mkfifo(agent / "inbox" / "fifo.yaml")
     names = ["a.yaml", "full.yaml", "over.yaml", "link.yaml", "fifo.yaml", "gone.yaml"]
 
-    seen = {name: content for name, content, _ in inbox.peek(names)}
+    seen = {name: content for name, content, *_ in inbox.peek(names)}
 
     assert (seen.pop("a.yaml"), seen.pop("full.yaml")) == (b"content", b"x" * 100)
     assert {name: type(error) for name, error in seen.items()} == {
@@ -103,7 +111,7 @@ def test_peeking_takes_no_lock(inbox: FileInbox, agent: Path) -> None:
     put(agent)
     held = drive(inbox.take("a.yaml"))
 
-    assert list(inbox.peek(["a.yaml"])) == [("a.yaml", b"content", os.geteuid())]
+    assert [peeked[:3] for peeked in inbox.peek(["a.yaml"])] == [("a.yaml", b"content", os.geteuid())]
     assert held is not None
     held.release()
 
@@ -111,7 +119,7 @@ def test_peeking_takes_no_lock(inbox: FileInbox, agent: Path) -> None:
 def test_a_stranger_s_hard_link_is_not_shown_as_a_message(inbox: FileInbox, agent: Path, tmp_path: Path) -> None:
     os.link(put(agent), tmp_path / "elsewhere")
 
-    [(_, error, _)] = inbox.peek(["a.yaml"])
+    [(_, error, *_)] = inbox.peek(["a.yaml"])
 
     assert isinstance(error, NotRegular)
 
@@ -123,7 +131,7 @@ def test_a_second_name_that_delivering_or_archiving_gives_for_a_moment_is_none_o
     (agent / "inbox" / "archive").mkdir()
     os.link(put(agent), agent / "inbox" / second)
 
-    assert list(inbox.peek(["a.yaml"])) == [("a.yaml", b"content", os.geteuid())]
+    assert [peeked[:3] for peeked in inbox.peek(["a.yaml"])] == [("a.yaml", b"content", os.geteuid())]
 
 
 def test_a_pulse_changes_with_the_inbox(inbox: FileInbox, agent: Path) -> None:
@@ -281,7 +289,7 @@ def test_a_file_that_may_not_be_read_is_forbidden(
 
     with pytest.raises(Forbidden):
         drive(inbox.take("a.yaml"))
-    [(_, error, _)] = inbox.peek(["a.yaml"])
+    [(_, error, *_)] = inbox.peek(["a.yaml"])
     assert isinstance(error, Forbidden)
 
 
@@ -291,7 +299,7 @@ def test_a_file_name_that_is_no_text_is_told_as_one(inbox: FileInbox, agent: Pat
 
     with pytest.raises(NotText):
         drive(inbox.take(name))
-    [(_, error, _)] = inbox.peek([name])
+    [(_, error, *_)] = inbox.peek([name])
     assert isinstance(error, NotText)
 
 

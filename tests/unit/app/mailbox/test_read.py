@@ -96,7 +96,7 @@ def test_every_yaml_file_counts_whatever_its_name_and_nothing_else_does(rig: Rig
 class LeavingInbox(FileInbox):
     """An inbox from which another reader takes a file after it was listed."""
 
-    def peek(self, names: Iterable[str], place: str = "inbox") -> Iterator[tuple[str, bytes | ParleyError, int]]:
+    def peek(self, names: Iterable[str], place: str = "inbox") -> Iterator[tuple[str, bytes | ParleyError, int, int]]:
         with self._open(place) as folder:
             os.unlink(f"{folder.path}/{min(names)}")
         yield from super().peek(names, place)
