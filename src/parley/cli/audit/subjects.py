@@ -24,6 +24,8 @@ def subject_of(document: Mapping[str, Any]) -> str:
     if "made_key" in document:
         whose = fact("user_id") or fact("agent_id")
         return f"{fact('kind', 'human')} key" + (f" of {whose}" if whose else "")
+    if "did" in document:
+        return f"signing key of {fact('agent_id')}"
     if action == "content_erased":
         return f"conversation {fact('conversation_id')}" if "conversation_id" in document else f"by {fact('agent_id')}"
     return f"entries up to {fact('through')}" if action == "audit_let_go" else ""

@@ -8,6 +8,7 @@ from parley.app.team.directory.agents import check_changes
 from parley.app.team.retry import put
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.identity import CHALLENGE_LASTS, Challenge, Identity, proved, rotated
+from parley.domain.audit.entry import TENANT_SIDE, AuditDraft
 from parley.domain.directory.callers import EVERYONE, KeyKind, party_name
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.errors.team import AgentGone, ProofInvalid
@@ -125,7 +126,12 @@ async def answer(  # the challenge, its key, and what came back
     entry = team.entry(caller, "identity_registered", agent_id, did=new_identity.did)
     try:
         changes = TeamChanges(
-            caller.tenant, puts=(new_identity,), drops=(pending,), entries=(entry,), created_id=new_identity.id
+            caller.tenant,
+            puts=(new_identity,),
+            drops=(pending,),
+            entries=(entry,),
+            audits=(_audit(team, caller, "identity_registered", new_identity, identity),),
+            created_id=new_identity.id,
         )
         committed = await team.commit(caller, changes)
     except Stale as stale:
@@ -159,9 +165,20 @@ async def rotate(
             raise Invalid.because([Problem("invalid", "new_public_key", "was used before")])
         changed = rotated(identity, new.text, new.did, team.at())
         entry = team.entry(caller, "identity_rotated", agent_id, did=changed.did)
-        return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,))
+        audit = _audit(team, caller, "identity_rotated", changed, identity)
+        return TeamChanges(caller.tenant, puts=(changed,), entries=(entry,), audits=(audit,))
 
     return await put(team, caller, decide, Identity, "identity")
+
+
+def _audit(team: Team, caller: Caller, action: str, identity: Identity, earlier: Identity | None) -> AuditDraft:
+    """The audit entry about a signing key: auditors need to know whose signatures count, and since when."""
+    facts = {"agent_id": identity.id, "did": identity.did, "key": caller.key_id}
+    if identity.expires_at:
+        facts["expires_at"] = identity.expires_at
+    if earlier is not None and earlier.did != identity.did:
+        facts["replaces"] = earlier.did
+    return AuditDraft(team.new_id("aud"), TENANT_SIDE, team.at(), action, caller.actor, facts)
 
 
 def signed(team: Team, identity: Identity, raw_key: bytes, signature: bytes, contents: Sequence[bytes]) -> bool:

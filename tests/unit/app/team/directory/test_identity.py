@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,11 +14,13 @@ from parley.app.team.directory import agents as registry
 from parley.app.team.directory import identity
 from parley.app.team.directory.identity import PublicKey
 from parley.domain.agents.identity import Challenge, Identity, Proof
+from parley.domain.audit.entry import TENANT_SIDE
 from parley.domain.channel.post import PostDraft
 from parley.domain.directory.callers import KeyKind
 from parley.domain.errors.errors import Conflict, Invalid, NotFound
 from parley.domain.errors.team import AgentGone, ProofInvalid, WrongSender
 from parley.domain.message.message import Pattern
+from parley.domain.store.changes import AuditQuery
 from tests.rigs.team import Rig, with_rig
 
 
@@ -314,3 +317,34 @@ async def test_a_response_is_signed_as_going_to_the_one_who_asked(rig: Rig) -> N
 @with_rig
 async def test_everything_else_is_signed_as_it_goes_out(rig: Rig, pattern: Pattern, to: str, signed: str) -> None:
     assert await identity.addressee_of(rig.team, rig.caller("a"), PostDraft(pattern, b"{}", to)) == signed
+
+
+@pytest.mark.requirement("GOV-AUDIT-KEYS")
+@with_rig
+async def test_a_signing_key_is_on_record_when_it_is_registered_replaced_and_rotated(rig: Rig) -> None:
+    await an_identity(rig, ONE)
+    await rotate(rig, ONE, TWO)
+    admin, three = rig.caller("", KeyKind.ADMIN), Pair(3)  # after a loss
+    challenge = await identity.challenge(rig.team, admin, "a", three.public, rig.clock.at + timedelta(days=1))
+    await answer(rig, challenge, three)
+
+    entries = [
+        json.loads(entry.document) for entry in await rig.store.audits("default", AuditQuery(sides=(TENANT_SIDE,)))
+    ]
+    shown = [[document.get(name) for name in ("action", "agent_id", "did", "replaces")] for document in entries]
+    assert shown == [
+        ["identity_registered", "a", "did:key:z1", None],
+        ["identity_rotated", "a", "did:key:z2", "did:key:z1"],
+        ["identity_registered", "a", "did:key:z3", "did:key:z2"],
+    ]
+    assert [document.get("expires_at", "") != "" for document in entries] == [False, False, True]
+    assert {document["key"] for document in entries} == {rig.caller("a").key_id}
+
+
+@with_rig
+async def test_a_refused_signing_key_is_not_on_record(rig: Rig) -> None:
+    challenge = await asked(rig)
+    with pytest.raises(ProofInvalid):
+        await answer(rig, challenge, signed=TWO.sign(challenge.text.encode()))
+
+    assert await rig.store.audit_size("default") == 0
