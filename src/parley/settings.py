@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parley.domain.errors.errors import BadConfig, Invalid
 from parley.domain.limits import HARD_FILE_BYTES, Limits
+from parley.domain.names import meant
 from parley.domain.times import parse_duration
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _RUNTIME_VARIABLES = (
     ("GEMINI_AGENT", "gemini"),
 )
 _RUNTIMES = frozenset({"claude", "codex", "cursor", "gemini", "human"})
+# Of the variables that `watch` and `listen` give to the commands they run, after PARLEY_.
+_HANDLER_PREFIX = "MESSAGE_"
 # The source of a setting that nobody has set.
 DEFAULT = "default"
 # What `parley config` must not print.
@@ -157,6 +160,22 @@ def load(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | No
         sources=tuple(values.values()),
         find=find,
     )
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables PARLEY_... that are no setting, each with a hint at the one that was probably meant, or "".
+
+    A command ignores them, because other programs may set some: a container platform does for a service called parley.
+    """
+    env = os.environ if environ is None else environ
+    names = [name.upper() for name in setting_names()]
+    unknown = {}
+    for variable in sorted(env):
+        prefix, name = variable[:7], variable[7:]
+        if prefix == "PARLEY_" and name not in names and not name.startswith(_HANDLER_PREFIX):
+            # Compared without what all of them begin with.
+            unknown[variable] = meant(name, names).replace("did you mean ", "did you mean PARLEY_")
+    return unknown
 
 
 def _working_directory() -> str:

@@ -229,3 +229,26 @@ def test_a_limit_of_a_server_is_no_concern_of_a_mailbox(place: Path) -> None:
 def test_a_body_of_a_request_is_no_longer_than_any_file(place: Path) -> None:
     with pytest.raises(BadConfig, match="at most 1048576"):
         _ = load(place, PARLEY_HTTP_BODY_BYTES=str(HARD_FILE_BYTES + 1)).team_limits
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [
+        ("PARLEY_AGNET", "did you mean PARLEY_AGENT?"),
+        ("PARLEY_TRUSTED_PROXY", "did you mean PARLEY_TRUSTED_PROXIES?"),
+        ("PARLEY_MAX_MESSAGE", "did you mean PARLEY_MAX_MESSAGES?"),
+        ("PARLEY_SERVICE_HOST", ""),  # of a container platform, for a service called parley
+        ("PARLEY_PORT_8420_TCP", ""),
+        ("PARLEY_FUTURE_THING", ""),
+        ("PARLEY_", ""),
+    ],
+)
+def test_a_variable_that_is_no_setting_is_named_with_the_one_that_was_meant(variable: str, hint: str) -> None:
+    assert settings.unknown_variables({variable: "x", "PARLEY_PORT": "1", "HOME": "/"}) == {variable: hint}
+
+
+def test_no_setting_and_no_variable_for_handlers_is_unknown() -> None:
+    names = [*settings.setting_names(), "message_id", "message_file", "message_channel"]
+
+    assert settings.unknown_variables({f"PARLEY_{name.upper()}": "" for name in names}) == {}
+    assert settings.unknown_variables({"SPARLEY_AGNET": "", "OACP_AGNET": "", "parley_agent": ""}) == {}

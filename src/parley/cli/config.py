@@ -8,7 +8,7 @@ from parley.cli.command import Command, add_mailbox_options, screen_of, settings
 from parley.cli.exits import OK
 from parley.cli.output import safe
 from parley.domain.errors.errors import ParleyError
-from parley.settings import SECRETS, Settings, Value, data_directory, without_password
+from parley.settings import SECRETS, Settings, Value, data_directory, unknown_variables, without_password
 
 if TYPE_CHECKING:
     import argparse
@@ -18,6 +18,8 @@ def _config(args: argparse.Namespace) -> int:
     settings = settings_of(args)
     others = (v for v in (*settings.sources, *settings.team_sources()) if v.name not in ("home", "project", "agent"))
     values = [*_place_values(settings), *(_printable_value(value, settings) for value in others)]
+    unknown = unknown_variables().items()
+    values += [Value(variable, "-", f"unknown, ignored: {hint or 'not a setting'}") for variable, hint in unknown]
     screen = screen_of(args)
     if args.json:
         screen.json({value.name: {"value": value.value, "source": value.source} for value in values})

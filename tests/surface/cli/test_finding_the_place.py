@@ -242,3 +242,15 @@ def test_a_limit_of_the_settings_holds(stage: Stage) -> None:
 
     assert (ran.code, ran.error) == (2, "invalid")
     assert "6 characters, at most 5" in ran.err
+
+
+def test_a_variable_that_is_no_setting_stops_no_command_and_is_listed_by_config_without_its_value(stage: Stage) -> None:
+    stage.patch.setenv("PARLEY_AGNET", "secret-of-mine")
+    stage.patch.setenv("PARLEY_SERVICE_HOST", "10.0.0.7")
+
+    assert stage.run("inbox", "-a", "codex").code == 0
+    ran = stage.run("config")
+    assert place(stage)["PARLEY_AGNET"] == ("-", "unknown, ignored: did you mean PARLEY_AGENT?")
+    assert place(stage)["PARLEY_SERVICE_HOST"] == ("-", "unknown, ignored: not a setting")
+    assert "PARLEY_AGNET" in ran.out
+    assert "secret-of-mine" not in ran.out

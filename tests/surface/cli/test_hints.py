@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from uuid import uuid4
 
@@ -112,3 +113,53 @@ def test_a_denial_between_org_units_names_the_key_of_the_policy(ruled_team: Team
 
     hint = "cross_org is false in the policy; see: parley policy show enterprise/default"
     assert ran.err == f"parley: policy_denied: the policy allows nothing from {here} to {there} ({hint})\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status",),
+        ("intent", "list"),
+        ("key", "list"),
+        ("agent", "list", "--url", "http://parley.example"),
+        ("post", "chan_1", "--field", "a=b"),
+        ("ask", "chan_1", "--to", "codex", "--field", "a=b"),
+        ("messages", "chan_1"),
+        ("listen", "--agent", "codex"),
+        ("approvals", "list"),
+        ("exchange", "list"),
+        ("suspensions",),
+        ("policy", "list"),
+        ("audit", "list"),
+    ],
+)
+def test_no_command_sends_a_key_to_another_machine_in_the_clear(stage: Stage, words: tuple[str, ...]) -> None:
+    def connect(*address: object, **_: object) -> None:
+        pytest.fail(f"{words} looks for {address}")
+
+    for name in ("getaddrinfo", "create_connection"):
+        stage.patch.setattr(socket, name, connect)
+    stage.patch.setenv("PARLEY_URL", "http://parley.example")
+    stage.patch.setenv("PARLEY_KEY", "pk_secret")
+
+    ran = stage.run(*words)
+
+    hint = "use https://, or set PARLEY_PLAIN_HTTP=any where nobody else can listen"
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"parley: invalid: the key would travel to parley.example in the clear ({hint})\n"
+
+
+def test_a_key_is_sent_in_the_clear_where_that_is_allowed(stage: Stage) -> None:
+    class Connecting(Exception):  # not an error
+        pass
+
+    def connect(*_: object, **__: object) -> None:
+        raise Connecting
+
+    for name in ("getaddrinfo", "create_connection"):
+        stage.patch.setattr(socket, name, connect)
+    stage.patch.setenv("PARLEY_URL", "http://parley.example")
+    stage.patch.setenv("PARLEY_KEY", "pk_secret")
+    stage.patch.setenv("PARLEY_PLAIN_HTTP", "any")
+
+    assert "Connecting" in stage.run("intent", "list").err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -9,11 +10,17 @@ import socket
 import stat
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from parley import wiring
+from parley.app.team.team import Team
+from parley.cli.server import up
+from parley.domain.directory.callers import NO_TENANT, Key, KeyKind, key_digest
+from parley.settings import load
+from tests.rigs.process import ADMIN_KEY
 
 PATIENCE = 60
 
@@ -105,6 +112,7 @@ def test_a_port_that_is_taken_is_said_in_one_line_and_costs_no_key(tmp_path: Pat
         ((), {"PARLEY_ADMIN_KEY": "x" * 40}, 78, "at least 8 different characters"),
         ((), {"PARLEY_ADMIN_KEY": "my password " * 4}, 78, "no space"),
         ((), {"PARLEY_ADMIN_KEY": "schl\u00fcssel" * 5}, 78, "ASCII only"),
+        ((), {"PARLEY_TRUSTED_PROXY": "10.0.0.0/8"}, 78, "did you mean PARLEY_TRUSTED_PROXIES?"),
         ((), {"PARLEY_APPROVALS_PROJECT": "demo"}, 78, "$PARLEY_APPROVALS_PROJECT: approvals_project is set, but"),
     ],
 )
@@ -206,3 +214,35 @@ def test_with_rules_of_ones_own_it_starts_and_leaves_no_process_behind(tmp_path:
     assert stop(server) == 0
 
     assert all(not Path(f"/proc/{one}").exists() for one in before)
+
+
+def test_a_variable_of_another_program_is_named_in_the_log_and_stops_nothing(tmp_path: Path) -> None:
+    process = start(tmp_path, "--json", "--port", "0", "--data", str(tmp_path / "data"), PARLEY_SERVICE_HOST="10.0.0.7")
+    ready(process)
+    process.send_signal(signal.SIGTERM)
+    code, log = ended(process)
+
+    assert code == 0
+    (warning,) = [line for line in map(json.loads, log.splitlines()) if line["level"] == "warning"]
+    assert warning["variable"] == "PARLEY_SERVICE_HOST"
+    assert "10.0.0.7" not in log
+
+
+def test_a_configured_admin_key_is_valid_before_anybody_can_connect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Listening(Exception):  # not an error
+        pass
+
+    async def serve(team: Team, *_: object, **__: object) -> None:
+        key = await team.store.find_by_name(Key, NO_TENANT, "", key_digest(ADMIN_KEY))
+        assert key is not None
+        assert (key.key_kind, key.operator, team.nodes.starting) == (KeyKind.ADMIN, True, False)
+        raise Listening
+
+    monkeypatch.setattr("parley.surfaces.http.server.serve", serve)
+    settings = load({}, {"HOME": str(tmp_path), "PARLEY_ADMIN_KEY": ADMIN_KEY})
+    options = Namespace(behind_proxy=False, ephemeral=True)
+
+    with pytest.raises(Listening):
+        asyncio.run(up._serve(options, settings, str(tmp_path / "data"), "127.0.0.1", 0, None))

@@ -9,7 +9,7 @@ from parley.cli.command import Command, add_json, settings_of
 from parley.cli.exits import OK
 from parley.cli.output import json_text
 from parley.domain.errors.errors import BadConfig, Invalid, NotFound, ParleyError, Unavailable
-from parley.settings import data_directory, without_password
+from parley.settings import data_directory, unknown_variables, without_password
 
 if TYPE_CHECKING:
     import argparse
@@ -72,6 +72,7 @@ def _up(args: argparse.Namespace) -> int:
     log_lines.begin()
     settings = settings_of(args)
     host, port = settings.host, _port(settings)
+    _check_variables()
     _check_admin_key(settings)
     _check_approval_mailboxes(settings)
     context = server.tls_context(args.tls_cert, args.tls_key)
@@ -98,6 +99,17 @@ def _port(settings: Settings) -> int:
         kind, where = (Invalid, "--port") if source == "flag" else (BadConfig, source)
         raise kind(f"{where}: {text[:20]!r} is not a port", hint="use a number from 0 to 65535")
     return int(text)
+
+
+def _check_variables() -> None:
+    """Refuse a variable that looks like a misspelt setting: what it should limit or protect would be missing."""
+    import logging
+
+    for variable, hint in unknown_variables().items():
+        if hint:
+            raise BadConfig(f"${variable} is not a setting", hint=hint)
+        extra = {"action": "settings", "variable": variable}
+        logging.getLogger("parley.settings").warning("ignored a variable that is not a setting", extra=extra)
 
 
 def _check_admin_key(settings: Settings) -> None:

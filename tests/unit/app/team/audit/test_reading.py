@@ -188,3 +188,34 @@ async def test_the_last_entries_are_found_from_the_end_in_order(rig: Rig, monkey
     assert await back(before=100, limit=9, after=3) == ([4, 5], 0)
     monkeypatch.setattr(audits, "_LOOKED_AT", 2)
     assert await back(before=100, limit=9, side="bob") == ([4], 4)
+
+
+@with_rig
+async def test_a_person_finds_its_own_decision_about_the_agent_of_somebody_else_alone_and_in_the_whole_log(
+    rig: Rig,
+) -> None:
+    await rig.agent("bob", attributes=Attributes(user_id="ben"))
+    await write(rig, "bob")
+    await write(rig, "bob", actor="ann")
+    ann = person(rig, "ann")
+
+    assert [(await audits.get(rig.team, ann, one)).number for one in ("2", "aud_default_2")] == [2, 2]
+    with pytest.raises(NotFound):
+        await audits.get(rig.team, ann, "1")
+    pieces = [piece async for piece in audits.whole(rig.team, DEFAULT_TENANT, 2, await audits.sight(rig.team, ann))]
+    assert [shown for piece in pieces for _, shown in piece] == [False, True]
+
+
+@with_rig
+async def test_a_person_called_like_the_agent_of_somebody_else_sees_nothing_of_what_that_agent_did(rig: Rig) -> None:
+    await rig.agent("zed", attributes=Attributes(user_id="ann"))
+    await write(rig, "bob", actor="zed")
+    await write(rig, "zed")
+    zed = person(rig, "zed")
+
+    assert await audits.sight(rig.team, zed) == Sight(())
+    assert await numbers(rig, zed) == []
+    with pytest.raises(NotFound):
+        await audits.get(rig.team, zed, "1")
+    pieces = [piece async for piece in audits.whole(rig.team, DEFAULT_TENANT, 2, await audits.sight(rig.team, zed))]
+    assert [shown for piece in pieces for _, shown in piece] == [False, False]
