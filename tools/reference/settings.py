@@ -93,9 +93,9 @@ A flag wins over an environment variable, that over `parley.toml` in the working
 `~/.config/parley/parley.toml` (or under `$XDG_CONFIG_HOME`), that over the default. `parley config` prints each value
 and where it came from. An unknown name in a file, or a bad value, is an error (`bad_config`, exit code 78).
 
-A variable `PARLEY_...` that is not a setting may belong to another program or version, so commands ignore it and `parley
-config` lists it. `parley up` refuses one that looks like a misspelt setting, because what it should limit or protect
-would be missing; it logs a warning about any other.
+A variable `PARLEY_...` that is not a setting may belong to another program or version, so commands ignore it and
+`parley config` lists it. `parley up` refuses one that looks like a misspelt setting, because what it should limit or
+protect would be missing; it logs a warning about any other.
 """
 SETTINGS_RUNTIME = """\
 ## A file
