@@ -95,6 +95,7 @@ if TYPE_CHECKING:
         Intent,
         Task,
     )
+    from parley.wire.api.records.queues import ClaimedJob, Job
     from parley.wire.api.records.record import Record
     from parley.wire.api.records.rules import (
         Approval,
@@ -143,6 +144,7 @@ __all__ = [
     "ChannelMessage",
     "ChannelOptions",
     "Checkpoint",
+    "ClaimedJob",
     "Client",
     "Conflict",
     "Consistency",
@@ -163,6 +165,7 @@ __all__ = [
     "Intent",
     "Invalid",
     "Item",
+    "Job",
     "Key",
     "Kind",
     "LeaseLost",
@@ -253,6 +256,7 @@ _HOMES = {
     "ChannelMessage": "parley.wire.api.records.channels",
     "ChannelOptions": "parley.wire.api.records.channels",
     "Checkpoint": "parley.wire.api.records.intents",
+    "ClaimedJob": "parley.wire.api.records.queues",
     "Client": "parley.sdk.blocking.client",
     "Consistency": "parley.wire.api.records.intents",
     "CursorEvicted": "parley.domain.errors.team",
@@ -270,6 +274,7 @@ _HOMES = {
     "Identity": "parley.wire.api.records.directory",
     "Intent": "parley.wire.api.records.intents",
     "Item": "parley.domain.mailbox.listing",
+    "Job": "parley.wire.api.records.queues",
     "Key": "parley.wire.api.records.directory",
     "Kind": "parley.domain.message.message",
     "Mailbox": "parley.sdk.mailbox",

@@ -103,8 +103,10 @@ class TeamStore(Protocol):
         """A channel's counters."""
         ...
 
-    async def post(self, tenant: str, message_id: str) -> Post | None:
-        """A message that is still kept."""
+    async def post(self, tenant: str, message_id: str, *, evicted: bool = False) -> Post | None:
+        """A message that is still kept. With `evicted` also one that its channel no longer shows, but a job needs: what
+        has a job is not removed.
+        """
         ...
 
     async def with_receipt(self, tenant: str, post: Post, viewer: str) -> ReaderPost:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("parley.postgres")
 REMOVE = (
-    "WITH gone AS (DELETE FROM post WHERE channel = $1 AND seq <= $2 RETURNING id)"
+    "WITH gone AS (DELETE FROM post WHERE channel = $1 AND seq <= $2 AND ($3 OR NOT EXISTS (SELECT 1 FROM record"
+    " WHERE record.tenant = $4 AND record.kind = 'job' AND record.id = post.id)) RETURNING id)"
     " DELETE FROM receipt WHERE post_id IN (SELECT id FROM gone)"
 )
 # Batch size: removing all at once could exceed the timeout.
@@ -61,7 +62,8 @@ class Evictor:
         while self._due:
             _, eviction = self._due.popitem()
             try:
-                await self._sessions.fetch(str(eviction.tenant), REMOVE, eviction.channel, eviction.floor)
+                tenant, *which = eviction
+                await self._sessions.fetch(str(tenant), REMOVE, *which, tenant)
             except ParleyError as error:
                 # The next eviction of the channel removes it, so no retry is needed.
                 _log.debug("evicted messages were not removed", extra={"action": "evict", "code": error.code})

@@ -295,7 +295,8 @@ class Follower:
         departed = tuple([agent for note in notes for agent in note.departed])
         _log.debug("the journal was read", extra={"action": "journal", "tenant": cache.id, "revision": cache.revision})
         missed, cache.missed = cache.missed, False
-        self.notify(cache.id, Committed(position, posts, events, puts, ended, departed, missed=missed))
+        dropped = tuple(keys.keys() - {(record.kind, record.id) for record in puts})
+        self.notify(cache.id, Committed(position, posts, events, puts, ended, departed, missed=missed, dropped=dropped))
 
     async def _read_feed(self, cache: TenantCache, position: int, fetch: Fetch) -> Page:
         """Posts and events up to a position, for watched tenants. All pages but the last are delivered here."""

@@ -25,6 +25,7 @@ POSTS = f"SELECT {rows.POST} FROM post JOIN tally ON tally.number = post.channel
 # Only where a whole stretch is wanted, it is looked for by its numbers: for one message that would be all of a tenant.
 _IN_TENANT = "(post.number + 0) BETWEEN $1 AND $2 AND post.seq > tally.floor"
 BY_ID = f"{POSTS} {_IN_TENANT} AND post.id = $3"
+BY_ID_EVICTED = f"{POSTS} (post.number + 0) BETWEEN $1 AND $2 AND post.id = $3"
 ANSWERS = f"{POSTS} {_IN_TENANT} AND in_reply_to = $3 AND in_reply_to <> '' ORDER BY post.number"
 WAITING = (
     "SELECT DISTINCT tenant.id, addressee FROM (SELECT number, addressee FROM post"

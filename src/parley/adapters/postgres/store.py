@@ -184,8 +184,8 @@ class PostgresTeamStore:
         )
         return counters_from_row(counter_rows[0]).tally if counter_rows else Tally()
 
-    async def post(self, tenant: str, message_id: str) -> Post | None:
-        posts = await self._fetch_posts(tenant, reads.BY_ID, message_id)
+    async def post(self, tenant: str, message_id: str, *, evicted: bool = False) -> Post | None:
+        posts = await self._fetch_posts(tenant, reads.BY_ID_EVICTED if evicted else reads.BY_ID, message_id)
         return posts[0] if posts else None
 
     async def with_receipt(self, tenant: str, post: Post, viewer: str) -> ReaderPost:

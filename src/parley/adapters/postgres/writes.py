@@ -292,8 +292,8 @@ def _statements(act: Write) -> Iterable[tuple[Any, ...]]:
             yield _END, channel
         case ExpireRequests(tenant, agent):
             yield DEPART, tenant, agent
-        case EvictPosts(_, channel, floor):
-            yield REMOVE, channel, floor
+        case EvictPosts(tenant, channel, floor, purge):
+            yield REMOVE, channel, floor, purge, tenant
         case EraseContent(tenant, messages):
             yield EMPTY_ANSWERS, [scope for message in messages for scope in message.scopes]
             yield BLANK, [message.message_id for message in messages], tenant, NO_PAYLOAD, ERASED

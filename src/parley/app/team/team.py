@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from parley.app.team.state.key_names import KeyNamesCache
 from parley.app.team.state.nodes import NodeState
 from parley.app.team.state.outside import AuditState, NoticeState, PolicyState
+from parley.app.team.state.queues import Queues
 from parley.app.team.state.requests import RequestCache
 from parley.app.team.state.rules import RulesState
 from parley.app.team.state.sights import SightCache
@@ -70,6 +71,7 @@ class Team:
         self.key_names = KeyNamesCache(store, limits.keys_per_tenant)
         self.tail = Tail()
         self.waits = Waits()
+        self.queues = Queues(clock)
         self.sights = SightCache()
         # Held while roles change and agents leave, so that they do not conflict with each other.
         self.roster = asyncio.Lock()
@@ -83,6 +85,7 @@ class Team:
         store.watch(self.sights.publish)
         store.watch(self.audit.mark_active)
         store.watch(self.governance.publish)
+        store.watch(self.queues.publish)
         store.watch(self.tail.publish, needs=self.tail.has_listeners, on_lost=self.tail.fail)
         store.watch(self.waits.publish, needs=self.waits.has_waits, on_lost=self.waits.fail)
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.channel.channel import MemberPolicy, reaches
-from parley.domain.directory.callers import EVERYONE, ROLE_PREFIX
+from parley.domain.directory.callers import EVERYONE, ROLE_PREFIXES
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.team import (
     CLOSED_ADVICE,
@@ -73,6 +73,8 @@ class PostDraft(NamedTuple):
     wishes: Wishes | None = None
     # The payload as it was read, where somebody has read it.
     body: dict[str, Any] | None = None
+    # Of a response: the lease under which its request was claimed.
+    lease: str = ""
 
 
 class Post(NamedTuple):
@@ -229,7 +231,7 @@ def _recipients(
 ) -> tuple[str, ...] | None:
     if to in ("", EVERYONE):
         return None
-    if to.startswith(ROLE_PREFIX):
+    if to.startswith(ROLE_PREFIXES):
         return holders(role, channel, access, now, units)
     if not reaches(channel, access, to, now, units.get(to, "")):
         where = "a member of this channel" if channel.policy is MemberPolicy.EXPLICIT else "on this intent"

@@ -17,6 +17,9 @@ DEFAULT_TENANT = "default"
 NO_TENANT = ""
 SYSTEM = "system"
 ROLE_PREFIX = "role:"
+# One holder of the role takes the message; the others never see it.
+QUEUE_PREFIX = "any:"
+ROLE_PREFIXES = (ROLE_PREFIX, QUEUE_PREFIX)
 USER_PREFIX = "user:"
 EVERYONE = "*"
 # Between an address and the tenant that it is in. Nothing ever goes to another one than the sender's.
@@ -144,19 +147,23 @@ def party_name(text: str) -> str:
 
 
 def address(text: str) -> str:
-    """`text` if a message may be addressed so: an agent, role:x, or * for everyone; with @TENANT of a tenant."""
+    """`text` if a message may be addressed so: an agent, role:x, any:x, or * for everyone; with @TENANT of a tenant."""
     local, mark, tenant = text.partition(TENANT_MARK)
     if mark:
         party_name(tenant)
         return f"{address(local)}{mark}{tenant}"
     if text == EVERYONE:
         return text
-    if text.startswith(ROLE_PREFIX):
-        role = text.removeprefix(ROLE_PREFIX)
-        if not is_name(role):
+    if text.startswith(ROLE_PREFIXES):
+        if not is_name(role_of(text)):
             raise Invalid("to: the role is not a valid name", problems=(Problem("bad_name", "to", "not a role"),))
         return text
     return party_name(text)
+
+
+def role_of(text: str) -> str:
+    """The role of an address like role:x or any:x; empty for any other address."""
+    return text.partition(":")[2] if text.startswith(ROLE_PREFIXES) else ""
 
 
 class AgentStatus(StrEnum):

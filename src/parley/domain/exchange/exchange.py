@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from parley.domain.agents.party import pair_name
 from parley.domain.content.envelope import Purpose, ReplyPolicy
-from parley.domain.directory.callers import EVERYONE, ROLE_PREFIX
+from parley.domain.directory.callers import EVERYONE, ROLE_PREFIXES
 from parley.domain.errors.rules import ExchangeClosed, ExchangeExpired, NoReplyNeeded
 from parley.domain.record import Record, changed
 
@@ -157,8 +157,7 @@ def heard_by(exchange: Exchange, agents: Iterable[str]) -> Exchange:
     mine = frozenset(agents)
     if exchange.denied_data and exchange.denied_by not in mine:
         exchange = replace(exchange, denied_data=())
-    between_two = exchange.responder != EVERYONE and not exchange.responder.startswith(ROLE_PREFIX)
-    if between_two or exchange.initiator in mine:
+    if not is_group(exchange.responder) or exchange.initiator in mine:
         return exchange
     return replace(exchange, transcript=tuple([turn for turn in exchange.transcript if turn.sender in mine]))
 
@@ -170,7 +169,7 @@ def with_note(exchange: Exchange) -> Exchange:
 
 def is_group(address: str) -> bool:
     """Whether this is not one agent: what is said to a role or to everyone reaches several."""
-    return address == EVERYONE or address.startswith(ROLE_PREFIX)
+    return address == EVERYONE or address.startswith(ROLE_PREFIXES)
 
 
 def overlaps(mine: Exchange, other: Exchange) -> bool:

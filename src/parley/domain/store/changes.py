@@ -126,6 +126,8 @@ class Committed(NamedTuple):
     erased: int = 0
     # Some commits of other nodes were missed: what ended or departed meanwhile is not known.
     missed: bool = False
+    # Kinds and ids of records that are no longer there.
+    dropped: tuple[tuple[str, str], ...] = ()
 
 
 class ReaderPost(NamedTuple):

@@ -11,6 +11,7 @@ from parley.domain.audit.checkpoint import AuditCheckpoint, AuditMark
 from parley.domain.channel.bookmark import Bookmark
 from parley.domain.channel.channel import Channel
 from parley.domain.channel.checkpoint import Checkpoint, LogMark
+from parley.domain.channel.job import Job
 from parley.domain.channel.subscription import Subscription
 from parley.domain.directory.access import Access, AccessRequest
 from parley.domain.directory.callers import IssuedKey, Key, KeyNames, Role, Tenant
@@ -39,6 +40,7 @@ KINDS: dict[str, type[Record]] = {
         AccessRequest,
         AgentRecord,
         Bookmark,
+        Job,
         Identity,
         Challenge,
         Checkpoint,

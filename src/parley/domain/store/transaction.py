@@ -188,7 +188,9 @@ class Transaction:
         events = tuple([self._event(draft, tenant) for draft in changes.events]) if changes.events else ()
         self._take_rest(changes, blanked)
         ended = changes.ended + changes.purges
-        return Committed(self.head(tenant).position, posts, events, puts, ended, changes.departed, blanked)
+        dropped = tuple([(record.kind, record.id) for record in changes.drops]) if changes.drops else ()
+        position = self.head(tenant).position
+        return Committed(position, posts, events, puts, ended, changes.departed, blanked, dropped=dropped)
 
     def evicted(self) -> list[EvictPosts]:
         """At the end: evicted messages to remove, of channels where that is at least one more batch.
@@ -348,13 +350,15 @@ class Transaction:
         if counters is None or self.record((tenant, Channel.kind, channel_id)) is None:
             return
         if purge:
-            self._evict_through(tenant, channel_id, counters, counters.seq)
+            self._evict_through(tenant, channel_id, counters, counters.seq, purge=True)
         else:
             self.writes.append(ExpireChannel(counters.number))
 
-    def _evict_through(self, tenant: str, channel_id: str, counters: ChannelCounters, floor: int) -> None:
+    def _evict_through(
+        self, tenant: str, channel_id: str, counters: ChannelCounters, floor: int, *, purge: bool = False
+    ) -> None:
         self.channel_counters[tenant, channel_id] = counters._replace(tally=counters.tally._replace(floor=floor))
-        self.writes.append(EvictPosts(self.head(tenant).tenant_row, counters.number, floor))
+        self.writes.append(EvictPosts(self.head(tenant).tenant_row, counters.number, floor, purge))
 
     def _event(self, draft: EventDraft, tenant: str) -> Event:
         head = self.head(tenant)

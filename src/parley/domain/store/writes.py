@@ -47,11 +47,16 @@ class ExpireRequests(NamedTuple):
 
 
 class EvictPosts(NamedTuple):
-    """Remove the messages of a channel up to a place, with their receipts."""
+    """Remove the messages of a channel up to a place, with their receipts.
+
+    One that waits in a queue stays until its job has ended, unless the channel itself is purged: the next eviction
+    removes it.
+    """
 
     tenant: int
     channel: int
     floor: int
+    purge: bool = False
 
 
 class InsertReceipts(NamedTuple):

@@ -16,6 +16,7 @@ from parley.sdk.blocking.intents import Intents
 from parley.sdk.blocking.keys import Keys
 from parley.sdk.blocking.messages import Messages
 from parley.sdk.blocking.policies import Rules
+from parley.sdk.blocking.queues import Queues
 from parley.sdk.blocking.server import Server
 from parley.sdk.blocking.streams import Streams
 from parley.sdk.blocking.tasks import Tasks
@@ -39,6 +40,7 @@ class Client(
     Access,
     Tasks,
     Agents,
+    Queues,
     Approvals,
     Rules,
     Audit,

@@ -52,8 +52,9 @@ class Messages(Area):
     ) -> ChannelMessage:
         """Post a message; on return it is durable.
 
-        `message_type` is "notify", "request", "response" or "broadcast". `to` is an agent, `role:ROLE`, or `*` for
-        everyone. `sender` is only for a key that speaks for several agents.
+        `message_type` is "notify", "request", "response" or "broadcast". `to` is an agent, `role:ROLE` for all who
+        hold a role, `any:ROLE` for one of them, or `*` for everyone. `sender` is only for a key that speaks for several
+        agents.
 
         Raises `Denied` when the rules refuse it, and `MessageHeld` when it waits for a person.
         """
@@ -104,14 +105,17 @@ class Messages(Area):
         *,
         expires_at: Moment | None = None,
         metadata: Mapping[str, Any] | None = None,
+        lease: str | None = None,
         idempotency_key: str | None = None,
     ) -> ChannelMessage:
         """Answer a request.
 
-        Only whom it was for may answer. Raises `MessageHeld` when the answer waits for a person. Calls with the same
-        `idempotency_key` send one answer: the second returns what the first sent.
+        Only whom it was for may answer; a request that you claimed, with its `lease`. Raises `MessageHeld` when the
+        answer waits for a person. Calls with the same `idempotency_key` send one answer: the second returns what the
+        first sent.
         """
         body = without_none(sender=sender, payload=payload, expires_at=timestamp_of(expires_at), metadata=metadata)
+        body |= without_none(lease=lease)
         path = ("channels", channel_id, "messages", message_id, "reply")
         return self._post(*path, body=body, idempotency_key=idempotency_key)
 
@@ -159,8 +163,9 @@ class Messages(Area):
     ) -> ChannelMessage:
         """Ask, and wait for the first answer, in one round trip.
 
-        `to` is an agent or `role:ROLE`. Raises `AgentFailed` when the answer is an error, with its cause and the agents
-        through which it came; with `check=False` such an answer is returned, and `.error` says why. Raises
+        `to` is an agent, `role:ROLE`, or `any:ROLE` for one of them. Raises `AgentFailed` when the answer is an error,
+        with its cause and the agents through which it came; with `check=False` such an answer is returned, and `.error`
+        says why. Raises
         `MessageTimeoutError` when nobody answers in time, and `MessageHeld` when the question waits for a person.
         """
         question = Question(channel_id, to, payload, timeout, sender or "", metadata)

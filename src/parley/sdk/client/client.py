@@ -16,6 +16,7 @@ from parley.sdk.client.keys import AsyncKeys
 from parley.sdk.client.messages import AsyncMessages
 from parley.sdk.client.options import find_options
 from parley.sdk.client.policies import AsyncRules
+from parley.sdk.client.queues import AsyncQueues
 from parley.sdk.client.server import AsyncServer
 from parley.sdk.client.streams import AsyncStreams
 from parley.sdk.client.tasks import AsyncTasks
@@ -38,6 +39,7 @@ class AsyncClient(
     AsyncAccess,
     AsyncTasks,
     AsyncAgents,
+    AsyncQueues,
     AsyncApprovals,
     AsyncRules,
     AsyncAudit,

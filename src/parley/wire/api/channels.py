@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$(?!\n)", description="An agent or channel name.")]
 Text = Annotated[str, Meta(max_length=64 * 1024)]
 Time = Annotated[str, Meta(description="RFC 3339 with an offset.", extra_json_schema={"format": "date-time"})]
+Lease = Annotated[str, Meta(max_length=64, description="Of a response: the lease under which its request was claimed.")]
 
 _encode = msgspec.json.Encoder().encode
 # The bytes of `"":0,`: what is shorter than so many of them cannot hold too many keys, and is not counted.
@@ -92,10 +93,16 @@ class MessageIn(Struct, forbid_unknown_fields=True):
     payload: Mapping = {}
     message_type: Pattern = Pattern.NOTIFY
     sender: Name | None = None
-    to: Annotated[str, Meta(max_length=80, description="An agent, role:ROLE, or * for everyone.")] | None = None
+    to: (
+        Annotated[
+            str, Meta(max_length=80, description="An agent, role:ROLE, any:ROLE (one of them), or * for everyone.")
+        ]
+        | None
+    ) = None
     correlation_id: Annotated[str, Meta(max_length=64)] | None = None
     metadata: Mapping | None = None
     expires_at: Time | None = None
+    lease: Lease | None = None
 
 
 class ReplyIn(Struct, forbid_unknown_fields=True):
@@ -105,12 +112,13 @@ class ReplyIn(Struct, forbid_unknown_fields=True):
     sender: Name | None = None
     metadata: Mapping | None = None
     expires_at: Time | None = None
+    lease: Lease | None = None
 
 
 class AskIn(Struct, forbid_unknown_fields=True):
     """A request whose answer is awaited."""
 
-    to: Annotated[str, Meta(max_length=80, description="An agent or role:ROLE.")]
+    to: Annotated[str, Meta(max_length=80, description="An agent, role:ROLE or any:ROLE.")]
     payload: Mapping
     sender: Name | None = None
     timeout: Annotated[float, Meta(gt=0, le=3600)] = 30.0
@@ -170,6 +178,7 @@ def draft_of(message_in: MessageIn, limits: TeamLimits, traceparent: str = "") -
         proof,
         wishes,
         body=message_in.payload,
+        lease=message_in.lease or "",
     )
 
 

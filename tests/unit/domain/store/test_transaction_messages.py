@@ -171,7 +171,7 @@ def test_a_purge_takes_every_message_and_keeps_the_count(shelf: Shelf) -> None:
     committed = done.take(TeamChanges(T1, purges=("chan_1",)))
 
     assert committed.ended == ("chan_1",)
-    assert done.writes == [EvictPosts(1, 1, 2)]
+    assert done.writes == [EvictPosts(1, 1, 2, purge=True)]
     assert done.channel_counters[T1, "chan_1"].tally == Tally(2, AT, 2)
 
 

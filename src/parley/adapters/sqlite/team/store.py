@@ -176,9 +176,10 @@ class SqliteTeamStore:
         row = await self._read(lambda db: db.execute(query, (channel_id, tenant)).fetchone())
         return Tally(*row) if row else Tally()
 
-    async def post(self, tenant: str, message_id: str) -> Post | None:
+    async def post(self, tenant: str, message_id: str, *, evicted: bool = False) -> Post | None:
         low, high = await self._range(tenant)
-        query = f"{_POSTS} post.id = ? AND post.number BETWEEN ? AND ? AND post.seq > tally.floor"
+        query = f"{_POSTS} post.id = ? AND post.number BETWEEN ? AND ?"
+        query += "" if evicted else " AND post.seq > tally.floor"
         row = await self._read(lambda db: db.execute(query, (message_id, low, high)).fetchone())
         return rows.post_from_row(row) if row else None
 

@@ -148,10 +148,16 @@ def _expire_requests_to(db: sqlite3.Connection, act: ExpireRequests) -> None:
     )
 
 
+_EVICTED = (
+    "channel = ? AND seq <= ? AND (? OR NOT EXISTS (SELECT 1 FROM record WHERE kind = 'job' AND record.id = post.id"
+    " AND tenant = (SELECT id FROM tenant WHERE number = ?)))"
+)
+
+
 def _evict_posts(db: sqlite3.Connection, act: EvictPosts) -> None:
-    below = (act.channel, act.floor)
-    db.execute("DELETE FROM receipt WHERE post_id IN (SELECT id FROM post WHERE channel = ? AND seq <= ?)", below)
-    db.execute("DELETE FROM post WHERE channel = ? AND seq <= ?", below)
+    below = (act.channel, act.floor, act.purge, act.tenant)
+    db.execute(f"DELETE FROM receipt WHERE post_id IN (SELECT id FROM post WHERE {_EVICTED})", below)
+    db.execute(f"DELETE FROM post WHERE {_EVICTED}", below)
 
 
 def _insert_receipts(db: sqlite3.Connection, act: InsertReceipts) -> None:

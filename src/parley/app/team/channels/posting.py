@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley.app.rules.messages import refuse_overspent
+from parley.app.team.channels.leases import answered_by, with_jobs
 from parley.app.team.directory.keys import check_key
 from parley.app.team.directory.permissions import sees
 from parley.app.team.rules import governing
@@ -22,7 +23,7 @@ from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
 from parley.domain.channel.channel import Channel, lifetime_end
 from parley.domain.channel.post import NO_UNITS, SENDER_KIND, Post, PostDraft, check_answerable, place
 from parley.domain.directory.access import ORG_UNIT, Access
-from parley.domain.directory.callers import ROLE_PREFIX, TENANT_MARK, KeyKind, Role, created_ids
+from parley.domain.directory.callers import ROLE_PREFIXES, TENANT_MARK, KeyKind, Role, created_ids, role_of
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
 from parley.domain.errors.rules import Overspent
 from parley.domain.errors.team import CLOSED_ADVICE, AgentDeparted, AskTimeout, ChannelClosed, NameTaken
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from parley.app.rules.docket import RulesDecision, Submission
     from parley.app.team.team import Team
     from parley.domain.channel.event import EventDraft
+    from parley.domain.channel.job import Job
     from parley.domain.directory.callers import Caller
     from parley.domain.errors.errors import ParleyError
     from parley.domain.exchange.approval import Approval
@@ -203,14 +205,15 @@ async def decide(
     sender_view = await sees(team, channel, access, caller)
     record = await check_present(team, caller.tenant, caller.agent, expects)
     posts: list[Post] = []
+    ended: list[Job] = []
     for original, message_id in zip(drafts, ids, strict=True):
         draft = original._replace(to=original.to.partition(TENANT_MARK)[0]) if TENANT_MARK in original.to else original
         if caller.kind is KeyKind.HUMAN or SENDER_KIND in draft.metadata:
             by_person = caller.kind is KeyKind.HUMAN and person.releases is None
             draft = draft._replace(metadata=team.envelopes.with_sender_kind(draft.metadata, by_person=by_person))
         role = await addressed_role(team, caller.tenant, draft, expects)
-        request = await _request(team, caller.tenant, draft)
-        longest = team.limits.longest_expiry if draft.expires_at else timedelta(0)
+        request, job = await answered_by(team, caller, draft, by_person=person is not NOBODY)
+        ended += [job] if job is not None else []
         placed = place(
             draft,
             message_id,
@@ -224,7 +227,7 @@ async def decide(
             units=await _units(docket, access, record, _addressed(draft, role, request))
             if access.names_units
             else NO_UNITS,
-            longest=longest,
+            longest=team.limits.longest_expiry if draft.expires_at else timedelta(0),
         )
         addressee = await check_reachable(team, caller.tenant, placed, expects) if placed.recipients else None
         message = ProposedPost(caller, channel, access, draft, placed, request, record, addressee, person)
@@ -234,8 +237,8 @@ async def decide(
         elif len(drafts) > 1:
             raise Invalid.because([_ONE_BY_ONE])
         else:
-            return await _governed(docket, venue, draft, governed)
-    return PendingCommit(_with_channel(await _ungoverned(docket, venue, drafts, posts), venue))
+            return await _governed(docket, venue, draft, governed, ended)
+    return PendingCommit(_with_channel(with_jobs(await _ungoverned(docket, venue, drafts, posts), ended), venue))
 
 
 async def _ungoverned(
@@ -278,7 +281,7 @@ async def _units(
 
 
 async def _governed(
-    docket: TeamDocket, venue: Venue, draft: PostDraft, governed: governing.GovernedPost
+    docket: TeamDocket, venue: Venue, draft: PostDraft, governed: governing.GovernedPost, ended: Sequence[Job]
 ) -> PendingCommit:
     """What the decision about the one message writes."""
     decision = governed.decision
@@ -289,7 +292,8 @@ async def _governed(
         events = (audited(docket.team, venue.channel, _with_payload_hash(decision.message), draft),)
     changes = await docket.changes(decision, events)
     if decision.refusal is None:
-        changes = _with_channel(changes, venue)
+        # What is refused ends no job: the one who has it may answer otherwise.
+        changes = _with_channel(with_jobs(changes, ended), venue)
     return PendingCommit(changes, decision.held, decision.refusal, docket, governed.submission, decision)
 
 
@@ -326,7 +330,7 @@ async def check_present(team: Team, tenant: str, agent: str, expects: list[Expec
 
 async def check_reachable(team: Team, tenant: str, post: Post, expects: list[Expect]) -> AgentRecord | None:
     """Refuse what is said to one agent that has left; else the agent's record, if it has one."""
-    if post.recipients and not post.to.startswith(ROLE_PREFIX):
+    if post.recipients and not post.to.startswith(ROLE_PREFIXES):
         return await check_present(team, tenant, post.to, expects)
     return None
 
@@ -341,18 +345,12 @@ async def _check_alive(team: Team, channel: Channel) -> None:
 
 async def addressed_role(team: Team, tenant: str, draft: PostDraft, expects: list[Expect]) -> Role | None:
     """The role that a draft is for, noted as something the decision depends on."""
-    if not draft.to.startswith(ROLE_PREFIX):
+    role_id = role_of(draft.to)
+    if not role_id:
         return None
-    role_id = draft.to.removeprefix(ROLE_PREFIX)
     role = await team.store.get(Role, tenant, role_id)
     expects.append(expecting(role) if role else Expect(Role.kind, role_id, 0))
     return role
-
-
-async def _request(team: Team, tenant: str, draft: PostDraft) -> Post | None:
-    if draft.pattern is not Pattern.RESPONSE or not draft.in_reply_to:
-        return None
-    return await team.requests.get(tenant, draft.in_reply_to)
 
 
 async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, draft: PostDraft) -> Post | Held:
@@ -360,7 +358,8 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     check_speaks(caller)
     channel, access = await _channel(team, caller, channel_id)
     sender_view = await sees(team, channel, access, caller)
-    request = await team.requests.get(caller.tenant, request_id)
+    answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
+    request, _ = await answered_by(team, caller, answer)
     if request is None or request.channel_id != channel_id:
         raise NotFound("no such message")
     # An agent must not learn of messages that it may not read, only that a request was not for it.
@@ -368,7 +367,6 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
         raise NotFound("no such message")
     if channel.is_open and sender_view.takes_part:
         check_answerable(request, caller.agent, team.at())
-    answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
     return await post(team, caller, channel_id, answer)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from parley.domain.directory.callers import ROLE_PREFIX
+from parley.domain.directory.callers import ROLE_PREFIXES
 from parley.domain.message.message import Pattern
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class RequestCache:
             if post.pattern is Pattern.REQUEST:
                 # Content would fill the memory; only recipients and times are needed.
                 request = post._replace(payload=b"", metadata=b"")
-                if not post.to.startswith(ROLE_PREFIX):  # its recipients may change, on another server too
+                if not post.to.startswith(ROLE_PREFIXES):  # its recipients may change, on another server too
                     self._requests[post.id] = (tenant, request)
                 self._unanswered[tenant, post.channel_id, post.sender] = request
                 if len(self._requests) > _CACHE_SIZE:

@@ -15,9 +15,11 @@ from parley.app.team.decisions import approvals, exchanges, notifying
 from parley.app.team.directory import access as access_lists
 from parley.app.team.directory import departure, roles
 from parley.app.team.intents import checkpoints
+from parley.app.team.queues import claims
 from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.identity import Challenge
 from parley.domain.channel.channel import Channel, closed, lifetime_end
+from parley.domain.channel.job import Job
 from parley.domain.channel.post import PostState
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import NO_TENANT, SYSTEM
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from parley.domain.record import Record
 
 _MOST = 500
-_SWEPT = (Channel.kind, AgentRecord.kind, Challenge.kind, Access.kind, Exchange.kind, Approval.kind)
+_SWEPT = (Channel.kind, AgentRecord.kind, Challenge.kind, Access.kind, Exchange.kind, Approval.kind, Job.kind)
 # Idempotency keys may be remembered a little longer than they have to.
 _FORGET_EVERY = timedelta(minutes=10)
 _DELIVER_EVERY = timedelta(seconds=5)
@@ -51,6 +53,7 @@ async def sweep(team: Team) -> int:
             count += 1
             await _settle(team, record)
         await _deliver(team)
+        count += await claims.drop_ended(team)
     await checkpoints.make_due(team)
     await team.store.checkpoint()
     # Last, because it is the largest: what cannot be done in time must not keep the others from being done.
@@ -90,6 +93,8 @@ async def _settle(team: Team, record: Record) -> None:
             await notifying.tell(team, record.tenant_id, record.id)
         elif isinstance(record, AgentRecord):
             await departure.settle(team, record.tenant_id, record.id)
+        elif isinstance(record, Job):
+            await claims.drop_over(team, record.tenant_id, (record,))
         else:
             await team.store.commit(TeamChanges(record.tenant_id, drops=(record,)))
     except Stale:

@@ -11,7 +11,7 @@ from parley.app.team.channels.reading import MessageFilter
 from parley.app.team.decisions import approvals
 from parley.app.team.directory.keys import check_key
 from parley.domain.channel.post import PostState, status_of
-from parley.domain.directory.callers import ids_created
+from parley.domain.directory.callers import QUEUE_PREFIX, ids_created
 from parley.domain.errors.errors import Invalid, NotFound, Problem, Stale
 from parley.domain.errors.team import ImmutableField
 from parley.domain.exchange.approval import Approval
@@ -66,7 +66,8 @@ async def _posted(call: Call, message_id: str) -> Post:
     post = await call.team.store.post(call.caller.tenant, message_id)
     if post is None:
         raise Stale("this was carried out, but its message is no longer stored")
-    return post._replace(state=PostState.PENDING if post.recipients == () else PostState.DELIVERED)
+    waits_for_holder = post.recipients == () and not post.to.startswith(QUEUE_PREFIX)
+    return post._replace(state=PostState.PENDING if waits_for_holder else PostState.DELIVERED)
 
 
 async def _batch_again(call: Call, message_ids: str) -> Response:
@@ -163,6 +164,7 @@ async def reply(call: Call) -> Response:
         correlation_id=request_id,
         metadata=body.metadata,
         expires_at=body.expires_at,
+        lease=body.lease,
     )
     draft = rfc0021.draft_of(message, call.team.limits, call.request.header(b"traceparent"))
     await check_proof(call.team, caller, channel_id, message, draft)

@@ -102,14 +102,18 @@ def _less(counts: Counter[K], key: K) -> None:
         del counts[key]
 
 
-def _frame(item: FeedItem, *, upper: bool) -> bytes:
-    if item.post is not None:
-        name, data = "channel_message", rfc0021.posted(item.post, PostState.DELIVERED.value)
-        # The SDK's readers ask every event for its intent.
-        data = data[:-1] + f',"intent_id":"{item.post.intent_id}"}}'.encode()
-    else:
+def name_and_data(item: FeedItem) -> tuple[str, bytes]:
+    """An item as an event of a stream: its name, and its JSON."""
+    if item.post is None:
         assert item.event is not None  # noqa: S101  # an item is one or the other
-        name, data = _type_and_data(item.event)
+        return _type_and_data(item.event)
+    data = rfc0021.posted(item.post, PostState.DELIVERED.value)
+    # The SDK's readers ask every event for its intent.
+    return "channel_message", data[:-1] + f',"intent_id":"{item.post.intent_id}"}}'.encode()
+
+
+def _frame(item: FeedItem, *, upper: bool) -> bytes:
+    name, data = name_and_data(item)
     data = (
         data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029").replace(b"\xc2\x85", b"\\u0085")
     )

@@ -1,0 +1,62 @@
+"""The request that a response answers, and the job that ends with it when the request was claimed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.domain.channel.job import Job, check_lease, enqueue, job_id
+from parley.domain.directory.callers import QUEUE_PREFIX
+from parley.domain.errors.errors import LeaseLost
+from parley.domain.message.message import Pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from parley.app.team.team import Team
+    from parley.domain.channel.post import Post, PostDraft
+    from parley.domain.directory.callers import Caller
+    from parley.domain.store.changes import TeamChanges
+
+
+class AnsweredRequest(NamedTuple):
+    """A request, and the job of whoever answers it."""
+
+    request: Post | None
+    job: Job | None = None
+
+
+async def answered_by(team: Team, caller: Caller, draft: PostDraft, *, by_person: bool = False) -> AnsweredRequest:
+    """The request that a draft answers. Whoever claimed it counts as the one who was asked.
+
+    What a person releases, or says instead, needs no lease: the job ended when the answer was held.
+    """
+    if draft.pattern is not Pattern.RESPONSE or not draft.in_reply_to:
+        return AnsweredRequest(None)
+    request = await team.requests.get(caller.tenant, draft.in_reply_to)
+    if request is None and draft.lease:
+        # Messages that wait in a queue are kept, even where the channel shows only newer ones.
+        request = await team.store.post(caller.tenant, draft.in_reply_to, evicted=True)
+    if request is None:
+        return AnsweredRequest(None)
+    is_queued = request.to.startswith(QUEUE_PREFIX)
+    if by_person:
+        return AnsweredRequest(_asked_of(request, caller) if is_queued else request)
+    if not is_queued and not draft.lease:
+        return AnsweredRequest(request)
+    if not draft.lease:
+        raise LeaseLost(f"{request.id} is for one of {request.to}", hint="claim it, and answer with its lease")
+    queue = request.to if is_queued else caller.agent
+    job = check_lease(await team.store.get(Job, caller.tenant, job_id(request.id, queue)), caller.agent, draft.lease)
+    return AnsweredRequest(_asked_of(request, caller), job)
+
+
+def _asked_of(request: Post, caller: Caller) -> Post:
+    return request._replace(recipients=(caller.agent,))
+
+
+def with_jobs(changes: TeamChanges, ended: Sequence[Job]) -> TeamChanges:
+    """The changes with the jobs that its posts make, and without those that they end."""
+    if not ended and not any(post.to.startswith(QUEUE_PREFIX) for post in changes.posts):
+        return changes
+    posts, jobs = enqueue(changes.tenant, changes.posts)
+    return changes._replace(posts=posts, puts=(*changes.puts, *jobs), drops=(*changes.drops, *ended))

@@ -1,0 +1,44 @@
+"""Jobs and queues as JSON; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Raw, Struct
+
+from parley.domain.channel.job import ERROR_MAX_CHARS
+from parley.domain.store.limits import LONG_POLL_MAX_SECONDS
+from parley.wire.api.records.queues import ClaimedJob
+from parley.wire.api.records.record import fill_record
+
+if TYPE_CHECKING:
+    from parley.domain.channel.job import Job as StoredJob
+
+LeaseSeconds = Annotated[float, Meta(ge=1, le=3600, description="How long the lease lasts without being extended.")]
+
+
+class ClaimIn(Struct, forbid_unknown_fields=True):
+    """What to claim: the oldest jobs of the agent's own queue and of its roles."""
+
+    max: Annotated[int, Meta(ge=1, le=100, description="How many jobs at most.")] = 1
+    wait: Annotated[
+        float, Meta(ge=0, le=LONG_POLL_MAX_SECONDS, description="How many seconds to wait for the first.")
+    ] = 0.0
+    lease_seconds: LeaseSeconds = 30.0
+
+
+class ClaimPatch(Struct, forbid_unknown_fields=True):
+    """What becomes of a claimed job: it is kept (`claimed`, which extends its lease), done, failed, or released."""
+
+    lease: Annotated[str, Meta(min_length=1, max_length=64)]
+    status: Literal["claimed", "done", "failed", "released"] = "claimed"
+    lease_seconds: LeaseSeconds = 30.0
+    error: Annotated[str, Meta(max_length=ERROR_MAX_CHARS, description="Why it failed.")] = ""
+    retry_in: (
+        Annotated[float, Meta(ge=0, le=30 * 86_400, description="Failed: seconds until the next try; null: none.")]
+        | None
+    ) = None
+
+
+def claimed_of(stored: StoredJob, event: str, data: bytes) -> ClaimedJob:
+    return fill_record(ClaimedJob, stored, event=event, data=Raw(data))

@@ -1,0 +1,113 @@
+"""Work queues over HTTP: claim, keep, answer, fail."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.rigs.team import CHANNEL, Client, LiveServer, with_server
+
+pytestmark = pytest.mark.both_stores
+
+MESSAGES = f"/channels/{CHANNEL}/messages"
+
+
+async def stage(server: LiveServer) -> tuple[Client, Client, Client]:
+    await server.rig.role("coder", "bob", "carol")
+    return await server.client("alice"), await server.client("bob"), await server.client("carol")
+
+
+async def enqueue(alice: Client, text: str = "work", message_type: str = "request") -> dict[str, Any]:
+    answer = await alice.post(MESSAGES, {"to": "any:coder", "message_type": message_type, "payload": {"text": text}})
+    assert answer.status == 201
+    message: dict[str, Any] = answer.json
+    return message
+
+
+async def claim(client: Client, agent: str = "bob", key: str = "", **body: object) -> list[dict[str, Any]]:
+    answer = await client.post(f"/agents/{agent}/claims", body, {"Idempotency-Key": key} if key else None)
+    assert answer.status == 200, answer.body
+    jobs: list[dict[str, Any]] = answer.json
+    return jobs
+
+
+@with_server
+async def test_a_request_to_any_holder_is_claimed_and_answered_by_one(server: LiveServer) -> None:
+    alice, bob, carol = await stage(server)
+    asked = asyncio.ensure_future(
+        alice.post(f"/channels/{CHANNEL}/ask", {"to": "any:coder", "payload": {"text": "how?"}, "timeout": 20})
+    )
+    (job,) = await claim(bob, wait=20)
+    reply = f"{MESSAGES}/{job['item_id']}/reply"
+
+    assert (job["queue"], job["event"], job["attempts"]) == ("any:coder", "channel_message", 1)
+    assert job["data"]["payload"] == {"text": "how?"}
+    assert (await carol.post(reply, {"payload": {}, "lease": job["lease"]})).code == "lease_lost"
+    assert (await bob.post(reply, {"payload": {}})).code == "lease_lost"
+    assert (await bob.post(reply, {"payload": {"answer": 42}, "lease": job["lease"]})).status == 201
+    assert (await asked).json["payload"] == {"answer": 42}
+
+
+@with_server
+async def test_a_repeated_claim_gets_the_same_job_once(server: LiveServer) -> None:
+    """The answer to the first one was lost on its way."""
+    alice, bob, _ = await stage(server)
+    await enqueue(alice, "one")
+    await enqueue(alice, "two")
+    first = await claim(bob, key="k1")
+    again = await claim(bob, key="k1")
+
+    assert [job["lease"] for job in again] == [job["lease"] for job in first]
+    assert [job["data"]["payload"]["text"] for job in await claim(bob, key="k2")] == ["two"]
+
+
+@with_server
+async def test_an_empty_claim_does_not_use_up_its_key(server: LiveServer) -> None:
+    alice, bob, _ = await stage(server)
+    assert await claim(bob, key="k1") == []
+    await enqueue(alice)
+
+    assert len(await claim(bob, key="k1")) == 1
+
+
+@with_server
+async def test_a_claimed_job_is_kept_failed_and_finished(server: LiveServer) -> None:
+    alice, bob, _ = await stage(server)
+    await enqueue(alice, message_type="notify")
+    (job,) = await claim(bob)
+    path = f"/agents/bob/claims/{job['id']}"
+    kept = await bob.patch(path, {"lease": job["lease"], "lease_seconds": 60})
+    failed = await bob.patch(path, {"lease": job["lease"], "status": "failed", "error": "no disk", "retry_in": 0})
+    (job,) = await claim(bob)
+    done = await bob.patch(path, {"lease": job["lease"], "status": "done"})
+    late = await bob.patch(path, {"lease": job["lease"], "status": "done"})
+
+    assert (kept.status, kept.json["state"], kept.json["holder"]) == (200, "claimed", "bob")
+    assert "lease" not in kept.json
+    assert (failed.json["state"], failed.json["error"]) == ("waiting", "no disk")
+    assert done.status == 200
+    assert (late.status, late.code) == (409, "lease_lost")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"max": 0}, {"max": 101}, {"lease_seconds": 0.5}, {"lease_seconds": 3601}, {"wait": 61}, {"wait": -1}, {"x": 1}],
+    ids=str,
+)
+def test_bounds_of_a_claim(body: dict[str, object], tmp_path: Any) -> None:  # noqa: ANN401
+    @with_server
+    async def refused(server: LiveServer) -> None:
+        _, bob, _ = await stage(server)
+        assert (await bob.post("/agents/bob/claims", body)).status == 422
+
+    refused(tmp_path=tmp_path)
+
+
+@with_server
+async def test_an_address_names_a_role_that_can_be_one(server: LiveServer) -> None:
+    alice = await server.client("alice")
+    for address in ("any:", "any:a b", "any:*", "any:role:coder"):
+        assert (await alice.post(MESSAGES, {"to": address, "payload": {}})).status == 422
+    assert (await alice.post(MESSAGES, {"to": "any:coder", "message_type": "broadcast"})).status == 422
