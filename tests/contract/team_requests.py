@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from parley.domain.channel.post import PostState
+from parley.domain.errors.errors import Stale
 from parley.domain.message.message import Pattern
 from parley.domain.store.changes import Moved, TeamChanges
 from parley.ports.team import TeamStore
@@ -55,3 +58,26 @@ class TeamRequestsContract(TeamStoreContract):
         assert await store.oldest_request(T1, "bob", LATER) == 6
         await store.commit(TeamChanges(T1, departed=("bob",)))
         assert await store.oldest_request(T1, "bob", LATER) is None
+
+    @stored
+    async def test_a_commit_that_needs_an_open_request_is_refused_when_it_is_answered_or_expired(
+        self, store: TeamStore
+    ) -> None:
+        await store.commit(TeamChanges(T1, (a_request("msg_1"), a_request("msg_2"), a_request("msg_3"))))
+        await store.commit(TeamChanges(T1, (a_post("msg_4"),)))
+        answer = a_post("msg_5", sender="bob", to="alice", pattern=Pattern.RESPONSE, in_reply_to="msg_2")
+        await store.commit(TeamChanges(T1, (answer,)))
+        await store.commit(TeamChanges(T1, moved=(Moved("msg_3", PostState.EXPIRED),)))
+
+        for closed in ("msg_2", "msg_3", "msg_4", "msg_9"):
+            with pytest.raises(Stale) as refused:
+                await store.commit(TeamChanges(T1, (a_post("msg_6"),), open_requests=("msg_1", closed)))
+            assert refused.value.facts["id"] == closed
+        with pytest.raises(Stale):
+            await store.commit(TeamChanges(T2, open_requests=("msg_1",)))
+        expiry = (Moved("msg_1", PostState.EXPIRED),)
+        await store.commit(TeamChanges(T1, (a_post("msg_6"),), moved=expiry, open_requests=("msg_1",)))
+        with pytest.raises(Stale):
+            await store.commit(TeamChanges(T1, moved=expiry, open_requests=("msg_1",)))
+
+        assert await store.post(T1, "msg_6") is not None

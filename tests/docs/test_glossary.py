@@ -126,7 +126,7 @@ def test_every_kind_of_record_that_users_meet_is_explained(explained: set[str]) 
     # These stand behind another word: a key's listing and holder, an access list's entry, an identity's beginning,
     # a log's mark, a quota's count.
     hidden = {"issued_key", "key_names", "intent_count", "access_request", "challenge", "log_mark", "audit_mark"}
-    shown = {"agent": "agent record"}
+    shown = {"agent": "agent record", "request": "requeststate", "request_mark": "requestmark"}
     named = {kind: shown.get(kind, kind.replace("_", " ")) for kind in KINDS if kind not in hidden}
 
     missing = {kind for kind, word in named.items() if word not in explained}

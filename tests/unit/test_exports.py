@@ -88,6 +88,7 @@ PUBLIC = [
     "Record",
     "RefusedFile",
     "Replay",
+    "RequestInfo",
     "Review",
     "Role",
     "ServerInfo",

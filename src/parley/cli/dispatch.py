@@ -90,6 +90,7 @@ GROUPS = (
             "post": ("post",),
             "ask": ("ask",),
             "answer": ("answer",),
+            "requests": ("withdraw",),
             "listen": ("listen",),
             "messages": ("messages",),
         },

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from parley.domain.store.transaction import BudgetKey, Head, LogEnd, NameKey, RecordKey, SideKey
 
 COUNTERS = "tally.number, tally.intent, tally.seq, tally.count, tally.last_at, tally.floor"
+_OPEN_REQUESTS = (
+    "SELECT id FROM post WHERE id = ANY($1) AND pattern = 'request' AND NOT answered AND state <> 'expired'"
+    " AND number BETWEEN $2 AND $3"
+)
 _BY_TWO = "unnest($1::bigint[], $2::text[]) AS wanted (tenant, {})"
 # Held until they are blanked: evicted messages are removed beside the commits. In order, as there.
 UNERASED = "SELECT 1 FROM post WHERE id = ANY($1) AND number >> 40 = $2 AND metadata <> $3 ORDER BY number FOR UPDATE"
@@ -47,6 +51,7 @@ class PostgresSource:
         self._names: dict[NameKey, str] = {}
         self._saved: set[str] = set()
         self._pending: dict[tuple[str, str], Post] = {}
+        self._open: set[tuple[str, str]] = set()
         self._unerased = 0
         self._numbers: list[int] = []
 
@@ -71,6 +76,10 @@ class PostgresSource:
         for changes in batch:
             if changes.moved:
                 await self._load_pending(changes, fetch)
+            if changes.open_requests:
+                low = self._caches[changes.tenant].number << rows.SHIFT
+                found = await fetch(_OPEN_REQUESTS, list(changes.open_requests), low, low | rows.MASK)
+                self._open |= {(changes.tenant, row[0]) for row in found}
             if changes.erase:
                 ids = [message.message_id for message in changes.erase]
                 result = await fetch(UNERASED, ids, self._caches[changes.tenant].number, ERASED)
@@ -257,6 +266,9 @@ class PostgresSource:
 
     def pending(self, tenant: str, message_id: str) -> Post | None:
         return self._pending.get((tenant, message_id))
+
+    def is_open(self, tenant: str, request_id: str) -> bool:
+        return (tenant, request_id) in self._open
 
     def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         del tenant, messages  # only one commit of a transaction asks for it

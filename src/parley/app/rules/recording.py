@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from parley.domain.rules.ruling import Ruling
 
 EXCHANGE_ENDED = f"{AGENT_EXCHANGE}_ended"
+REQUEST_WITHDRAWN = f"{AGENT_EXCHANGE}_withdrawn"
 APPROVAL_DECIDED = "approval_decided"
 _SENDER = {"role": "sender", "direction": "outgoing"}
 _RECEIVER = {"role": "receiver", "direction": "incoming"}
@@ -223,6 +224,26 @@ def ended_entries(
             own = {**facts, "reason": exchange.note} if exchange.note and side in noted else dict(facts)
             entries.append(AuditDraft(docket.new_id("aud"), side, docket.at, EXCHANGE_ENDED, actor, own, exchange.id))
     return tuple(entries)
+
+
+def withdrawn_entries(
+    docket: Docket, exchange: Exchange, message_id: str, sides: Iterable[str], actor: str
+) -> tuple[AuditDraft, ...]:
+    """The entries of a withdrawn request: on the side of who asked, and of each agent that was asked."""
+    facts = {
+        "exchange_id": exchange.id,
+        "conversation_id": exchange.conversation_id,
+        "message_id": message_id,
+        "channel_id": exchange.channel_id,
+        "policy": exchange.policy_version,
+    }
+    return tuple(
+        [
+            AuditDraft(docket.new_id("aud"), side, docket.at, REQUEST_WITHDRAWN, actor, dict(facts), exchange.id)
+            for side in dict.fromkeys(sides)
+            if docket.keeps(side)
+        ]
+    )
 
 
 def _judging_side(submission: Submission[Any]) -> tuple[str, dict[str, str]]:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley.domain.channel.channel import MemberPolicy, reaches
+from parley.domain.channel.request import check_not_withdrawn
 from parley.domain.directory.callers import EVERYONE, ROLE_PREFIXES
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.errors.team import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from parley.domain.channel.channel import Channel, View
+    from parley.domain.channel.request import RequestState
     from parley.domain.content.envelope import Wishes
     from parley.domain.directory.access import Access
     from parley.domain.directory.callers import Role
@@ -149,13 +151,14 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     *,
     role: Role | None = None,
     request: Post | None = None,
+    request_state: RequestState | None = None,
     units: Mapping[str, str] = NO_UNITS,
     longest: timedelta = timedelta(days=30),
 ) -> Post:
     """Make the post of a draft, with its recipients; an error if it may not be posted.
 
-    `role` is the role it is addressed to, `request` the request it answers. `units` are the org units of the addressed
-    agents, where the access list names units.
+    `role` is the role it is addressed to, `request` the request it answers, with its state. `units` are the org units
+    of the addressed agents, where the access list names units.
     """
     at = stamp(now)
     if not channel.is_open:
@@ -164,7 +167,10 @@ def place(  # noqa: PLR0913  # everything that the rule depends on, in one place
     if not view.takes_part or not view.may_write:
         raise NotMember("you may not write in this channel")
     answers = draft.pattern is Pattern.RESPONSE
-    to = _recipient_of_answer(draft, request, channel, sender, at) if answers else _recipient_of_message(draft)
+    if answers:
+        to = _recipient_of_answer(draft, request, request_state, channel, sender, at)
+    else:
+        to = _recipient_of_message(draft)
     recipients = _recipients(to, channel, access, role, at, units)
     return Post(
         id=message_id,
@@ -204,24 +210,27 @@ def _recipient_of_message(draft: PostDraft) -> str:
     return EVERYONE if draft.pattern is Pattern.BROADCAST else draft.to
 
 
-def _recipient_of_answer(draft: PostDraft, request: Post | None, channel: Channel, sender: str, now: str) -> str:
+def _recipient_of_answer(  # what the rule depends on
+    draft: PostDraft, request: Post | None, state: RequestState | None, channel: Channel, sender: str, now: str
+) -> str:
     """The recipient of a response: the sender of the request."""
     if not draft.in_reply_to:
         raise _invalid("correlation_id", "a response names the request that it answers")
     if request is None or request.channel_id != channel.id or request.pattern is not Pattern.REQUEST:
         raise BadCorrelation("correlation_id: no such request in this channel")
-    check_answerable(request, sender, now)
+    check_answerable(request, sender, now, state)
     if draft.to not in ("", request.sender):
         raise _invalid("to", "a response goes to the one who asked")
     return request.sender
 
 
-def check_answerable(request: Post, sender: str, now: str) -> None:
+def check_answerable(request: Post, sender: str, now: str, state: RequestState | None = None) -> None:
     """Refuse a response unless the request is open and was sent to its sender."""
     if request.pattern is not Pattern.REQUEST:
         raise NotARequest(f"{request.id} is a {request.pattern.value}; only a request is answered")
     if request.recipients is not None and sender not in request.recipients:
         raise NotAddressee(f"{request.id} was not addressed to {sender}")
+    check_not_withdrawn(request, state)
     if request.over(now):
         raise MessageExpired(f"{request.id} expired before it was answered")
 

@@ -15,6 +15,8 @@ Conflict
 ├── ChannelClosed            channel_closed
 ├── NotARequest              not_a_request
 ├── MessageExpired           message_expired
+│   └── RequestWithdrawn     request_withdrawn     its sender no longer wants an answer
+├── AlreadyAnswered          already_answered      a request that is answered cannot be withdrawn
 ├── BadTransition            bad_transition
 ├── CircularWait             circular_wait         `facts` names the circle
 ├── AgentDeparted            agent_departed
@@ -23,6 +25,7 @@ Conflict
 Forbidden
 ├── WrongSender              sender_mismatch       another speaker than the credential's
 ├── NotAddressee             not_addressee
+├── NotAsker                 not_asker             only the sender of a request withdraws it
 ├── NotMember                not_member
 ├── NotManager               not_manager
 ├── ScopeRequired            scope_required
@@ -127,6 +130,18 @@ class MessageExpired(Conflict):
     code = "message_expired"
 
 
+class RequestWithdrawn(MessageExpired):
+    """Its sender has withdrawn the request."""
+
+    code = "request_withdrawn"
+
+
+class AlreadyAnswered(Conflict):
+    """The request is answered already."""
+
+    code = "already_answered"
+
+
 class BadTransition(Conflict):
     """It cannot go from this state to that."""
 
@@ -229,6 +244,12 @@ class NotAddressee(Forbidden):
     """Only who was asked may answer."""
 
     code = "not_addressee"
+
+
+class NotAsker(Forbidden):
+    """Only the sender of a request withdraws it."""
+
+    code = "not_asker"
 
 
 class NotMember(Forbidden):

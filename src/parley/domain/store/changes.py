@@ -78,7 +78,8 @@ class TeamChanges(NamedTuple):
     `puts` and `drops` carry the version that they replace; `expects` names records that must not have changed.
     `ended` are channels that are closed: their unanswered requests and pending messages expire. `purges` are channels
     that are emptied: all their messages are deleted. `departed` are agents whose unanswered requests expire. `moved`
-    are pending messages that get recipients or expire. Idempotency keys used before `forget_before` are forgotten.
+    are pending messages that get recipients or expire. `open_requests` are requests that must be unanswered and not
+    expired, or the commit is refused as stale. Idempotency keys used before `forget_before` are forgotten.
     Posts take the next seqs of their channel, posts and events the next positions of the tenant.
     """
 
@@ -90,6 +91,7 @@ class TeamChanges(NamedTuple):
     events: tuple[EventDraft, ...] = ()
     receipts: tuple[Receipt, ...] = ()
     moved: tuple[Moved, ...] = ()
+    open_requests: tuple[str, ...] = ()
     purges: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     departed: tuple[str, ...] = ()

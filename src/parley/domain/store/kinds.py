@@ -12,6 +12,7 @@ from parley.domain.channel.bookmark import Bookmark
 from parley.domain.channel.channel import Channel
 from parley.domain.channel.checkpoint import Checkpoint, LogMark
 from parley.domain.channel.job import Job
+from parley.domain.channel.request import RequestMark, RequestState
 from parley.domain.channel.subscription import Subscription
 from parley.domain.directory.access import Access, AccessRequest
 from parley.domain.directory.callers import IssuedKey, Key, KeyNames, Role, Tenant
@@ -46,6 +47,8 @@ KINDS: dict[str, type[Record]] = {
         Checkpoint,
         LogMark,
         Subscription,
+        RequestState,
+        RequestMark,
         Exchange,
         Approval,
         PolicySnapshot,

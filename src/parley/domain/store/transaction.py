@@ -122,6 +122,10 @@ class TransactionSource(Protocol):
         """A pending message that is still stored."""
         ...
 
+    def is_open(self, tenant: str, request_id: str) -> bool:
+        """Whether a message is a request that is neither answered nor expired."""
+        ...
+
     def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         """How many of these messages still have content."""
         ...
@@ -138,6 +142,7 @@ def stands_alone(changes: TeamChanges) -> bool:
     """Whether it depends on rows that others in the same transaction would write: then it gets one for itself."""
     return bool(
         changes.moved
+        or changes.open_requests
         or changes.ended
         or changes.purges
         or changes.departed
@@ -229,6 +234,10 @@ class Transaction:
             raise Stale("the idempotency key was used at this moment")
         if changes.spends:
             self._check_spends(tenant, changes.spends)
+        for request_id in changes.open_requests:
+            if not self._source.is_open(tenant, request_id):
+                facts = {"kind": "message", "id": request_id, "tenant": tenant}
+                raise Stale("the request was answered or expired meanwhile", facts=facts)
         for post in changes.posts:
             if self.record((tenant, Channel.kind, post.channel_id)) is None and not _makes(changes, post):
                 raise NotFound("no such channel")

@@ -1,7 +1,8 @@
 """Runs one agent: takes what arrives, calls handlers, answers, saves progress; stops without losing anything.
 
-    arrivals ──> a slot ──> handlers, in their order ──> answer ──> done
-                   └── no slot free: the stream waits
+    arrivals ──> queue ──> a slot ──> handlers, in their order ──> answer ──> done
+                   │         └── no slot free: the queue fills, then the stream waits
+                   └── a request that is withdrawn leaves the queue, and its handler is cancelled
 
 What is not finished when the process ends arrives again at the next start, so handlers are called at least once. An
 answer has an idempotency key derived from its request, so it is sent once all the same.
@@ -42,6 +43,7 @@ _CANCEL_SECONDS = 5.0
 # After these the request needs no answer, or was answered before.
 _ANSWER_OBSOLETE = (Conflict, Forbidden, NotFound, Gone, KeyReused)
 
+
 _log = logging.getLogger("parley.agent")
 
 
@@ -55,6 +57,10 @@ class Runtime:
         self._handlers = handlers
         self._slots = asyncio.Semaphore(plan.concurrency)
         self._running: set[asyncio.Task[None]] = set()
+        # Read ahead, so that the withdrawal of a request is seen while its handler runs.
+        self._queue: asyncio.Queue[Arrival] = asyncio.Queue(max(1, workplace.read_ahead))
+        # Requests in the queue or with a handler, by their ids; None until a handler runs.
+        self._requests: dict[str, asyncio.Task[str] | None] = {}
         self._fatal: asyncio.Future[None] | None = None
         self._registered = False
         # Its event loop and thread, for handlers that run in other threads.
@@ -75,6 +81,7 @@ class Runtime:
         self._fatal = self.loop.create_future()
         work: tuple[Awaitable[Any], ...] = (
             self._read_arrivals(),
+            self._dispatch_arrivals(),
             self.workplace.run_upkeep(),
             self._send_heartbeats(),
             stop.wait(),
@@ -104,8 +111,8 @@ class Runtime:
     async def _shut_down(self, duties: list[asyncio.Future[Any]]) -> None:
         """Accept nothing new, let running handlers end, and save the progress."""
         assert self._fatal is not None  # noqa: S101  # it was made before
-        reader, upkeep, heartbeats, stop_wait = duties
-        await _cancel_and_wait(reader, heartbeats, stop_wait)
+        reader, dispatcher, upkeep, heartbeats, stop_wait = duties
+        await _cancel_and_wait(reader, dispatcher, heartbeats, stop_wait)
         taken_over = upkeep.done() and not upkeep.cancelled() and isinstance(upkeep.exception(), BookmarkTaken)
         if not taken_over:
             await self.workplace.announce_stopping()
@@ -132,10 +139,31 @@ class Runtime:
     async def _read_arrivals(self) -> None:
         async with aclosing(self.workplace.arrivals()) as arrivals:
             async for arrival in arrivals:
-                await self._slots.acquire()
-                task = asyncio.create_task(self._handle_arrival(arrival))
-                self._running.add(task)
-                task.add_done_callback(self._finish_task)
+                if arrival.withdrawn:
+                    self._withdraw(arrival.withdrawn)
+                    await self.workplace.finish(arrival)
+                    continue
+                if arrival.message is not None and arrival.message.message_type == "request":
+                    self._requests[arrival.message.id] = None
+                await self._queue.put(arrival)
+                if not self.workplace.read_ahead:
+                    await self._queue.join()  # the next one is taken when this one has its slot
+
+    async def _dispatch_arrivals(self) -> None:
+        while True:
+            await self._slots.acquire()
+            task = asyncio.create_task(self._handle_arrival(await self._queue.get()))
+            self._queue.task_done()
+            self._running.add(task)
+            task.add_done_callback(self._finish_task)
+
+    def _withdraw(self, request_id: str) -> None:
+        """Cancel the handlers of a withdrawn request; one that still waits in the queue is not handled at all."""
+        task = self._requests.pop(request_id, None)
+        if task is not None:
+            task.cancel()
+            text = "stops working on a request that was withdrawn"
+            self._log("agent_request_withdrawn", text, level=logging.INFO, message_id=request_id)
 
     def _finish_task(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -163,8 +191,10 @@ class Runtime:
         if message is not None:
             current_intent.set(message.intent_id)
             current_trace.set(str(message.metadata.get("trace_id", "")))
-            if not await self._is_awaited_answer(message):
-                unanswered = await self._handle_message(message)
+            if message.message_type == "request":
+                unanswered = await self._handle_request(message)
+            elif not await self._is_awaited_answer(message):
+                await self._handle_message(message)
         elif arrival.intent is not None:
             current_intent.set(arrival.intent.id)
             failure = await self._notify_handlers(self._handlers.for_assignment, arrival.intent, arrival.id)
@@ -174,6 +204,21 @@ class Runtime:
             await self._notify_handlers(self._handlers.for_approval, arrival.approval, arrival.id)
         await self.workplace.finish(arrival, unanswered)
         self.counts["done"] += 1
+
+    async def _handle_request(self, request: ChannelMessage) -> str:
+        """Handle a request, unless and until it is withdrawn."""
+        if request.id not in self._requests:
+            return ""
+        task = self._requests[request.id] = asyncio.create_task(self._handle_message(request))
+        try:
+            return await task
+        except asyncio.CancelledError:
+            own = asyncio.current_task()
+            if request.id in self._requests or own is None or own.cancelling():
+                raise  # the agent stops
+            return ""
+        finally:
+            self._requests.pop(request.id, None)
 
     async def _is_awaited_answer(self, message: ChannelMessage) -> bool:
         """Whether it is the answer to a question that a handler of this agent waits for."""

@@ -16,24 +16,31 @@ if TYPE_CHECKING:
 
 
 class Arrival(NamedTuple):
-    """Something that arrived for the agent; exactly one of the three is there.
+    """Something that arrived for the agent; exactly one of them is there.
 
-    `place` is the workplace's own reference to it.
+    `withdrawn` is the id of a request whose sender no longer wants an answer. `place` is the workplace's own reference
+    to it.
     """
 
     place: Any
     message: ChannelMessage | None = None
     intent: Intent | None = None
     approval: Approval | None = None
+    withdrawn: str = ""
 
     @property
     def id(self) -> str:
         """Its id in logs."""
+        if self.withdrawn:
+            return self.withdrawn
         return next(record.id for record in (self.message, self.intent, self.approval) if record is not None)
 
 
 class Workplace(Protocol):
     """The place where one agent works. All verbs are for one event loop."""
+
+    # How many arrivals may be taken while all handlers are busy.
+    read_ahead: int
 
     @property
     def channels(self) -> AgentChannels:

@@ -5,6 +5,7 @@ It carries out flows (`sdk.protocol.flow`). What a client knows of channels, int
 
 from __future__ import annotations
 
+import sys
 from contextlib import aclosing
 from math import inf
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -146,8 +147,19 @@ class AsyncConnection:
 
         A question that waits for a person comes back as it is held: `status` is "held", `approval` its id.
         """
-        question = asking.Question(channel_id, to, payload, timeout, metadata=metadata)
-        return await self.run(asking.ask(self.session, question))
+        question = asking.Question(channel_id, to, payload, timeout, metadata=metadata, key=self.session.new_key())
+        return await self.run_question(question, asking.ask(self.session, question))
+
+    async def run_question(self, question: asking.Question, flow: Flow[T]) -> T:
+        """Carry out a question. When the caller is cancelled or interrupted, its request is withdrawn."""
+        result: T | None = None
+        try:
+            result = await self.run(flow)
+            return result
+        finally:
+            # Cancelled, or interrupted by the keyboard: those are no `Exception`.
+            if result is None and not isinstance(sys.exception(), (Exception, GeneratorExit)):
+                await self.run(asking.withdraw(self.session, question))
 
     async def follow(
         self,

@@ -16,7 +16,7 @@ from parley.sdk.protocol.asking import Question
 from parley.sdk.protocol.failures import check_answer
 from parley.sdk.protocol.flow import header, some_seconds
 from parley.sdk.records import convert_answer, read_answer
-from parley.wire.api.records.channels import ChannelMessage
+from parley.wire.api.records.channels import ChannelMessage, RequestInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -164,11 +164,12 @@ class AsyncMessages(AsyncArea):
 
         `to` is an agent, `role:ROLE`, or `any:ROLE` for one of them. Raises `AgentFailed` when the answer is an error,
         with its cause and the agents through which it came; with `check=False` such an answer is returned, and `.error`
-        says why. Raises
-        `MessageTimeoutError` when nobody answers in time, and `MessageHeld` when the question waits for a person.
+        says why. Raises `MessageTimeoutError` when nobody answers in time, and `MessageHeld` when the question waits
+        for a person. When the call is cancelled or interrupted, the request is withdrawn.
         """
-        question = Question(channel_id, to, payload, timeout, sender or "", metadata)
-        answer = await self.connection.run(asking.ask(self.connection.session, question))
+        session = self.connection.session
+        question = Question(channel_id, to, payload, timeout, sender or "", metadata, session.new_key())
+        answer = await self.connection.run_question(question, asking.ask(session, question))
         if answer.get("status") == "held":
             raise _held(answer)
         message = convert_answer(answer, ChannelMessage)
@@ -191,12 +192,27 @@ class AsyncMessages(AsyncArea):
         """
         from parley.wiring import wall_time
 
-        question = Question(channel_id, to, payload, timeout, sender or "", metadata)
+        session = self.connection.session
+        question = Question(channel_id, to, payload, timeout, sender or "", metadata, session.new_key())
         until = stamp(datetime.fromtimestamp(wall_time() + some_seconds("timeout", timeout), UTC))
-        answers = await self.connection.run(asking.ask_all(self.connection.session, question, until))
+        answers = await self.connection.run_question(question, asking.ask_all(session, question, until))
         if answers and answers[0].get("status") == "held":
             raise _held(answers[0])
         return convert_answer(answers, list[ChannelMessage])
+
+    async def withdraw_request(self, channel_id: str, message_id: str, *, sender: str | None = None) -> RequestInfo:
+        """Withdraw a request that you sent and that is not answered yet; doing it twice is no error.
+
+        Whoever was asked is notified, and a handler that works on it is cancelled. Raises `Conflict` with the code
+        `already_answered` or `message_expired` when it is too late. `sender` is only for a key that speaks for several
+        agents.
+        """
+        path, query = ("channels", channel_id, "messages", message_id), {"sender": sender}
+        return await self._fetch(RequestInfo, "DELETE", *path, query=query)
+
+    async def get_request(self, channel_id: str, message_id: str) -> RequestInfo:
+        """Where a request stands: its `state` is "open", "answered", "withdrawn" or "expired"."""
+        return await self._fetch(RequestInfo, "GET", "channels", channel_id, "messages", message_id, "request")
 
     async def send_to_name(
         self,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from parley.domain.errors.errors import NotFound, ParleyError
 from parley.domain.errors.team import AskEnded, AskTimeout, MessageExpired
-from parley.sdk.protocol.flow import some_seconds
+from parley.sdk.protocol.flow import Pause, some_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 # How much longer than the server we wait for an answer, and how long one long poll may take.
 _GRACE_SECONDS = 15.0
 _POLL_SECONDS = 15.0
+# How long giving up a question may take, and when to look again for one that has not arrived yet.
+_WITHDRAW_SECONDS = 2.0
+_WITHDRAW_PAUSES = (0.05, 0.2)
 _ROLE = "role:"
 _SYSTEM = "system"
 
@@ -28,6 +32,13 @@ class Question(NamedTuple):
     timeout: float = 30.0
     sender: str = ""
     metadata: Mapping[str, Any] | None = None
+    # The idempotency key of its request, by which it can be withdrawn before its id is known.
+    key: str = ""
+
+    @property
+    def headers(self) -> dict[str, str] | None:
+        """What is sent beside the body."""
+        return {"idempotency-key": self.key} if self.key else None
 
     def body(self) -> dict[str, Any]:
         """The fields that the server takes, without those that are not given."""
@@ -50,7 +61,9 @@ def ask(session: ApiSession, question: Question) -> Flow[dict[str, Any]]:
     path = ("channels", question.channel_id)
     wait = question.timeout + _GRACE_SECONDS
     try:
-        answer = yield from session.send("POST", *path, "ask", body=body, timeout=wait, within=question.timeout)
+        answer = yield from session.send(
+            "POST", *path, "ask", body=body, headers=question.headers, timeout=wait, within=question.timeout
+        )
     except MessageExpired as error:
         raise session.with_hint(AskEnded(f"{question.to} will not answer: {error.message}")) from None
     message: dict[str, Any] = answer.document
@@ -79,7 +92,8 @@ def ask_all(session: ApiSession, question: Question, expires_at: str) -> Flow[li
     until = session.monotonic() + some_seconds("timeout", question.timeout)
     body = question.body() | {"message_type": "request", "expires_at": expires_at}
     path = ("channels", question.channel_id, "messages")
-    message = (yield from session.send("POST", *path, body=body, within=question.timeout)).document
+    posted = yield from session.send("POST", *path, body=body, headers=question.headers, within=question.timeout)
+    message = posted.document
     if message.get("status") == "held":
         return [message]
     question_id = cursor = message["id"]
@@ -95,6 +109,22 @@ def ask_all(session: ApiSession, question: Question, expires_at: str) -> Flow[li
         if waits_for_all and not awaited:
             break
     return answers
+
+
+def withdraw(session: ApiSession, question: Question) -> Flow[None]:
+    """Withdraw a question that is given up. What is answered, over or unknown by now is left as it is."""
+    query = {"sender": question.sender}
+    for pause in (*_WITHDRAW_PAUSES, 0.0):
+        try:
+            path = ("channels", question.channel_id, "asks", question.key)
+            yield from session.send("DELETE", *path, query=query, timeout=_WITHDRAW_SECONDS, within=_WITHDRAW_SECONDS)
+        except NotFound:
+            if pause:
+                yield Pause(pause)  # the question may still be on its way
+                continue
+        except ParleyError:
+            pass
+        return
 
 
 def _departed(message: dict[str, Any]) -> str:

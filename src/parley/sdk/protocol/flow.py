@@ -87,7 +87,8 @@ class ApiSession:
         self._patience = patience
         self._connect_patience = connect_patience
         self._hints = hints or {}
-        self._new_key = new_key
+        # For a request that may have to be named before it is answered.
+        self.new_key = new_key
         self._reached = False
         self._headers = {"accept": "application/json"}
         for name, value in (("x-api-key", key), ("x-agent-id", agent)):
@@ -119,7 +120,7 @@ class ApiSession:
         fields = {**self._headers, **(headers or {})}
         content = b""
         if method == "POST" and "idempotency-key" not in fields:
-            fields["idempotency-key"] = self._new_key()
+            fields["idempotency-key"] = self.new_key()
         if body is not None:
             content = encoded(body)
             fields["content-type"] = "application/json"

@@ -68,6 +68,12 @@ class Operation(Protocol[A]):
         ...
 
 
+def scope_of(caller: Caller, name: str, key: str) -> str:
+    """Where the use of a key is stored: it belongs to the caller and to the operation."""
+    where = "\n".join((caller.tenant, caller.key_id, caller.agent, name, key))
+    return hashlib.sha256(where.encode()).hexdigest()
+
+
 class Idempotency:
     """Runs operations once for each key."""
 
@@ -79,8 +85,7 @@ class Idempotency:
         """The answer, and whether it is the repeated one of an earlier call."""
         if not 1 <= len(key) <= _KEY_MAX_CHARS:
             raise Invalid.because([Problem("invalid", "Idempotency-Key", f"has 1 to {_KEY_MAX_CHARS} characters")])
-        where = "\n".join((caller.tenant, caller.key_id, caller.agent, operation.name, key))
-        scope = hashlib.sha256(where.encode()).hexdigest()
+        scope = scope_of(caller, operation.name, key)
         fingerprint = hashlib.sha256(operation.content).hexdigest()
         saved = None if operation.commits_key else await self._team.store.saved(scope)
         if saved is None:

@@ -53,6 +53,7 @@ class Shelf:
         self.scopes: set[tuple[str, str]] = set()
         self.logs: dict[tuple[str, str], LogEnd] = {}
         self.waiting: dict[tuple[str, str], Post] = {}
+        self.open: set[tuple[str, str]] = set()
         self.unblanked: dict[str, int] = {}
         self.channels = 0
 
@@ -98,6 +99,9 @@ class Shelf:
 
     def pending(self, tenant: str, message_id: str) -> Post | None:
         return self.waiting.get((tenant, message_id))
+
+    def is_open(self, tenant: str, request_id: str) -> bool:
+        return (tenant, request_id) in self.open
 
     def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         del messages

@@ -140,6 +140,12 @@ class SqliteSource:
         row = self._db.execute(query, (message_id,)).fetchone()
         return rows.post_from_row(row) if row and row[0] >> rows.SHIFT == self.head(tenant).tenant_row else None
 
+    def is_open(self, tenant: str, request_id: str) -> bool:
+        """Whether a request is neither answered nor expired."""
+        query = "SELECT number FROM post WHERE id = ? AND pattern = 'request' AND answered = 0 AND state <> 'expired'"
+        row = self._db.execute(query, (request_id,)).fetchone()
+        return row is not None and row[0] >> rows.SHIFT == self.head(tenant).tenant_row
+
     def unerased(self, tenant: str, messages: tuple[ErasableMessage, ...]) -> int:
         """How many of these messages still say something."""
         return team_erase.count_unerased(self._db, self.head(tenant).tenant_row, messages)

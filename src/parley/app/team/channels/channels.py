@@ -24,6 +24,7 @@ from parley.domain.channel.channel import (
     with_members,
     with_policy,
 )
+from parley.domain.channel.request import RequestMark, RequestState
 from parley.domain.directory.access import Access, Permission, standing
 from parley.domain.directory.callers import party_name
 from parley.domain.directory.intent import RESOLVED, TASK_OVER, Intent, Task
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.channel.post import Post, PostDraft
     from parley.domain.directory.callers import Caller
-    from parley.domain.record import Expect
+    from parley.domain.record import Expect, Record
 
 
 class ChannelDraft(NamedTuple):
@@ -265,9 +266,16 @@ async def delete(team: Team, caller: Caller, channel_id: str) -> None:
         channel, access = await _readable(team, caller, channel_id)
         check_manages(channel, access, caller)
         entry = team.entry(caller, "channel_deleted", channel.id, intent=channel.intent_id, name=channel.label)
-        return TeamChanges(caller.tenant, drops=(channel,), purges=(channel.id,), entries=(entry,))
+        drops = (channel, *await request_records(team, channel))
+        return TeamChanges(caller.tenant, drops=drops, purges=(channel.id,), entries=(entry,))
 
     await committed(team, caller, decide, "channel")
+
+
+async def request_records(team: Team, channel: Channel) -> tuple[Record, ...]:
+    """What is stored about the requests of a channel beside its messages: it goes with the channel."""
+    states = await team.store.children(RequestState, channel.tenant_id, channel.id)
+    return (*states, *await team.store.children(RequestMark, channel.tenant_id, channel.id))
 
 
 async def closing(team: Team, tenant: str, intent_id: str, *, task_id: str = "") -> tuple[Channel, ...]:

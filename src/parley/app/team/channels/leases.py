@@ -14,18 +14,23 @@ if TYPE_CHECKING:
 
     from parley.app.team.team import Team
     from parley.domain.channel.post import Post, PostDraft
+    from parley.domain.channel.request import RequestState
     from parley.domain.directory.callers import Caller
+    from parley.domain.record import Expect
     from parley.domain.store.changes import TeamChanges
 
 
 class AnsweredRequest(NamedTuple):
-    """A request, and the job of whoever answers it."""
+    """A request, the job of whoever answers it, and what happened to it beside its answers."""
 
     request: Post | None
     job: Job | None = None
+    state: RequestState | None = None
 
 
-async def answered_by(team: Team, caller: Caller, draft: PostDraft, *, by_person: bool = False) -> AnsweredRequest:
+async def answered_by(
+    team: Team, caller: Caller, draft: PostDraft, expects: list[Expect] | None = None, *, by_person: bool = False
+) -> AnsweredRequest:
     """The request that a draft answers. Whoever claimed it counts as the one who was asked.
 
     What a person releases, or says instead, needs no lease: the job ended when the answer was held.
@@ -38,16 +43,17 @@ async def answered_by(team: Team, caller: Caller, draft: PostDraft, *, by_person
         request = await team.store.post(caller.tenant, draft.in_reply_to, evicted=True)
     if request is None:
         return AnsweredRequest(None)
+    state = await team.requests.state(caller.tenant, request, expects)
     is_queued = request.to.startswith(QUEUE_PREFIX)
     if by_person:
-        return AnsweredRequest(_asked_of(request, caller) if is_queued else request)
+        return AnsweredRequest(_asked_of(request, caller) if is_queued else request, state=state)
     if not is_queued and not draft.lease:
-        return AnsweredRequest(request)
+        return AnsweredRequest(request, state=state)
     if not draft.lease:
         raise LeaseLost(f"{request.id} is for one of {request.to}", hint="claim it, and answer with its lease")
     queue = request.to if is_queued else caller.agent
     job = check_lease(await team.store.get(Job, caller.tenant, job_id(request.id, queue)), caller.agent, draft.lease)
-    return AnsweredRequest(_asked_of(request, caller), job)
+    return AnsweredRequest(_asked_of(request, caller), job, state)
 
 
 def _asked_of(request: Post, caller: Caller) -> Post:

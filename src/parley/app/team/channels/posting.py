@@ -22,6 +22,7 @@ from parley.domain.agents.agent import AgentRecord
 from parley.domain.agents.party import UNKNOWN_ATTRIBUTES
 from parley.domain.channel.channel import Channel, lifetime_end
 from parley.domain.channel.post import NO_UNITS, SENDER_KIND, Post, PostDraft, check_answerable, place
+from parley.domain.channel.request import check_not_withdrawn
 from parley.domain.directory.access import ORG_UNIT, Access
 from parley.domain.directory.callers import ROLE_PREFIXES, TENANT_MARK, KeyKind, Role, created_ids, role_of
 from parley.domain.errors.errors import Conflict, Invalid, NotFound, Problem, Stale
@@ -212,7 +213,7 @@ async def decide(
             by_person = caller.kind is KeyKind.HUMAN and person.releases is None
             draft = draft._replace(metadata=team.envelopes.with_sender_kind(draft.metadata, by_person=by_person))
         role = await addressed_role(team, caller.tenant, draft, expects)
-        request, job = await answered_by(team, caller, draft, by_person=person is not NOBODY)
+        request, job, state = await answered_by(team, caller, draft, expects, by_person=person is not NOBODY)
         ended += [job] if job is not None else []
         placed = place(
             draft,
@@ -224,6 +225,7 @@ async def decide(
             access,
             role=role,
             request=request,
+            request_state=state,
             units=await _units(docket, access, record, _addressed(draft, role, request))
             if access.names_units
             else NO_UNITS,
@@ -359,14 +361,14 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     channel, access = await _channel(team, caller, channel_id)
     sender_view = await sees(team, channel, access, caller)
     answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
-    request, _ = await answered_by(team, caller, answer)
+    request, _, state = await answered_by(team, caller, answer)
     if request is None or request.channel_id != channel_id:
         raise NotFound("no such message")
     # An agent must not learn of messages that it may not read, only that a request was not for it.
     if request.pattern is not Pattern.REQUEST and not request.visible_to(sender_view):
         raise NotFound("no such message")
     if channel.is_open and sender_view.takes_part:
-        check_answerable(request, caller.agent, team.at())
+        check_answerable(request, caller.agent, team.at(), state)
     return await post(team, caller, channel_id, answer)
 
 
@@ -427,6 +429,7 @@ async def _first_answer(team: Team, tenant: str, request: Post) -> Post:
     answer = team.waits.begin(tenant, request)
     try:
         # Begun before we look: what is answered from now on wakes us.
+        check_not_withdrawn(request, await team.requests.state(tenant, request))
         answers = await team.store.answers(tenant, request.id)
         return answers[0] if answers else await answer
     finally:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from parley.domain.channel.request import RequestMark, RequestState, mark_id
 from parley.domain.directory.callers import ROLE_PREFIXES
 from parley.domain.message.message import Pattern
+from parley.domain.record import Expect, expecting
 
 if TYPE_CHECKING:
     from parley.domain.channel.post import Post
@@ -35,6 +37,14 @@ class RequestCache:
             return post if post.seq > (await self._store.tally(tenant, post.channel_id)).floor else None
         return await self._store.post(tenant, message_id)
 
+    async def state(self, tenant: str, request: Post, expects: list[Expect] | None = None) -> RequestState | None:
+        """What happened to a request beside its answers; the decision depends on that, by `expects`."""
+        mark_key = mark_id(request)
+        mark = await self._store.get(RequestMark, tenant, mark_key)
+        if expects is not None:
+            expects.append(expecting(mark) if mark is not None else Expect(RequestMark.kind, mark_key, 0))
+        return await self._store.get(RequestState, tenant, request.id) if mark is not None else None
+
     def unanswered(self, tenant: str, channel_id: str, agent: str) -> Post | None:
         """The agent's last request in a channel, until it is answered. Only requests that this process has seen."""
         return self._unanswered.get((tenant, channel_id, agent))
@@ -56,6 +66,17 @@ class RequestCache:
                 answered = self._unanswered.get((tenant, post.channel_id, post.to))
                 if answered is not None and answered.id == post.in_reply_to:
                     del self._unanswered[tenant, post.channel_id, post.to]
+        for record in committed.puts:
+            if isinstance(record, RequestState):
+                self._drop(tenant, record)
         if committed.ended or committed.departed or committed.missed:
             self._requests.clear()
             self._unanswered.clear()
+
+    def _drop(self, tenant: str, state: RequestState) -> None:
+        """Drop a request that was withdrawn or changed otherwise: the store knows how it is now."""
+        self._requests.pop(state.id, None)
+        key = (tenant, state.channel_id, state.asker)
+        last = self._unanswered.get(key)
+        if last is not None and last.id == state.id and state.withdrawn_at:
+            del self._unanswered[key]

@@ -6,9 +6,10 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from parley.domain.channel.request import RequestState
 from parley.domain.directory.callers import Key
 from parley.domain.errors.errors import ParleyError, Unavailable
-from parley.domain.errors.team import CircularWait, MessageExpired
+from parley.domain.errors.team import CircularWait, MessageExpired, RequestWithdrawn
 from parley.domain.rules.suspension import Suspensions
 
 if TYPE_CHECKING:
@@ -98,7 +99,9 @@ class Waits:
             if wait is not None and wait.tenant == tenant:
                 wait.resolve(post)
         for record in committed.puts:
-            if isinstance(record, Key | Suspensions):
+            if isinstance(record, RequestState):
+                self._end_withdrawn(tenant, record)
+            elif isinstance(record, Key | Suspensions):
                 # A key lies outside of all tenants.
                 self._recheck(record.owner if isinstance(record, Key) else tenant)
         if committed.missed:
@@ -112,6 +115,11 @@ class Waits:
         for wait in self._by_request.values():
             if wait.tenant == tenant:
                 wait.resolve(RightsChanged())
+
+    def _end_withdrawn(self, tenant: str, state: RequestState) -> None:
+        wait = self._by_request.get(state.id)
+        if state.withdrawn_at and wait is not None and wait.tenant == tenant:
+            wait.resolve(RequestWithdrawn(f"{state.id} was withdrawn"))
 
     def _fail_tenant(self, tenant: str) -> None:
         """End all waits of a tenant: agents may have left in commits that this server did not get."""

@@ -11,6 +11,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from parley.app.team.channels import channels
 from parley.app.team.decisions import approvals, exchanges, notifying
 from parley.app.team.directory import access as access_lists
 from parley.app.team.directory import departure, roles
@@ -21,6 +22,7 @@ from parley.domain.agents.identity import Challenge
 from parley.domain.channel.channel import Channel, closed, lifetime_end
 from parley.domain.channel.job import Job
 from parley.domain.channel.post import PostState
+from parley.domain.channel.request import RequestState
 from parley.domain.directory.access import Access
 from parley.domain.directory.callers import NO_TENANT, SYSTEM
 from parley.domain.errors.errors import Stale
@@ -35,7 +37,16 @@ if TYPE_CHECKING:
     from parley.domain.record import Record
 
 _MOST = 500
-_SWEPT = (Channel.kind, AgentRecord.kind, Challenge.kind, Access.kind, Exchange.kind, Approval.kind, Job.kind)
+_SWEPT = (
+    Channel.kind,
+    AgentRecord.kind,
+    Challenge.kind,
+    Access.kind,
+    Exchange.kind,
+    Approval.kind,
+    Job.kind,
+    RequestState.kind,
+)
 # Idempotency keys may be remembered a little longer than they have to.
 _FORGET_EVERY = timedelta(minutes=10)
 _DELIVER_EVERY = timedelta(seconds=5)
@@ -115,7 +126,8 @@ async def _run_out(team: Team, channel: Channel) -> None:
 async def _purge(team: Team, channel: Channel) -> None:
     """Let go of a channel that was closed long ago; its name is free again, its audit events stay."""
     entry = _entry(team, "channel_purged", channel)
-    changes = TeamChanges(channel.tenant_id, drops=(channel,), purges=(channel.id,), entries=(entry,))
+    drops = (channel, *await channels.request_records(team, channel))
+    changes = TeamChanges(channel.tenant_id, drops=drops, purges=(channel.id,), entries=(entry,))
     await team.store.commit(changes)
 
 

@@ -60,6 +60,8 @@ class MailboxWorkplace:
     """The workplace of an agent at a file mailbox."""
 
     client = None
+    # A message that is taken is claimed.
+    read_ahead = 0
 
     def __init__(self, thread: MailboxThread) -> None:
         self.thread = thread

@@ -69,6 +69,8 @@ _log = logging.getLogger("parley.agent")
 class ServerWorkplace:
     """The workplace of an agent on a server."""
 
+    read_ahead = 100
+
     def __init__(self, client: AsyncClient, plan: Plan) -> None:
         # For handlers: they wait for a server that is away until it is back.
         self.client = client.as_agent(plan.name, patience=inf)
@@ -191,7 +193,10 @@ class ServerWorkplace:
     async def _message_arrival(self, data: str, position: int) -> Arrival | None:
         message = msgspec.json.decode(data, type=ChannelMessage)
         message = msgspec.structs.replace(message, channel=await self._name_of(message.channel_id))
-        if message.sender == _SYSTEM and message.payload.get("event") == "approval_decided":
+        event = message.payload.get("event") if message.sender == _SYSTEM else ""
+        if event == "request_withdrawn":
+            return Arrival(position, withdrawn=str(message.payload["request_id"]))
+        if event == "approval_decided":
             try:
                 return Arrival(position, approval=await self._own.get_approval(str(message.payload["approval_id"])))
             except _HIDDEN:

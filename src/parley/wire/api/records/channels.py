@@ -93,6 +93,20 @@ class ChannelMessage(Record, frozen=True, kw_only=True):
         return kind if isinstance(kind, str) else ""
 
 
+class RequestInfo(Record, frozen=True, kw_only=True):
+    """Where a request stands, for its sender and for those who were asked."""
+
+    id: str
+    channel_id: str
+    sender: str
+    to: str
+    state: Annotated[str, Meta(description="open, answered, withdrawn or expired.")]
+    created_at: Timestamp
+    expires_at: Timestamp | None = None
+    withdrawn_at: Timestamp | None = None
+    answers: Annotated[list[str], Meta(description="The ids of its answers, in their order.")]
+
+
 # ---------------------------------------------------------------- webhooks
 
 

@@ -1,0 +1,161 @@
+"""What happens to a request beside its answers: its sender withdraws it. And where a request stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from parley.app.rules import exchanges as exchange_rules
+from parley.app.rules.recording import withdrawn_entries
+from parley.app.team import system_posts
+from parley.app.team.channels import reading
+from parley.app.team.channels.posting import check_speaks
+from parley.app.team.retry import committed
+from parley.app.team.rules.docket import TeamDocket
+from parley.app.team.system_posts import audited
+from parley.domain.channel.channel import Channel
+from parley.domain.channel.job import Job, job_id
+from parley.domain.channel.post import Post, PostDraft, PostState
+from parley.domain.channel.request import (
+    RequestMark,
+    RequestPhase,
+    RequestState,
+    check_withdrawable,
+    mark_id,
+    new_state,
+    phase_of,
+)
+from parley.domain.directory.callers import QUEUE_PREFIX
+from parley.domain.errors.errors import NotFound
+from parley.domain.exchange.exchange import Exchange, Outcome
+from parley.domain.message.message import Pattern
+from parley.domain.record import changed, expecting
+from parley.domain.store.changes import Moved, TeamChanges
+
+if TYPE_CHECKING:
+    from parley.app.team.team import Team
+    from parley.domain.directory.callers import Caller
+
+WITHDRAWN = "request_withdrawn"
+
+
+class RequestView(NamedTuple):
+    """A request with what happened to it, as its sender and those who were asked see it."""
+
+    request: Post
+    phase: RequestPhase
+    state: RequestState | None
+    # In their order.
+    answers: tuple[Post, ...]
+
+
+async def get(team: Team, caller: Caller, channel_id: str, request_id: str) -> RequestView:
+    """Where a request stands. `NotFound` when the caller may not see it, or when it is no request."""
+    request = (await reading.get(team, caller, channel_id, request_id)).post
+    if request.pattern is not Pattern.REQUEST:
+        raise NotFound("no such request")
+    state = await team.requests.state(caller.tenant, request)
+    answers = await team.store.answers(caller.tenant, request_id)
+    return RequestView(request, phase_of(request, state, team.at()), state, answers)
+
+
+async def withdraw(team: Team, caller: Caller, channel_id: str, request_id: str) -> RequestView:
+    """Withdraw a request: it can no longer be answered, and whoever was asked is notified. Twice is no error."""
+    check_speaks(caller)
+
+    async def decide() -> TeamChanges | None:
+        request = (await reading.get(team, caller, channel_id, request_id)).post
+        state = await team.requests.state(caller.tenant, request)
+        if state is not None and state.withdrawn_at and caller.agent == request.sender:
+            return None
+        check_withdrawable(request, caller.agent, team.at())
+        return await _withdrawal(team, caller, request, state)
+
+    await committed(team, caller, decide, "request")
+    return await get(team, caller, channel_id, request_id)
+
+
+async def _withdrawal(team: Team, caller: Caller, request: Post, state: RequestState | None) -> TeamChanges:
+    """The commit of a withdrawal; it is refused as stale when an answer was faster."""
+    now, tenant = team.at(), caller.tenant
+    channel = await team.store.get(Channel, tenant, request.channel_id)
+    if channel is None:
+        raise NotFound("no such channel")
+    changes = await _governed_withdrawal(team, caller, request) if request.exchange_id else TeamChanges(tenant)
+    jobs = await _jobs(team, tenant, request)
+    asked = dict.fromkeys((*(request.recipients or ()), *[job.holder for job in jobs if job.holder]))
+    notices = [_notice(team, channel, request, agent, now) for agent in asked]
+    events = [audited(team, channel, notice, PostDraft(notice.pattern, b"")) for notice in notices]
+    withdrawn = replace(state or new_state(tenant, request, team.limits.retention), withdrawn_at=now)
+    entry = team.entry(caller, WITHDRAWN, request.id, channel=channel.id, to=request.to)
+    return changes._replace(
+        posts=(*changes.posts, *notices),
+        expects=(*changes.expects, expecting(channel)),
+        puts=(*changes.puts, withdrawn, await _next_mark(team, tenant, request)),
+        events=(*changes.events, *(events if channel.options.audit else ())),
+        moved=(Moved(request.id, PostState.EXPIRED),),
+        open_requests=(request.id,),
+        entries=(entry,),
+        drops=(*changes.drops, *jobs),
+    )
+
+
+async def _jobs(team: Team, tenant: str, request: Post) -> list[Job]:
+    """The jobs of a request in the queues of a role and of agents with several processes; they end with it."""
+    queues = (request.to,) if request.to.startswith(QUEUE_PREFIX) else request.recipients or ()
+    jobs = [await team.store.get(Job, tenant, job_id(request.id, queue)) for queue in queues]
+    return [job for job in jobs if job is not None]
+
+
+async def _next_mark(team: Team, tenant: str, request: Post) -> RequestMark:
+    """The mark with which all answers to this sender in this channel are decided again."""
+    mark = await team.store.get(RequestMark, tenant, mark_id(request))
+    if mark is not None:
+        return changed(mark, request_id=request.id)
+    return RequestMark(id=mark_id(request), tenant_id=tenant, channel_id=request.channel_id, request_id=request.id)
+
+
+def _notice(team: Team, channel: Channel, request: Post, agent: str, now: str) -> Post:
+    payload = b'{"event":"%b","request_id":"%b","agent_id":"%b"}' % (
+        WITHDRAWN.encode(),
+        request.id.encode(),
+        request.sender.encode(),
+    )
+    return system_posts.spoken(team, channel, payload, now, to=agent)
+
+
+async def _governed_withdrawal(team: Team, caller: Caller, request: Post) -> TeamChanges:
+    """The audit entries of both sides; and the end of the exchange, when the request was the last thing said in it.
+
+    An exchange that waits for a person is ended by a person only, so it stays as it is.
+    """
+    docket = await TeamDocket.open(team, caller.tenant)
+    exchange = await docket.exchange(request.exchange_id)
+    if exchange is None:
+        return TeamChanges(caller.tenant)
+    sides = (request.sender, *(request.recipients or ()))
+    audits = withdrawn_entries(docket, exchange, request.id, sides, caller.actor)
+    if (
+        exchange.over
+        or not _is_last(team, request, exchange)
+        or await _waits_for_person(docket, exchange, request.sender)
+    ):
+        return TeamChanges(caller.tenant, expects=tuple(docket.expects), audits=audits)
+    reason = "the request was withdrawn"
+    decision = await exchange_rules.end(docket, exchange, Outcome.EXPIRED, caller.actor, reason)
+    return await docket.changes(decision._replace(audits=(*audits, *decision.audits)))
+
+
+async def _waits_for_person(docket: TeamDocket, exchange: Exchange, agent: str) -> bool:
+    """Whether a person has to decide first: about the round limit, or about a message of this agent."""
+    if exchange.limit_approval:
+        return True
+    approvals = [await docket.approval(approval_id) for approval_id in exchange.holds]
+    return any(approval is not None and approval.agent == agent for approval in approvals)
+
+
+def _is_last(team: Team, request: Post, exchange: Exchange) -> bool:
+    """Whether nothing was said in the exchange after this request."""
+    wishes = team.envelopes.wishes(request.metadata)
+    envelope = wishes.envelope if wishes is not None else None
+    return envelope is not None and envelope.exchange_round == exchange.current_round

@@ -1,0 +1,121 @@
+"""The life of a request after it is posted, and who may do what in which state.
+
+    open ──> partially answered ──> answered, or answered with a question
+      │              │
+      ├──────────────┼──> withdrawn    by its sender
+      └──────────────┴──> expired      at its `expires_at`, or when its channel closes or who was asked leaves
+
+`answered`, `withdrawn` and `expired` are final. Most requests need nothing beside their post. Of the others, a
+`RequestState` holds what the post does not say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar
+
+from parley.domain.errors.team import AlreadyAnswered, MessageExpired, NotARequest, NotAsker, RequestWithdrawn
+from parley.domain.message.message import Pattern
+from parley.domain.record import Record
+from parley.domain.times import from_stamp, stamp
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from parley.domain.channel.post import Post
+
+
+class RequestPhase(StrEnum):
+    """Where a request stands."""
+
+    OPEN = "open"
+    ANSWERED = "answered"
+    WITHDRAWN = "withdrawn"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestState(Record):
+    """What happened to a request beside being answered. Its id is the request's."""
+
+    kind: ClassVar[str] = "request"
+
+    channel_id: str
+    # Who sent the request.
+    asker: str
+    withdrawn_at: str = ""
+    # When it can be forgotten; empty: together with its channel.
+    forget_at: str = ""
+
+    @property
+    def parent(self) -> str:
+        return self.channel_id
+
+    @property
+    def due(self) -> str:
+        return self.forget_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestMark(Record):
+    """Changes with every `RequestState` of one sender in one channel.
+
+    An answer depends on this version, so an answer and a withdrawal that cross cannot both be written. Without a mark
+    there is no state to read, so most answers cost no lookup.
+    """
+
+    kind: ClassVar[str] = "request_mark"
+
+    channel_id: str
+    # The request that changed last.
+    request_id: str
+
+    @property
+    def parent(self) -> str:
+        return self.channel_id
+
+
+def mark_id(request: Post) -> str:
+    """The id of the mark for a request's sender in its channel."""
+    return f"{request.channel_id}/{request.sender}"
+
+
+def new_state(tenant: str, request: Post, retention: timedelta) -> RequestState:
+    """The state of a request to which nothing happened yet."""
+    forget_at = stamp(from_stamp(request.expires_at) + retention) if request.expires_at else ""
+    return RequestState(
+        id=request.id, tenant_id=tenant, channel_id=request.channel_id, asker=request.sender, forget_at=forget_at
+    )
+
+
+def phase_of(request: Post, state: RequestState | None, now: str) -> RequestPhase:
+    """Where a request stands at this moment."""
+    if state is not None and state.withdrawn_at:
+        return RequestPhase.WITHDRAWN
+    if request.answered:
+        return RequestPhase.ANSWERED
+    return RequestPhase.EXPIRED if request.over(now) else RequestPhase.OPEN
+
+
+def check_not_withdrawn(request: Post, state: RequestState | None) -> None:
+    """Refuse what comes after the withdrawal of a request."""
+    if state is not None and state.withdrawn_at:
+        raise RequestWithdrawn(f"{request.id} was withdrawn by {request.sender}")
+
+
+def check_withdrawable(request: Post, agent: str, now: str) -> None:
+    """Refuse a withdrawal unless this agent sent the request and it is open."""
+    if request.pattern is not Pattern.REQUEST:
+        raise NotARequest(f"{request.id} is a {request.pattern.value}; only a request is withdrawn")
+    if agent != request.sender:
+        raise NotAsker(f"{request.id} was sent by {request.sender}: only its sender withdraws it")
+    check_open(request, now)
+
+
+def check_open(request: Post, now: str) -> None:
+    """Refuse a change to a request that is answered or expired."""
+    if request.answered:
+        raise AlreadyAnswered(f"{request.id} is answered already")
+    if request.over(now):
+        raise MessageExpired(f"{request.id} has expired")

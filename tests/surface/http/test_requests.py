@@ -1,0 +1,80 @@
+"""Requests over HTTP: how one stands, and how its sender takes it back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from parley.domain.directory.callers import KeyKind
+from tests.rigs.team import CHANNEL, Client, LiveServer, soon, with_server
+
+PLACE = f"/channels/{CHANNEL}/messages"
+ASK = f"/channels/{CHANNEL}/ask"
+
+
+async def request(client: Client, **body: Any) -> str:  # noqa: ANN401  # of a message
+    """The id of a request to bob."""
+    answer = await client.post(PLACE, {"message_type": "request", "to": "bob", "payload": {"q": 1}, **body})
+    assert answer.status == 201, answer.body
+    return str(answer.json["id"])
+
+
+@with_server
+async def test_a_request_is_shown_with_its_state_and_its_answers(server: LiveServer) -> None:
+    alice, bob, carol = [await server.client(name) for name in ("alice", "bob", "carol")]
+    asked = await request(alice)
+
+    before = await bob.get(f"{PLACE}/{asked}/request")
+    answer = await bob.post(f"{PLACE}/{asked}/reply", {"payload": {"a": 1}})
+    after = await alice.get(f"{PLACE}/{asked}/request")
+
+    assert (before.json["state"], before.json["answers"]) == ("open", [])
+    assert (after.json["state"], after.json["answers"]) == ("answered", [answer.json["id"]])
+    assert (after.json["sender"], after.json["to"], after.json["withdrawn_at"]) == ("alice", "bob", None)
+    assert (await carol.get(f"{PLACE}/{asked}/request")).status == 404
+
+
+@with_server
+async def test_a_withdrawn_request_is_gone_for_who_was_asked(server: LiveServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    asked = await request(alice)
+
+    done = await alice.delete(f"{PLACE}/{asked}")
+
+    assert (done.status, done.json["state"]) == (200, "withdrawn")
+    late = await bob.post(f"{PLACE}/{asked}/reply", {"payload": {}})
+    assert (late.status, late.json["code"]) == (409, "request_withdrawn")
+    seen = (await bob.get(PLACE)).json
+    assert [one["payload"].get("event") for one in seen] == ["request_withdrawn"]
+    assert (await bob.delete(f"{PLACE}/{asked}")).status == 403
+
+
+@with_server
+async def test_an_ask_is_withdrawn_by_its_idempotency_key(server: LiveServer) -> None:
+    alice, bob = await server.client("alice"), await server.client("bob")
+    again = await server.client("alice")
+    body = {"to": "bob", "payload": {}, "timeout": 60}
+    asking = asyncio.create_task(alice.post(ASK, body, {"Idempotency-Key": "k-1"}))
+
+    async def arrived() -> bool:
+        return bool((await bob.get(PLACE)).json)
+
+    await soon(arrived)
+
+    assert (await bob.delete(f"/channels/{CHANNEL}/asks/k-1")).status == 404
+    assert (await again.delete(f"/channels/{CHANNEL}/asks/k-2")).status == 404
+    assert (await again.delete(f"/channels/{CHANNEL}/asks/k-1")).json["state"] == "withdrawn"
+    ended = await asking
+    repeated = await alice.post(ASK, body, {"Idempotency-Key": "k-1"})
+    for answer in (ended, repeated):
+        assert (answer.status, answer.json["code"]) == (409, "request_withdrawn")
+
+
+@with_server
+async def test_a_key_for_several_agents_names_the_sender(server: LiveServer) -> None:
+    service = await server.client(kind=KeyKind.SERVICE)
+    asked = await request(service, sender="alice")
+
+    assert (await service.delete(f"{PLACE}/{asked}")).status == 422
+    assert (await service.delete(f"{PLACE}/{asked}?sender=bob")).status == 403
+    assert (await service.delete(f"{PLACE}/{asked}?sender=alice")).json["state"] == "withdrawn"
