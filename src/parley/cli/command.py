@@ -85,6 +85,12 @@ def add_mailbox_options(parser: argparse.ArgumentParser, *, agent: bool = True) 
     add_json(parser)
 
 
+def add_conversation(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names a conversation, by its id or by any message in it."""
+    names = "id of the conversation, or a message in it: its id, file name, or the end of its id"
+    parser.add_argument("conversation", metavar="CONVERSATION|MESSAGE", help=names)
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 

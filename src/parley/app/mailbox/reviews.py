@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox.find import find, thread
-from parley.domain.errors.errors import Conflict, Invalid, ParleyError, Problem
+from parley.domain.errors.errors import Conflict, Invalid, ParleyError, Problem, UnknownMessage
 from parley.domain.mailbox.ledger import CLAIMED, Entry, MailboxChanges
 from parley.domain.mailbox.listing import UNVERIFIED
 from parley.domain.message.findings import open_blocking, read_findings, unread_reason
 from parley.domain.message.message import Kind
-from parley.domain.message.review import ReviewClosure, ReviewState, follow_review
+from parley.domain.message.review import ReviewClosure, ReviewState, author_of, follow_review
 from parley.domain.times import format_time
 
 if TYPE_CHECKING:
@@ -25,10 +26,9 @@ OUTCOMES = (ReviewState.APPROVED, ReviewState.REJECTED)
 
 async def get(kernel: Kernel, ref: str) -> Review:
     """Where the review in a conversation stands."""
-    messages, unverified = await _messages_of_review(kernel, ref)
+    messages, unverified, named = await _messages_of_review(kernel, ref)
     packets = {path: read_packet(kernel, path) for path in dict.fromkeys(map(_packet_path, messages)) if path}
-    asked = any(message.kind is Kind.REVIEW_REQUEST and message.sender == kernel.agent for message in messages)
-    author = kernel.agent if asked else ""
+    author = author_of([message for message in messages if message.id not in unverified], named, kernel.agent)
     review = follow_review(messages, packets, author=author, unverified=unverified)
     closure = await _closure(kernel, review.request_id)
     if closure is None:
@@ -36,9 +36,9 @@ async def get(kernel: Kernel, ref: str) -> Review:
     return follow_review(messages, packets, closure, author=author, unverified=unverified)
 
 
-async def _messages_of_review(kernel: Kernel, ref: str) -> tuple[list[Message], frozenset[str]]:
-    """The messages of the conversation that `ref` names or is in, oldest first, with those that name none; and the ids
-    of those whose file another user than their sender's wrote.
+async def _messages_of_review(kernel: Kernel, ref: str) -> tuple[list[Message], frozenset[str], Message | None]:
+    """The messages of the conversation that `ref` names or is in, oldest first, with those that name none; the ids of
+    those whose file another user than their sender's wrote; and the message that `ref` names, if it names one.
 
     A thread follows parents across conversations. A review is one conversation: nobody may join it to another, whose
     approval would then count for it.
@@ -47,11 +47,20 @@ async def _messages_of_review(kernel: Kernel, ref: str) -> tuple[list[Message], 
     messages = [match.message for match in matches]
     unverified = frozenset([match.message.id for match in matches if await _is_unverified(kernel, match)])
     conversations = {message.conversation_id for message in messages}
-    if len(conversations) > 1 and ref not in conversations:
-        ref = (await find(kernel, ref)).message.conversation_id
-    if ref in conversations:
-        messages = [message for message in messages if message.conversation_id in ("", ref)]
-    return messages, unverified
+    named = None if ref in conversations else await _named(kernel, messages, ref)
+    conversation = ref if named is None else named.conversation_id
+    if conversation in conversations:
+        messages = [message for message in messages if message.conversation_id in ("", conversation)]
+    return messages, unverified, named
+
+
+async def _named(kernel: Kernel, messages: list[Message], ref: str) -> Message | None:
+    """The message that `ref` names; None for one that is only known by its answers."""
+    named = next((message for message in messages if message.id == ref), None)
+    if named is None:
+        with suppress(UnknownMessage):
+            named = (await find(kernel, ref)).message
+    return named
 
 
 async def _is_unverified(kernel: Kernel, match: FoundMessage) -> bool:

@@ -30,7 +30,7 @@ def _add_next(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_claimed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("message", help="id, file name, or the end of an id")
+    parser.add_argument("message", metavar="MESSAGE", help="id, file name, or the end of an id")
     parser.add_argument(
         "--token", default=None, help="token that `next --json` printed: fail if the claim has passed to another"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import find
-from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
+from parley.cli.command import Command, add_conversation, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import (
     UNLIMITED,
@@ -37,13 +37,13 @@ _DEEPEST = 6
 
 
 def _add_ref(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("message", help="id, file name, or the end of an id")
+    parser.add_argument("message", metavar="MESSAGE", help="id, file name, or the end of an id")
     parser.add_argument("--raw", action="store_true", help="print the file unchanged")
     add_mailbox_options(parser)
 
 
 def _add_thread(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("conversation", help="a conversation id, or any message in it")
+    add_conversation(parser)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--full", action="store_true", help="show whole bodies (default: their first lines)")
     shown.add_argument("--headings", action="store_true", help="show no bodies")
@@ -52,7 +52,7 @@ def _add_thread(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", help="text to find in ids, subjects and bodies; case does not matter")
+    parser.add_argument("text", metavar="TEXT", help="text to find in ids, subjects and bodies; case does not matter")
     parser.add_argument("--limit", type=int, default=1_000, metavar="N", help="only the newest N matches (1000)")
     add_mailbox_options(parser)
 

@@ -49,7 +49,7 @@ def _add_send(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_reply(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("message", help="message to answer: id, file name, or the end of an id")
+    parser.add_argument("message", metavar="MESSAGE", help="message to answer: id, file name, or the end of an id")
     parser.add_argument("--to", action="append", default=[], help="recipient (default: the sender of the message)")
     parser.add_argument(
         "--type",

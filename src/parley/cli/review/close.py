@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import reviews
-from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
+from parley.cli.command import Command, add_conversation, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import safe
-from parley.cli.review.status import add_conversation, review_fields, review_name
+from parley.cli.review.status import review_fields, review_name
 from parley.domain.message.review import ReviewState
 from parley.wiring import drive
 

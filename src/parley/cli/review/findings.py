@@ -6,10 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import reviews
-from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
+from parley.cli.command import Command, add_conversation, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import count_of, safe
-from parley.cli.review.status import add_conversation
 from parley.domain.errors.errors import Invalid
 from parley.domain.message.findings import SEVERITY_AND_TEXT, check_findings, normal_findings
 from parley.domain.message.review import ReviewState

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import reviews
-from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
+from parley.cli.command import Command, add_conversation, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import FOUND_PROBLEMS, OK
 from parley.cli.output import safe
-from parley.cli.review.status import add_conversation, review_name
+from parley.cli.review.status import review_name
 from parley.wiring import drive
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import reviews
-from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of
+from parley.cli.command import Command, add_conversation, add_mailbox_options, kernel_of, screen_of
 from parley.cli.exits import OK
 from parley.cli.output import Screen, safe
 from parley.domain.message.review import ReviewState
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from parley.domain.message.review import Review, ReviewerState
 
 _COLOURS = {ReviewState.APPROVED: "green", ReviewState.ESCALATED: "red", ReviewState.REJECTED: "red"}
-
-
-def add_conversation(parser: argparse.ArgumentParser) -> None:
-    """Add the argument that names a review."""
-    parser.add_argument("conversation", help="the conversation id, or any message in it")
 
 
 def review_name(review: Review) -> str:

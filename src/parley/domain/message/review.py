@@ -15,7 +15,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from parley.domain.errors.errors import NotFound
+from parley.domain.errors.errors import Ambiguous, NotFound
 from parley.domain.message.findings import (
     Finding,
     gate,
@@ -28,7 +28,7 @@ from parley.domain.message.findings import (
 from parley.domain.message.kinds import REVIEW_ROUNDS_MAX, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from parley.domain.message.message import Message, Value
 
@@ -130,6 +130,30 @@ def follow_review(
         elif step is not None:
             step(loop, message)
     return loop.review(closure)
+
+
+def author_of(messages: Sequence[Message], ref: Message | None, me: str) -> str:
+    """Who asked for the review that is meant, or "" where nobody did. `Ambiguous` where several did and none is named.
+
+    A conversation may hold the reviews of several authors. A message belongs to that of the request which it goes back
+    to. Where only the conversation is named, my own review is meant, in a mailbox that has asked for one.
+    """
+    requests = {message.sender: message.id for message in reversed(messages) if message.kind is Kind.REVIEW_REQUEST}
+    if ref is not None and len(requests) > 1:
+        by_id = {message.id: message for message in messages}
+        for _ in messages:
+            if ref.kind is Kind.REVIEW_REQUEST or ref.in_reply_to not in by_id:
+                break
+            ref = by_id[ref.in_reply_to]
+        named = [name for name in (ref.sender, *ref.to) if name in requests]
+        if named and (ref.sender in requests or len(named) == 1):
+            return named[0]
+    if me in requests:
+        return me
+    if len(requests) > 1:
+        ids = ", ".join(f"{requests[name]} ({name})" for name in sorted(requests))
+        raise Ambiguous(f"{len(requests)} agents ask for a review in this conversation", hint=f"name a request: {ids}")
+    return next(iter(requests), "")
 
 
 class _Reviewer:
@@ -291,6 +315,9 @@ class _Loop:
             return None
         if self.requested_yet and message.sender not in self.reviewers:
             self.ignore(message, f"{message.sender} was not asked for a review")
+            return None
+        if self.requested_yet and message.to and self.author not in message.to:
+            self.ignore(message, f"it is for {', '.join(message.to)}, not for the author, {self.author}")
             return None
         self.reviewed, self.last_id = True, message.id
         return self._reviewer(message.sender)

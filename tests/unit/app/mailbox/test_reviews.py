@@ -8,11 +8,13 @@ import pytest
 
 from parley.app.mailbox import claims, reviews, sending
 from parley.app.mailbox.kernel import drive
-from parley.domain.errors.errors import Conflict, Invalid, NameExists, NotFound, NotRegular
+from parley.domain.errors.errors import Ambiguous, Conflict, Invalid, NameExists, NotFound, NotRegular
 from parley.domain.message.message import Kind, Message
 from parley.domain.message.review import ReviewState
 from tests.samples.messages import a_draft, a_file, fields_of
 from tests.unit.app.rig import Rig
+
+LGTM = fields_of(Kind.REVIEW_LGTM)
 
 
 def reply(rig: Rig, who: str, to_id: str, kind: Kind = Kind.NOTIFICATION, **changes: object) -> str:
@@ -161,6 +163,47 @@ def test_who_sends_feedback_hears_what_is_wrong_with_its_packet(rig: Rig, path: 
 
     assert said in " ".join(map(str, sent.warnings))
     assert bool(sent.warnings) is bool(said)
+
+
+def two_authors(rig: Rig) -> tuple[Message, Message]:
+    """claude and gemini ask codex for a review in one conversation; gemini's request has the older date."""
+    gemini = rig.send(Kind.REVIEW_REQUEST, sender="gemini", conversation_id="conv-1").message
+    rig.clock.pass_by(minutes=1)
+    return rig.send(Kind.REVIEW_REQUEST, conversation_id="conv-1").message, gemini
+
+
+@pytest.mark.requirement("D-REVIEW-AUTHOR")
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_message_names_the_review_of_the_author_whose_request_it_goes_back_to(rig: Rig, answered: bool) -> None:
+    for asked in two_authors(rig):
+        ref = reply(rig, "codex", asked.id, Kind.REVIEW_LGTM, body=LGTM) if answered else asked.id
+
+        review = drive(reviews.get(rig.kernel("codex"), ref))
+
+        assert (review.author, review.request_id, review.approved) == (asked.sender, asked.id, answered)
+
+
+@pytest.mark.requirement("D-REVIEW-AUTHOR")
+def test_a_conversation_with_two_authors_is_ambiguous_to_a_reviewer_and_their_own_to_authors(rig: Rig) -> None:
+    claude, gemini = two_authors(rig)
+
+    with pytest.raises(Ambiguous, match="2 agents ask for a review") as refused:
+        drive(reviews.get(rig.kernel("codex"), "conv-1"))
+
+    assert refused.value.hint == f"name a request: {claude.id} (claude), {gemini.id} (gemini)"
+    for asked in (claude, gemini):
+        assert drive(reviews.get(rig.kernel(asked.sender), "conv-1")).request_id == asked.id
+
+
+@pytest.mark.requirement("D-REVIEW-AUTHOR")
+def test_an_approval_for_one_author_is_none_for_the_other(rig: Rig) -> None:
+    claude, gemini = two_authors(rig)
+    approval = reply(rig, "codex", gemini.id, Kind.REVIEW_LGTM, body=LGTM)
+
+    review = drive(reviews.get(rig.kernel("codex"), claude.id))
+
+    assert review.state is ReviewState.REQUESTED
+    assert f"{approval}: ignored: it is for gemini, not for the author, claude" in review.remarks
 
 
 @pytest.mark.parametrize("claimed", [False, True])
