@@ -45,7 +45,8 @@ HTTP_REFUSALS = """
 ## Refusals
 
 A refusal is `application/problem+json` (RFC 9457). `code` is stable, `detail` is for people, `errors` names every
-field with a code of its own; some codes add facts, such as `current_version`.
+field with a code of its own; some codes add facts, such as `current_version`, or
+`missing` of `not_found`: what was not found.
 
 ```json
 {"type": "urn:parley:problem:channel_closed", "title": "Conflict", "status": 409, "code": "channel_closed",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+from argparse import Namespace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from parley.cli.parts.refusals import explain_refusal
+from parley.domain.errors.errors import NotFound
 from tests.surface.cli.team_stage import Team
 from tests.surface.stage import Stage
 
@@ -40,6 +43,13 @@ _FIELDS = "see: parley kinds review_request; give each field with --set FIELD=VA
             "not_found: no file 'nofile.jsonl' (export a log with: parley audit export > FILE)",
         ),
         (("up", "--port", "99999"), "invalid: --port: '99999' is not a port (use a number from 0 to 65535)"),
+        *[
+            (
+                tuple(words.split()),
+                f"invalid: the following arguments are required: CONVERSATION|MESSAGE (see: parley {words} --help)",
+            )
+            for words in ("review gate", "review status", "review findings", "thread")
+        ],
         (
             ("inbox", "--all", "--agent", "codex"),
             "invalid: --all and --agent together (leave one of them out)",
@@ -84,6 +94,18 @@ def test_an_intent_that_is_not_there_is_named(team: Team, words: tuple[str, ...]
     ran = team.run(*words)
 
     assert ran.err == "parley: not_found: no intent 'intent_nope' that you can see (see: parley intent list)\n"
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [({"missing": "intent"}, "no intent 'i1' that you can see"), ({"missing": "channel"}, "text"), ({}, "text")],
+)
+def test_what_was_not_found_is_known_by_its_fact_whatever_the_server_says(facts: dict[str, str], message: str) -> None:
+    error = NotFound("text", facts=facts)
+
+    explain_refusal(error, Namespace(intent="i1"))
+
+    assert error.message == message
 
 
 @pytest.mark.parametrize(

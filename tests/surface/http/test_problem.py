@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from parley.domain.directory.callers import KeyKind
 from parley.domain.errors import errors
 from parley.domain.errors import team as team_errors
 from parley.domain.errors.errors import Invalid, ParleyError, Problem, Unavailable
@@ -14,6 +15,7 @@ from parley.domain.errors.rules import PolicyUnavailable
 from parley.domain.errors.team import CircularWait, NameTaken, RateLimited, VersionMismatch
 from parley.surfaces.entrance.refusals import status_of
 from parley.surfaces.http.problem import problem, problem_of
+from tests.rigs.team import CHANNEL, LiveServer, with_server
 
 
 def classes(root: type[ParleyError] = ParleyError) -> Iterator[type[ParleyError]]:
@@ -125,3 +127,22 @@ def test_that_there_is_no_policy_is_told_with_what_to_do_and_what_is_wrong_with_
 
 def test_a_problem_of_any_status_has_a_title() -> None:
     assert json.loads(problem(507, "disk_full", "no room").body)["title"] == "Insufficient Storage"
+
+
+@pytest.mark.parametrize(
+    ("path", "thing"),
+    [
+        ("/intents/nope", "intent"),
+        ("/channels/nope/messages", "channel"),
+        (f"/channels/{CHANNEL}/messages/nope", "message"),
+        ("/approvals/nope", "approval"),
+        ("/exchanges/nope", "exchange"),
+        ("/tasks/nope", "task"),
+        ("/policies/team/nope", "policy"),
+    ],
+)
+@with_server
+async def test_what_was_not_found_is_a_fact(server: LiveServer, path: str, thing: str) -> None:
+    answer = await (await server.client("", KeyKind.ADMIN)).get(path)
+
+    assert (answer.status, answer.code, answer.json["missing"]) == (404, "not_found", thing)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def explain_refusal(error: ParleyError, args: argparse.Namespace) -> None:
     """Change message and hint of an error where the options say more than the server could."""
     intent = getattr(args, "intent", "")
-    if error.code == "not_found" and error.message == "no such intent" and intent:
+    if error.facts.get("missing") == "intent" and intent:
         error.message, error.hint = f"no intent {intent!r} that you can see", "see: parley intent list"
     elif error.code == "policy_denied" and not error.hint:
         error.hint = _denial_hint(error, on_server=hasattr(args, "url"))

@@ -232,6 +232,11 @@ class NotFound(ParleyError):
 
     code = "not_found"
 
+    @classmethod
+    def no_such(cls, thing: str, hint: str = "") -> Self:
+        """An error that says what was not found as a fact, too: clients must not have to read the message."""
+        return cls(f"no such {thing}", hint=hint, facts={"missing": thing})
+
 
 class UnknownProject(NotFound):
     """There is no such project."""

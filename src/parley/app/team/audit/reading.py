@@ -138,7 +138,7 @@ async def get(team: Team, caller: Caller, entry_id: str) -> AuditEntry:
         query = query._replace(entry_id=entry_id)
     entries = await team.store.audits(caller.tenant, query) if visible.sides != () and entry_id != "0" else ()
     if not entries:
-        raise NotFound("no such entry")
+        raise NotFound.no_such("entry")
     return entries[0]
 
 

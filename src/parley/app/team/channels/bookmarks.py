@@ -124,5 +124,5 @@ async def delete(team: Team, caller: Caller, agent_id: str, name: str) -> None:
 async def _stored(team: Team, caller: Caller, agent_id: str, name: str) -> Bookmark:
     bookmark = await team.store.get(Bookmark, caller.tenant, bookmark_id(agent_id, name))
     if bookmark is None:
-        raise NotFound("no such bookmark", hint="open it first")
+        raise NotFound.no_such("bookmark", hint="open it first")
     return bookmark

@@ -187,7 +187,7 @@ async def find_channel(team: Team, caller: Caller, channel_id: str) -> tuple[Cha
     channel = await team.store.get(Channel, caller.tenant, channel_id)
     access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
     if channel is None or access is None:
-        raise NotFound("no such channel")
+        raise NotFound.no_such("channel")
     await sees(team, channel, access, caller)
     return channel, access
 
@@ -196,7 +196,7 @@ async def _readable(team: Team, caller: Caller, channel_id: str) -> tuple[Channe
     """The same for the channel itself, whose name and members are text of its intent."""
     channel, access = await find_channel(team, caller, channel_id)
     if await stands_on(team, access, caller) is None:
-        raise NotFound("no such channel")
+        raise NotFound.no_such("channel")
     return channel, access
 
 

@@ -177,7 +177,7 @@ async def _channel(team: Team, caller: Caller, channel_id: str) -> tuple[Channel
     channel = await team.store.get(Channel, caller.tenant, channel_id)
     access = await team.store.get(Access, caller.tenant, channel.intent_id) if channel else None
     if channel is None or access is None:
-        raise NotFound("no such channel")
+        raise NotFound.no_such("channel")
     return channel, access
 
 
@@ -363,10 +363,10 @@ async def reply(team: Team, caller: Caller, channel_id: str, request_id: str, dr
     answer = draft._replace(pattern=Pattern.RESPONSE, in_reply_to=request_id, to="")
     request, _, state = await answered_by(team, caller, answer)
     if request is None or request.channel_id != channel_id:
-        raise NotFound("no such message")
+        raise NotFound.no_such("message")
     # An agent must not learn of messages that it may not read, only that a request was not for it.
     if request.pattern is not Pattern.REQUEST and not request.visible_to(sender_view):
-        raise NotFound("no such message")
+        raise NotFound.no_such("message")
     if channel.is_open and sender_view.takes_part:
         check_answerable(request, caller.agent, team.at(), state)
     return await post(team, caller, channel_id, answer)
@@ -402,7 +402,7 @@ async def resume_ask(team: Team, caller: Caller, request_id: str, patience: floa
     """Wait again for the first answer to a request that is already posted, after a broken connection."""
     request = await team.requests.get(caller.tenant, request_id)
     if request is None:
-        raise NotFound("no such message")
+        raise NotFound.no_such("message")
     return await _answer(team, caller, request, None, patience)
 
 

@@ -257,7 +257,7 @@ async def get(team: Team, caller: Caller, channel_id: str, message_id: str) -> R
     channel_view = check_takes_part(await sees(team, channel, access, caller))
     post = await team.store.post(caller.tenant, message_id)
     if post is None or post.channel_id != channel_id or not post.visible_to(channel_view):
-        raise NotFound("no such message")
+        raise NotFound.no_such("message")
     return await team.store.with_receipt(caller.tenant, post, channel_view.agent)
 
 

@@ -63,9 +63,9 @@ async def check_follows(team: Team, caller: Caller, followed: Followed) -> None:
         access_list = await team.store.get(Access, caller.tenant, followed.intent_id)
         stands = await stands_on(team, access_list, caller) if access_list is not None else None
         if stands is None or not stands.allows(Permission.READ):
-            raise NotFound("no such intent")
+            raise NotFound.no_such("intent")
     elif caller.agent != followed.agent and not caller.all_seeing:
-        raise NotFound("no such agent")
+        raise NotFound.no_such("agent")
     else:
         await check_speaks_for(team.store, caller, followed.agent)
 

@@ -74,7 +74,7 @@ async def get(team: Team, caller: Caller, approval_id: str) -> Approval:
 async def _get(docket: TeamDocket, caller: Caller, approval_id: str) -> Approval:
     approval = await docket.approval(approval_id)
     if approval is None or not await _sees(docket, caller, approval):
-        raise NotFound("no such approval")
+        raise NotFound.no_such("approval")
     return approval
 
 
@@ -115,7 +115,7 @@ async def decide(team: Team, caller: Caller, approval_id: str, deciding: Approva
         return await _reject(team, caller, approval_id, deciding)
     approval = await team.store.get(Approval, caller.tenant, approval_id)
     if approval is None:
-        raise NotFound("no such approval")
+        raise NotFound.no_such("approval")
     async with team.governance.lock(caller.tenant, approval.conversation_id or approval.id):
         decided, _ = await posting.decide_and_commit(team, caller, lambda: _speak(team, caller, approval_id, deciding))
     if decided.held is not None:

@@ -64,7 +64,7 @@ async def get(team: Team, caller: Caller, exchange_id: str) -> Exchange:
     exchange = await team.store.get(Exchange, caller.tenant, exchange_id)
     visible = await _visible(team, caller, exchange) if exchange is not None else None
     if visible is None:
-        raise NotFound("no such exchange")
+        raise NotFound.no_such("exchange")
     return visible
 
 
@@ -130,7 +130,7 @@ async def close(team: Team, caller: Caller, exchange_id: str, reason: str) -> Ex
         docket = await TeamDocket.open(team, caller.tenant)
         exchange = await docket.exchange(exchange_id)
         if exchange is None or not await sees(team, caller, exchange):
-            raise NotFound("no such exchange")
+            raise NotFound.no_such("exchange")
         visible = await _visible(team, caller, exchange)
         # Who does not know that a message of the other side is held may end the exchange; a limit is for people.
         waits = exchange.limit_approval or (visible is not None and visible.outcome is Outcome.ESCALATED)

@@ -116,7 +116,7 @@ async def revoke(team: Team, caller: Caller, intent_id: str, grant_id: str) -> N
         _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
         revoked = next((entry for entry in access.grants if entry.id == grant_id), None)
         if revoked is None:
-            raise NotFound("no such entry")
+            raise NotFound.no_such("entry")
         facts = {"entry_id": grant_id, "principal_id": revoked.principal_id}
         event = team.event_by(caller, intent_id, ACCESS_REVOKED, **facts)
         return _changes(team, caller, without_grant(access, grant_id), event, "access_revoked", **facts)
@@ -231,7 +231,7 @@ async def requests(team: Team, caller: Caller, intent_id: str) -> list[AccessReq
         return list(all_requests)
     own = [access_request for access_request in all_requests if access_request.principal_id == caller.agent]
     if stands is None and not own:
-        raise NotFound("no such intent")
+        raise NotFound.no_such("intent")
     return own
 
 
@@ -304,7 +304,7 @@ async def _stored_request(team: Team, caller: Caller, intent_id: str, request_id
     _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
     access_request = await team.store.get(AccessRequest, caller.tenant, request_id)
     if access_request is None or access_request.intent_id != intent_id:
-        raise NotFound("no such request")
+        raise NotFound.no_such("request")
     return access, access_request
 
 
@@ -315,5 +315,5 @@ async def _access(team: Team, caller: Caller, intent_id: str) -> Access:
     """
     access = await team.store.get(Access, caller.tenant, intent_id)
     if access is None or not await may_ask(team, access, caller):
-        raise NotFound("no such intent")
+        raise NotFound.no_such("intent")
     return access

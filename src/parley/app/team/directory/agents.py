@@ -252,7 +252,7 @@ async def deregister(team: Team, caller: Caller, agent_id: str) -> AgentWithStat
 async def _stored(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
     record = await team.store.get(AgentRecord, caller.tenant, agent_id)
     if record is None:
-        raise NotFound("no such agent")
+        raise NotFound.no_such("agent")
     return record
 
 

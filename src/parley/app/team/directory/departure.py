@@ -52,7 +52,7 @@ async def _depart(team: Team, caller: Caller, agent_id: str) -> AgentRecord:
 async def _stored(team: Team, tenant: str, agent_id: str) -> AgentRecord:
     record = await team.store.get(AgentRecord, tenant, agent_id)
     if record is None:
-        raise NotFound("no such agent")
+        raise NotFound.no_such("agent")
     return record
 
 

@@ -49,7 +49,7 @@ async def get(team: Team, caller: Caller, agent_id: str) -> Identity:
     """An agent's identity."""
     identity = await find(team, caller.tenant, agent_id)
     if identity is None:
-        raise NotFound("no such identity")
+        raise NotFound.no_such("identity")
     return identity
 
 

@@ -115,7 +115,7 @@ async def get_tenant(team: Team, caller: Caller, tenant_id: str) -> Tenant:
     _check_operator(caller)
     tenant = await team.store.get(Tenant, NO_TENANT, tenant_id)
     if tenant is None:
-        raise NotFound("no such tenant")
+        raise NotFound.no_such("tenant")
     return tenant
 
 
@@ -269,13 +269,13 @@ async def _check_rules(team: Team, caller: Caller, tenant: str) -> None:
     if tenant == caller.tenant:
         return
     if not caller.operator or await team.store.get(Tenant, NO_TENANT, tenant) is None:
-        raise NotFound("no such tenant")
+        raise NotFound.no_such("tenant")
 
 
 async def _stored(team: Team, caller: Caller, key_id: str) -> Key:
     key = await team.store.get(Key, NO_TENANT, key_id)
     if key is None or not (key.owner == caller.tenant or caller.operator):
-        raise NotFound("no such key")
+        raise NotFound.no_such("key")
     return key
 
 

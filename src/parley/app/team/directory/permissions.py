@@ -38,10 +38,10 @@ async def intent_access(team: Team, caller: Caller, intent_id: str, needed: Perm
     intent = await team.store.get(Intent, caller.tenant, intent_id)
     access = await team.store.get(Access, caller.tenant, intent_id)
     if intent is None or access is None:
-        raise NotFound("no such intent")
+        raise NotFound.no_such("intent")
     stands = await stands_on(team, access, caller)
     if stands is None:
-        raise NotFound("no such intent")
+        raise NotFound.no_such("intent")
     check_allows(stands, needed)
     return intent, access
 

@@ -75,7 +75,7 @@ class Links(Protocol):
 async def make(team: Team, caller: Caller, intent_id: str) -> tuple[Checkpoint, bool]:
     """Make a checkpoint over the new events of an intent, and return whether one was made; else the last one."""
     if await team.store.get(Intent, caller.tenant, intent_id) is None:
-        raise NotFound("no such intent")
+        raise NotFound.no_such("intent")
     last = await _last(team, caller.tenant, intent_id)
     after = last.last_sequence if last else 0
     events = await _events(team, caller.tenant, intent_id, after, after + MOST_EVENTS)
@@ -172,11 +172,11 @@ async def get(team: Team, caller: Caller, checkpoint_id: str) -> Checkpoint:
     """One checkpoint."""
     checkpoint = await team.store.get(Checkpoint, caller.tenant, checkpoint_id)
     if checkpoint is None:
-        raise NotFound("no such checkpoint")
+        raise NotFound.no_such("checkpoint")
     try:
         await intent_access(team, caller, checkpoint.intent_id, Permission.READ)
     except NotFound:
-        raise NotFound("no such checkpoint") from None
+        raise NotFound.no_such("checkpoint") from None
     return checkpoint
 
 

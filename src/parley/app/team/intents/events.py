@@ -71,7 +71,7 @@ async def get(team: Team, caller: Caller, intent_id: str, event_id: str) -> Even
     await intent_access(team, caller, intent_id, Permission.READ)
     event = await team.store.event(caller.tenant, event_id)
     if event is None or event.intent_id != intent_id:
-        raise NotFound("no such event")
+        raise NotFound.no_such("event")
     return event
 
 

@@ -170,9 +170,9 @@ def _check_size(team: Team, task: Task) -> None:
 async def _stored(team: Team, caller: Caller, task_id: str, needed: Permission) -> tuple[Task, Access]:
     task = await team.store.get(Task, caller.tenant, task_id)
     if task is None:
-        raise NotFound("no such task")
+        raise NotFound.no_such("task")
     try:
         _, access = await intent_access(team, caller, task.intent_id, needed)
     except NotFound:
-        raise NotFound("no such task") from None
+        raise NotFound.no_such("task") from None
     return task, access

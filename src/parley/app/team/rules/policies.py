@@ -78,7 +78,7 @@ async def remove(team: Team, caller: Caller, scope: str, name: str) -> PolicySna
 
     def changed(now: PolicySnapshot) -> PolicySnapshot:
         if document not in now.texts:
-            raise NotFound("no such policy")
+            raise NotFound.no_such("policy")
         return without_document(now, document)
 
     return await _swapped(team, caller, document, changed)
@@ -162,7 +162,7 @@ async def get(team: Team, caller: Caller, scope: str, name: str) -> PolicySnapsh
     document = f"{scope}/{name}"
     snapshot = await visible_snapshot(team, caller)
     if document not in snapshot.texts:
-        raise NotFound("no such policy")
+        raise NotFound.no_such("policy")
     return replace(
         snapshot, texts={document: snapshot.texts[document]}, fragments={document: snapshot.fragments[document]}
     )
@@ -174,7 +174,7 @@ async def in_force(team: Team, caller: Caller, agent: str = "") -> InForce:
         record = await team.store.get(AgentRecord, caller.tenant, agent)
         own = caller.kind is KeyKind.HUMAN and record is not None and record.attributes.user_id == caller.user
         if not own:
-            raise NotFound("no such agent")
+            raise NotFound.no_such("agent")
     agent = agent or caller.agent
     of = await _attributes(team, caller, agent)
     now = await current(team, caller.tenant)

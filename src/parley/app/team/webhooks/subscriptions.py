@@ -143,7 +143,7 @@ async def get(team: Team, caller: Caller, subscription_id: str) -> Subscription:
     """One subscription. `NotFound` when it belongs to another caller."""
     subscription = await team.store.get(Subscription, caller.tenant, subscription_id)
     if subscription is None or not _is_known(subscription, caller):
-        raise NotFound("no such subscription")
+        raise NotFound.no_such("subscription")
     return subscription
 
 
