@@ -78,8 +78,8 @@ async def create(team: Team, caller: Caller, intent_id: str, draft: ChannelDraft
     """Create a channel on an intent."""
 
     async def decide() -> TeamChanges:
-        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
-        expects = [expecting(intent), expecting(access)]
+        intent, access, granted = await intent_access(team, caller, intent_id, Permission.WRITE)
+        expects = [expecting(intent), *granted]
         channel = await _drafted(team, caller, intent, access, draft, expects)
         entry = team.entry(caller, "channel_created", channel.id, intent=intent_id, name=channel.label)
         return TeamChanges(
@@ -131,7 +131,7 @@ async def _check_members(team: Team, access: Access, agents: Sequence[str], tota
     if total > team.limits.members:
         detail = f"a channel has at most {team.limits.members} members"
         raise Invalid.because([Problem("too_many", "members", detail)])
-    now, units = team.at(), await rules.units_of(team, access, agents)
+    now, units = team.at(), await rules.units_of(team, access, agents, expects)
     for agent in agents:
         if standing(access, party_name(agent), now, units.get(agent, "")) is None:
             raise NoIntentAccess(f"members: {agent} has no access to the intent")
@@ -148,10 +148,10 @@ async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, dr
         listed = await team.store.get(Access, caller.tenant, intent_id)
         if channel is not None and listed is not None and await is_listed(team, listed, caller):
             return await posting.venue_of(team, caller, channel.id)
-        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
+        intent, access, granted = await intent_access(team, caller, intent_id, Permission.WRITE)
         if channel is not None:
             return await posting.venue_of(team, caller, channel.id)
-        expects = [expecting(intent), expecting(access)]
+        expects = [expecting(intent), *granted]
         channel = await _drafted(team, caller, intent, access, ChannelDraft(name), expects)
         entry = team.entry(caller, "channel_created", channel.id, intent=intent.id, name=name)
         return Venue(channel, access, expects, entry)
@@ -165,7 +165,7 @@ async def post_by_name(team: Team, caller: Caller, intent_id: str, name: str, dr
 
 async def list_all(team: Team, caller: Caller, intent_id: str) -> list[ChannelWithTally]:
     """The channels of an intent that the caller may know of."""
-    _, access = await intent_access(team, caller, intent_id, Permission.READ)
+    access = (await intent_access(team, caller, intent_id, Permission.READ)).access
     shown = []
     for channel in await team.store.children(Channel, caller.tenant, intent_id):
         try:
@@ -178,7 +178,7 @@ async def list_all(team: Team, caller: Caller, intent_id: str) -> list[ChannelWi
 
 async def get(team: Team, caller: Caller, channel_id: str) -> ChannelWithTally:
     """One channel."""
-    channel, _ = await _readable(team, caller, channel_id)
+    channel, _, _ = await _readable(team, caller, channel_id)
     return await _current(team, channel)
 
 
@@ -192,12 +192,13 @@ async def find_channel(team: Team, caller: Caller, channel_id: str) -> tuple[Cha
     return channel, access
 
 
-async def _readable(team: Team, caller: Caller, channel_id: str) -> tuple[Channel, Access]:
-    """The same for the channel itself, whose name and members are text of its intent."""
+async def _readable(team: Team, caller: Caller, channel_id: str) -> tuple[Channel, Access, list[Expect]]:
+    """The same for the channel itself, whose name and members are text of its intent; and what that depends on."""
     channel, access = await find_channel(team, caller, channel_id)
-    if await stands_on(team, access, caller) is None:
+    expects = [expecting(access)]
+    if await stands_on(team, access, caller, expects) is None:
         raise NotFound.no_such("channel")
-    return channel, access
+    return channel, access, expects
 
 
 async def _current(team: Team, channel: Channel) -> ChannelWithTally:
@@ -213,10 +214,9 @@ async def change(team: Team, caller: Caller, channel_id: str, wanted: ChannelCha
     """Change members, options or status."""
 
     async def decide() -> TeamChanges:
-        channel, access = await _readable(team, caller, channel_id)
+        channel, access, expects = await _readable(team, caller, channel_id)
         check_manages(channel, access, caller)
         current = (await _current(team, channel)).channel
-        expects = [expecting(access)]
         changed = await _apply_change(team, current, access, wanted, expects)
         if wanted.status is ChannelStatus.CLOSED and current.is_open:
             changed = closed(changed, team.at(), team.limits.retention)
@@ -263,11 +263,11 @@ async def delete(team: Team, caller: Caller, channel_id: str) -> None:
     """Close a channel and purge it at once; its name is free again. Audit events stay."""
 
     async def decide() -> TeamChanges:
-        channel, access = await _readable(team, caller, channel_id)
+        channel, access, expects = await _readable(team, caller, channel_id)
         check_manages(channel, access, caller)
         entry = team.entry(caller, "channel_deleted", channel.id, intent=channel.intent_id, name=channel.label)
         drops = (channel, *await request_records(team, channel))
-        return TeamChanges(caller.tenant, drops=drops, purges=(channel.id,), entries=(entry,))
+        return TeamChanges(caller.tenant, expects=tuple(expects), drops=drops, purges=(channel.id,), entries=(entry,))
 
     await committed(team, caller, decide, "channel")
 

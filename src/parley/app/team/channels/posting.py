@@ -205,6 +205,8 @@ async def decide(
         expects = docket.expects
     sender_view = await sees(team, channel, access, caller)
     record = await check_present(team, caller.tenant, caller.agent, expects)
+    if record is None:
+        expects.append(Expect(AgentRecord.kind, caller.agent, 0))  # once registered, it may be of another org unit
     posts: list[Post] = []
     ended: list[Job] = []
     for original, message_id in zip(drafts, ids, strict=True):

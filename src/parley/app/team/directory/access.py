@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from parley.app.team.retry import Attempt
     from parley.app.team.team import Team
     from parley.domain.channel.event import EventDraft
+    from parley.domain.record import Expect
 
 MOST_ENTRIES = 1_000
 MOST_REQUESTS = 1_000
@@ -68,8 +69,7 @@ class RequestDraft(NamedTuple):
 
 async def get(team: Team, caller: Caller, intent_id: str) -> Access:
     """An intent's access list."""
-    _, access = await intent_access(team, caller, intent_id, Permission.READ)
-    return access
+    return (await intent_access(team, caller, intent_id, Permission.READ)).access
 
 
 async def replace_all(
@@ -78,13 +78,14 @@ async def replace_all(
     """Replace the list. Principals on both lists keep their visible history."""
 
     async def decide() -> TeamChanges:
-        _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
+        _, access, expects = await intent_access(team, caller, intent_id, Permission.ADMIN)
         grants = tuple(_granted(team, caller, access, draft) for draft in drafts)
         changed = replace(access, policy=policy, grants=grants)
         return _changes(
             team,
             caller,
             changed,
+            expects,
             team.event_by(caller, intent_id, ACCESS_GRANTED, action="acl_set", default_policy=policy.value),
             "access_set",
             policy=policy.value,
@@ -98,12 +99,12 @@ async def grant(team: Team, caller: Caller, intent_id: str, draft: GrantDraft) -
     """Add an entry."""
 
     async def decide() -> TeamChanges:
-        _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
+        _, access, expects = await intent_access(team, caller, intent_id, Permission.ADMIN)
         _check_room(access)
         new_grant = _granted(team, caller, access, draft)
         facts = {"principal_id": new_grant.principal_id, "permission": new_grant.permission.value}
         event = team.event_by(caller, intent_id, ACCESS_GRANTED, **facts)
-        changes = _changes(team, caller, with_grant(access, new_grant), event, "access_granted", **facts)
+        changes = _changes(team, caller, with_grant(access, new_grant), expects, event, "access_granted", **facts)
         return changes._replace(created_id=new_grant.id)
 
     return (await _commit_access(team, caller, decide)).grants[-1]
@@ -113,13 +114,13 @@ async def revoke(team: Team, caller: Caller, intent_id: str, grant_id: str) -> N
     """Remove an entry; open streams of the principal end at once."""
 
     async def decide() -> TeamChanges:
-        _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
+        _, access, expects = await intent_access(team, caller, intent_id, Permission.ADMIN)
         revoked = next((entry for entry in access.grants if entry.id == grant_id), None)
         if revoked is None:
             raise NotFound.no_such("entry")
         facts = {"entry_id": grant_id, "principal_id": revoked.principal_id}
         event = team.event_by(caller, intent_id, ACCESS_REVOKED, **facts)
-        return _changes(team, caller, without_grant(access, grant_id), event, "access_revoked", **facts)
+        return _changes(team, caller, without_grant(access, grant_id), expects, event, "access_revoked", **facts)
 
     await _commit_access(team, caller, decide)
 
@@ -167,9 +168,17 @@ def _check_room(access: Access) -> None:
         raise QuotaExceeded(f"an access list has at most {MOST_ENTRIES} entries")
 
 
-def _changes(team: Team, caller: Caller, access: Access, event: EventDraft, action: str, **facts: str) -> TeamChanges:
+def _changes(
+    team: Team,
+    caller: Caller,
+    access: Access,
+    expects: tuple[Expect, ...],
+    event: EventDraft,
+    action: str,
+    **facts: str,
+) -> TeamChanges:
     entry = team.entry(caller, action, access.id, **facts)
-    return TeamChanges(caller.tenant, puts=(access,), events=(event,), entries=(entry,))
+    return TeamChanges(caller.tenant, expects=expects, puts=(access,), events=(event,), entries=(entry,))
 
 
 async def _commit_access(team: Team, caller: Caller, decide: Attempt) -> Access:
@@ -185,46 +194,56 @@ async def _commit_access(team: Team, caller: Caller, decide: Attempt) -> Access:
 
 async def request(team: Team, caller: Caller, intent_id: str, draft: RequestDraft) -> AccessRequest:
     """Request access; any agent of the tenant may. A repeated pending request returns the first one."""
-    await _access(team, caller, intent_id)
     principal = caller.agent or caller.actor
-    present = await team.store.children(AccessRequest, caller.tenant, intent_id)
-    for pending in present:
-        if pending.status is RequestStatus.PENDING and (pending.principal_id, pending.permission) == (
-            principal,
-            draft.permission,
-        ):
-            return pending
-    if len(present) >= MOST_REQUESTS:
-        raise QuotaExceeded(f"an intent has at most {MOST_REQUESTS} access requests")
+    earlier: list[AccessRequest] = []
+
+    async def decide() -> TeamChanges | None:
+        access, expects = await _access(team, caller, intent_id)
+        present = await team.store.children(AccessRequest, caller.tenant, intent_id)
+        for pending in present:
+            if pending.status is RequestStatus.PENDING and (pending.principal_id, pending.permission) == (
+                principal,
+                draft.permission,
+            ):
+                earlier.append(pending)
+                return None
+        if len(present) >= MOST_REQUESTS:
+            raise QuotaExceeded(f"an intent has at most {MOST_REQUESTS} access requests")
+        return _requesting(team, caller, access, principal, draft)._replace(expects=tuple(expects))
+
+    done = await committed(team, caller, decide, "access list")
+    record = done.puts[0] if done else earlier[-1]
+    assert isinstance(record, AccessRequest)  # noqa: S101  # what was put
+    return record
+
+
+def _requesting(team: Team, caller: Caller, access: Access, principal: str, draft: RequestDraft) -> TeamChanges:
     access_request = AccessRequest(
         id=team.new_id("areq"),
         tenant_id=caller.tenant,
-        intent_id=intent_id,
+        intent_id=access.id,
         principal_id=principal,
         created_at=team.at(),
         **draft._asdict(),
     )
     event = team.event_by(
         caller,
-        intent_id,
+        access.id,
         ACCESS_REQUESTED,
         request_id=access_request.id,
         principal_id=principal,
         requested_permission=draft.permission.value,
         capabilities=list(draft.capabilities),
     )
-    entry = team.entry(caller, "access_requested", intent_id, principal_id=principal, request=access_request.id)
-    changes = TeamChanges(
+    entry = team.entry(caller, "access_requested", access.id, principal_id=principal, request=access_request.id)
+    return TeamChanges(
         caller.tenant, puts=(access_request,), events=(event,), entries=(entry,), created_id=access_request.id
     )
-    record = (await team.commit(caller, changes)).puts[0]
-    assert isinstance(record, AccessRequest)  # noqa: S101  # what was put
-    return record
 
 
 async def requests(team: Team, caller: Caller, intent_id: str) -> list[AccessRequest]:
     """All requests, for admins of the intent; for others, their own."""
-    access = await _access(team, caller, intent_id)
+    access, _ = await _access(team, caller, intent_id)
     stands = await stands_on(team, access, caller)
     all_requests = await team.store.children(AccessRequest, caller.tenant, intent_id)
     if stands is not None and stands.allows(Permission.ADMIN):
@@ -248,7 +267,7 @@ async def approve(
     """Approve a request: the decision and the new entry are one commit."""
 
     async def decide() -> TeamChanges:
-        access, access_request = await _stored_request(team, caller, intent_id, request_id)
+        access, access_request, expects = await _stored_request(team, caller, intent_id, request_id)
         decided = access_request.decided(RequestStatus.APPROVED, caller.actor, team.at(), reason)
         draft = GrantDraft(
             access_request.principal_id,
@@ -262,6 +281,7 @@ async def approve(
         facts = {"principal_id": new_grant.principal_id, "permission": new_grant.permission.value}
         return TeamChanges(
             caller.tenant,
+            expects=expects,
             puts=(decided, with_grant(access, new_grant)),
             events=(
                 team.event_by(caller, intent_id, ACCESS_REQUEST_APPROVED, request_id=request_id, **facts),
@@ -279,12 +299,12 @@ async def deny(team: Team, caller: Caller, intent_id: str, request_id: str, reas
     """Deny a request."""
 
     async def decide() -> TeamChanges:
-        access, access_request = await _stored_request(team, caller, intent_id, request_id)
+        _, access_request, expects = await _stored_request(team, caller, intent_id, request_id)
         decided = access_request.decided(RequestStatus.DENIED, caller.actor, team.at(), reason)
         facts = {"request_id": request_id, "principal_id": access_request.principal_id, "reason": reason}
         return TeamChanges(
             caller.tenant,
-            expects=(expecting(access),),
+            expects=expects,
             puts=(decided,),
             events=(team.event_by(caller, intent_id, ACCESS_REQUEST_DENIED, **facts),),
             entries=(team.entry(caller, "access_request_denied", intent_id, request=request_id),),
@@ -300,20 +320,23 @@ async def _commit_decision(team: Team, caller: Caller, decide: Attempt) -> Acces
     return record
 
 
-async def _stored_request(team: Team, caller: Caller, intent_id: str, request_id: str) -> tuple[Access, AccessRequest]:
-    _, access = await intent_access(team, caller, intent_id, Permission.ADMIN)
+async def _stored_request(
+    team: Team, caller: Caller, intent_id: str, request_id: str
+) -> tuple[Access, AccessRequest, tuple[Expect, ...]]:
+    _, access, expects = await intent_access(team, caller, intent_id, Permission.ADMIN)
     access_request = await team.store.get(AccessRequest, caller.tenant, request_id)
     if access_request is None or access_request.intent_id != intent_id:
         raise NotFound.no_such("request")
-    return access, access_request
+    return access, access_request, expects
 
 
-async def _access(team: Team, caller: Caller, intent_id: str) -> Access:
-    """The access list, without a check of rights: any agent that knows the intent may request access to it.
+async def _access(team: Team, caller: Caller, intent_id: str) -> tuple[Access, list[Expect]]:
+    """The access list and what the answer depends on, without a check of rights: any agent may request access.
 
     Not where isolation keeps it from the intent: a request carries text, too.
     """
     access = await team.store.get(Access, caller.tenant, intent_id)
-    if access is None or not await may_ask(team, access, caller):
+    expects = [expecting(access)] if access is not None else []
+    if access is None or not await may_ask(team, access, caller, expects):
         raise NotFound.no_such("intent")
-    return access
+    return access, expects

@@ -22,6 +22,7 @@ from parley.domain.store.changes import Moved, TeamChanges
 
 if TYPE_CHECKING:
     from parley.app.team.team import Team
+    from parley.domain.record import Expect
 
 # Waiting messages checked in one pass.
 _LOOKED_AT = 500
@@ -46,19 +47,19 @@ async def _delivering(team: Team, tenant: str, role_id: str, channel_id: str) ->
     role = await team.store.get(Role, tenant, role_id)
     if role is None or not role.holders:
         return None
-    moved, expects = [], {expecting(role)}
+    moved, expects = [], [expecting(role)]
     for post in await team.store.pending(tenant, ROLE_PREFIX + role_id):
         channel = await team.store.get(Channel, tenant, post.channel_id)
         access = await team.store.get(Access, tenant, post.intent_id)
         if channel is None or access is None or (channel_id and channel.id != channel_id) or post.over(team.at()):
             continue
-        units = await rules.units_of(team, access, [holder.agent for holder in role.holders])
+        units = await rules.units_of(team, access, [holder.agent for holder in role.holders], expects)
         able = holders(role, channel, access, team.at(), units)
-        recipients = await unconcerned(team, tenant, post.sender, able)
+        recipients = await unconcerned(team, tenant, post.sender, able, expects)
         if recipients:
             moved.append(Moved(post.id, PostState.DELIVERED, recipients))
-            expects |= {expecting(channel), expecting(access)}
-    return TeamChanges(tenant, expects=tuple(expects), moved=tuple(moved)) if moved else None
+            expects += [expecting(channel), expecting(access)]
+    return TeamChanges(tenant, expects=tuple(dict.fromkeys(expects)), moved=tuple(moved)) if moved else None
 
 
 async def deliver_stranded(team: Team) -> None:
@@ -73,16 +74,18 @@ async def deliver_stranded(team: Team) -> None:
         await deliver_waiting(team, tenant, role_id=to.removeprefix(ROLE_PREFIX))
 
 
-async def unconcerned(team: Team, tenant: str, sender: str, agents: tuple[str, ...]) -> tuple[str, ...]:
+async def unconcerned(
+    team: Team, tenant: str, sender: str, agents: tuple[str, ...], expects: list[Expect]
+) -> tuple[str, ...]:
     """Those of these agents to whom the sender may say something without asking the rules.
 
     What waits for a holder was not judged for anybody: it does not leave the org unit, and reaches nobody suspended.
     """
-    in_force = await rules.in_force(team, tenant, [])
-    speaker = await rules.party(team, tenant, sender)
+    in_force = await rules.in_force(team, tenant, expects)
+    speaker = await rules.party(team, tenant, sender, expects)
     reachable = []
     for agent in agents:
-        receiver = await rules.party(team, tenant, agent)
+        receiver = await rules.party(team, tenant, agent, expects)
         if concerns(in_force.book.between(speaker.attributes, receiver.attributes), speaker, receiver):
             continue
         try:

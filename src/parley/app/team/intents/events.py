@@ -9,7 +9,6 @@ from parley.app.team.retry import committed
 from parley.domain.channel.event import RESERVED, SDK_TYPES, STREAM_WORDS, stored_type
 from parley.domain.directory.access import Access, Permission
 from parley.domain.errors.errors import Invalid, NotFound, Problem
-from parley.domain.record import expecting
 from parley.domain.store.changes import TeamChanges
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ async def append(
     draft = draft._replace(trace_id=caller.trace_id, parent_event_id=parent_event_id)
 
     async def decide() -> TeamChanges:
-        _, access = await intent_access(team, caller, intent_id, Permission.WRITE)
-        return TeamChanges(caller.tenant, expects=(expecting(access),), events=(draft,), created_id=draft.id)
+        expects = (await intent_access(team, caller, intent_id, Permission.WRITE)).expects
+        return TeamChanges(caller.tenant, expects=expects, events=(draft,), created_id=draft.id)
 
     done = await committed(team, caller, decide, "intent")
     assert done is not None  # noqa: S101  # there was something to write

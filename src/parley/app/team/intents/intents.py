@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from parley.app.team.team import Team
     from parley.domain.directory.callers import Caller
     from parley.domain.directory.intent import Patch
+    from parley.domain.record import Expect
 
 # Records of a page: few, because each may be as long as a body.
 _PAGE = 32
@@ -75,12 +76,6 @@ class IntentDraft(NamedTuple):
 
 async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
     """Create an intent. Its creator is its admin; all agents of its unit may write until access is restricted."""
-    for field, intent_id in (
-        ("parent_intent_id", draft.parent_intent_id),
-        *(("depends_on", dependency) for dependency in draft.depends_on),
-    ):
-        if intent_id:
-            await _check_known(team, caller, field, intent_id)
     if await team.store.count(Intent, caller.tenant, "") >= team.limits.intents_per_tenant:
         raise QuotaExceeded(f"there are at most {team.limits.intents_per_tenant} intents")
     now = team.at()
@@ -93,14 +88,16 @@ async def create(team: Team, caller: Caller, draft: IntentDraft) -> Intent:
         **draft._asdict(),
     )
     _check_size(team, intent.state)
-    access = await _first_access(team, caller, intent)
     event = team.event_by(caller, intent.id, INTENT_CREATED, title=intent.title)
     entry = team.entry(caller, "intent_created", intent.id)
 
     async def decide() -> TeamChanges:
+        expects = await _check_known(team, caller, draft)
+        access = await _first_access(team, caller, intent, expects)
         count = await _counted(team, caller)
         return TeamChanges(
             caller.tenant,
+            expects=tuple(expects),
             puts=(intent, access, *count),
             events=(event,),
             entries=(entry,),
@@ -121,10 +118,11 @@ async def _counted(team: Team, caller: Caller) -> tuple[IntentCount, ...]:
     return (replace(count, total=count.total + 1),)
 
 
-async def _first_access(team: Team, caller: Caller, intent: Intent) -> Access:
+async def _first_access(team: Team, caller: Caller, intent: Intent, expects: list[Expect]) -> Access:
     """The access list of a new intent. Where there are several org units, it is open to its creator's only."""
     access = Access(id=intent.id, tenant_id=caller.tenant, created_by=caller.actor)
-    unit = await rules.home_unit(team, caller) if await rules.several_units(team, caller.tenant, []) else ""
+    several = await rules.several_units(team, caller.tenant, expects)
+    unit = await rules.home_unit(team, caller, expects) if several else ""
     if not unit:
         return access  # it belongs to the unit that its creator will be placed in
     entry = Grant(
@@ -140,17 +138,21 @@ async def _first_access(team: Team, caller: Caller, intent: Intent) -> Access:
     return replace(access, org_unit=unit, policy=AccessPolicy.CLOSED, grants=(entry,))
 
 
-async def _check_known(team: Team, caller: Caller, field: str, intent_id: str) -> None:
-    try:
-        await intent_access(team, caller, intent_id, Permission.READ)
-    except NotFound:
-        raise Invalid.because([Problem("unknown", field, "no such intent")]) from None
+async def _check_known(team: Team, caller: Caller, draft: IntentDraft) -> list[Expect]:
+    """Refuse to name intents that the caller does not know; else what that depends on."""
+    named = [("parent_intent_id", draft.parent_intent_id)] if draft.parent_intent_id else []
+    expects: list[Expect] = []
+    for field, intent_id in (*named, *(("depends_on", dependency) for dependency in draft.depends_on)):
+        try:
+            expects += (await intent_access(team, caller, intent_id, Permission.READ)).expects
+        except NotFound:
+            raise Invalid.because([Problem("unknown", field, "no such intent")]) from None
+    return expects
 
 
 async def get(team: Team, caller: Caller, intent_id: str) -> Intent:
     """One intent."""
-    intent, _ = await intent_access(team, caller, intent_id, Permission.READ)
-    return intent
+    return (await intent_access(team, caller, intent_id, Permission.READ)).intent
 
 
 async def list_page(
@@ -186,7 +188,7 @@ async def patch(team: Team, caller: Caller, intent_id: str, version: int | None,
     """Patch the state of an intent that still has this version."""
 
     async def decide() -> TeamChanges:
-        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
+        intent, _, expects = await intent_access(team, caller, intent_id, Permission.WRITE)
         check_version(intent, version)
         changed = replace(intent, state=patched(intent.state, patches), updated_at=team.at())
         _check_size(team, changed.state)
@@ -200,9 +202,7 @@ async def patch(team: Team, caller: Caller, intent_id: str, version: int | None,
             old_state=intent.state,
         )
         entry = team.entry(caller, "state_patched", intent_id, version=str(intent.version + 1))
-        return TeamChanges(
-            caller.tenant, expects=(expecting(access),), puts=(changed,), events=(event,), entries=(entry,)
-        )
+        return TeamChanges(caller.tenant, expects=expects, puts=(changed,), events=(event,), entries=(entry,))
 
     return await _commit_intent(team, caller, decide)
 
@@ -213,7 +213,7 @@ async def set_status(
     """Change the status of an intent. Resolving it closes its channels in the same commit."""
 
     async def decide() -> TeamChanges:
-        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
+        intent, _, expects = await intent_access(team, caller, intent_id, Permission.WRITE)
         check_version(intent, version)
         check_move(intent.status, status)
         changed = replace(intent, status=status, updated_at=team.at())
@@ -223,7 +223,7 @@ async def set_status(
         entry = team.entry(caller, "status_changed", intent_id, status=status.value, channels=str(len(closed)))
         return TeamChanges(
             caller.tenant,
-            expects=(expecting(access),),
+            expects=expects,
             puts=(changed, *closed),
             events=(team.event_by(caller, intent_id, STATUS_CHANGED, **payload),),
             ended=tuple(channel.id for channel in closed),
@@ -270,16 +270,16 @@ async def assign(team: Team, caller: Caller, intent_id: str, agent: str, role: s
     party_name(agent)
 
     async def decide() -> TeamChanges | None:
-        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
+        intent, access, granted = await intent_access(team, caller, intent_id, Permission.WRITE)
         now = team.at()
         present = assigned(access, agent)
         if present is not None and present.role == role:
             return None
         stands = await stands_on(team, access, caller)
         assert stands is not None  # noqa: S101  # checked above
-        unit = (await rules.units_of(team, access, (agent,))).get(agent, "")
+        expects = [expecting(intent), *granted]
+        unit = (await rules.units_of(team, access, (agent,), expects)).get(agent, "")
         check_allows(stands, needed_to_assign(access, agent, role, now, unit))
-        expects = [expecting(intent)]
         await check_present(team, caller.tenant, agent, expects)
         if present is None and len(access.assignments) >= team.limits.members:
             raise QuotaExceeded(f"at most {team.limits.members} agents work on an intent")
@@ -312,7 +312,7 @@ async def unassign(team: Team, caller: Caller, intent_id: str, agent: str) -> No
     """Unassign an agent: the caller itself, or any agent for admins."""
 
     async def decide() -> TeamChanges:
-        _, access = await intent_access(team, caller, intent_id, Permission.READ)
+        _, access, expects = await intent_access(team, caller, intent_id, Permission.READ)
         if assigned(access, agent) is None:
             raise NotFound("the agent is not assigned to this intent")
         if agent != caller.agent:
@@ -321,6 +321,7 @@ async def unassign(team: Team, caller: Caller, intent_id: str, agent: str) -> No
             check_allows(stands, Permission.ADMIN)
         return TeamChanges(
             caller.tenant,
+            expects=expects,
             puts=(without_assignment(access, agent),),
             events=(team.event_by(caller, intent_id, AGENT_UNASSIGNED, agent_id=agent),),
             entries=(team.entry(caller, "agent_unassigned", intent_id, agent=agent),),
@@ -331,5 +332,4 @@ async def unassign(team: Team, caller: Caller, intent_id: str, agent: str) -> No
 
 async def assignments(team: Team, caller: Caller, intent_id: str) -> tuple[Assignment, ...]:
     """The agents assigned to an intent."""
-    _, access = await intent_access(team, caller, intent_id, Permission.READ)
-    return access.assignments
+    return (await intent_access(team, caller, intent_id, Permission.READ)).access.assignments

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from parley.app.team.team import Team
-    from parley.domain.directory.access import Access
     from parley.domain.directory.callers import Caller
+    from parley.domain.record import Expect
 
 # Records of a page: few, because each may be as long as a body.
 _PAGE = 32
@@ -54,7 +54,7 @@ async def create(team: Team, caller: Caller, intent_id: str, draft: TaskDraft) -
         party_name(draft.assigned_agent)
 
     async def decide() -> TeamChanges:
-        intent, access = await intent_access(team, caller, intent_id, Permission.WRITE)
+        intent, _, expects = await intent_access(team, caller, intent_id, Permission.WRITE)
         if intent.status in RESOLVED:
             raise BadTransition(f"the intent is {intent.status.value}: it takes no more tasks")
         if await team.store.count(Task, caller.tenant, intent_id) >= team.limits.tasks_per_intent:
@@ -72,7 +72,7 @@ async def create(team: Team, caller: Caller, intent_id: str, draft: TaskDraft) -
         _check_size(team, task)
         return TeamChanges(
             caller.tenant,
-            expects=(expecting(intent), expecting(access)),
+            expects=(expecting(intent), *expects),
             puts=(task,),
             events=(team.event_by(caller, intent_id, "task.created", task_id=task.id, name=task.title),),
             entries=(team.entry(caller, "task_created", task.id, intent=intent_id),),
@@ -116,7 +116,7 @@ async def change(team: Team, caller: Caller, task_id: str, version: int | None, 
         party_name(wanted.assigned_agent)
 
     async def decide() -> TeamChanges:
-        task, access = await _stored(team, caller, task_id, Permission.WRITE)
+        task, expects = await _stored(team, caller, task_id, Permission.WRITE)
         check_version(task, version)
         changed = _apply_change(task, wanted, team.at())
         _check_size(team, changed)
@@ -129,7 +129,7 @@ async def change(team: Team, caller: Caller, task_id: str, version: int | None, 
         entry = team.entry(caller, "task_changed", task_id, status=changed.status.value, channels=str(len(closed)))
         return TeamChanges(
             caller.tenant,
-            expects=(expecting(access),),
+            expects=expects,
             puts=(changed, *closed),
             events=(team.event_by(caller, task.intent_id, event_type, **payload),),
             ended=tuple(channel.id for channel in closed),
@@ -167,12 +167,12 @@ def _check_size(team: Team, task: Task) -> None:
         raise Invalid.because([Problem("too_large", "", detail)])
 
 
-async def _stored(team: Team, caller: Caller, task_id: str, needed: Permission) -> tuple[Task, Access]:
+async def _stored(team: Team, caller: Caller, task_id: str, needed: Permission) -> tuple[Task, tuple[Expect, ...]]:
     task = await team.store.get(Task, caller.tenant, task_id)
     if task is None:
         raise NotFound.no_such("task")
     try:
-        _, access = await intent_access(team, caller, task.intent_id, needed)
+        access = await intent_access(team, caller, task.intent_id, needed)
     except NotFound:
         raise NotFound.no_such("task") from None
-    return task, access
+    return task, access.expects

@@ -94,7 +94,7 @@ async def govern(docket: TeamDocket, message: ProposedPost) -> GovernedPost:
         message = await _with_checked_parent(docket, message, message.draft.wishes)
     home = ""
     if message.caller.kind is KeyKind.HUMAN and message.record is None:
-        home = await rules.home_unit(docket.team, message.caller)
+        home = await rules.home_unit(docket.team, message.caller, docket.expects)
     held_for = message.person.releases.user if message.person.releases is not None else ""
     sender = rules.speaker(message.caller, message.record, held_for, home)
     receivers = await _receivers(docket, message, sender)

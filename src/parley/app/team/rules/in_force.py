@@ -63,7 +63,7 @@ async def party(team: Team, tenant: str, agent: str, expects: list[Expect] | Non
     return Party(agent, record.attributes if record is not None else UNKNOWN_ATTRIBUTES)
 
 
-async def home_unit(team: Team, caller: Caller) -> str:
+async def home_unit(team: Team, caller: Caller, expects: list[Expect]) -> str:
     """The org unit that a caller speaks for: its agent's. A person's is that of the agents that act for it.
 
     "" for a key of the whole tenant, and for a person whose agents are in several units, or who has none.
@@ -71,17 +71,21 @@ async def home_unit(team: Team, caller: Caller) -> str:
     if not caller.agent:
         return ""
     if not (caller.kind is KeyKind.HUMAN and caller.agent == caller.user):
-        return (await party(team, caller.tenant, caller.agent)).attributes.org_unit
+        return (await party(team, caller.tenant, caller.agent, expects)).attributes.org_unit
     records = await team.store.children(AgentRecord, caller.tenant, "", limit=team.limits.agents_per_tenant + 1)
-    units = {record.attributes.org_unit for record in records if record.attributes.user_id == caller.user}
+    own = [record for record in records if record.attributes.user_id == caller.user]
+    expects += [expecting(record) for record in own]
+    units = {record.attributes.org_unit for record in own}
     return units.pop() if len(units) == 1 else ""
 
 
-async def units_of(team: Team, access: Access, agents: Iterable[str]) -> Mapping[str, str]:
+async def units_of(
+    team: Team, access: Access, agents: Iterable[str], expects: list[Expect] | None = None
+) -> Mapping[str, str]:
     """The org units of these agents, where an access list goes by units; else none, and nothing is looked up."""
     if not access.names_units:
         return NO_UNITS
-    return {agent: (await party(team, access.tenant_id, agent)).attributes.org_unit for agent in agents}
+    return {agent: (await party(team, access.tenant_id, agent, expects)).attributes.org_unit for agent in agents}
 
 
 def speaker(caller: Caller, record: AgentRecord | None, held_for: str = "", home: str = "") -> Party:

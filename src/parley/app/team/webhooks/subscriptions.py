@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from parley.app.team.team import Team
     from parley.domain.directory.callers import Caller
+    from parley.domain.record import Expect
 
 _SECRET_PREFIX = "whsec_"  # noqa: S105  # what a secret begins with
 
@@ -61,8 +62,6 @@ async def check_target(team: Team, tenant: str, url: str) -> None:
 async def create(team: Team, caller: Caller, wanted: SubscriptionDraft) -> Subscription:
     """Create a subscription, starting now."""
     about_notices = _check_types(caller, wanted)
-    if wanted.intent_id:
-        await intent_access(team, caller, wanted.intent_id, Permission.READ)
     if wanted.expires_at and wanted.expires_at <= team.at():
         raise Invalid.because([Problem("invalid", "expires_at", "is in the past")])
     if await team.store.count(Subscription, caller.tenant, "") >= team.limits.webhooks_per_tenant:
@@ -92,10 +91,16 @@ async def create(team: Team, caller: Caller, wanted: SubscriptionDraft) -> Subsc
         cursor=await notices.newest(team, caller.tenant) if about_notices else UNSETTLED,
     )
     entry = team.entry(caller, "subscription_created", subscription.id, intent=wanted.intent_id, host=_host(wanted.url))
-    changes = TeamChanges(caller.tenant, puts=(subscription,), entries=(entry,), created_id=subscription.id)
-    record = (await team.commit(caller, changes)).puts[0]
-    assert isinstance(record, Subscription)  # noqa: S101  # what was put
-    return record
+
+    async def decide() -> TeamChanges:
+        expects: tuple[Expect, ...] = ()
+        if wanted.intent_id:
+            expects = (await intent_access(team, caller, wanted.intent_id, Permission.READ)).expects
+        return TeamChanges(
+            caller.tenant, expects=expects, puts=(subscription,), entries=(entry,), created_id=subscription.id
+        )
+
+    return await put(team, caller, decide, Subscription, "intent")
 
 
 def _check_types(caller: Caller, wanted: SubscriptionDraft) -> bool:
