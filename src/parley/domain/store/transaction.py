@@ -217,7 +217,7 @@ class Transaction:
             # Written out, because there are many of them: most are as they were.
             key = (tenant, expect.kind, expect.id)
             held = self.records[key] if key in self.records else self._source.record(key)
-            if held is None or held.version != expect.version:
+            if (0 if held is None else held.version) != expect.version:
                 self._check_version(key, expect.version)
         for record in changes.drops:
             self._check_version((record.tenant_id, record.kind, record.id), record.version)

@@ -205,8 +205,6 @@ async def decide(
         expects = docket.expects
     sender_view = await sees(team, channel, access, caller)
     record = await check_present(team, caller.tenant, caller.agent, expects)
-    if record is None:
-        expects.append(Expect(AgentRecord.kind, caller.agent, 0))  # once registered, it may be of another org unit
     posts: list[Post] = []
     ended: list[Job] = []
     for original, message_id in zip(drafts, ids, strict=True):
@@ -323,12 +321,11 @@ def check_speaks(caller: Caller) -> None:
 async def check_present(team: Team, tenant: str, agent: str, expects: list[Expect] | None = None) -> AgentRecord | None:
     """Refuse an agent that has left. Agents that never registered may post."""
     record = await team.store.get(AgentRecord, tenant, agent)
-    if record is None:
-        return None
-    if record.gone:
+    if record is not None and record.gone:
         raise AgentDeparted(f"{agent} has left", hint="register it again")
     if expects is not None:
-        expects.append(expecting(record))
+        # An unknown one may be registered meanwhile, in another org unit.
+        expects.append(expecting(record) if record is not None else Expect(AgentRecord.kind, agent, 0))
     return record
 
 

@@ -135,7 +135,7 @@ async def _take(
     for _ in range(ATTEMPTS):
         expects: list[Expect] = []
         places = await _places(team, caller.tenant, agent_id, queues, claimer.queues, expects)
-        entries = await _reserve(team, caller.tenant, agent_id, wish.most, queues, places)
+        entries = await _reserve(team, caller.tenant, agent_id, wish.most, queues, places, expects)
         if not entries:
             return []
         try:
@@ -165,7 +165,7 @@ async def _places(
         if channel is None or access is None or not channel.is_open:
             places.add((queue, channel_id))  # nobody gets these: they are dropped
             continue
-        unit = (await rules.units_of(team, access, (agent,))).get(agent, "")
+        unit = (await rules.units_of(team, access, (agent,), expects)).get(agent, "")
         if role is not None and role.held_by(agent) and reaches(channel, access, agent, team.at(), unit):
             places.add((queue, channel_id))
             expects += (expecting(role), expecting(channel), expecting(access))
@@ -173,9 +173,15 @@ async def _places(
 
 
 async def _reserve(
-    team: Team, tenant: str, agent: str, most: int, queues: TenantQueues, places: set[tuple[str, str]]
+    team: Team,
+    tenant: str,
+    agent: str,
+    most: int,
+    queues: TenantQueues,
+    places: set[tuple[str, str]],
+    expects: list[Expect],
 ) -> list[OpenJob]:
-    """The next jobs that the rules let this agent have."""
+    """The next jobs that the rules let this agent have, and what that depends on."""
     entries: list[OpenJob] = []
     refused: list[OpenJob] = []
     allowed: dict[str, bool] = {}
@@ -186,7 +192,7 @@ async def _reserve(
             if job is None or not job.is_role_queue or agent in job.eligible:
                 continue
             if job.sender not in allowed:
-                allowed[job.sender] = bool(await unconcerned(team, tenant, job.sender, (agent,)))
+                allowed[job.sender] = bool(await unconcerned(team, tenant, job.sender, (agent,), expects))
             if not allowed[job.sender]:
                 refused.append(entries.pop())
     except BaseException:
