@@ -280,7 +280,8 @@ class Stage:
                 skipping = True
                 continue
             for actual in left:
-                if self._plain(actual) == self._plain(line):
+                # An id is shown whole or by its end, so it is compared as this run has it.
+                if self._plain(actual) == self._plain(self._current(line)):
                     self._learn(line, actual)
                     break
                 assert skipping, f"the page says\n  {line}\nbut there came\n  {actual}\n{where}"

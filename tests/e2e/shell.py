@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from parley.cli.exits import NO_MESSAGE
+
 
 class Shell(NamedTuple):
     """The terminal of one agent."""
@@ -31,10 +33,12 @@ class Shell(NamedTuple):
         )
 
     def say(self, *arguments: str, body: str = "") -> Any:  # noqa: ANN401  # whatever the command says
-        """Run a command that must succeed; what it said in JSON."""
+        """Run a command that must succeed; what it said in JSON. `next` may find nothing."""
         ran = self.run(*arguments, "--json", body=body)
-        assert (ran.returncode, ran.stderr) == (0, ""), ran
-        return json.loads(ran.stdout)
+        said = json.loads(ran.stdout or '""')
+        code = NO_MESSAGE if said is None and arguments[0] == "next" else 0
+        assert (ran.returncode, ran.stderr) == (code, ""), ran
+        return said
 
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}

@@ -74,6 +74,7 @@ def exits_page() -> Iterator[str]:
     ]
     rows += [(code, f"`{kind.code}`", meaning) for kind, code, meaning in exits.exit_codes()]
     rows += [
+        (exits.NO_MESSAGE, "-", "`next` has no message to claim, or `watch --first` none to show"),
         (exits.INTERNAL, "`internal`", "a bug in Parley"),
         (exits.INTERRUPTED, "-", "interrupted from the keyboard"),
     ]

@@ -50,7 +50,14 @@ class Parser(argparse.ArgumentParser):
             if option.startswith("--") and option not in self._option_string_actions:
                 hint = meant(option, self._option_string_actions) or f"see: {self.prog} --help"
                 raise Invalid(f"no option {option}", hint=hint)
-        return super().parse_args(args)
+        namespace, rest = self.parse_known_args(args)
+        # argparse takes an optional argument for left out when it meets an option first.
+        for action in self._get_positional_actions():
+            if rest and action.nargs == "?" and getattr(namespace, action.dest) == action.default:
+                setattr(namespace, action.dest, rest.pop(0))
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return namespace
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise Invalid(message, hint=f"see: {self.prog} --help")

@@ -19,6 +19,8 @@ FOUND_PROBLEMS = 1
 HELD = 9
 # Not wrong usage: what was verified is not what was written.
 LOG_CHANGED = 13
+# Not a failure: there is no message to claim or to show.
+NO_MESSAGE = 14
 INTERNAL = 70
 INTERRUPTED = 130
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from parley import wiring
 from parley.domain.errors.errors import Invalid, Problem
 from parley.domain.limits import DEFAULT_LIMITS
+from parley.domain.message.bodies import default_subject
 from parley.domain.message.message import KINDS, PRIORITIES, Body, Draft, Kind, Message, Priority, Value
 from parley.domain.times import parse_duration, parse_moment
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from parley.domain.message.review import Review
 
 _POLL_SECONDS = 0.02
+# How long `ask` claims a reply that it finishes at once.
+_ANSWER_LEASE = timedelta(minutes=1)
 
 
 class Mailbox:
@@ -91,6 +94,37 @@ class Mailbox:
         )
         draft = draft._replace(wishes=_wishes(rules))
         return wiring.drive(sending.send(self.kernel, draft)).message
+
+    def ask(
+        self,
+        to: str,
+        body: str | Mapping[str, Value],
+        *,
+        wait: str | timedelta = "5m",
+        kind: Kind | str = Kind.QUESTION,
+        subject: str = "",
+        priority: Priority | str | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> Message:
+        """Send a question to one agent, wait for the reply, finish it and return it.
+
+        The subject is the first line of the text unless it is given. Raises `MessageTimeoutError` when there is no
+        reply in time; it will be in the inbox then.
+        """
+        from parley.app.mailbox import claims, waiting
+        from parley.domain.errors.team import AskTimeout
+
+        text = body if isinstance(body, str) else ""
+        subject = subject or default_subject(text, self.kernel.limits.subject_chars)
+        seconds = _seconds(wait)
+        sent = self.send(to, kind, subject, body, priority=priority)
+        deadline = waiting.Deadline(self.kernel, seconds)
+        answer = wiring.drive(waiting.next_answer(self.kernel, sent.id, _ANSWER_LEASE, deadline, pause))
+        if answer is None:
+            raise AskTimeout(f"no reply from {to} within {wait}", hint="it will be in the inbox")
+        if answer.claimed is not None:
+            wiring.drive(claims.done(self.kernel, answer.claimed.file, token=answer.claimed.lease.token))
+        return answer.message
 
     def reply(  # noqa: PLR0913  # one parameter a field
         self,
@@ -201,15 +235,22 @@ class Mailbox:
 
         return wiring.drive(find.find(self.kernel, _ref(ref)))
 
-    def next(self, lease: str | timedelta | None = "30m") -> Message | None:
+    def next(
+        self,
+        lease: str | timedelta | None = "30m",
+        *,
+        wait: str | timedelta | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> Message | None:
         """Claim the first message in processing order that is not claimed; None when there is none.
 
-        The claim ends when the lease does; then the message goes to the next reader. With `lease=None` it
-        lasts as long as this process lives.
+        With `wait` ("5m"), wait that long for one. The claim ends when the lease does; then the message goes to the
+        next reader. With `lease=None` it lasts as long as this process lives.
         """
-        from parley.app.mailbox import claims
+        from parley.app.mailbox import waiting
 
-        claimed = wiring.drive(claims.claim_next(self.kernel, _length(lease)))
+        seconds = _seconds(wait)
+        claimed = wiring.drive(waiting.next_message(self.kernel, _length(lease), seconds, pause)).claimed
         if claimed is None:
             return None
         self._tokens[claimed.message.id] = claimed.file, claimed.lease.token
@@ -371,6 +412,13 @@ def _is_deeper(value: object, levels: int) -> bool:
         return False
     items = value.values() if isinstance(value, Mapping) else value
     return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
+
+
+def _seconds(wait: str | timedelta | None) -> float:
+    if wait is not None and not isinstance(wait, str | timedelta):
+        raise _invalid("bad_wait", "wait", f"must be a duration such as '5m', not {wait!r}")
+    length = parse_duration(wait) if isinstance(wait, str) else wait
+    return length.total_seconds() if length is not None else 0.0
 
 
 def _length(lease: str | timedelta | None) -> timedelta | None:

@@ -27,6 +27,16 @@ def every_pause(stage: Stage, act: Callable[[int], None]) -> list[float]:
     return waits
 
 
+def send_late(stage: Stage, turn: int) -> list[float]:
+    """Let a message arrive in place of that wait."""
+
+    def act(now: int) -> None:
+        if now == turn:
+            stage.send(subject="Late")
+
+    return every_pause(stage, act)
+
+
 def test_what_is_new_is_one_line_each_and_is_shown_once(stage: Stage) -> None:
     sent = stage.send("--priority", "P1")
 
@@ -196,7 +206,7 @@ def test_a_failing_command_is_tried_again_after_a_longer_and_longer_pause(stage:
     ran = stage.run("watch", "-a", "codex", "--exec", "echo x >> runs; false")
 
     assert (ran.code, ran.err.count("exec_failed")) == (130, 4)
-    assert 1 + 2 + 4 <= sum(waits) < 1 + 2 + 4 + 1
+    assert waits == [1, 2, 4, 8]
 
 
 def test_a_command_that_does_not_read_its_input_is_no_error(stage: Stage) -> None:
@@ -275,3 +285,34 @@ def test_an_agent_that_no_project_has_is_an_error(stage: Stage) -> None:
     ran = stage.run("watch", "--once", "--all-projects", "-a", "nobody")
 
     assert (ran.code, ran.error) == (3, "unknown_agent")
+
+
+def test_first_ends_with_the_first_message_and_leaves_the_others_for_the_next_call(stage: Stage) -> None:
+    stage.send("--priority", "P2", subject="Second")
+    stage.send("--priority", "P0", subject="First")
+    waits = every_pause(stage, lambda _: None)
+    watch = ("watch", "-a", "codex", "--first")
+
+    first, second = stage.run(*watch), stage.run(*watch)
+
+    assert [first.code, second.code, waits] == [0, 0, []]
+    assert "First" in first.out
+    assert "Second" not in first.out
+    assert "Second" in second.out
+
+
+def test_first_ends_as_soon_as_a_message_has_arrived(stage: Stage) -> None:
+    waits = send_late(stage, 3)
+
+    ran = stage.run("watch", "-a", "codex", "--first", "--timeout", "1h")
+
+    assert (ran.code, ran.out.count("\n"), len(waits)) == (0, 1, 3)
+
+
+@pytest.mark.parametrize("end", [("--once",), ("--timeout", "2s")])
+def test_first_without_a_message_has_its_own_exit_code(stage: Stage, end: tuple[str, ...]) -> None:
+    every_pause(stage, lambda _: None)
+
+    ran = stage.run("watch", "-a", "codex", "--first", *end)
+
+    assert (ran.code, ran.out, ran.err) == (14, "", "")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.surface.cli.test_watching import every_pause, send_late
 from tests.surface.stage import Stage
 
 
@@ -19,11 +20,11 @@ def claim(stage: Stage, *options: str) -> dict[str, Any]:
     return claimed
 
 
-def test_next_on_an_empty_inbox_is_no_error(stage: Stage) -> None:
-    ran = stage.run("next", "-a", "codex")
+def test_next_on_an_empty_inbox_has_its_own_exit_code(stage: Stage) -> None:
+    ran, as_json = stage.run("next", "-a", "codex"), stage.run("next", "-a", "codex", "--json")
 
-    assert (ran.code, ran.out, ran.err) == (0, "No message for codex.\n", "")
-    assert stage.run("next", "-a", "codex", "--json").out == "null\n"
+    assert (ran.code, ran.out, ran.err) == (14, "No message for codex.\n", "")
+    assert (as_json.code, as_json.out, as_json.err) == (14, "null\n", "")
 
 
 def test_next_shows_the_message_and_how_to_finish_it(stage: Stage) -> None:
@@ -33,7 +34,7 @@ def test_next_shows_the_message_and_how_to_finish_it(stage: Stage) -> None:
 
     assert f"id: {sent['id']}\n" in shown
     assert re.search(r"\nnote: claimed until (\S+ )?\d\d:\d\d:\d\d UTC\n", shown)
-    assert f"note: finish: parley done {sent['id']} --agent codex\n" in shown
+    assert f"note: finish: parley done {sent['id'][-4:]} --agent codex\n" in shown
     assert shown.endswith("\n\nPlease.\n")
 
 
@@ -47,10 +48,10 @@ def test_next_names_the_expected_answer_with_its_fields(stage: Stage) -> None:
     assert notes[1:] == [
         "note: expects review_feedback (findings_packet, round, blocking_count)",
         "note:   or review_lgtm (quality_gate_result, merge_ready, [nits])",
-        f"note: answer: parley reply {review['id']} --agent codex",
+        f"note: answer: parley reply {review['id'][-4:]} --agent codex",
         "note: fields: parley kinds review_feedback",
-        f"note: review: parley review status {review['id']} --agent codex",
-        f"note: finish: parley done {review['id']} --agent codex",
+        f"note: review: parley review status {review['id'][-4:]} --agent codex",
+        f"note: finish: parley done {review['id'][-4:]} --agent codex",
     ]
     assert max(map(len, notes)) <= 80
 
@@ -304,3 +305,92 @@ def test_the_real_script_hands_out_and_finishes(stage: Stage) -> None:
 
     assert (claimed.json["id"], done.code, done.err) == (sent["id"], 0, "")
     assert stage.files("codex", "inbox/archive") == [sent["file"]]
+
+
+def test_next_names_the_whole_id_where_its_end_is_not_enough(stage: Stage) -> None:
+    stage.plant("codex", id="msg-20260313T1430Z-claude-same")
+    stage.plant("codex", "other.yaml", id="msg-20260313T1431Z-claude-same")
+
+    shown = stage.run("next", "-a", "codex").out
+
+    assert re.search(r"note: finish: parley done msg-\S+-same --agent codex\n", shown)
+
+
+@pytest.mark.parametrize("options", [(), ("--delete",)])
+def test_a_message_can_be_finished_twice_under_each_of_its_names(stage: Stage, options: tuple[str, ...]) -> None:
+    sent = stage.send()
+    file = claim(stage)["file"]
+
+    for name in (sent["id"][-4:], sent["id"][-4:], sent["id"], file):
+        ran = stage.run("done", name, "-a", "codex", *options)
+        assert (ran.code, ran.err) == (0, ""), name
+        assert sent["id"] in ran.out
+
+
+def test_the_end_of_the_id_of_a_message_of_ones_own_finishes_nothing(stage: Stage) -> None:
+    sent = stage.send()
+
+    ran = stage.run("done", sent["id"][-4:], "-a", "claude")
+
+    assert (ran.code, ran.error) == (3, "unknown_message")
+
+
+def test_reply_and_done_without_a_message_mean_the_only_claimed_one(stage: Stage) -> None:
+    sent = stage.send()
+    stage.send(subject="Another")
+    claimed = claim(stage)
+
+    replied = stage.run("reply", "-a", "codex", "--body", "Signed JWTs.", "--json")
+    done = stage.run("done", "-a", "codex", "--json")
+
+    assert replied.json["parent_message_id"] == done.json["id"] == claimed["id"]
+    assert claimed["id"] == sent["id"]
+
+
+@pytest.mark.parametrize("command", ["reply", "done", "release", "extend"])
+@pytest.mark.parametrize(
+    ("claims", "code", "error", "hint"),
+    [(0, 4, "conflict", "parley next"), (2, 4, "ambiguous", "name one: msg-")],
+)
+def test_without_a_message_there_must_be_exactly_one_claimed(
+    stage: Stage, command: str, claims: int, code: int, error: str, hint: str
+) -> None:
+    for _ in range(claims):
+        stage.send()
+        claim(stage)
+
+    ran = stage.run(command, "-a", "codex", *(["--body", "x"] if command == "reply" else []))
+
+    assert (ran.code, ran.error) == (code, error)
+    assert hint in ran.err
+
+
+def test_next_waits_until_a_message_arrives(stage: Stage) -> None:
+    waits = send_late(stage, 3)
+
+    claimed = claim(stage, "--wait", "5m")
+
+    assert (claimed["subject"], len(waits)) == ("Late", 3)
+
+
+def test_next_that_waited_in_vain_says_so_with_its_own_exit_code(stage: Stage) -> None:
+    ran = stage.run("next", "-a", "codex", "--wait", "1s")
+
+    assert (ran.code, ran.out, ran.err) == (14, "No message for codex.\n", "")
+
+
+def test_a_wait_ends_on_an_interrupt_with_130(stage: Stage) -> None:
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    every_pause(stage, interrupt)
+
+    assert stage.run("next", "-a", "codex", "--wait", "5m").code == 130
+    assert stage.run("send", "codex", "Why?", "-a", "claude", "--wait", "5m").code == 130
+
+
+@pytest.mark.parametrize("text", ["0s", "soon", "-1m"])
+def test_a_wait_that_is_no_duration_is_refused(stage: Stage, text: str) -> None:
+    ran = stage.run("next", "-a", "codex", f"--wait={text}")
+
+    assert (ran.code, ran.error) == (2, "invalid")

@@ -66,9 +66,10 @@ async def claim_next(kernel: Kernel, length: timedelta | None) -> Claimed | None
     return (await look_for_next(kernel, length)).claimed
 
 
-async def look_for_next(kernel: Kernel, length: timedelta | None) -> InboxPass:
+async def look_for_next(kernel: Kernel, length: timedelta | None, answering: str = "") -> InboxPass:
     """Claim the first unclaimed message in processing order, and put aside what is none.
 
+    With `answering`, only the answers to that message are looked at.
     Without a length the claim lasts as long as this process. A file that is no message goes to the dead letters with
     its reason, unless a program may still be writing it; expired messages are left where they are. The message comes
     first, and one pass puts a bounded number of files aside, so that junk does not hold it up.
@@ -76,6 +77,8 @@ async def look_for_next(kernel: Kernel, length: timedelta | None) -> InboxPass:
     await sweep(kernel)
     leased = await _leased_files(kernel)
     items = await read.listing(kernel, "inbox")
+    if answering:
+        items = [item for item in items if item.in_reply_to == answering]
     refusals = Refusals(kernel)
     claimed, expired = None, 0
     not_examined = sum(1 for item in items if item.problem)
@@ -287,6 +290,21 @@ async def _finished_before(kernel: Kernel, delivery: Delivery, locked: LockedFil
     return True
 
 
+async def only_claim(kernel: Kernel) -> str:
+    """The id of the one message that this agent has claimed, for a reader that names none."""
+    now = kernel.clock.now()
+    claimed = [
+        delivery.key.message_id
+        for delivery in await kernel.store.deliveries(Status.CLAIMED)
+        if delivery.lease is not None and not lease_over(delivery.lease, now)
+    ]
+    if not claimed:
+        raise Conflict(f"{kernel.agent} has claimed no message", hint="name a message, or claim one with: parley next")
+    if len(claimed) > 1:
+        raise Ambiguous(f"{kernel.agent} has claimed {len(claimed)} messages", hint=f"name one: {', '.join(claimed)}")
+    return claimed[0]
+
+
 async def extend(kernel: Kernel, ref: str, length: timedelta, token: str | None = None) -> tuple[str, Lease]:
     """Hold a claim for longer, counted from now; the message's id and its new lease."""
     delivery = await _claim_of(kernel, ref)
@@ -423,9 +441,12 @@ async def _claim_of(kernel: Kernel, ref: str) -> Delivery:
 
 
 async def _unclaimed(kernel: Kernel, ref: str) -> Delivery:
-    """A message in the inbox without a claim: it can be finished, too."""
+    """A message in the inbox without a claim: it can be finished, too. One that is finished already is returned."""
     message = await find.find(kernel, ref)
     if message.place != "inbox":
+        finished = await _delivery_of(kernel, message.message.id)
+        if finished is not None:
+            return finished
         raise UnknownMessage(f"{message.message.id} is not in the inbox of {kernel.agent}")
     key = DeliveryKey(message.message.id, message.digest, kernel.agent)
     if "ocip" in message.message.extras:

@@ -27,6 +27,8 @@ _PLACES = ("inbox", "archive", "outbox", "dead_letter")
 _SEARCH_LIMIT = 1_000
 # What is shorter was not meant as a whole id.
 _SHORTEST_ID = 9
+# The random part of our ids.
+_SHORTEST_ENDING = 4
 
 
 async def find(kernel: Kernel, ref: str) -> FoundMessage:
@@ -54,6 +56,15 @@ async def full_id(kernel: Kernel, ref: str) -> str:
         if len(ref) < _SHORTEST_ID:
             raise
         return ref
+
+
+async def short_ref(kernel: Kernel, message_id: str) -> str:
+    """The end of the id of a claimed message, if it names no other message in the inbox; else the whole id."""
+    ending = message_id.rpartition("-")[2]
+    claims = await kernel.store.deliveries(Status.CLAIMED)
+    rivals = {claim.key.message_id for claim in claims} | {item.id for item in await listing(kernel, "inbox")}
+    fitting = {rival for rival in rivals if rival == ending or rival.endswith(f"-{ending}")} - {message_id}
+    return message_id if fitting or len(ending) < _SHORTEST_ENDING else ending
 
 
 async def _is_claimed(kernel: Kernel, match: FoundMessage) -> bool:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from parley.app.mailbox import answers, claims
+from parley.app.mailbox import answers, claims, find
 from parley.cli.command import Command, add_mailbox_options, kernel_of, screen_of, settings_of
-from parley.cli.exits import OK
+from parley.cli.exits import NO_MESSAGE, OK
 from parley.cli.output import count_of, message_fields, names_of, refused_fields, safe, show_message
 from parley.domain.mailbox.waiting import expects_answer
 from parley.domain.message.kinds import Kind
 from parley.domain.times import clock_time, parse_duration, parse_time
-from parley.wiring import drive
+from parley.wiring import Kernel, drive
 
 if TYPE_CHECKING:
     import argparse
-    from datetime import datetime
+    from collections.abc import Coroutine
+    from datetime import datetime, timedelta
 
     from parley.domain.mailbox.listing import Claimed, InboxPass
     from parley.domain.message.message import Value
@@ -26,11 +27,23 @@ def _add_next(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lease", default="", metavar="TIME", help="how long the claim lasts: 30s, 10m, 2h (default 30m)"
     )
+    parser.add_argument("--wait", default="", metavar="TIME", help="wait this long for a message: 30s, 5m")
     add_mailbox_options(parser)
+    parser.description = (
+        f"{parser.description}.\n\n"
+        "Exit code 14: there is no message; with --wait, none came in that time. --json\n"
+        "prints null then."
+    )
 
 
 def _add_claimed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("message", metavar="MESSAGE", help="id, file name, or the end of an id")
+    parser.add_argument(
+        "message",
+        nargs="?",
+        default="",
+        metavar="MESSAGE",
+        help="id, file name, or the end of an id (default: the only claimed message)",
+    )
     parser.add_argument(
         "--token", default=None, help="token that `next --json` printed: fail if the claim has passed to another"
     )
@@ -49,8 +62,9 @@ def _add_done(parser: argparse.ArgumentParser) -> None:
 
 def _next(args: argparse.Namespace) -> int:
     length = parse_duration(args.lease or settings_of(args).lease)
+    seconds = parse_duration(args.wait).total_seconds() if args.wait else 0.0
     kernel = kernel_of(args)
-    looked = drive(claims.look_for_next(kernel, length))
+    looked = drive(_look_or_wait(kernel, length, seconds))
     claimed = looked.claimed
     screen = screen_of(args)
     _warn_of_refused(looked)
@@ -62,7 +76,7 @@ def _next(args: argparse.Namespace) -> int:
                 sys.stderr.write(f"parley: note: no message for {kernel.agent}{waiting}\n")
         else:
             screen.line(f"No message for {kernel.agent}{waiting}.")
-        return OK
+        return NO_MESSAGE
     doubts: list[Value] = [str(doubt) for doubt in claimed.doubts]
     fields = message_fields(claimed.message)
     lease: dict[str, Value] = {"token": claimed.lease.token, "until": claimed.lease.until}
@@ -74,9 +88,22 @@ def _next(args: argparse.Namespace) -> int:
         screen.json({**fields, **shown, "expects": expects, "answered_by": answered})
     else:
         now = kernel.clock.now().at
-        notes = [*_next_steps(claimed, kernel.agent, [str(name) for name in answered], now), *map(str, doubts)]
+        ref = drive(find.short_ref(kernel, claimed.message.id))
+        notes = [*_next_steps(claimed, ref, kernel.agent, [str(name) for name in answered], now), *map(str, doubts)]
         show_message(screen, {**fields, "file": claimed.file}, notes, now)
     return OK
+
+
+def _look_or_wait(kernel: Kernel, length: timedelta, seconds: float) -> Coroutine[object, None, InboxPass]:
+    if not seconds:
+        return claims.look_for_next(kernel, length)
+    import gc
+    import time
+
+    from parley.app.mailbox import waiting
+
+    gc.enable()
+    return waiting.next_message(kernel, length, seconds, time.sleep)
 
 
 def _expected_fields(kind: Kind) -> dict[str, Value]:
@@ -90,7 +117,7 @@ def _field_names(kind: Kind) -> tuple[list[str], list[str]]:
     return [field.name for field in fields if field.required], [field.name for field in fields if not field.required]
 
 
-def _next_steps(claimed: Claimed, agent: str, answered: list[str], now: datetime) -> list[str]:
+def _next_steps(claimed: Claimed, ref: str, agent: str, answered: list[str], now: datetime) -> list[str]:
     """What the reader has to know and do: how long the claim lasts, which answer is expected, how to finish."""
     message = claimed.message
     until = parse_time(claimed.lease.until) if claimed.lease.until else None
@@ -101,14 +128,14 @@ def _next_steps(claimed: Claimed, agent: str, answered: list[str], now: datetime
         reply, *others = message.kind.answers
         steps.append(f"expects {_with_names(reply)}")
         steps += [f"  or {_with_names(kind)}" for kind in others]
-        steps.append(f"answer: parley reply {message.id} --agent {agent}")
+        steps.append(f"answer: parley reply {ref} --agent {agent}")
         if reply.spec.fields:
             steps.append(f"fields: parley kinds {reply}")
         if message.kind is Kind.REVIEW_REQUEST:
-            steps.append(f"review: parley review status {message.id} --agent {agent}")
+            steps.append(f"review: parley review status {ref} --agent {agent}")
     else:
         steps.append("expects no answer")
-    steps.append(f"finish: parley done {message.id} --agent {agent}")
+    steps.append(f"finish: parley done {ref} --agent {agent}")
     return steps
 
 
@@ -131,9 +158,15 @@ def _warn_of_refused(looked: InboxPass) -> None:
         sys.stderr.write(f"parley: warning: left {count_of(len(left), 'file')} in the inbox: {names_of(left)}\n")
 
 
+def claimed_ref(args: argparse.Namespace, kernel: Kernel) -> str:
+    """The message that the arguments name, else the only one that the agent has claimed."""
+    return args.message or drive(claims.only_claim(kernel))
+
+
 def _extend(args: argparse.Namespace) -> int:
     length = parse_duration(args.lease or settings_of(args).lease)
-    message_id, lease = drive(claims.extend(kernel_of(args), args.message, length, args.token))
+    kernel = kernel_of(args)
+    message_id, lease = drive(claims.extend(kernel, claimed_ref(args, kernel), length, args.token))
     screen = screen_of(args)
     if args.json:
         screen.json({"id": message_id, "lease": {"token": lease.token, "until": lease.until}})
@@ -143,7 +176,8 @@ def _extend(args: argparse.Namespace) -> int:
 
 
 def _release(args: argparse.Namespace) -> int:
-    message_id = drive(claims.release(kernel_of(args), args.message, args.token))
+    kernel = kernel_of(args)
+    message_id = drive(claims.release(kernel, claimed_ref(args, kernel), args.token))
     screen = screen_of(args)
     if args.json:
         screen.json({"id": message_id, "status": "new"})
@@ -153,7 +187,8 @@ def _release(args: argparse.Namespace) -> int:
 
 
 def _done(args: argparse.Namespace) -> int:
-    finished = drive(claims.done(kernel_of(args), args.message, delete=args.delete, token=args.token))
+    kernel = kernel_of(args)
+    finished = drive(claims.done(kernel, claimed_ref(args, kernel), delete=args.delete, token=args.token))
     screen = screen_of(args)
     if args.json:
         changed = finished.content_changed
@@ -170,7 +205,7 @@ COMMANDS = {
         "Claim the next message and show it",
         _add_next,
         _next,
-        ("parley next --agent codex", "parley next --lease 10m --json"),
+        ("parley next", "parley next --wait 5m", "parley next --agent codex --lease 10m --json"),
     ),
     "extend": Command("Extend the claim on a message", _add_extend, _extend, ("parley extend a8f3 --lease 1h",)),
     "release": Command("Release a claimed message back to the inbox", _add_claimed, _release, ("parley release a8f3",)),
@@ -178,6 +213,6 @@ COMMANDS = {
         "Finish a message: archive it or delete it",
         _add_done,
         _done,
-        ("parley done a8f3", "parley done a8f3 --delete"),
+        ("parley done", "parley done a8f3", "parley done a8f3 --delete"),
     ),
 }

@@ -11,9 +11,9 @@ from parley.cli.output import NO_DECIDER_MAILBOX_HINT, join_with_or, safe
 from parley.cli.parts.body import add_body, discard_edited, read_body, read_text_file
 from parley.domain.errors.errors import Invalid, ParleyError, Undelivered
 from parley.domain.mailbox.listing import Sent
-from parley.domain.message.bodies import default_reply, is_structured
+from parley.domain.message.bodies import default_kind, default_reply, default_subject, is_structured
 from parley.domain.message.message import KINDS, PRIORITIES, Draft, Kind, Value
-from parley.domain.times import parse_moment
+from parley.domain.times import parse_duration, parse_moment
 from parley.wire.oacp.format import OacpFormat
 from parley.wiring import Kernel, drive
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
     from parley.domain.content.envelope import Wishes
-    from parley.domain.message.message import Message
+    from parley.domain.message.message import Body, Message
 
 # Repeated here, since only few messages need the modules that define them.
 _PURPOSES = ("information_query", "commitment_request", "meeting_scheduling")
@@ -29,11 +29,16 @@ _LEVELS = ("public", "internal", "confidential", "restricted")
 
 
 def _add_send(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", required=True, action="append", help="recipient; repeat it or separate with commas")
+    parser.add_argument("recipient", nargs="?", default="", metavar="TO", help="recipient, or several with commas")
+    _add_text(parser)
+    parser.add_argument("--to", action="append", default=[], help="recipient; repeat it or separate with commas")
     parser.add_argument(
-        "--type", "--kind", dest="kind", required=True, choices=list(KINDS), metavar="TYPE", help=_kinds_help()
+        "--type", "--kind", dest="kind", default="", choices=["", *KINDS], metavar="TYPE", help=_kinds_help()
     )
-    parser.add_argument("--subject", required=True, help="one line about the message")
+    parser.add_argument(
+        "--subject", default=None, help="one line about the message (default: the first line of the text)"
+    )
+    parser.add_argument("--wait", default="", metavar="TIME", help="wait this long for the reply and print it: 30s, 5m")
     parser.add_argument(
         "--reply-to", default="", metavar="MESSAGE", help="message to answer: id, file name, or the end of an id"
     )
@@ -44,12 +49,22 @@ def _add_send(parser: argparse.ArgumentParser) -> None:
     add_body(parser)
     add_mailbox_options(parser)
     parser.description = (
-        f"{parser.description}.\n\nExit code 0: every recipient has the message. Exit code 9: it is held for\napproval."
+        f"{parser.description}.\n\n"
+        "Exit code 0: every recipient has the message, and with --wait has replied. The\n"
+        "reply is finished (archived) once it is printed. Exit code 8: no reply in that\n"
+        "time; it will be in the inbox. Exit code 9: the message is held for approval."
     )
 
 
 def _add_reply(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("message", metavar="MESSAGE", help="message to answer: id, file name, or the end of an id")
+    parser.add_argument(
+        "message",
+        nargs="?",
+        default="",
+        metavar="MESSAGE",
+        help="message to answer: id, file name, or the end of an id (default: the only claimed message)",
+    )
+    _add_text(parser)
     parser.add_argument("--to", action="append", default=[], help="recipient (default: the sender of the message)")
     parser.add_argument(
         "--type",
@@ -64,6 +79,10 @@ def _add_reply(parser: argparse.ArgumentParser) -> None:
     _add_optional(parser)
     add_body(parser)
     add_mailbox_options(parser)
+
+
+def _add_text(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", nargs="?", default=None, metavar="TEXT", help="text of the message, like --body")
 
 
 def _add_optional(parser: argparse.ArgumentParser) -> None:
@@ -113,30 +132,71 @@ def _add_optional(parser: argparse.ArgumentParser) -> None:
 
 
 def _kinds_help() -> str:
-    return "one of " + ", ".join(KINDS)
+    return f"one of {', '.join(KINDS)} (default: question if the text ends with '?' or with --wait, else notification)"
 
 
 def _send(args: argparse.Namespace) -> int:
+    if args.to and args.recipient:  # --to names the recipients, so the only word is the text
+        if args.text is not None:
+            raise Invalid(f"recipients given twice: {args.recipient!r} and --to", hint="leave one of them out")
+        args.recipient, args.text = "", args.recipient
+    if not args.to and not args.recipient:
+        raise Invalid("no recipient given", hint="for example: parley send codex 'mTLS or JWT?'")
+    args.to = args.to or [args.recipient]
+    _use_text(args)
+    kind = KINDS[args.kind] if args.kind else None
+    seconds = _checked_wait(args, kind)
+    if kind is None and args.fields:
+        raise Invalid("no type given", hint="--set needs --type; see: parley kinds")
     kernel = kernel_of(args)
-    draft = _draft(args, kernel, KINDS[args.kind])._replace(conversation_id=args.conversation)
+    body = read_body(args, kind or Kind.NOTIFICATION, settings_of(args).editor)
+    text = body if isinstance(body, str) else ""
+    kind = kind or (Kind.QUESTION if seconds else default_kind(text))
+    if args.subject is None:
+        args.subject = default_subject(text, kernel.limits.subject_chars)
+    draft = _draft(args, kernel, kind, body)._replace(conversation_id=args.conversation)
     if args.reply_to:
         from parley.app.mailbox import find
 
         draft = draft._replace(in_reply_to=drive(find.full_id(kernel, args.reply_to)))
-    return _send_or_preview(args, kernel, draft)
+    return _send_or_preview(args, kernel, draft, seconds=seconds)
+
+
+def _use_text(args: argparse.Namespace) -> None:
+    """Take the text that was given as a word for the body."""
+    if args.text is None:
+        return
+    if args.body is not None or args.body_file is not None or args.fields:
+        raise Invalid("more than one body given", hint="use one of TEXT, --body, --body-file and --set")
+    args.body = args.text
+
+
+def _checked_wait(args: argparse.Namespace, kind: Kind | None) -> float:
+    """The seconds to wait for a reply; 0 without --wait."""
+    if not args.wait:
+        return 0.0
+    from parley.domain.mailbox.waiting import expects_answer
+
+    if args.dry_run:
+        raise Invalid("--wait and --dry-run together", hint="leave one of them out")
+    if kind is not None and not expects_answer(kind):
+        raise Invalid(f"nobody answers a {kind}, so --wait would end without a reply", hint="send a question instead")
+    return parse_duration(args.wait).total_seconds()
 
 
 def _reply(args: argparse.Namespace) -> int:
-    from parley.app.mailbox import sending
+    from parley.app.mailbox import claims, sending
 
+    _use_text(args)
     kernel = kernel_of(args)
-    answered = drive(sending.find_answered(kernel, args.message))
+    answered = drive(sending.find_answered(kernel, args.message or drive(claims.only_claim(kernel))))
     kind = KINDS[args.kind] if args.kind else default_reply(answered.kind)
-    draft = sending.answer(_draft(args, kernel, kind), answered, kernel.limits, kind_given=True)
+    body = read_body(args, kind, settings_of(args).editor)
+    draft = sending.answer(_draft(args, kernel, kind, body), answered, kernel.limits, kind_given=True)
     return _send_or_preview(args, kernel, draft, answered)
 
 
-def _draft(args: argparse.Namespace, kernel: Kernel, kind: Kind) -> Draft:
+def _draft(args: argparse.Namespace, kernel: Kernel, kind: Kind, body: Body) -> Draft:
     context = read_text_file(args.context_keys_file) if args.context_keys_file else args.context_keys
     expires = parse_moment(args.expires, kernel.clock.now().at) if args.expires else None
     return Draft(
@@ -144,7 +204,7 @@ def _draft(args: argparse.Namespace, kernel: Kernel, kind: Kind) -> Draft:
         to=tuple(name.strip(" ") for group in args.to for name in group.split(",")),
         kind=kind,
         subject=args.subject,
-        body=read_body(args, kind, settings_of(args).editor),
+        body=body,
         priority=PRIORITIES[args.priority] if args.priority else None,
         expires_at=expires,
         tag=args.tag,
@@ -174,14 +234,19 @@ def _wishes(args: argparse.Namespace) -> Wishes | None:
     )
 
 
-def _send_or_preview(args: argparse.Namespace, kernel: Kernel, draft: Draft, answered: Message | None = None) -> int:
+def _send_or_preview(
+    args: argparse.Namespace, kernel: Kernel, draft: Draft, answered: Message | None = None, *, seconds: float = 0.0
+) -> int:
     from parley.app.mailbox import sending
 
+    sent = None
     try:
         if args.dry_run:
             _preview(args, kernel, draft, answered)
         else:
-            _show_sent(args, drive(sending.send(kernel, draft, answered=answered)))
+            sent = drive(sending.send(kernel, draft, answered=answered))
+            if not (args.json and seconds):
+                _show_sent(args, sent)
     except Undelivered as error:
         if args.json and isinstance(error.sent, Sent):
             _show_sent(args, error.sent)
@@ -196,6 +261,10 @@ def _send_or_preview(args: argparse.Namespace, kernel: Kernel, draft: Draft, ans
             error.hint = "; ".join(filter(None, (error.hint, f"your text is in {args.edited}")))
         raise
     discard_edited(args)
+    if sent is not None and seconds:
+        from parley.cli.mailbox.answers import show_answers
+
+        show_answers(args, kernel, sent.message, seconds, _sent_fields(sent))
     return OK
 
 
@@ -246,16 +315,19 @@ def _preview(args: argparse.Namespace, kernel: Kernel, draft: Draft, answered: M
         sys.stdout.write(content.decode())
 
 
+def _sent_fields(sent: Sent) -> dict[str, Value]:
+    deliveries: list[Value] = [
+        {"to": delivery.key.recipient, "status": delivery.status.value, "reason": delivery.reason}
+        for delivery in sent.deliveries
+    ]
+    warnings: list[Value] = [str(warning) for warning in sent.warnings]
+    return {**OacpFormat().fields(sent.message), "file": sent.file, "deliveries": deliveries, "warnings": warnings}
+
+
 def _show_sent(args: argparse.Namespace, sent: Sent) -> None:
     screen = screen_of(args)
     if args.json:
-        deliveries: list[Value] = [
-            {"to": delivery.key.recipient, "status": delivery.status.value, "reason": delivery.reason}
-            for delivery in sent.deliveries
-        ]
-        warnings: list[Value] = [str(warning) for warning in sent.warnings]
-        fields = OacpFormat().fields(sent.message)
-        screen.json({**fields, "file": sent.file, "deliveries": deliveries, "warnings": warnings})
+        screen.json(_sent_fields(sent))
         return
     screen.line(f"Sent {safe(sent.message.id)} to {', '.join(sent.message.to)} ({sent.message.kind}, {sent.file})")
     for warning in sent.warnings:
@@ -268,6 +340,8 @@ COMMANDS = {
         _add_send,
         _send,
         (
+            "parley send codex 'mTLS or JWT?'",
+            "parley send codex 'mTLS or JWT?' --wait 5m",
             "parley send --from claude --to codex --type question --subject 'mTLS or JWT?' --body 'Internal calls.'",
             "git diff --stat | parley send --to codex,gemini --type notification --subject 'Pushed'",
             "parley send --to codex --type review_request --subject 'Review #55' --set pr=#55 --set branch=x ...",
@@ -279,7 +353,8 @@ COMMANDS = {
         _add_reply,
         _reply,
         (
-            "parley reply a8f3 --body 'Signed JWTs.'",
+            "parley reply --body 'Signed JWTs.'",
+            "parley reply a8f3 'Signed JWTs.'",
             "parley reply a8f3 --type review_lgtm --set quality_gate_result=pass --set merge_ready=true",
         ),
     ),

@@ -10,8 +10,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from parley.app.mailbox import follow
+from parley.app.mailbox.waiting import InboxWait
 from parley.cli.command import Command, add_mailbox_options, screen_of
-from parley.cli.exits import FOUND_PROBLEMS, OK
+from parley.cli.exits import FOUND_PROBLEMS, NO_MESSAGE, OK
 from parley.cli.output import Screen, item_fields, safe
 from parley.cli.parts.mailboxes import OpenMailbox, add_several, mailboxes_of, names_several
 from parley.domain.errors.errors import Invalid, ParleyError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from parley.domain.mailbox.listing import Item
     from parley.domain.message.message import Value
 
-_POLL_SECONDS = 0.05
 _RETRY_SECONDS, _RETRY_MAX_SECONDS = 1.0, 60.0
 
 
@@ -34,6 +34,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--exec", default="", dest="run", metavar="CMD", help="run CMD in a shell for each message (see above)"
     )
     parser.add_argument("--once", action="store_true", help="print new messages and exit instead of waiting")
+    parser.add_argument("--first", action="store_true", help="exit as soon as one message is shown")
     parser.add_argument("--timeout", default="", metavar="TIME", help="exit after this long without a message: 30s, 5m")
     parser.add_argument(
         "--watcher",
@@ -55,7 +56,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "PARLEY_MESSAGE_ID, _FILE, _FROM and _TYPE. PARLEY_HOME, _PROJECT and _AGENT are\n"
         "set, so that parley inside CMD uses the same mailbox.\n\n"
         "--agent and --project take several names with commas; every line then begins\n"
-        "with project and agent."
+        "with project and agent.\n\n"
+        "Exit code 14: --first, and no message was shown."
     )
 
 
@@ -72,28 +74,32 @@ def _watch(args: argparse.Namespace) -> int:
         for mailbox in mailboxes:
             items = drive(follow.unseen(mailbox.kernel, args.watcher))
             drive(follow.shown(mailbox.kernel, args.watcher, items))
-    quiet, wait, failed = 0.0, _RETRY_SECONDS, False
+    inbox_wait = InboxWait([mailbox.kernel for mailbox in mailboxes], time.sleep)
+    quiet, retry = 0.0, _RETRY_SECONDS
     while True:
-        counts = [_show_new_items(args, mailbox, screen) for mailbox in mailboxes]
-        failed = any(failure for _, failure in counts)
-        if args.once or (timeout is not None and quiet >= timeout):
-            return FOUND_PROBLEMS if failed else OK
-        quiet = 0.0 if any(shown for shown, _ in counts) else quiet
-        pause = wait if failed else _POLL_SECONDS
-        wait = min(wait * 2, _RETRY_MAX_SECONDS) if failed else _RETRY_SECONDS
-        quiet += _wait_for_change(mailboxes, pause, failed=failed, timeout=timeout)
+        shown, failed = _show_new(args, mailboxes, screen)
+        ends = args.once or (timeout is not None and quiet >= timeout)
+        if ends or (args.first and shown):
+            return FOUND_PROBLEMS if failed else NO_MESSAGE if args.first and not shown else OK
+        quiet = 0.0 if shown else quiet
+        if failed:
+            time.sleep(retry)
+            quiet += retry
+            retry = min(retry * 2, _RETRY_MAX_SECONDS)
+        else:
+            retry = _RETRY_SECONDS
+            quiet += inbox_wait.until_changed(timeout if timeout is not None else _RETRY_SECONDS)
 
 
-def _wait_for_change(mailboxes: list[OpenMailbox], pause: float, *, failed: bool, timeout: float | None) -> float:
-    """Sleep until an inbox may have changed, at most a second; return the seconds slept."""
-    before, slept = [mailbox.kernel.inbox.pulse() for mailbox in mailboxes], 0.0
-    longest = pause if failed else min(1.0, timeout if timeout is not None else 1.0)
-    while slept < longest:
-        time.sleep(_POLL_SECONDS)
-        slept += _POLL_SECONDS
-        if not failed and [mailbox.kernel.inbox.pulse() for mailbox in mailboxes] != before:
+def _show_new(args: argparse.Namespace, mailboxes: list[OpenMailbox], screen: Screen) -> tuple[int, bool]:
+    """Show what is new in all mailboxes, with --first one message; how many, and whether a command failed."""
+    shown, failed = 0, False
+    for mailbox in mailboxes:
+        count, failure = _show_new_items(args, mailbox, screen)
+        shown, failed = shown + count, failed or failure
+        if args.first and shown:
             break
-    return slept
+    return shown, failed
 
 
 def _show_new_items(args: argparse.Namespace, mailbox: OpenMailbox, screen: Screen) -> tuple[int, bool]:
@@ -111,6 +117,8 @@ def _show_new_items(args: argparse.Namespace, mailbox: OpenMailbox, screen: Scre
         sys.stdout.flush()
         drive(follow.shown(mailbox.kernel, args.watcher, [item]))
         shown += 1
+        if args.first:
+            break
     return shown, failed
 
 
@@ -178,6 +186,7 @@ COMMANDS = {
             "parley watch --agent codex",
             "parley watch --exec 'notify-send \"$PARLEY_MESSAGE_FROM\"'",
             "parley watch --once --json",
+            "parley watch --first --new-only --timeout 5m",
             "parley watch --all --all-projects --since 1h",
         ),
     ),

@@ -23,9 +23,26 @@ def is_structured(kind: Kind) -> bool:
     return bool(kind.spec.fields)
 
 
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
+
+
 def default_reply(kind: Kind) -> Kind:
     """The kind that answers `kind` when nobody says otherwise."""
     return kind.answers[0] if kind.spec.answers else Kind.NOTIFICATION
+
+
+def default_kind(text: str) -> Kind:
+    """The kind of a message whose sender gave only a text: a question ends with a question mark."""
+    return Kind.QUESTION if text.rstrip().endswith(_QUESTION_MARKS) else Kind.NOTIFICATION
+
+
+def default_subject(text: str, most_chars: int) -> str:
+    """The first line of a text, cut after a word when it is too long for a subject."""
+    line = " ".join(text.strip().partition("\n")[0].split())
+    if len(line) <= most_chars:
+        return line
+    cut = line[: most_chars - 1]
+    return f"{cut.rpartition(' ')[0] or cut}…"
 
 
 def default_priority(kind: Kind, body: Body, parent: Message | None, origin: Message | None = None) -> Priority:
